@@ -33,7 +33,7 @@ class Binding:
     """None: its upstream are devices; then Progress is an ordinary message to it, and the clock makes it advance."""
     progress_in_band: tuple[Topic, ...]
     """Topics between stages that carry its Progress, behind what it covers."""
-    progress_beside: Topic
+    progress_topic: Topic
     """The topic of its Progress for monitoring."""
     bulk: tuple[Topic, ...] = ()
     """Busy inputs whose messages may wait for a batch of them; the others are delivered as they come."""
@@ -54,7 +54,7 @@ BINDINGS: dict[str, Binding] = {
             snapshots=topics.SNAPSHOTS["measure"],
             upstream=None,
             progress_in_band=(topics.SYMPTOMS, topics.SUMMARIES),
-            progress_beside=topics.PROGRESS,
+            progress_topic=topics.PROGRESS,
             # One of each a device and cadence; what must not wait is an Event.
             bulk=(topics.SAMPLES, topics.FACTS, topics.COLLECTOR_STATUS),
         ),
@@ -64,7 +64,7 @@ BINDINGS: dict[str, Binding] = {
             snapshots=topics.SNAPSHOTS["correlate"],
             upstream=Upstream("measure", topics.SAMPLES, (topics.SYMPTOMS, topics.SUMMARIES)),
             progress_in_band=(topics.EPISODES,),
-            progress_beside=topics.PROGRESS,
+            progress_topic=topics.PROGRESS,
         ),
         Binding(
             "attribute",
@@ -72,7 +72,7 @@ BINDINGS: dict[str, Binding] = {
             snapshots=topics.SNAPSHOTS["attribute"],
             upstream=Upstream("correlate", topics.SYMPTOMS, (topics.EPISODES,)),
             progress_in_band=(),
-            progress_beside=topics.PROGRESS,
+            progress_topic=topics.PROGRESS,
             covers=topics.FINDINGS,
         ),
         Binding(
@@ -81,7 +81,7 @@ BINDINGS: dict[str, Binding] = {
             snapshots=topics.SNAPSHOTS["decide"],
             upstream=Upstream("attribute", topics.EPISODES, (topics.PROGRESS,), barrier=topics.FINDINGS),
             progress_in_band=(),
-            progress_beside=topics.PROGRESS,
+            progress_topic=topics.PROGRESS,
         ),
     )
 }

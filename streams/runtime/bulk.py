@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streams.config.kafka import KafkaSettings
-from streams.runtime.chunk import Chunk, Cut
-from streams.runtime.inbox import Input
-from streams.runtime.pace import Pace
-from streams.runtime.reading import AWAY
+from streams.runtime.chunk import Chunk, Chunker
+from streams.runtime.fetch_pacing import FetchPacer
+from streams.runtime.ordered_input import InputSource
+from streams.runtime.standalone_consumer import AWAY
 from streams.wire.batch_fetch import drain_fetched, wait_for_fetch
 
 log = logging.getLogger(__name__)
@@ -50,19 +50,19 @@ class BulkReader:
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._kafka = kafka
-        self._pace = Pace(bulk_s)
+        self._pace = FetchPacer(bulk_s)
         self._group = group
         self._take = take
         self._now_s = now_s
-        self._asked: dict[TopicPartition, int] = {}
+        self._requested: dict[TopicPartition, int] = {}
         self._news = asyncio.Event()
         self._generation: int | None = None
-        self._cut = Cut()
+        self._chunker = Chunker()
         self._ends: dict[tuple[str, int], int] = {}
 
     def read_from(self, topic: str, partition: int, offset: int) -> None:
         """Deliver from this offset on; chunks that are already under way still come."""
-        self._asked[TopicPartition(topic, partition)] = offset
+        self._requested[TopicPartition(topic, partition)] = offset
         self._news.set()
 
     def end_of(self, topic: str, partition: int) -> int | None:
@@ -85,7 +85,9 @@ class BulkReader:
                     await self._step(consumer)
             except AWAY as error:
                 log.warning("bulk reader: %s", error or type(error).__name__)
-                self._asked = {TopicPartition(*tp): at for tp, at in self._cut.positions.items()} | self._asked
+                self._requested = {
+                    TopicPartition(*tp): at for tp, at in self._chunker.positions.items()
+                } | self._requested
                 self._news.set()
                 await asyncio.sleep(_AGAIN_S)
             finally:
@@ -98,10 +100,10 @@ class BulkReader:
         if generation != self._generation:
             # The owner of a partition now decides from where it is read; what was under way is dropped.
             self._generation = generation
-            self._cut.positions.clear()
+            self._chunker.positions.clear()
             self._ends.clear()
             consumer.unsubscribe()
-        self._go_where_asked(consumer)
+        self._seek(consumer)
         if generation is None or not consumer.assignment():
             self._news.clear()
             await _within(self._news, _QUIET_WAIT_S)
@@ -114,28 +116,28 @@ class BulkReader:
         if self._group.generation() != generation:
             return
         ends = {tp: consumer.highwater(tp) for tp in fetched}
-        self._pace.brought(sum(map(len, fetched.values())), self._now_s())
+        self._pace.on_fetch(sum(map(len, fetched.values())), self._now_s())
         self._gather(consumer)
         for tp, records in fetched.items():
             # Not of all at once: events of the last partition would wait until those before it were folded.
             self._ends[tp.topic, tp.partition] = ends[tp]
-            for chunk in self._cut.chunks(tp.topic, tp.partition, records, ends[tp]):
+            for chunk in self._chunker.chunks(tp.topic, tp.partition, records, ends[tp]):
                 await self._take(chunk, generation)
                 # An owner folds it now; what must not wait, an event, comes in between and not behind all owners'.
                 await asyncio.sleep(0)
 
-    def _go_where_asked(self, consumer: Any) -> None:
-        if not self._asked:
+    def _seek(self, consumer: Any) -> None:
+        if not self._requested:
             return
-        asked, self._asked = self._asked, {}
+        requested, self._requested = self._requested, {}
         assigned = set(self._group.assigned())
-        wanted = {tp: offset for tp, offset in asked.items() if tp in assigned}
-        self._cut.positions |= wanted
+        wanted = {tp: offset for tp, offset in requested.items() if tp in assigned}
+        self._chunker.positions |= wanted
         # A new assignment forgets where the old one stood.
-        fresh = set(self._cut.positions) != consumer.assignment()
+        fresh = set(self._chunker.positions) != consumer.assignment()
         if fresh:
-            consumer.assign([TopicPartition(*tp) for tp in self._cut.positions])
-        for tp, offset in (self._cut.positions if fresh else wanted).items():
+            consumer.assign([TopicPartition(*tp) for tp in self._chunker.positions])
+        for tp, offset in (self._chunker.positions if fresh else wanted).items():
             consumer.seek(TopicPartition(*tp), offset)
 
     def _gather(self, consumer: Any) -> None:
@@ -152,10 +154,10 @@ async def _within(event: asyncio.Event, seconds: float) -> None:
             await event.wait()
 
 
-class Split:
+class CombinedInput:
     """The inputs of a stage as its owners see them: some from Faust's consumer, the busy ones from beside it."""
 
-    def __init__(self, prompt: Callable[[], Input], bulk: BulkReader, topics: frozenset[str]) -> None:
+    def __init__(self, prompt: Callable[[], InputSource], bulk: BulkReader, topics: frozenset[str]) -> None:
         self._prompt = prompt
         self._bulk = bulk
         self._topics = topics

@@ -26,7 +26,7 @@ class Chunk:
 
 
 @dataclass(slots=True)
-class Cut:
+class Chunker:
     """Cuts what fetches bring into chunks that follow each other without a gap."""
 
     positions: dict[tuple[str, int], int] = field(default_factory=dict)

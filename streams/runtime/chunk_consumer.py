@@ -16,7 +16,7 @@ from aiokafka import TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
-from streams.runtime.chunk import Chunk, Cut
+from streams.runtime.chunk import Chunk, Chunker
 from streams.wire.event_loop import new_loop
 
 FETCH_WAIT_S = 0.4
@@ -29,7 +29,7 @@ class ChunkConsumer(driver.Consumer):
     """Delivers chunks, seeks where a stage's owner asks, commits what owners report as covered by a snapshot."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._cut = Cut()
+        self._chunker = Chunker()
         self._seeks: dict[TP, int] = {}
         self._covered: dict[TP, int] = {}
         self._ends: dict[tuple[str, int], int] = {}
@@ -56,13 +56,13 @@ class ChunkConsumer(driver.Consumer):
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """Forget all: the next owner of a partition starts from its snapshot."""
-        for state in (self._cut.positions, self._seeks, self._covered, self._ends):
+        for state in (self._chunker.positions, self._seeks, self._covered, self._ends):
             state.clear()
         await super().on_partitions_revoked(revoked)
 
     async def perform_seek(self) -> None:
         """Go to what was committed; where that is, the next fetch shows."""
-        self._cut.positions.clear()
+        self._chunker.positions.clear()
         await super().perform_seek()
 
     async def _drain_messages(self, fetcher: Any) -> None:
@@ -91,7 +91,7 @@ class ChunkConsumer(driver.Consumer):
             return
         if not self.flow_active:
             # A rebalance is under way; every owner that begins after it asks to read from its own position.
-            self._cut.positions.clear()
+            self._chunker.positions.clear()
             return
         # Of all, before any is handed on: what came together is put in order by whom it is handed to.
         self._ends |= {(tp.topic, tp.partition): self.highwater(TP(*tp)) for tp in fetched}
@@ -99,9 +99,9 @@ class ChunkConsumer(driver.Consumer):
             tp = TP(*key)
             if not records or not (active is None or tp in active or tp in self._buffered_partitions):
                 continue
-            for chunk in self._cut.chunks(tp.topic, tp.partition, records, self.highwater(tp)):
+            for chunk in self._chunker.chunks(tp.topic, tp.partition, records, self.highwater(tp)):
                 if not self.flow_active or self.app.consumer_generation_id != generation:
-                    self._cut.positions.clear()
+                    self._chunker.positions.clear()
                     return
                 yield tp, _message(tp, chunk, generation)
 
@@ -112,7 +112,7 @@ class ChunkConsumer(driver.Consumer):
         if wanted:
             await self.seek_wait(wanted)
             for tp, offset in wanted.items():
-                self._cut.positions[tp] = offset
+                self._chunker.positions[tp] = offset
 
     async def verify_all_partitions_active(self) -> None:
         """Faust would complain of partitions that it does not fetch, and look at each again and again for it."""

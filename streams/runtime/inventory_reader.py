@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from streams.config.kafka import KafkaSettings
-from streams.runtime.reading import AWAY, following
+from streams.runtime.standalone_consumer import AWAY, open_at_beginning
 from streams.runtime.versions import Version, Versions
 from streams.wire import topics
 from streams.wire.errors import Reject
@@ -48,7 +48,7 @@ class InventoryReader:
         await retry(self._follow, AWAY, _RETRY, before_wait=lambda failure: log.warning("inventory: %s", failure.error))
 
     async def _follow(self, _: int) -> None:
-        async with following(self._kafka, (self._inventory.name, self._jobs.name)) as consumer:
+        async with open_at_beginning(self._kafka, (self._inventory.name, self._jobs.name)) as consumer:
             while True:
                 fetched = await consumer.getmany(timeout_ms=_QUIET_MS if self._waiting else 500)
                 for records in fetched.values():
@@ -88,7 +88,7 @@ class InventoryReader:
         for version in fresh:
             if version not in broken:
                 self.versions.put(version)
-        self.versions.let_go_but(needed)
+        self.versions.release_except(needed)
         if self.versions:
             self.first.set()
 
@@ -99,7 +99,7 @@ def _put_together(versions: Iterable[Version]) -> list[Version]:
     for version in versions:
         try:
             with _many_objects_made():
-                version.hold()
+                version.acquire()
         except Reject as error:
             log.warning("%s", error)
             broken.append(version)

@@ -11,7 +11,7 @@ from streams.wire.errors import Misconfigured
 _LABELS = ("stage", "partition", "topic")
 
 
-class Exposed:
+class PrometheusMetrics:
     """Metrics behind an HTTP face."""
 
     def __init__(self, host: str, port: int) -> None:

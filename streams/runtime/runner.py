@@ -17,11 +17,11 @@ from streams.instrument.clock import Clock
 from streams.instrument.metrics import Metrics
 from streams.runtime.app import make_app
 from streams.runtime.bindings import Binding
-from streams.runtime.bulk import BulkReader, Group, Split
+from streams.runtime.bulk import BulkReader, CombinedInput, Group
 from streams.runtime.chunk import Chunk
-from streams.runtime.fold import Fold, MakeStage
-from streams.runtime.inbox import Input
-from streams.runtime.owner import Owner, Surroundings
+from streams.runtime.ordered_input import InputSource
+from streams.runtime.partition_owner import OwnerContext, PartitionOwner
+from streams.runtime.partition_processor import MakeStage, PartitionProcessor
 from streams.runtime.versions import Versions
 from streams.wire.producer_backoff import throttle_metadata_refresh
 
@@ -71,11 +71,11 @@ class Runner:
         self.app = make_app(group, inputs, self._take, kafka, runtime, data, bulk)
         membership = Group(lambda: self.app.consumer_generation_id, self._assignment)
         self._bulk = BulkReader(kafka, runtime.bulk_s, membership, self._take) if bulk else None
-        self._inputs = Split(lambda: self.app.consumer, self._bulk, bulk) if self._bulk else None
+        self._input_source = CombinedInput(lambda: self.app.consumer, self._bulk, bulk) if self._bulk else None
         self._reading: asyncio.Task[None] | None = None
         self._patient: Any = None
-        self._around = Surroundings(kafka, runtime, clock, metrics, self._input, self._producer)
-        self._owners: dict[int, tuple[int, Owner, asyncio.Task[None]]] = {}
+        self._context = OwnerContext(kafka, runtime, clock, metrics, self._input, self._producer)
+        self._owners: dict[int, tuple[int, PartitionOwner, asyncio.Task[None]]] = {}
         self._looked_at: int | None = None
         """The generation in which every partition that is ours has its owner."""
         self._stopping = False
@@ -97,7 +97,7 @@ class Runner:
         """Give every partition up with a snapshot, then leave the group."""
         self._stopping = True
         for _, owner, _ in self._owners.values():
-            owner.give_up()
+            owner.release()
         tasks = [task for _, _, task in self._owners.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=_GIVE_UP_S)
@@ -114,7 +114,7 @@ class Runner:
         while not self._stopping and self._owns(chunk.partition, generation):
             try:
                 async with asyncio.timeout(_LOOK_EVERY_S):
-                    await owner.inbox.put(chunk)
+                    await owner.input.put(chunk)
             except TimeoutError:
                 continue
             else:
@@ -159,23 +159,23 @@ class Runner:
         current = self._owners.get(partition)
         return current is not None and current[0] == generation == self.app.consumer_generation_id
 
-    def _owner(self, partition: int, generation: int) -> Owner:
+    def _owner(self, partition: int, generation: int) -> PartitionOwner:
         current = self._owners.get(partition)
         if current is not None and current[0] == generation:
             return current[1]
         if current is not None:
             current[2].cancel()
-        fold = Fold(
+        processor = PartitionProcessor(
             self.binding,
             partition,
             self._make_stage,
             self._kafka.partitions,
             self._versions,
-            clock=self._around.clock,
-            metrics=self._around.metrics,
+            clock=self._context.clock,
+            metrics=self._context.metrics,
             cluster=self._kafka.cluster,
         )
-        owner = Owner(fold, self._around, lambda: self._owns(partition, generation))
+        owner = PartitionOwner(processor, self._context, lambda: self._owns(partition, generation))
         task = asyncio.create_task(owner.run(), name=f"{self.binding.stage}/{partition}")
         task.add_done_callback(self._ended)
         self._owners[partition] = generation, owner, task
@@ -185,8 +185,8 @@ class Runner:
         if not task.cancelled() and (error := task.exception()) is not None:
             end_process(task.get_name(), error)
 
-    def _input(self) -> Input:
-        consumer: Input = self._inputs or self.app.consumer
+    def _input(self) -> InputSource:
+        consumer: InputSource = self._input_source or self.app.consumer
         return consumer
 
     def _producer(self) -> Any:

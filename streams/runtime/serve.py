@@ -18,12 +18,12 @@ from streams.embedded.directories import data_directory, prepare
 from streams.instrument.clock import Clock
 from streams.instrument.garbage import relaxed_gc
 from streams.instrument.metrics import Metrics, NullMetrics
+from streams.runtime import log_throttle
 from streams.runtime.admin import ensure_topics, until_ready
 from streams.runtime.bindings import BINDINGS, Binding
-from streams.runtime.fold import MakeStage
 from streams.runtime.inventory_reader import InventoryReader
-from streams.runtime.prometheus import Exposed
-from streams.runtime.quiet import quieten
+from streams.runtime.partition_processor import MakeStage
+from streams.runtime.prometheus import PrometheusMetrics
 from streams.runtime.runner import Runner, end_process
 from streams.runtime.wall_clock import WallClock
 from streams.wire.event_loop import new_loop
@@ -39,7 +39,7 @@ takes; by the interpreter's own 5 ms an event waited for several times that at e
 
 
 @dataclass(frozen=True)
-class Wiring:
+class StageSet:
     """The registry of topics. Another than this is for tests, whose brokers other tests use as well."""
 
     bindings: Mapping[str, Binding] = field(default_factory=lambda: BINDINGS)
@@ -53,18 +53,18 @@ def run_stages(
     kafka: KafkaSettings,
     runtime: RuntimeSettings,
     *,
-    wiring: Wiring | None = None,
+    wiring: StageSet | None = None,
     clock: Clock | None = None,
 ) -> None:
     """Run until SIGTERM or SIGINT; raises Misconfigured where it cannot start, Retry where no broker answers."""
-    quieten()
+    log_throttle.install()
     sys.setswitchinterval(_SWITCH_S)
     with relaxed_gc(), asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(_until_signalled(stages, kafka, runtime, wiring or Wiring(), clock or WallClock()))
+        runner.run(_until_signalled(stages, kafka, runtime, wiring or StageSet(), clock or WallClock()))
 
 
 async def _until_signalled(
-    stages: Mapping[str, MakeStage], kafka: KafkaSettings, runtime: RuntimeSettings, wiring: Wiring, clock: Clock
+    stages: Mapping[str, MakeStage], kafka: KafkaSettings, runtime: RuntimeSettings, wiring: StageSet, clock: Clock
 ) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -79,7 +79,7 @@ async def serve(
     runtime: RuntimeSettings,
     stop: asyncio.Event,
     *,
-    wiring: Wiring,
+    wiring: StageSet,
     clock: Clock,
 ) -> None:
     """Run these stages until `stop` is set.
@@ -90,7 +90,7 @@ async def serve(
     prepare(data, purpose="folder of Faust", needs_bytes=0)
     metrics: Metrics = NullMetrics()
     if runtime.metrics_port is not None:
-        metrics = Exposed(runtime.metrics_host, runtime.metrics_port)
+        metrics = PrometheusMetrics(runtime.metrics_host, runtime.metrics_port)
     if not await _unless(stop, _prepare(kafka, runtime, wiring)):
         return
     inventory = InventoryReader(kafka, wiring.inventory, wiring.jobs)
@@ -122,7 +122,7 @@ async def serve(
         task.cancel()
 
 
-async def _prepare(kafka: KafkaSettings, runtime: RuntimeSettings, wiring: Wiring) -> None:
+async def _prepare(kafka: KafkaSettings, runtime: RuntimeSettings, wiring: StageSet) -> None:
     await until_ready(kafka, runtime.broker_wait_s)
     await ensure_topics(kafka, wiring.topics)
 

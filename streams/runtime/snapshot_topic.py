@@ -6,9 +6,9 @@ Which record counts is decided in snapshots.py.
 import asyncio
 from typing import Any
 
-from streams.runtime.outbox import Outbox
-from streams.runtime.reading import records_of
-from streams.runtime.snapshots import Shelf, claim, cut
+from streams.runtime.reliable_sender import ReliableSender
+from streams.runtime.snapshots import SnapshotAssembler, fencing_chunk, split
+from streams.runtime.standalone_consumer import records
 from streams.wire import topics
 from streams.wire.errors import Reject
 from streams.wire.models import Snapshot, SnapshotChunk
@@ -18,13 +18,13 @@ from streams.wire.topics import Record, Topic
 class SnapshotTopic:
     """One partition of a stage's snapshot topic, as its present owner uses it."""
 
-    def __init__(self, stage: str, topic: Topic, partition: int, outbox: Outbox) -> None:
+    def __init__(self, stage: str, topic: Topic, partition: int, sender: ReliableSender) -> None:
         self._stage = stage
         self._topic = topic
         self._partition = partition
-        self._outbox = outbox
+        self._sender = sender
         self._sequence = 0
-        self.shelf = Shelf()
+        self.assembler = SnapshotAssembler()
         self._read_to = 0
 
     async def take_over(self, consumer: Any) -> tuple[int, Snapshot | None]:
@@ -33,15 +33,15 @@ class SnapshotTopic:
         The epoch is written when this returns; older ones stay in the topic until its first snapshot is written.
         Raises what aiokafka raises while the brokers are away, and Lost; then it may be called again.
         """
-        self.shelf, self._sequence, self._read_to = Shelf(), 0, 0
-        async for record in records_of(consumer, self._topic.name, self._partition):
+        self.assembler, self._sequence, self._read_to = SnapshotAssembler(), 0, 0
+        async for record in records(consumer, self._topic.name, self._partition):
             self._read_to = record.offset + 1
             self._shelve(record)
         while True:
-            epoch = self.shelf.highest_epoch + 1
+            epoch = self.assembler.highest_epoch + 1
             if await self._claim(consumer, epoch):
                 # The state may be megabytes: only the caller keeps it.
-                state, self.shelf.best = self.shelf.best, None
+                state, self.assembler.best = self.assembler.best, None
                 return epoch, state
 
     def _shelve(self, record: Any) -> SnapshotChunk | None:
@@ -50,20 +50,20 @@ class SnapshotTopic:
         except Reject:
             return None  # Only owners write here; what none of them wrote is not a snapshot.
         chunk = message if isinstance(message, SnapshotChunk) else None
-        self.shelf.add((record.key or b"").decode(errors="replace"), chunk)
+        self.assembler.add((record.key or b"").decode(errors="replace"), chunk)
         return chunk
 
     async def write(self, snapshot: Snapshot) -> int:
         """Write a snapshot; return its bytes once it is acknowledged. An epoch's first ends all that are older."""
         self._sequence += 1
         records = await asyncio.to_thread(self._records, snapshot)
-        await self._outbox.send(records, [self._partition] * len(records))
+        await self._sender.send(records, [self._partition] * len(records))
         if self._sequence == 1:
             await self._clear(snapshot.epoch)
         return sum(len(record.value or b"") for record in records)
 
     def _records(self, snapshot: Snapshot) -> list[Record]:
-        chunks = cut(self._stage, self._partition, self._sequence, snapshot)
+        chunks = split(self._stage, self._partition, self._sequence, snapshot)
         return [topics.encode(self._topic, chunk) for chunk in chunks]
 
     async def _claim(self, consumer: Any, epoch: int) -> bool:
@@ -73,11 +73,11 @@ class SnapshotTopic:
         owner that finds another's record of its own epoch behind what it had read takes a higher one.
         """
         since = self._read_to
-        own = await self._outbox.send(
-            [topics.encode(self._topic, claim(self._stage, self._partition, epoch))], [self._partition]
+        own = await self._sender.send(
+            [topics.encode(self._topic, fencing_chunk(self._stage, self._partition, epoch))], [self._partition]
         )
         alone = True
-        async for record in records_of(consumer, self._topic.name, self._partition, since):
+        async for record in records(consumer, self._topic.name, self._partition, since):
             self._read_to = record.offset + 1
             if record.offset in own:
                 continue
@@ -88,6 +88,6 @@ class SnapshotTopic:
 
     async def _clear(self, epoch: int) -> None:
         """Take the older epochs out of the topic."""
-        tombstones = [topics.tombstone(self._topic, key) for key in self.shelf.keys_before(epoch)]
-        await self._outbox.send(tombstones, [self._partition] * len(tombstones))
-        self.shelf = Shelf()
+        tombstones = [topics.tombstone(self._topic, key) for key in self.assembler.keys_before(epoch)]
+        await self._sender.send(tombstones, [self._partition] * len(tombstones))
+        self.assembler = SnapshotAssembler()

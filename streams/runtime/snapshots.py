@@ -15,7 +15,7 @@ CHUNK_BYTES = 500 * 1024
 """Below 512 KiB with its envelope: half of Kafka's default limit of a message."""
 
 
-def cut(stage: str, partition: int, sequence: int, snapshot: Snapshot) -> Iterator[SnapshotChunk]:
+def split(stage: str, partition: int, sequence: int, snapshot: Snapshot) -> Iterator[SnapshotChunk]:
     """Return the chunks of a snapshot, the `sequence`-th of its epoch."""
     data = codec.to_bytes(snapshot)
     chunks = max(1, -(-len(data) // CHUNK_BYTES))
@@ -24,7 +24,7 @@ def cut(stage: str, partition: int, sequence: int, snapshot: Snapshot) -> Iterat
         yield SnapshotChunk(stage, partition, snapshot.epoch, sequence, chunk, chunks, part)
 
 
-def claim(stage: str, partition: int, epoch: int) -> SnapshotChunk:
+def fencing_chunk(stage: str, partition: int, epoch: int) -> SnapshotChunk:
     """Return the chunk that takes an epoch before its first output: a part of a set of sequence 0 that is never whole.
 
     Not the state that was taken over, which may be megabytes: it is there already, and restores as well.
@@ -33,7 +33,7 @@ def claim(stage: str, partition: int, epoch: int) -> SnapshotChunk:
 
 
 @dataclass(slots=True)
-class Shelf:
+class SnapshotAssembler:
     """The contents of a partition's snapshot topic, as its records are read one by one."""
 
     highest_epoch: int = 0

@@ -8,7 +8,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from streams.config.kafka import KafkaSettings
-from streams.runtime.reading import following, read_whole
+from streams.runtime.standalone_consumer import open_at_beginning, read_partition
 from streams.wire.errors import Retry
 from streams.wire.topics import Topic
 
@@ -28,7 +28,7 @@ async def read_to_end(kafka: KafkaSettings, topic: Topic) -> AsyncIterator[Any]:
     """Yield the records of a topic up to its current end, partition by partition; raise Retry."""
     with kafka_errors_as_retry(kafka):
         for partition in range(kafka.partitions.count(topic)):
-            async for record in read_whole(kafka, topic.name, partition):
+            async for record in read_partition(kafka, topic.name, partition):
                 yield record
 
 
@@ -44,7 +44,7 @@ async def follow(
     """
     positions = {} if positions is None else positions
     with kafka_errors_as_retry(kafka):
-        async with following(kafka, [topic.name for topic in topics]) as consumer:
+        async with open_at_beginning(kafka, [topic.name for topic in topics]) as consumer:
             if from_end:
                 await consumer.seek_to_end()
             for (name, partition), offset in positions.items():

@@ -42,7 +42,7 @@ class Version:
             self._used = ref(found)
         return found
 
-    def hold(self) -> None:
+    def acquire(self) -> None:
         """Have it at hand from now on; raises what `make` raises.
 
         With its arrays: the first finding would make them, and of the largest fabric wait 0.3 s for them, with all
@@ -51,7 +51,7 @@ class Version:
         self._loaded = self.topology
         _ = self._loaded.graph
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Drop it: a stage that works with it still has it; afterwards it is made again on demand."""
         self._loaded = None
 
@@ -84,12 +84,12 @@ class Versions:
         ordered = sorted((*self._sorted, *fresh), key=lambda version: version.effective_ns)
         return ordered[max(0, bisect_right([version.effective_ns for version in ordered], now_ns) - 1) :]
 
-    def let_go_but(self, needed: Iterable[Version]) -> None:
+    def release_except(self, needed: Iterable[Version]) -> None:
         """Hold no others than these."""
         wanted = {id(version) for version in needed}
         for version in self._sorted:
             if id(version) not in wanted:
-                version.let_go()
+                version.release()
 
     def set_job(self, key: str, job: Job | None) -> None:
         """Set or remove a job's stay on a device."""

@@ -1,6 +1,6 @@
 """The watermark of a stage: the least of all upstream partitions, each as its newest owner reports it.
 
-Pure; who reads Progress and calls the stage is fold.py.
+Pure; who reads Progress and calls the stage is partition_processor.py.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class _Watermark:
     watermark_ns: int
 
 
-class Upstreams:
+class UpstreamWatermarks:
     """The newest Progress of every upstream partition, in every topic in which it comes."""
 
     def __init__(self, stage: str, partitions: int, topics: tuple[str, ...], barrier: str = "") -> None:
@@ -24,7 +24,7 @@ class Upstreams:
         self._barrier = barrier
         self._waiting: list[tuple[str, Progress]] = []
 
-    def add(self, topic: str, progress: Progress, barrier_offset: int = 0) -> None:
+    def update(self, topic: str, progress: Progress, barrier_offset: int = 0) -> None:
         """Take a Progress that came in `topic`; one of another stage, or of a replaced owner, changes nothing.
 
         Where there is a barrier, it holds only once `barrier_offset`, to which the barrier topic has been read,
@@ -45,7 +45,7 @@ class Upstreams:
         """Apply what waited for the barrier topic to be read up to here."""
         waiting, self._waiting = self._waiting, []
         for topic, progress in waiting:
-            self.add(topic, progress, barrier_offset)
+            self.update(topic, progress, barrier_offset)
 
     @property
     def watermark_ns(self) -> int | None:

@@ -33,7 +33,7 @@ from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.runtime.admin import ensure_topics
 from streams.runtime.bindings import Binding
-from streams.runtime.serve import Wiring, run_stages
+from streams.runtime.serve import StageSet, run_stages
 from streams.wire import topics
 from streams.wire.models import Event, EventKind, Message, Progress, Source
 from streams.wire.stage import Output
@@ -44,7 +44,7 @@ PARTITIONS = 8
 FLUSH_S = 0.02
 """Collectors send what they have read in the meantime: some forty messages at once at the full load."""
 BULK = Topic("bench.bulk", Event, PartitionScheme.TELEMETRY, 3600, other_models=(Progress,))
-WIRING = Wiring(
+WIRING = StageSet(
     {"measure": Binding("measure", (BULK, IN), SNAPSHOTS, None, (), BESIDE, bulk=(BULK,))},
     (BULK, IN, OUT, BESIDE, SNAPSHOTS, INVENTORY, JOBS, topics.REJECTED),
     INVENTORY,

@@ -30,7 +30,7 @@ from streams.embedded.kafka_config import KafkaParams
 from streams.fabric.topology import Topology
 from streams.runtime.admin import ensure_topics
 from streams.runtime.bindings import Binding
-from streams.runtime.serve import Wiring, run_stages
+from streams.runtime.serve import StageSet, run_stages
 from streams.wire import topics
 from streams.wire.models import Event, EventKind, InventoryChunk, Job, Message, Progress, SnapshotChunk, Source, Symptom
 from streams.wire.stage import Output
@@ -46,7 +46,7 @@ SNAPSHOTS = Topic("bench.snapshots", SnapshotChunk, PartitionScheme.TELEMETRY)
 INVENTORY, JOBS = (
     Topic(f"bench.{name}", model, PartitionScheme.SINGLE) for name, model in (("i", InventoryChunk), ("j", Job))
 )
-WIRING = Wiring(
+WIRING = StageSet(
     {"measure": Binding("measure", (IN,), SNAPSHOTS, None, (), BESIDE)},
     (IN, OUT, BESIDE, SNAPSHOTS, INVENTORY, JOBS, topics.REJECTED),
     INVENTORY,

@@ -15,8 +15,8 @@ from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.config.settings import Settings
 from streams.config.stages import stage_factory
-from streams.runtime.quiet import quieten
-from streams.runtime.serve import Wiring, serve
+from streams.runtime.log_throttle import install
+from streams.runtime.serve import StageSet, serve
 from streams.runtime.wall_clock import WallClock
 from streams.wire.models import Progress
 from streams.wire.topics import PROGRESS, decode
@@ -45,7 +45,7 @@ async def measure(task: Task) -> Tally:
     kafka = KafkaSettings(bootstrap=task.bootstrap)
     runtime = RuntimeSettings(inventory_wait_s=0, settle_s=NO_SILENCE_S, data=Path(task.folder))
     stages = {"measure": stage_factory("measure", Settings(kafka=kafka, runtime=runtime))}
-    serving = asyncio.create_task(serve(stages, kafka, runtime, stop, wiring=Wiring(), clock=WallClock()))
+    serving = asyncio.create_task(serve(stages, kafka, runtime, stop, wiring=StageSet(), clock=WallClock()))
     watching = asyncio.create_task(until_read(task))
     await asyncio.wait((serving, watching), return_when=asyncio.FIRST_COMPLETED)
     stop.set()
@@ -58,7 +58,7 @@ def run(task: Task) -> Tally:
     """Run the task."""
     import uvloop
 
-    quieten()
+    install()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(measure(task))
 

@@ -22,7 +22,7 @@ from aiokafka.errors import KafkaError
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.runtime.bindings import Binding, Upstream
-from streams.runtime.serve import Wiring, run_stages
+from streams.runtime.serve import StageSet, run_stages
 from streams.wire import topics
 from streams.wire.models import (
     Event,
@@ -39,7 +39,7 @@ from streams.wire.topics import PartitionScheme, Topic
 from tests.fakes.stages import BLOCK, CountingStage, WindowStage, count_of
 
 if TYPE_CHECKING:
-    from streams.runtime.fold import MakeStage
+    from streams.runtime.partition_processor import MakeStage
 
 TELEMETRY, PODS = 4, 2
 START_NS = 1_700_000_000 * 10**9
@@ -89,7 +89,7 @@ class Rig:
             ),
         }
         own = (self.events, self.more, self.symptoms, self.windows, self.progress, first, second)
-        self.wiring = Wiring(bindings, (*own, self.inventory, self.jobs, topics.REJECTED), self.inventory, self.jobs)
+        self.wiring = StageSet(bindings, (*own, self.inventory, self.jobs, topics.REJECTED), self.inventory, self.jobs)
 
     def run(self, stages: Iterable[str]) -> None:
         """Be a worker of these stages."""

@@ -33,7 +33,7 @@ def test_what_a_stage_waits_for_is_what_the_stage_before_it_sends(binding: Bindi
         assert binding.stage == "measure"
         return
     before = BINDINGS[upstream.stage]
-    sends = before.progress_in_band or (before.progress_beside,)
+    sends = before.progress_in_band or (before.progress_topic,)
     assert set(upstream.topics) == set(sends) <= set(binding.inputs)
     assert upstream.inputs in before.inputs
     assert upstream.barrier is before.covers
@@ -43,6 +43,6 @@ def test_what_a_stage_waits_for_is_what_the_stage_before_it_sends(binding: Bindi
 def test_progress_is_readable_wherever_it_goes(binding: Binding) -> None:
     """A Progress sent to any topic of the table is read back from it as what it was."""
     progress = Progress(binding.stage, 3, 2, 99, 7, 8, 9)
-    for topic in (*binding.progress_in_band, binding.progress_beside):
+    for topic in (*binding.progress_in_band, binding.progress_topic):
         record = topics.encode(topic, progress, key="k")
         assert topics.decode(topic, record.value, record.headers) == progress

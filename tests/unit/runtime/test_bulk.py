@@ -1,18 +1,18 @@
 """How busy topics are fetched: gathered when they are busy, at once when they are not, and without gaps."""
 
 from streams.runtime.bindings import BINDINGS
-from streams.runtime.chunk import CHUNK_RECORDS, Cut
-from streams.runtime.inbox import Inbox
-from streams.runtime.pace import FULL_PER_S, Pace
+from streams.runtime.chunk import CHUNK_RECORDS, Chunker
+from streams.runtime.fetch_pacing import FULL_PER_S, FetchPacer
+from streams.runtime.ordered_input import OrderedInput
 from streams.wire import topics
 from tests.fakes.chunk_source import Source, chunk
 from tests.fixtures.runtime_bindings import FIRST, Fetched
 
 
-def paced(per_s: float, seconds: int = 3) -> Pace:
-    pace = Pace(0.2)
+def paced(per_s: float, seconds: int = 3) -> FetchPacer:
+    pace = FetchPacer(0.2)
     for tenth in range(seconds * 10):
-        pace.brought(round(per_s / 10), tenth / 10)
+        pace.on_fetch(round(per_s / 10), tenth / 10)
     return pace
 
 
@@ -32,13 +32,13 @@ def test_a_quiet_topic_is_delivered_as_it_comes() -> None:
     assert all(paced(rate).wait_s * rate >= 2 or paced(rate).wait_s == 0 for rate in range(10, 200, 10))
     pace = paced(2000)
     for second in range(4, 7):
-        pace.brought(0, second)
+        pace.on_fetch(0, second)
     assert pace.wait_s == 0.0
 
 
 def test_chunks_follow_each_other_over_what_compaction_took() -> None:
     """A chunk begins where the last one ended, also where the records between are gone; a seek begins anew."""
-    cut = Cut()
+    cut = Chunker()
     records = [Fetched(offset, b"") for offset in range(2 * CHUNK_RECORDS + 1)]
     found = list(cut.chunks("t", 0, records, 9999))
     assert [(c.start, c.end) for c in found] == [
@@ -57,7 +57,7 @@ def test_chunks_follow_each_other_over_what_compaction_took() -> None:
 async def test_before_the_first_fetch_an_input_goes_as_far_as_it_did_at_the_take_over() -> None:
     """What was there already when a partition was taken over is waited for, though no fetch has told of it yet."""
     source = Source()
-    made = Inbox(FIRST, 0, lambda: source, lambda: 0.0)
+    made = OrderedInput(FIRST, 0, lambda: source, lambda: 0.0)
     made.begin({"in": 10, "kept": 10}, {"in": 12, "kept": 10})
     await made.put(chunk("kept", 5, start=10))
     assert await made.next(0) is None

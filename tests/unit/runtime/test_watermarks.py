@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.runtime.watermarks import Upstreams
+from streams.runtime.watermarks import UpstreamWatermarks
 from streams.wire.models import IDLE_NS, Progress
 
 
@@ -11,10 +11,10 @@ def said(partition: int, watermark_ns: int, epoch: int = 1, after_offset: int = 
     return Progress(stage, partition, epoch, watermark_ns, after_offset)
 
 
-def heard(*progress: Progress, partitions: int = 2, topics: tuple[str, ...] = ("t",)) -> Upstreams:
-    upstreams = Upstreams("up", partitions, topics)
+def heard(*progress: Progress, partitions: int = 2, topics: tuple[str, ...] = ("t",)) -> UpstreamWatermarks:
+    upstreams = UpstreamWatermarks("up", partitions, topics)
     for one in progress:
-        upstreams.add("t", one)
+        upstreams.update("t", one)
     return upstreams
 
 
@@ -45,26 +45,26 @@ def test_a_replaced_owner_says_nothing_any_more() -> None:
 def test_other_stages_and_unknown_partitions_say_nothing() -> None:
     """Progress of another stage, or of a partition that is not expected, changes nothing."""
     upstreams = heard(said(0, 9), said(1, 7), said(2, 1), said(0, 3, stage="other"))
-    upstreams.add("elsewhere", said(0, 1, epoch=9))
+    upstreams.update("elsewhere", said(0, 1, epoch=9))
     assert upstreams.watermark_ns == 7
 
 
 def test_progress_through_one_topic_says_nothing_of_another() -> None:
     """Where Progress comes in two topics, the least of both holds: the other topic's records may be under way."""
-    upstreams = Upstreams("up", 1, ("a", "b"))
-    upstreams.add("a", said(0, 9))
+    upstreams = UpstreamWatermarks("up", 1, ("a", "b"))
+    upstreams.update("a", said(0, 9))
     assert upstreams.watermark_ns is None
-    upstreams.add("b", said(0, 5))
+    upstreams.update("b", said(0, 5))
     assert upstreams.watermark_ns == 5
 
 
 def test_a_barrier_holds_progress_back_until_what_it_covers_was_read() -> None:
     """Progress beside a topic counts once that topic has been read up to the offset it names, and in order."""
-    upstreams = Upstreams("up", 1, ("beside",), barrier="findings")
-    upstreams.add("beside", said(0, 5, after_offset=10), barrier_offset=10)
+    upstreams = UpstreamWatermarks("up", 1, ("beside",), barrier="findings")
+    upstreams.update("beside", said(0, 5, after_offset=10), barrier_offset=10)
     assert upstreams.watermark_ns == 5
-    upstreams.add("beside", said(0, 7, after_offset=12), barrier_offset=11)
-    upstreams.add("beside", said(0, 9, after_offset=14), barrier_offset=11)
+    upstreams.update("beside", said(0, 7, after_offset=12), barrier_offset=11)
+    upstreams.update("beside", said(0, 9, after_offset=14), barrier_offset=11)
     assert upstreams.watermark_ns == 5
     upstreams.reached(13)
     assert upstreams.watermark_ns == 7
@@ -75,10 +75,10 @@ def test_a_barrier_holds_progress_back_until_what_it_covers_was_read() -> None:
 def test_a_restart_knows_what_was_heard_and_from_whom() -> None:
     """A restored one has the same watermark, still ignores owners that were replaced, and forgets strangers."""
     kept = heard(said(0, 9, epoch=4), said(1, IDLE_NS, epoch=2)).snapshot()
-    again = Upstreams("up", 2, ("t",))
+    again = UpstreamWatermarks("up", 2, ("t",))
     again.restore(kept | {"t/other/0/9": 1, "t/up/7/9": 1, "with/slash/up/0/9": 1})
     assert again.watermark_ns == 9
-    again.add("t", said(0, 99, epoch=3))
+    again.update("t", said(0, 99, epoch=3))
     assert again.watermark_ns == 9
 
 
@@ -87,8 +87,8 @@ def test_a_restart_anywhere_changes_nothing(stream: list[tuple[int, int, int]], 
     """Whatever came before, restoring in between gives the watermark that going on would have given."""
     progress = [said(partition, watermark_ns, epoch) for partition, epoch, watermark_ns in stream]
     through = heard(*progress, partitions=3)
-    restarted = Upstreams("up", 3, ("t",))
+    restarted = UpstreamWatermarks("up", 3, ("t",))
     restarted.restore(heard(*progress[:cut], partitions=3).snapshot())
     for one in progress[cut:]:
-        restarted.add("t", one)
+        restarted.update("t", one)
     assert restarted.watermark_ns == through.watermark_ns

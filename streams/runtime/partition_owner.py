@@ -1,8 +1,8 @@
 """The owner of one input partition: takes it over, folds what comes, sends what follows, and writes snapshots.
 
-One task, so nothing of an owner happens at the same time as something else of it. What is folded and when time
-advances is fold.py's; this decides the order of what others can see: an epoch before its first output, outputs before
-the Progress that covers them, outputs and a snapshot before input is acknowledged.
+One task, so nothing of an owner happens at the same time as something else of it. What is processed and when time
+advances is decided in partition_processor.py. Here is the order of what others can see: an epoch before its first
+output, outputs before the Progress that covers them, outputs and a snapshot before input is acknowledged.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.instrument.clock import Clock
 from streams.instrument.metrics import Metrics
-from streams.runtime.fold import Fold
-from streams.runtime.inbox import Inbox, Input
-from streams.runtime.outbox import Lost, Outbox
-from streams.runtime.reading import AWAY, bounds, reading
+from streams.runtime.ordered_input import InputSource, OrderedInput
+from streams.runtime.partition_processor import PartitionProcessor
+from streams.runtime.reliable_sender import PartitionLost, ReliableSender
 from streams.runtime.snapshot_topic import SnapshotTopic
+from streams.runtime.standalone_consumer import AWAY, open_consumer, start_and_end_offsets
 from streams.wire import topics
 from streams.wire.models import IDLE_NS, Progress, Snapshot
 from streams.wire.retry import Backoff, Failure, retry
@@ -39,7 +39,7 @@ _FIRST_PROGRESS_S = 10.0
 time would pass over what it is about to read."""
 
 
-_NOTHING_TO_SEND = math.inf
+_NEVER = math.inf
 _SNAPSHOT_SHARE = 0.05
 """Of an owner's time: a state that takes long to write is written less often."""
 
@@ -50,41 +50,41 @@ def _next(every_s: float, now: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The surroundings that all owners of a stage in one process share."""
+class OwnerContext:
+    """The dependencies that all owners of a stage in one process share."""
 
     kafka: KafkaSettings
     runtime: RuntimeSettings
     clock: Clock
     metrics: Metrics
-    input: Callable[[], Input]
+    input: Callable[[], InputSource]
     producer: Callable[[], Any]
     """Answers aiokafka's producer, None while there is none."""
 
 
-class Owner:
+class PartitionOwner:
     """One partition in one generation of the consumer group."""
 
-    def __init__(self, fold: Fold, around: Surroundings, owned: Callable[[], bool]) -> None:
-        self._fold = fold
-        self._around = around
-        binding = self._binding = fold.binding
-        self.inbox = Inbox(binding, fold.partition, around.input)
-        self._outbox = Outbox(
-            around.producer,
-            around.kafka.partitions,
+    def __init__(self, processor: PartitionProcessor, context: OwnerContext, owned: Callable[[], bool]) -> None:
+        self._processor = processor
+        self._context = context
+        binding = self._binding = processor.binding
+        self.input = OrderedInput(binding, processor.partition, context.input)
+        self._sender = ReliableSender(
+            context.producer,
+            context.kafka.partitions,
             owned,
             stage=binding.stage,
-            partition=fold.partition,
-            metrics=around.metrics,
+            partition=processor.partition,
+            metrics=context.metrics,
         )
-        self._snapshots = SnapshotTopic(binding.stage, binding.snapshots, fold.partition, self._outbox)
-        runtime = around.runtime
+        self._snapshots = SnapshotTopic(binding.stage, binding.snapshots, processor.partition, self._sender)
+        runtime = context.runtime
         self._snapshot_s = runtime.measure_snapshot_s if binding.upstream is None else runtime.snapshot_s
         self._stopping = False
         self._covered_offset = 0
         self._last_progress = (-1, -1)
-        self._due = {"progress": _NOTHING_TO_SEND, "beside": 0.0, "snapshot": 0.0, "tick": 0.0}
+        self._due = {"progress": _NEVER, "progress_topic": 0.0, "snapshot": 0.0, "tick": 0.0}
         self._ticks = binding.upstream is None and runtime.wall_clock_ticks
         self._turned = 0.0
         self._began = 0.0
@@ -95,68 +95,70 @@ class Owner:
         try:
             await self._take_over()
             while not self._stopping:
-                chunk = await self.inbox.next(self._next_turn() - time.monotonic())
+                chunk = await self.input.next(self._next_turn() - time.monotonic())
                 if chunk is not None:
-                    await self._send(self._fold.take(chunk))
-                await self._duties(time.monotonic())
+                    await self._publish(self._processor.on_chunk(chunk))
+                await self._housekeeping(time.monotonic())
                 # Nothing above need wait for anything, and in a backlog the next chunk is there.
                 await asyncio.sleep(0)
             await self._snapshot()
             await self._written()
-        except Lost:
-            log.info("%s/%d: lost to another worker", self._binding.stage, self._fold.partition)
+        except PartitionLost:
+            log.info("%s/%d: lost to another worker", self._binding.stage, self._processor.partition)
         finally:
             if self._writing is not None:
                 self._writing.cancel()
 
-    def give_up(self) -> None:
+    def release(self) -> None:
         """End after this turn and a snapshot, so that a successor has nothing to repeat."""
         self._stopping = True
-        self.inbox.wake()
+        self.input.wake()
 
     async def _take_over(self) -> None:
-        fold, around = self._fold, self._around
-        inputs = [(topic.name, fold.partition) for topic in self._binding.inputs]
+        processor, context = self._processor, self._context
+        inputs = [(topic.name, processor.partition) for topic in self._binding.inputs]
         began = time.monotonic()
 
         async def read(_: int) -> tuple[int, Snapshot | None, dict[str, int], dict[str, int]]:
-            async with asyncio.timeout(_TAKE_OVER_S), reading(around.kafka) as consumer:
+            async with asyncio.timeout(_TAKE_OVER_S), open_consumer(context.kafka) as consumer:
                 epoch, state = await self._snapshots.take_over(consumer)
-                earliest, end = await bounds(consumer, inputs)
+                earliest, end = await start_and_end_offsets(consumer, inputs)
                 if self._binding.covers is not None:
                     covers = self._binding.covers.name
-                    self._covered_offset = (await bounds(consumer, [(covers, 0)]))[1][covers]
+                    self._covered_offset = (await start_and_end_offsets(consumer, [(covers, 0)]))[1][covers]
             return epoch, state, earliest, end
 
         def warn(failure: Failure) -> None:
             error = str(failure.error) or "no answer"
-            log.warning("%s/%d: cannot take over, retrying: %s", self._binding.stage, fold.partition, error)
+            log.warning("%s/%d: cannot take over, retrying: %s", self._binding.stage, processor.partition, error)
 
         epoch, state, earliest, end = await retry(read, AWAY, _RETRY, before_wait=warn)
         # The state of thousands of devices takes a while to read; owners beside this one go on meanwhile.
-        digest = await asyncio.to_thread(fold.begin, epoch, state, earliest, end)
-        self.inbox.begin(fold.positions, end)
-        await self._send(fold.resume(digest))
-        around.metrics.count("railsight_takeovers_total", self._binding.stage, fold.partition)
-        around.metrics.set("railsight_epoch", self._binding.stage, fold.partition, epoch)
+        digest = await asyncio.to_thread(processor.begin, epoch, state, earliest, end)
+        self.input.begin(processor.positions, end)
+        await self._publish(processor.resume(digest))
+        context.metrics.count("railsight_takeovers_total", self._binding.stage, processor.partition)
+        context.metrics.set("railsight_epoch", self._binding.stage, processor.partition, epoch)
         now = time.monotonic()
-        around.metrics.set("railsight_takeover_seconds", self._binding.stage, fold.partition, now - began)
+        context.metrics.set("railsight_takeover_seconds", self._binding.stage, processor.partition, now - began)
         source = "a snapshot" if state else "nothing"
-        log.info("%s/%d: epoch %d from %s, %.2f s", self._binding.stage, fold.partition, epoch, source, now - began)
+        log.info(
+            "%s/%d: epoch %d from %s, %.2f s", self._binding.stage, processor.partition, epoch, source, now - began
+        )
         self._turned = self._began = now
         # Owners take over together; their snapshots are not to coincide as well.
-        share = (fold.partition + 1) / self._binding.partitions(around.kafka.partitions)
+        share = (processor.partition + 1) / self._binding.partitions(context.kafka.partitions)
         self._due = {
-            "progress": _NOTHING_TO_SEND,
-            "beside": now,
+            "progress": _NEVER,
+            "progress_topic": now,
             "snapshot": now + self._snapshot_s * share,
-            "tick": now + around.runtime.settle_s,
+            "tick": now + context.runtime.settle_s,
         }
 
     def _next_turn(self) -> float:
         """Return the time at which there is something to do though nothing comes."""
-        due = [self._due["beside"], self._due["progress"]]
-        if self._fold.changed:
+        due = [self._due["progress_topic"], self._due["progress"]]
+        if self._processor.changed:
             due.append(self._due["snapshot"])
         if self._ticks:
             due.append(self._due["tick"])
@@ -164,88 +166,90 @@ class Owner:
 
     @property
     def _moved(self) -> bool:
-        return self._last_progress != (self._fold.stage.watermark_ns, self._covered_offset)
+        return self._last_progress != (self._processor.stage.watermark_ns, self._covered_offset)
 
-    async def _send(self, records: list[Record]) -> None:
-        offsets = await self._outbox.send(records)
+    async def _publish(self, records: list[Record]) -> None:
+        offsets = await self._sender.send(records)
         for record, offset in zip(records, offsets, strict=True):
             if record.topic is self._binding.covers:
                 self._covered_offset = offset + 1
 
-    async def _duties(self, now: float) -> None:
+    async def _housekeeping(self, now: float) -> None:
         if now - self._turned > _STALL_S:
             # The brokers were away, or this process was stopped: what devices sent meanwhile is still on its way.
-            self._due["tick"] = now + self._around.runtime.settle_s
+            self._due["tick"] = now + self._context.runtime.settle_s
         self._turned = now
         if self._writing is not None and self._writing.done():
             await self._written()
         for topic in self._binding.inputs:
-            self._fold.grown_to(topic.name, self._around.input().end_of(topic.name, self._fold.partition) or 0)
-        await self._send(self._fold.refresh())
+            self._processor.set_end_offset(
+                topic.name, self._context.input().end_of(topic.name, self._processor.partition) or 0
+            )
+        await self._publish(self._processor.refresh())
         if self._ticks and now >= self._due["tick"]:
-            self._due["tick"] = _next(self._around.runtime.tick_s, now)
-            await self._send(self._fold.tick(self._around.clock.now_ns()))
+            self._due["tick"] = _next(self._context.runtime.tick_s, now)
+            await self._publish(self._processor.tick(self._context.clock.now_ns()))
         await self._progress(now)
-        quiet = self._fold.moved and now >= self._due["snapshot"] + self._around.runtime.quiet_snapshot_s
-        if quiet or (self._fold.changed and now >= self._due["snapshot"]):
+        quiet = self._processor.moved and now >= self._due["snapshot"] + self._context.runtime.quiet_snapshot_s
+        if quiet or (self._processor.changed and now >= self._due["snapshot"]):
             await self._snapshot()
 
     async def _progress(self, now: float) -> None:
         """Send how far event time has come, behind all that it covers."""
-        beside = now >= self._due["beside"]
-        runtime = self._around.runtime
-        if self._moved and self._due["progress"] == _NOTHING_TO_SEND:
+        to_progress_topic = now >= self._due["progress_topic"]
+        runtime = self._context.runtime
+        if self._moved and self._due["progress"] == _NEVER:
             # Not at once: the brokers, and all who read it, have less to do where all owners send at the same moment.
             self._due["progress"] = _next(runtime.progress_s, now)
-        if not (beside or now >= self._due["progress"]):
+        if not (to_progress_topic or now >= self._due["progress"]):
             return
-        self._due["progress"] = _NOTHING_TO_SEND
-        if self._fold.unread and now - self._began < _FIRST_PROGRESS_S:
+        self._due["progress"] = _NEVER
+        if self._processor.has_unread_input and now - self._began < _FIRST_PROGRESS_S:
             return
-        progress = self._fold.progress(self._covered_offset)
+        progress = self._processor.progress(self._covered_offset)
         self._last_progress = progress.watermark_ns, self._covered_offset
         targets = list(self._binding.progress_in_band)
-        if beside or self._binding.covers is not None:
-            targets.append(self._binding.progress_beside)
-        if beside:
-            self._due["beside"] = _next(runtime.progress_at_least_s, now)
+        if to_progress_topic or self._binding.covers is not None:
+            targets.append(self._binding.progress_topic)
+        if to_progress_topic:
+            self._due["progress_topic"] = _next(runtime.progress_at_least_s, now)
             self._gauges(progress)
         records, at = [], []
         for topic in targets:
             record = topics.encode(topic, progress, key=f"{progress.stage}/{progress.partition}")
-            for partition in range(self._around.kafka.partitions.count(topic)):
+            for partition in range(self._context.kafka.partitions.count(topic)):
                 records.append(record)
                 at.append(partition)
-        await self._outbox.send(records, at)
+        await self._sender.send(records, at)
 
     def _gauges(self, progress: Progress) -> None:
-        metrics, stage, partition = self._around.metrics, self._binding.stage, self._fold.partition
+        metrics, stage, partition = self._context.metrics, self._binding.stage, self._processor.partition
         metrics.set("railsight_lag_records", stage, partition, progress.lag)
         if progress.watermark_ns != IDLE_NS:
             metrics.set("railsight_watermark_seconds", stage, partition, progress.watermark_ns / 1e9)
 
     async def _snapshot(self) -> None:
         """Take the state down; it is written while the owner goes on."""
-        if not (self._fold.changed or self._fold.moved):
+        if not (self._processor.changed or self._processor.moved):
             return
         await self._written()
         self._due["snapshot"] = math.inf
         began = time.monotonic()
-        covered = dict(self._fold.positions)
+        covered = dict(self._processor.positions)
         # At once, some 50 ms for an eighth of the largest fabric: a thread, which gets the interpreter from the others
         # a millisecond at a time, took up to half a second, and what came for this partition waited.
-        snapshot = self._fold.snapshot()
+        snapshot = self._processor.snapshot()
         self._writing = asyncio.create_task(self._write(snapshot, covered, began))
 
     async def _write(self, snapshot: Snapshot, covered: dict[str, int], began: float) -> None:
         """Write a state, then acknowledge the input that it covers."""
         size = await self._snapshots.write(snapshot)
         for topic, offset in covered.items():
-            self._around.input().acknowledge(topic, self._fold.partition, offset)
+            self._context.input().acknowledge(topic, self._processor.partition, offset)
         lasted = time.monotonic() - began
         self._due["snapshot"] = began + max(self._snapshot_s, lasted / _SNAPSHOT_SHARE)
-        self.inbox.wake()
-        metrics, stage, partition = self._around.metrics, self._binding.stage, self._fold.partition
+        self.input.wake()
+        metrics, stage, partition = self._context.metrics, self._binding.stage, self._processor.partition
         metrics.count("railsight_snapshots_total", stage, partition)
         metrics.count("railsight_snapshot_bytes_total", stage, partition, by=size)
         metrics.count("railsight_snapshot_seconds_total", stage, partition, by=lasted)

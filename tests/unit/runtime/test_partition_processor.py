@@ -7,7 +7,7 @@ import pytest
 
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
-from streams.runtime.fold import REJECTED_BYTES
+from streams.runtime.partition_processor import REJECTED_BYTES
 from streams.runtime.versions import Versions
 from streams.wire import topics
 from streams.wire.models import IDLE_NS, Message, Progress, Rejected, Symptom
@@ -67,7 +67,7 @@ def test_records_before_a_progress_are_processed_before_time_advances() -> None:
     stage = Told()
     made = begun(SECOND, lambda _: stage)
     log = Log(MID).add(symptom(1, 5), progress(10, 0), progress(20, 1), symptom(2, 30), progress(40, 0), symptom(3, 50))
-    made.take(log.chunk())
+    made.on_chunk(log.chunk())
     assert stage.told == ["adopt ", "1", 10, "2", 20, "3"]
 
 
@@ -79,7 +79,7 @@ def test_however_records_are_fetched_the_stage_is_told_the_same() -> None:
     outputs = []
     for size in (1, 7, 80):
         made = begun(SECOND, lambda _: WindowStage(OUT))
-        said = [r for start in range(0, 80, size) for r in made.take(log.chunk(start, min(80, start + size)))]
+        said = [r for start in range(0, 80, size) for r in made.on_chunk(log.chunk(start, min(80, start + size)))]
         outputs.append([record.value for record in said])
     assert outputs[0] == outputs[1] == outputs[2] != []
 
@@ -93,7 +93,7 @@ def test_progress_is_an_ordinary_message_where_upstream_are_devices() -> None:
             taken.extend(batch)
             return super().process(batch)
 
-    begun(FIRST, lambda _: First(MID)).take(Log(IN).add(event(1), progress(9)).chunk())
+    begun(FIRST, lambda _: First(MID)).on_chunk(Log(IN).add(event(1), progress(9)).chunk())
     assert [type(message).__name__ for message in taken] == ["Event", "Progress"]
 
 
@@ -101,9 +101,9 @@ def test_what_was_read_before_is_left_out() -> None:
     """A chunk that overlaps is sliced, and one that repeats is nothing."""
     made = begun(FIRST, lambda _: CountingStage(MID))
     log = Log(IN).add(*(event(number) for number in range(30)))
-    made.take(log.chunk(0, 12))
-    assert made.take(log.chunk(0, 12)) == []
-    said = [read(record) for record in made.take(log.chunk(5, 30))]
+    made.on_chunk(log.chunk(0, 12))
+    assert made.on_chunk(log.chunk(0, 12)) == []
+    said = [read(record) for record in made.on_chunk(log.chunk(5, 30))]
     assert [count_of(m) for m in said if isinstance(m, Symptom)] == [sum(range(20)), sum(range(30))]
     assert made.positions == {"in": 30, "kept": 0}
 
@@ -113,7 +113,7 @@ def test_compaction_leaves_gaps_that_are_no_loss() -> None:
     made = begun(FIRST, lambda _: CountingStage(MID))
     log = Log(RETAINED).add(*(event(number) for number in range(6)))
     whole = log.chunk()
-    made.take(replace(whole, records=[whole.records[1], whole.records[4]]))
+    made.on_chunk(replace(whole, records=[whole.records[1], whole.records[4]]))
     assert made.positions["kept"] == 6
     assert made.records == 2
 
@@ -122,7 +122,7 @@ def test_an_unreadable_record_is_rejected_with_its_reason_and_the_rest_goes_on()
     """A Rejected says topic, offset, stage, reason and the first 4 KiB; the records around it are folded."""
     made = begun(FIRST, lambda _: CountingStage(MID))
     log = Log(IN).add(*(event(number) for number in range(5)), b"\xff" * 9999, *(event(n) for n in range(5, 10)))
-    rejected, said = (read(record) for record in made.take(log.chunk()))
+    rejected, said = (read(record) for record in made.on_chunk(log.chunk()))
     assert isinstance(rejected, Rejected) and isinstance(said, Symptom)
     assert (rejected.topic, rejected.offset, rejected.stage, rejected.at_ns) == ("in", 5, "measure", 1_000)
     assert rejected.reason.startswith("not a Event")
@@ -133,28 +133,28 @@ def test_an_unreadable_record_is_rejected_with_its_reason_and_the_rest_goes_on()
 def test_a_tombstone_is_rejected_only_where_there_are_none() -> None:
     """What takes a key out of a compacted topic is passed over; elsewhere it is no message."""
     made = begun(FIRST, lambda _: CountingStage(MID))
-    assert made.take(Log(RETAINED).add(None, event(1)).chunk()) == []
-    assert len(made.take(Log(IN).add(None, event(1)).chunk())) == 1
+    assert made.on_chunk(Log(RETAINED).add(None, event(1)).chunk()) == []
+    assert len(made.on_chunk(Log(IN).add(None, event(1)).chunk())) == 1
 
 
 def test_a_successor_goes_on_where_the_snapshot_ends() -> None:
     """Restoring at any point and reading on gives the outputs that the predecessor would have given."""
     log = Log(IN).add(*(event(number, f"d{number % 3}") for number in range(90)))
     through = begun(FIRST, lambda _: CountingStage(MID))
-    through.take(log.chunk(0, 47))
+    through.on_chunk(log.chunk(0, 47))
     kept = through.snapshot()
-    rest = [record.value for record in through.take(log.chunk(47, 90))]
+    rest = [record.value for record in through.on_chunk(log.chunk(47, 90))]
     successor = fold(FIRST, lambda _: CountingStage(MID))
     successor.begin(2, kept, {"in": 0, "kept": 0}, {"in": 90, "kept": 0})
     assert successor.positions == {"in": 47, "kept": 0}
-    assert [record.value for record in successor.take(log.chunk(30, 90))] == rest
+    assert [record.value for record in successor.on_chunk(log.chunk(30, 90))] == rest
     assert successor.snapshot().epoch == 2
 
 
 def test_a_state_that_cannot_be_read_is_made_anew_from_the_input() -> None:
     """A stage that rejects its state begins empty, and reads all that the input still holds."""
     through = begun(FIRST, lambda _: CountingStage(MID))
-    through.take(Log(IN).add(event(1)).chunk())
+    through.on_chunk(Log(IN).add(event(1)).chunk())
     spoilt = replace(through.snapshot(), state=b"{")
     successor = fold(FIRST, lambda _: CountingStage(MID))
     successor.begin(2, spoilt, {"in": 0, "kept": 0}, {"in": 1, "kept": 0})
@@ -177,11 +177,11 @@ def test_progress_beside_a_topic_waits_for_what_it_covers() -> None:
     beside = Log(BESIDE).add(
         Progress("measure", 0, 1, 99), Progress("attribute", 0, 1, 7, after_offset=1), Progress("attribute", 0, 1, 9, 2)
     )
-    made.take(beside.chunk())
+    made.on_chunk(beside.chunk())
     assert stage.told == []
-    made.take(findings.chunk(0, 1))
+    made.on_chunk(findings.chunk(0, 1))
     assert stage.told == ["adopt ", "1", 7]
-    made.take(findings.chunk(1, 2))
+    made.on_chunk(findings.chunk(1, 2))
     assert stage.told == ["adopt ", "1", 7, "2", 9]
 
 
@@ -192,10 +192,10 @@ def test_the_arrival_clock_is_that_of_what_was_read() -> None:
     log = Log(IN).add(event(1), at_ms=5).add(event(2), at_ms=9)
     made.tick(77)
     assert stage.ticks == []
-    made.take(log.chunk(0, 1))
+    made.on_chunk(log.chunk(0, 1))
     made.tick(10**9)
     assert stage.ticks == [5_000_000]
-    made.take(log.chunk(1, 2))
+    made.on_chunk(log.chunk(1, 2))
     made.tick(10**9)
     assert stage.ticks == [5_000_000, 10**9], "the compacted input is not waited for"
 
@@ -220,7 +220,7 @@ def test_a_version_takes_effect_between_the_same_two_records_however_they_are_fe
     made = begun(FIRST, lambda _: Seeing(MID), versions=versions)
     log = Log(IN).add(*(event(number, at_ns=number * 10) for number in range(1, 9)))
     for start in range(0, 8, size):
-        made.take(log.chunk(start, start + size))
+        made.on_chunk(log.chunk(start, start + size))
     assert seen == [(at, "old" if at <= 50 else "new") for at in range(10, 90, 10)]
 
 
@@ -231,7 +231,7 @@ def test_downstream_time_stops_at_the_effective_time_of_a_version() -> None:
         versions.add(at, Topology(Inventory(), digest))
     stage = Told()
     made = begun(SECOND, lambda _: stage, versions=versions)
-    made.take(Log(MID).add(symptom(1, 5), progress(100, 0), progress(100, 1)).chunk())
+    made.on_chunk(Log(MID).add(symptom(1, 5), progress(100, 0), progress(100, 1)).chunk())
     assert stage.told == ["adopt old", "1", 50, "adopt new", 100]
 
 
@@ -243,7 +243,7 @@ def test_a_key_taken_out_is_a_tombstone() -> None:
             return [Output(RETAINED, None, "gone")]
 
     made = begun(FIRST, lambda _: Removing(MID), end=9)
-    (record,) = made.take(Log(IN).add(event(1), event(2)).chunk())
+    (record,) = made.on_chunk(Log(IN).add(event(1), event(2)).chunk())
     assert (record.key, record.value) == (b"gone", None)
     assert made.progress(4) == Progress("measure", 0, 1, IDLE_NS, 4, records=2, lag=7 + 9)
 
@@ -257,24 +257,27 @@ def test_a_clock_that_was_not_asked_for_is_not_read() -> None:
 
     made = fold(FIRST, lambda _: CountingStage(MID), clock=Broken())
     made.begin(1, None, {"in": 0, "kept": 0}, {"in": 0, "kept": 0})
-    made.take(Log(IN).add(event(1)).chunk())
+    made.on_chunk(Log(IN).add(event(1)).chunk())
 
 
 def test_an_owner_with_input_ahead_is_not_idle() -> None:
     """Until something was read, an input that holds records may say what is live; a compacted end says nothing."""
     read, nothing = begun(FIRST, lambda _: CountingStage(MID), end=2), begun(FIRST, lambda _: CountingStage(MID))
-    assert (begun(FIRST, lambda _: CountingStage(MID), end=2).unread, nothing.unread) == (True, False)
-    read.take(Log(IN).add(event(1)).chunk())
-    assert not read.unread
+    assert (begun(FIRST, lambda _: CountingStage(MID), end=2).has_unread_input, nothing.has_unread_input) == (
+        True,
+        False,
+    )
+    read.on_chunk(Log(IN).add(event(1)).chunk())
+    assert not read.has_unread_input
 
 
 def test_time_alone_is_no_change_worth_a_snapshot() -> None:
     """Progress by which nothing is said moves the owner on; a message, or something said, is a change."""
     made = begun(SECOND, lambda _: WindowStage(OUT))
-    made.take(Log(MID).add(progress(0, 1), progress(1, 1)).chunk())
+    made.on_chunk(Log(MID).add(progress(0, 1), progress(1, 1)).chunk())
     assert (made.changed, made.moved) == (False, True)
     made.snapshot()
     assert (made.changed, made.moved) == (False, False)
     other = begun(SECOND, lambda _: WindowStage(OUT))
-    other.take(Log(MID).add(symptom(1, 5)).chunk())
+    other.on_chunk(Log(MID).add(symptom(1, 5)).chunk())
     assert other.changed

@@ -10,7 +10,7 @@ _AGAIN_S = 10.0
 _FORGET_AT = 1000
 
 
-class Repeats(logging.Filter):
+class RepeatFilter(logging.Filter):
     """Lets a message of a library through once in ten seconds, whatever its arguments are."""
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
@@ -38,10 +38,10 @@ class Repeats(logging.Filter):
         return True
 
 
-def quieten(handlers: list[logging.Handler] | None = None) -> None:
+def install(handlers: list[logging.Handler] | None = None) -> None:
     """Filter what these handlers, or those of the root logger, write; libraries log from WARNING on."""
-    repeats = Repeats()
+    repeat_filter = RepeatFilter()
     for handler in logging.getLogger().handlers if handlers is None else handlers:
-        handler.addFilter(repeats)
+        handler.addFilter(repeat_filter)
     for library in _LIBRARIES:
         logging.getLogger(library).setLevel(logging.WARNING)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.instrument.metrics import NullMetrics
-from streams.runtime.owner import Owner, Surroundings
+from streams.runtime.partition_owner import OwnerContext, PartitionOwner
 from tests.fakes.chunk_source import Source
 from tests.fakes.producer import Metadata, Producer
 from tests.fakes.stages import CountingStage
@@ -42,9 +42,9 @@ class Slow(Producer):
         return await delivery
 
 
-def owner(producer: Producer, source: Source) -> Owner:
+def owner(producer: Producer, source: Source) -> PartitionOwner:
     """The owner of a partition that was taken over from nobody."""
-    around = Surroundings(
+    around = OwnerContext(
         KafkaSettings(),
         RuntimeSettings(wall_clock_ticks=False),
         Clock(),
@@ -52,7 +52,7 @@ def owner(producer: Producer, source: Source) -> Owner:
         lambda: source,
         lambda: producer,
     )
-    made = Owner(begun(FIRST, lambda _: CountingStage(MID)), around, lambda: True)
+    made = PartitionOwner(begun(FIRST, lambda _: CountingStage(MID)), around, lambda: True)
     made._due |= {"beside": 1000.0, "snapshot": 1000.0}
     return made
 
@@ -61,15 +61,15 @@ async def test_progress_waits_for_the_moment_that_all_owners_share() -> None:
     """Whenever an owner's time moved within a tenth of a second, it says so at the end of that, and once."""
     producer, log = Producer(), Log(IN).add(event(1), event(2))
     made = owner(producer, Source())
-    made._fold.take(log.chunk(0, 1))
+    made._fold.on_chunk(log.chunk(0, 1))
     for now in (500.01, 500.05, 500.09):
-        await made._duties(now)
+        await made._housekeeping(now)
     assert not producer.log
     assert math.isclose(made._next_turn(), 500.1)
-    await made._duties(500.1001)
+    await made._housekeeping(500.1001)
     said = len(producer.log[MID.name, 0])
     assert said == 1
-    await made._duties(500.3)
+    await made._housekeeping(500.3)
     assert len(producer.log[MID.name, 0]) == said
     assert made._next_turn() == 1000.0
 
@@ -78,10 +78,10 @@ async def test_an_owner_goes_on_while_its_state_is_written() -> None:
     """Input is folded meanwhile; what the state covers, and no more, is acknowledged once it is written."""
     producer, source, log = Slow(), Acknowledging(), Log(IN).add(event(1), event(2))
     made = owner(producer, source)
-    made._fold.take(log.chunk(0, 1))
-    await made._duties(2000.0)
-    made._fold.take(log.chunk(1, 2))
-    await made._duties(2001.0)
+    made._fold.on_chunk(log.chunk(0, 1))
+    await made._housekeeping(2000.0)
+    made._fold.on_chunk(log.chunk(1, 2))
+    await made._housekeeping(2001.0)
     assert made._fold.positions[IN.name] == 2
     assert made._due["snapshot"] == math.inf
     assert source.acknowledged == []

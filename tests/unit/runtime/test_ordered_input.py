@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.runtime.inbox import Inbox
 from streams.runtime.merge import Merge
+from streams.runtime.ordered_input import OrderedInput
 from tests.fakes.chunk_source import Source, chunk
 from tests.fixtures.runtime_bindings import FIRST, LAST
 
@@ -61,8 +61,8 @@ class Time:
         return self.s
 
 
-def inbox(source: Source, time: Time | None = None, binding: object = None) -> Inbox:
-    made = Inbox(FIRST if binding is None else LAST, 0, lambda: source, time or Time())
+def ordered_input(source: Source, time: Time | None = None, binding: object = None) -> OrderedInput:
+    made = OrderedInput(FIRST if binding is None else LAST, 0, lambda: source, time or Time())
     made.begin({topic.name: 10 for topic in (FIRST if binding is None else LAST).inputs})
     return made
 
@@ -70,7 +70,7 @@ def inbox(source: Source, time: Time | None = None, binding: object = None) -> I
 async def test_a_gap_is_asked_for_and_what_came_behind_it_is_dropped() -> None:
     """A chunk that begins past what was read is left; reading begins again at the gap, asked once, and later anew."""
     source, time = Source(), Time()
-    made = inbox(source, time)
+    made = ordered_input(source, time)
     assert source.asked == [("in", 10), ("kept", 10)]
     source.asked.clear()
     await made.put(chunk("in", 1, start=10))
@@ -90,7 +90,7 @@ async def test_a_gap_is_asked_for_and_what_came_behind_it_is_dropped() -> None:
 
 async def test_what_overlaps_is_cut_and_what_repeats_is_dropped() -> None:
     """Only what is new of a chunk is handed on."""
-    made = inbox(Source())
+    made = ordered_input(Source())
     await made.put(chunk("in", 1, 2, 3, start=8))
     found = await made.next(0)
     assert found is not None and (found.start, found.end, len(found.records)) == (10, 11, 1)
@@ -101,7 +101,7 @@ async def test_what_overlaps_is_cut_and_what_repeats_is_dropped() -> None:
 async def test_records_wait_for_an_input_that_is_behind_but_not_for_ever() -> None:
     """While the brokers hold unread records of another input, nothing is handed on; after a while it is."""
     source, time = Source({"out": 10, "beside": 12}), Time()
-    made = inbox(source, time, LAST)
+    made = ordered_input(source, time, LAST)
     await made.put(chunk("out", 5, start=10))
     assert await made.next(0) is None
     await made.put(chunk("beside", 1, start=10))
@@ -117,14 +117,14 @@ async def test_records_wait_for_an_input_that_is_behind_but_not_for_ever() -> No
 
 async def test_nobody_waits_for_a_compacted_topic() -> None:
     """The end of a compacted topic may have no record: it holds nobody up."""
-    made = inbox(Source({"in": 11, "kept": 99}))
+    made = ordered_input(Source({"in": 11, "kept": 99}))
     await made.put(chunk("in", 5, start=10))
     assert await made.next(0) is not None
 
 
 async def test_whoever_waits_for_nothing_can_be_woken() -> None:
     """An owner that is to give up does not sit out its wait; what was handed in meanwhile is not lost by it."""
-    made = inbox(Source())
+    made = ordered_input(Source())
     waiting = asyncio.create_task(made.next(60))
     await asyncio.sleep(0)
     made.wake()

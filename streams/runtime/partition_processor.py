@@ -12,10 +12,10 @@ from streams.instrument.metrics import Metrics
 from streams.runtime.bindings import Binding
 from streams.runtime.chunk import Chunk
 from streams.runtime.event_time import event_time_ns
-from streams.runtime.in_effect import InEffect
+from streams.runtime.inventory_schedule import InventorySchedule
 from streams.runtime.snapshots import SCHEMA
 from streams.runtime.versions import Versions
-from streams.runtime.watermarks import Upstreams
+from streams.runtime.watermarks import UpstreamWatermarks
 from streams.wire import topics
 from streams.wire.batch_fetch import FetchedRecord
 from streams.wire.errors import Reject
@@ -31,7 +31,7 @@ MakeStage = Callable[[int], Stage]
 REJECTED_BYTES = 4096
 
 
-class Fold:
+class PartitionProcessor:
     """A stage, how far its input has been read, and the event time that it has reached."""
 
     def __init__(
@@ -68,14 +68,14 @@ class Fold:
 
     def _set_up(self) -> None:
         self.stage = self._make_stage(self.partition)
-        self._in_effect = InEffect(self.stage, self._versions)
+        self._inventory = InventorySchedule(self.stage, self._versions)
         self._advanced_ns = 0
         up = self.binding.upstream
         self._barrier = up.barrier.name if up and up.barrier else ""
         self._upstreams = (
             None
             if up is None
-            else Upstreams(
+            else UpstreamWatermarks(
                 up.stage, self._partitions.count(up.inputs), tuple(topic.name for topic in up.topics), self._barrier
             )
         )
@@ -110,12 +110,12 @@ class Fold:
 
     def resume(self, inventory_digest: str) -> list[Record]:
         """Adopt the version of the inventory that the state was made under."""
-        return self._records(self._in_effect.restore(inventory_digest))
+        return self._records(self._inventory.restore(inventory_digest))
 
-    def take(self, chunk: Chunk) -> list[Record]:
+    def on_chunk(self, chunk: Chunk) -> list[Record]:
         """Fold a chunk that begins where the last of its input ended, or before: what was read is left out."""
         position = self.positions[chunk.topic]
-        self.grown_to(chunk.topic, max(chunk.highwater, chunk.end))
+        self.set_end_offset(chunk.topic, max(chunk.highwater, chunk.end))
         if chunk.end <= position:
             return []
         topic = self._topics[chunk.topic]
@@ -127,7 +127,7 @@ class Fold:
             if isinstance(message, Progress) and self._upstreams is not None:
                 records += self._process(batch)
                 batch = []
-                self._upstreams.add(topic.name, message, self.positions.get(self._barrier, 0))
+                self._upstreams.update(topic.name, message, self.positions.get(self._barrier, 0))
             elif message is not None:
                 self.changed = True
                 if not batch:
@@ -147,7 +147,7 @@ class Fold:
         )
         return records
 
-    def grown_to(self, topic: str, end: int) -> None:
+    def set_end_offset(self, topic: str, end: int) -> None:
         """Record the end of an input that the brokers report."""
         self._highwater[topic] = max(end, self._highwater[topic])
 
@@ -156,7 +156,7 @@ class Fold:
         arrival_ns = self._arrival_ns(now_ns)
         if arrival_ns is None:
             return []
-        outputs = self._in_effect.begin(arrival_ns) + self.stage.advance_watermark(arrival_ns) + self._in_effect.due()
+        outputs = self._inventory.begin(arrival_ns) + self.stage.advance_watermark(arrival_ns) + self._inventory.due()
         self.changed = self.changed or bool(outputs)
         return self._records(outputs)
 
@@ -179,13 +179,13 @@ class Fold:
         ]
 
     @property
-    def unread(self) -> bool:
+    def has_unread_input(self) -> bool:
         """Nothing is live here yet, and there is unread input that may change this."""
         return self.stage.watermark_ns == IDLE_NS and bool(self._behind())
 
     def refresh(self) -> list[Record]:
         """Adopt changes of the inventory or the jobs."""
-        return self._records(self._in_effect.refresh())
+        return self._records(self._inventory.refresh())
 
     def progress(self, after_offset: int = 0) -> Progress:
         """Return how far this owner has come."""
@@ -213,7 +213,7 @@ class Fold:
             self._next_offset(),
             self._upstreams.snapshot() if self._upstreams else {},
             self.stage.watermark_ns,
-            self._in_effect.digest,
+            self._inventory.digest,
             self.stage.snapshot(),
         )
 
@@ -244,13 +244,13 @@ class Fold:
         if not batch:
             return []
         times = [at for at in map(event_time_ns, batch) if at is not None]
-        outputs = self._in_effect.begin(min(times, default=None))
-        switch_ns = self._in_effect.next_ns()
+        outputs = self._inventory.begin(min(times, default=None))
+        switch_ns = self._inventory.next_ns()
         if switch_ns is not None and any(at >= switch_ns for at in times):
             # One by one, so that how records were fetched does not decide at which of them the version changes.
             for message in batch:
                 outputs += self.stage.process([message])
-                outputs += self._in_effect.due()
+                outputs += self._inventory.due()
         else:
             outputs += self.stage.process(batch)
         return self._records(outputs)
@@ -259,14 +259,14 @@ class Fold:
         watermark_ns = self._upstreams.watermark_ns if self._upstreams else None
         if watermark_ns is None or watermark_ns <= self._advanced_ns:
             return []
-        outputs = self._in_effect.begin(watermark_ns)
-        while (at := self._in_effect.next_ns()) is not None and self._advanced_ns < at < watermark_ns:
+        outputs = self._inventory.begin(watermark_ns)
+        while (at := self._inventory.next_ns()) is not None and self._advanced_ns < at < watermark_ns:
             self._advanced_ns = at
             outputs += self.stage.advance_watermark(at)
-            outputs += self._in_effect.due()
+            outputs += self._inventory.due()
         self._advanced_ns = watermark_ns
         outputs += self.stage.advance_watermark(watermark_ns)
-        outputs += self._in_effect.due()
+        outputs += self._inventory.due()
         return self._records(outputs)
 
     def _records(self, outputs: list[Output]) -> list[Record]:

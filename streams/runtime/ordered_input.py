@@ -26,7 +26,7 @@ but the first of a backlog of megabytes, by a consumer of its own on a busy mach
 _ASK_AGAIN_S = 2.0
 
 
-class Input(Protocol):
+class InputSource(Protocol):
     """The source of chunks, as an owner uses it; ChunkConsumer is one."""
 
     def read_from(self, topic: str, partition: int, offset: int) -> None:
@@ -42,11 +42,15 @@ class Input(Protocol):
         ...
 
 
-class Inbox:
+class OrderedInput:
     """The chunks of one partition in one generation."""
 
     def __init__(
-        self, binding: Binding, partition: int, source: Callable[[], Input], now_s: Callable[[], float] = time.monotonic
+        self,
+        binding: Binding,
+        partition: int,
+        source: Callable[[], InputSource],
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._partition = partition
         self._source = source
@@ -66,7 +70,7 @@ class Inbox:
         self._ends = ends or {}
         for topic, offset in positions.items():
             self._expected[topic] = offset
-            self._ask(topic, offset)
+            self._request(topic, offset)
 
     async def put(self, chunk: Chunk) -> None:
         """Hand in what was fetched; waits while there is no room."""
@@ -95,7 +99,7 @@ class Inbox:
         return self._ready()
 
     def _ready(self) -> Chunk | None:
-        ready = self._merge.next(self._awaited)
+        ready = self._merge.next(self._is_requested)
         if ready is not None:
             self._since = None
         return ready
@@ -109,18 +113,18 @@ class Inbox:
             asked, at = self._asked[chunk.topic]
             # What was under way before the seek still comes; only if nothing else does is it asked again.
             if asked != expected or self._now_s() - at > _ASK_AGAIN_S:
-                self._ask(chunk.topic, expected)
+                self._request(chunk.topic, expected)
         elif chunk.end > expected:
             fresh = [record for record in chunk.records if record.offset >= expected]
             self._expected[chunk.topic] = chunk.end
             self._given_up.discard(chunk.topic)
             self._merge.add(replace(chunk, start=expected, records=fresh))
 
-    def _ask(self, topic: str, offset: int) -> None:
+    def _request(self, topic: str, offset: int) -> None:
         self._asked[topic] = offset, self._now_s()
         self._source().read_from(topic, self._partition, offset)
 
-    def _awaited(self, topic: str) -> bool:
+    def _is_requested(self, topic: str) -> bool:
         """Return whether the brokers hold records of this input that have not come yet and are worth a wait."""
         if topic not in self._timed or topic in self._given_up or len(self._merge) >= _WAITING_MAX:
             return False

@@ -13,7 +13,7 @@ from streams.wire.stage import Output, Stage
 _NEVER = -1
 
 
-class InEffect:
+class InventorySchedule:
     """The version that one stage works with."""
 
     def __init__(self, stage: Stage, versions: Versions) -> None:

@@ -17,7 +17,7 @@ _LOOK_EVERY_S = 1.0
 
 
 @dataclass(slots=True)
-class Pace:
+class FetchPacer:
     """Follows the rate of messages, as of the last second."""
 
     most_s: float
@@ -26,7 +26,7 @@ class Pace:
     _since_s: float = 0.0
     _count: int = 0
 
-    def brought(self, messages: int, now_s: float) -> None:
+    def on_fetch(self, messages: int, now_s: float) -> None:
         """Count the messages of a fetch that ended now."""
         self._count += messages
         lasted_s = now_s - self._since_s

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from streams.fabric.inventory import Device, Inventory, Job
 from streams.fabric.topology import Topology
-from streams.runtime.in_effect import InEffect
+from streams.runtime.inventory_schedule import InventorySchedule
 from streams.runtime.versions import Versions
 from streams.wire import models
 from streams.wire.stage import Output
@@ -39,14 +39,14 @@ def test_the_first_is_what_was_in_effect_at_the_first_event_else_the_earliest() 
     """A log that begins before the second version is read under the first, one older than all under the earliest."""
     for time_ns, expected in ((15, "a"), (20, "b"), (5, "a"), (None, "b")):
         stage = Adopting()
-        InEffect(stage, versions(a=10, b=20)).begin(time_ns)
+        InventorySchedule(stage, versions(a=10, b=20)).begin(time_ns)
         assert stage.adopted == [expected], time_ns
 
 
 def test_a_version_waits_for_the_stages_watermark() -> None:
     """A version takes effect when the watermark reaches its time, each of several in turn, and once."""
     stage = Adopting()
-    effect = InEffect(stage, versions(a=10, b=20, c=25, d=90))
+    effect = InventorySchedule(stage, versions(a=10, b=20, c=25, d=90))
     effect.begin(12)
     for watermark_ns, expected in ((19, "a"), (20, "ab"), (30, "abc"), (40, "abc")):
         stage.advance_watermark(watermark_ns)
@@ -58,7 +58,7 @@ def test_a_version_waits_for_the_stages_watermark() -> None:
 def test_without_an_inventory_a_stage_is_told_so_and_takes_the_first_that_comes() -> None:
     """The first version of all is adopted when it comes, by the time that the stage has reached."""
     stage, known = Adopting(), Versions()
-    effect = InEffect(stage, known)
+    effect = InventorySchedule(stage, known)
     effect.begin(12)
     assert stage.adopted == [""]
     known.add(10, topology("a"))
@@ -70,7 +70,7 @@ def test_without_an_inventory_a_stage_is_told_so_and_takes_the_first_that_comes(
 def test_a_restored_stage_has_the_version_of_its_snapshot() -> None:
     """What the state was made under is adopted first, whatever is newer; `begin` then has nothing to do."""
     stage = Adopting()
-    effect = InEffect(stage, versions(a=10, b=20))
+    effect = InventorySchedule(stage, versions(a=10, b=20))
     effect.restore("a")
     effect.begin(99)
     assert stage.adopted == ["a"]
@@ -80,7 +80,7 @@ def test_a_restored_stage_has_the_version_of_its_snapshot() -> None:
 def test_a_job_changes_the_jobs_and_nothing_else() -> None:
     """A job that is published is in the topology at once, beside those of the folder; one taken back is gone."""
     stage, known = Adopting(), versions(a=10)
-    effect = InEffect(stage, known)
+    effect = InventorySchedule(stage, known)
     effect.begin(12)
     known.set_job("j/a", models.Job("j", "a", 5 * 10**9, 9 * 10**9))
     effect.refresh()

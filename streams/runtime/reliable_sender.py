@@ -17,11 +17,11 @@ AT_ONCE = 5000
 """Records in flight: some ten megabytes of the largest there are."""
 
 
-class Lost(Exception):
+class PartitionLost(Exception):
     """The partition is no longer ours: its new owner sends what we would have sent."""
 
 
-class Outbox:
+class ReliableSender:
     """One owner's way out."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Outbox:
         offsets: list[int] = []
         while len(offsets) < len(records):
             if not self._owned():
-                raise Lost
+                raise PartitionLost
             begin = len(offsets)
             some = list(zip(records[begin : begin + AT_ONCE], where[begin : begin + AT_ONCE], strict=True))
             offsets += await self._try(some)

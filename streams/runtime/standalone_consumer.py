@@ -18,7 +18,7 @@ _WAIT_MS = 50
 
 
 @asynccontextmanager
-async def reading(kafka: KafkaSettings, wait_ms: int = _WAIT_MS) -> AsyncIterator[Any]:
+async def open_consumer(kafka: KafkaSettings, wait_ms: int = _WAIT_MS) -> AsyncIterator[Any]:
     """Return a consumer to read with; starting one costs more than most of what is read."""
     consumer = AIOKafkaConsumer(
         **kafka.client_options(), enable_auto_commit=False, auto_offset_reset="earliest", fetch_max_wait_ms=wait_ms
@@ -32,24 +32,24 @@ async def reading(kafka: KafkaSettings, wait_ms: int = _WAIT_MS) -> AsyncIterato
 
 
 @asynccontextmanager
-async def following(kafka: KafkaSettings, topics: Iterable[str]) -> AsyncIterator[Any]:
+async def open_at_beginning(kafka: KafkaSettings, topics: Iterable[str]) -> AsyncIterator[Any]:
     """Return a consumer of the only partition of each topic, at its beginning."""
-    async with reading(kafka, wait_ms=500) as consumer:
+    async with open_consumer(kafka, wait_ms=500) as consumer:
         assigned = [TopicPartition(topic, 0) for topic in topics]
         consumer.assign(assigned)
         await consumer.seek_to_beginning(*assigned)
         yield consumer
 
 
-async def read_whole(kafka: KafkaSettings, topic: str, partition: int, start: int = 0) -> AsyncIterator[Any]:
-    """Every record that the partition holds now, from `start` on."""
-    async with reading(kafka) as consumer:
-        async for record in records_of(consumer, topic, partition, start):
+async def read_partition(kafka: KafkaSettings, topic: str, partition: int, start: int = 0) -> AsyncIterator[Any]:
+    """Yield the records that the partition holds now, from offset `start` on."""
+    async with open_consumer(kafka) as consumer:
+        async for record in records(consumer, topic, partition, start):
             yield record
 
 
-async def records_of(consumer: Any, topic: str, partition: int, start: int = 0) -> AsyncIterator[Any]:
-    """Return the same, read with a given consumer."""
+async def records(consumer: Any, topic: str, partition: int, start: int = 0) -> AsyncIterator[Any]:
+    """Yield the same with an open consumer."""
     tp = TopicPartition(topic, partition)
     first = max(start, (await consumer.beginning_offsets([tp]))[tp])
     end = (await consumer.end_offsets([tp]))[tp]
@@ -64,7 +64,9 @@ async def records_of(consumer: Any, topic: str, partition: int, start: int = 0) 
     consumer.unsubscribe()
 
 
-async def bounds(consumer: Any, partitions: Iterable[tuple[str, int]]) -> tuple[dict[str, int], dict[str, int]]:
+async def start_and_end_offsets(
+    consumer: Any, partitions: Iterable[tuple[str, int]]
+) -> tuple[dict[str, int], dict[str, int]]:
     """Return the first offset that each partition still holds, and the one after its last; by topic."""
     wanted = [TopicPartition(*partition) for partition in partitions]
     first, end = await consumer.beginning_offsets(wanted), await consumer.end_offsets(wanted)
