@@ -1,7 +1,7 @@
 """Builds one simulated day from a seed: a fabric, its jobs, its faults with ground truth, its negative cases.
 
-Everything is drawn from one stream of random numbers in one order, so that a seed gives the same day again. The
-messages of the day are generated as they are consumed.
+Everything is drawn from one stream of random numbers in one order, so that a seed gives the same day again; faults with
+`own_stream` follow, each from its own. The messages of the day are generated as they are consumed.
 """
 
 from collections import Counter
@@ -108,6 +108,7 @@ def _build(spec: ScenarioSpec, stretch: float) -> Scenario:
     faults = list(_inject_faults(spec, placer, within))
     negative_cases, more = _inject_negative_cases(spec, placer, within)
     negative_cases["host-in-maintenance"] = len(maintained)
+    faults += _inject_from_own_streams(spec, placer, within)
     effects += more + [effect for fault in faults for effect in fault.effects]
     devices = tuple(d._replace(maintenance_until=maintained.get(d.name)) for d in inventory.devices)
     topology = Topology(Inventory(devices, inventory.links, inventory.ports, traffic.jobs(hosts)))
@@ -121,12 +122,24 @@ def _inject_faults(spec: ScenarioSpec, placer: FaultPlacer, within: Interval) ->
     faults = [fault for fault in FAULTS if fault in spec.faults]
     if not spec.days:
         for fault in faults:
-            for _ in range(spec.each):
+            for _ in range(0 if fault.own_stream else spec.each):
                 yield fault.inject(placer, within)
         return
     servers = placer.tiers.count("host")
     for _ in range(int(placer.rng.poisson(spec.days * servers * _FAULTS_PER_SERVER_DAY))):
         yield faults[placer.rng.integers(len(faults))].inject(placer, within)
+
+
+def _inject_from_own_streams(spec: ScenarioSpec, placer: FaultPlacer, within: Interval) -> Iterator[InjectedFault]:
+    if spec.days:
+        return
+    shared = placer.rng
+    for fault in FAULTS:
+        if fault in spec.faults and fault.own_stream:
+            placer.rng = np.random.default_rng([spec.seed, fault.condition.value])
+            for _ in range(spec.each):
+                yield fault.inject(placer, within)
+    placer.rng = shared
 
 
 def _inject_negative_cases(

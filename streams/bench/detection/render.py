@@ -90,7 +90,7 @@ def lines(outcome: Outcome) -> Iterator[str]:
     for slug, row in values["conditions"].items():
         goal = "-" if row["goal_s"] is None else f"{row['goal_s']:g}s"
         yield (
-            f"{slug:<20}{row['injected']:>9}{row['found']:>6}{row['invented']:>9}{row['recall']:>7.3f}"
+            f"{slug:<22}{row['injected']:>9}{row['found']:>6}{row['invented']:>9}{row['recall']:>7.3f}"
             f"{row['precision']:>10.3f}{_s(row['start_median_s'], 9)}{_s(row['start_p95_s'], 9)}"
             f"{_s(row['detectable_median_s'], 11)}{_s(row['detectable_p95_s'], 11)}{goal:>7}"
             f"{_s(row['published_median_s'], 9)}{_s(row['published_p95_s'], 9)}"
@@ -118,11 +118,11 @@ def _heading(outcome: Outcome) -> Iterator[str]:
         + ", ".join(f"{count} {name}" for name, count in sorted(outcome.negative_cases.items()))
     )
     yield (
-        f"{'':<20}{'':>9}{'':>6}{'':>9}{'':>7}{'':>10}{'from its start':>18}{'once detectable':>22}{'':>7}"
+        f"{'':<22}{'':>9}{'':>6}{'':>9}{'':>7}{'':>10}{'from its start':>18}{'once detectable':>22}{'':>7}"
         f"{'until published':>18}"
     )
     yield (
-        f"{'condition':<20}{'injected':>9}{'found':>6}{'invented':>9}{'recall':>7}{'precision':>10}"
+        f"{'condition':<22}{'injected':>9}{'found':>6}{'invented':>9}{'recall':>7}{'precision':>10}"
         f"{'median':>9}{'p95':>9}{'median':>11}{'p95':>11}{'goal':>7}{'median':>9}{'p95':>9}"
     )
 

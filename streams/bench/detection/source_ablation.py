@@ -67,8 +67,8 @@ class SourceAblation:
             f"{spec.gpus:,} GPUs, seed {spec.seed}: {spec.description} in"
             f" {self.without.hours:.1f} simulated hours, with all sources and without {spec.without}"
         )
-        yield f"{'condition':<20}{'found with all':>15}{'found without':>15}"
-        yield from (f"{slug:<20}{both[0]:>15}{both[1]:>15}" for slug, both in self.found_by_condition.items())
+        yield f"{'condition':<22}{'found with all':>15}{'found without':>15}"
+        yield from (f"{slug:<22}{both[0]:>15}{both[1]:>15}" for slug, both in self.found_by_condition.items())
         yield f"{self.newly_stale} more devices are stale"
         yield from (f"new false finding: {scored.condition.slug} {scored.subject_id}" for scored in new)
         yield f"{len(new)} new false findings" if new else "no new false findings"

@@ -1,9 +1,8 @@
 """The list of faults: one declaration for each detector, in one file each.
 
 Everything that simulates a fabric injects from this list: the demo, the detection benchmark, the load generator and the
-tests. A new fault is a file here and an entry at the end of FAULTS: the benchmark draws in the order of the list, so an
-entry at the end leaves the random numbers of the entries before it as they are. What is drawn after the list (negative
-cases, the world's noise) changes.
+tests. A new fault is a file here, with `own_stream`, and an entry at the end of FAULTS: so the days of all seeds that
+were ever published stay as they are but for the new fault.
 """
 
 from streams.simulation.faults.congestion_collapse import CONGESTION_COLLAPSE

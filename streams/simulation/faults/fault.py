@@ -21,6 +21,8 @@ class Fault:
     inject: Callable[[FaultPlacer, Interval], InjectedFault]
     detection_goal_s: float | None = None
     """Promised 95th percentile from when the fault can be known until it is detected; None: not promised."""
+    own_stream: bool = False
+    """It is placed last and from random numbers of its own, so the rest of a seed's day is the same without it."""
 
     @property
     def slug(self) -> str:

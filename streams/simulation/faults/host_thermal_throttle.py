@@ -23,4 +23,4 @@ def inject(placer: FaultPlacer, within: Interval) -> InjectedFault:
     return InjectedFault((GroundTruth(truth, interval.start_ns + _DETECTABLE_AFTER_NS),), effects, "module")
 
 
-HOST_THERMAL_THROTTLE = Fault(Condition.HOST_THERMAL_THROTTLE, inject)
+HOST_THERMAL_THROTTLE = Fault(Condition.HOST_THERMAL_THROTTLE, inject, own_stream=True)
