@@ -5,6 +5,7 @@ from pathlib import Path
 import streams.simulation.faults as faults_package
 from streams.simulation.faults import FAULT_OF, FAULTS
 from streams.simulation.scenario import ScenarioSpec, build
+from streams.wire.codec import to_bytes
 from streams.wire.models import Condition
 
 
@@ -32,5 +33,6 @@ def test_a_fault_with_a_stream_of_its_own_leaves_the_rest_of_the_day_unchanged()
     assert [fault.ground_truths for fault in faults[: len(others)]] == [fault.ground_truths for fault in others]
     assert len(faults) == len(others) + len(FAULTS) - len(shared)
     assert days[0].negative_cases == days[1].negative_cases
-    first, second = (next(day.telemetry.batches(day.whole.start_ns, day.whole.end_ns, 10**10)) for day in days)
+    batches = (next(day.telemetry.batches(day.whole.start_ns, day.whole.end_ns, 10**10)) for day in days)
+    first, second = ([to_bytes(message) for message in messages] for _, messages in batches)
     assert first == second != []
