@@ -1,4 +1,4 @@
-"""An aiokafka producer without brokers: a log in memory, with failures where a test wants them."""
+"""An aiokafka producer without brokers: a log in memory, with failures that a test sets."""
 
 import asyncio
 from collections import defaultdict
@@ -14,7 +14,7 @@ class Metadata:
 
 
 @dataclass
-class Producer:
+class FakeProducer:
     """Stores the sent records. Calls of `send` are numbered from 0."""
 
     fail: dict[int, BaseException] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class Producer:
     async def send(
         self, topic: str, value: bytes | None, *, key: bytes, partition: int, headers: Sequence[tuple[str, bytes]]
     ) -> "asyncio.Future[Metadata]":
-        """Accept a record; its delivery is awaited."""
+        """Accept a record and return the future of its delivery."""
         call = self.calls
         self.calls += 1
         if call in self.refuse:

@@ -1,4 +1,4 @@
-"""Stages of a few lines with countable results, for tests of the runner."""
+"""Small stages with countable results, for tests of the runner."""
 
 from collections.abc import Sequence
 
@@ -19,13 +19,13 @@ from streams.wire.symptoms import CounterGrowth, GpuXid
 from streams.wire.topics import Topic
 
 BLOCK = 10
-"""Events of a device that make one output."""
+"""Events of a device for one output."""
 
 
 class CountingStage:
     """Counts events by device; emits one Symptom for every tenth of a device with the id (device, block).
 
-    Its symptoms have the running sum of all codes, so an event that is missed or counted twice is in every later one.
+    Its symptoms have the running sum of all codes, so a lost or repeated event changes every later symptom.
     Its watermark is the newest time of any event.
     """
 
@@ -35,7 +35,7 @@ class CountingStage:
         self.epoch = 0
         self._watermark_ns = 0
         self._counts: dict[str, list[int]] = {}
-        self.adopted: list[str] = []
+        self.topology_digests: list[str] = []
         self.ticks: list[int] = []
 
     @property
@@ -46,7 +46,7 @@ class CountingStage:
         self.epoch = epoch
 
     def set_topology(self, topology: Topology) -> list[Output]:
-        self.adopted.append(topology.digest)
+        self.topology_digests.append(topology.digest)
         return []
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
@@ -59,7 +59,7 @@ class CountingStage:
             counts[1] += event.code
             self._watermark_ns = max(self._watermark_ns, event.at_ns)
             if counts[0] % BLOCK == 0:
-                payload = GpuXid(counts[1], False, self.adopted[-1])  # a number and a text
+                payload = GpuXid(counts[1], False, self.topology_digests[-1])  # a number and a text
                 emitted = Symptom(event.device, str(counts[0] // BLOCK), payload, event.at_ns)
                 outputs.append(Output(self._topic, emitted, event.device))
         return outputs
@@ -79,9 +79,9 @@ class CountingStage:
 
 
 class WindowStage:
-    """Second of a chain: gathers symptoms, and emits their number by device before a watermark.
+    """Counts symptoms by device and window, as the second stage of a chain.
 
-    One Symptom for every device and second of event time, once the watermark has passed it.
+    Emits one Symptom for every device and second of event time, once the watermark has passed it.
     """
 
     def __init__(self, topic: Topic, name: str = "correlate", window_ns: int = 1_000_000_000) -> None:
@@ -92,7 +92,7 @@ class WindowStage:
         self._watermark_ns = 0
         self._open: dict[str, list[str]] = {}
         self.late = 0
-        self.adopted: list[str] = []
+        self.topology_digests: list[str] = []
 
     @property
     def watermark_ns(self) -> int:
@@ -102,12 +102,12 @@ class WindowStage:
         self.epoch = epoch
 
     def set_topology(self, topology: Topology) -> list[Output]:
-        self.adopted.append(topology.digest)
+        self.topology_digests.append(topology.digest)
         return []
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
         for message in batch:
-            assert not isinstance(message, Progress), "the runner keeps Progress to itself"
+            assert not isinstance(message, Progress), "the runner passed a Progress to the stage"
             assert isinstance(message, Symptom)
             if message.at_ns <= self._watermark_ns:
                 self.late += 1

@@ -1,4 +1,4 @@
-"""The fakes that the runner is tested with keep the promises of a stage, so that they stand for real ones."""
+"""The fake stages of the runner's tests fulfil the contract of a stage, as real stages do."""
 
 import pytest
 

@@ -1,6 +1,6 @@
-"""A pipeline of two fake stages on topics of its own, run by real workers in processes of their own.
+"""Runs a pipeline of two fake stages on separate topics, with real workers in separate processes.
 
-`python -m tests.integration.runtime.rig PREFIX BOOTSTRAP STAGE...` is one such worker.
+`python -m tests.integration.runtime.rig PREFIX BOOTSTRAP STAGE...` runs one such worker.
 """
 
 import asyncio
@@ -46,8 +46,8 @@ START_NS = 1_700_000_000 * 10**9
 ROOT = Path(__file__).parents[3]
 
 
-class Rig:
-    """The topics of one pipeline and what is done with them."""
+class PipelineRig:
+    """The topics and stages of one pipeline."""
 
     def __init__(self, prefix: str, bootstrap: str) -> None:
         self.prefix = prefix
@@ -55,12 +55,12 @@ class Rig:
             bootstrap=bootstrap, cluster=prefix, telemetry_partitions=TELEMETRY, pod_partitions=PODS
         )
 
-        def topic(name: str, model: type[Message], spread: PartitionScheme, kept_s: int | None = 3600) -> Topic:
+        def topic(name: str, model: type[Message], scheme: PartitionScheme, retention_s: int | None = 3600) -> Topic:
             others: tuple[type[Message], ...] = () if model is Progress else (Progress,)
-            return Topic(f"{prefix}.{name}", model, spread, kept_s, other_models=others)
+            return Topic(f"{prefix}.{name}", model, scheme, retention_s, other_models=others)
 
         self.events = topic("events", Event, PartitionScheme.TELEMETRY)
-        self.more = topic("more", Event, PartitionScheme.TELEMETRY)
+        self.extra_events = topic("extra", Event, PartitionScheme.TELEMETRY)
         self.symptoms = topic("symptoms", Symptom, PartitionScheme.POD)
         self.windows = topic("windows", Symptom, PartitionScheme.SINGLE)
         self.progress = topic("progress", Progress, PartitionScheme.SINGLE)
@@ -71,7 +71,7 @@ class Rig:
         bindings = {
             "measure": Binding(
                 "measure",
-                (self.events, self.more),
+                (self.events, self.extra_events),
                 first,
                 None,
                 (self.symptoms,),
@@ -88,11 +88,13 @@ class Rig:
                 covers=self.windows,
             ),
         }
-        own = (self.events, self.more, self.symptoms, self.windows, self.progress, first, second)
-        self.wiring = StageSet(bindings, (*own, self.inventory, self.jobs, topics.REJECTED), self.inventory, self.jobs)
+        pipeline_topics = (self.events, self.extra_events, self.symptoms, self.windows, self.progress, first, second)
+        self.wiring = StageSet(
+            bindings, (*pipeline_topics, self.inventory, self.jobs, topics.REJECTED), self.inventory, self.jobs
+        )
 
-    def run(self, stages: Iterable[str]) -> None:
-        """Be a worker of these stages."""
+    def run_worker(self, stages: Iterable[str]) -> None:
+        """Run a worker of these stages in this process."""
         makers: dict[str, MakeStage] = {
             "measure": lambda _: CountingStage(self.symptoms),
             "correlate": lambda _: WindowStage(self.windows),
@@ -110,9 +112,9 @@ class Rig:
 
 
 class Worker:
-    """A worker in a process of its own; what it logs is in `log`."""
+    """A worker in a separate process, which writes its log to `log`."""
 
-    def __init__(self, rig: Rig, log: Path, *stages: str, env: dict[str, str] | None = None) -> None:
+    def __init__(self, rig: PipelineRig, log: Path, *stages: str, env: dict[str, str] | None = None) -> None:
         self.log = log
         command = [sys.executable, "-m", __name__, rig.prefix, rig.kafka.bootstrap, *stages]
         with log.open("ab") as out:
@@ -125,7 +127,7 @@ class Worker:
                 start_new_session=True,
             )
 
-    def signal(self, number: signal.Signals) -> None:
+    def send_signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
     def kill(self) -> None:
@@ -133,7 +135,7 @@ class Worker:
         self.process.wait()
 
     def terminate(self) -> tuple[int, float]:
-        """Ask it to stop; answer its exit code and how long that took."""
+        """Stop the worker by SIGTERM; return its exit code and the seconds until its end."""
         began = time.monotonic()
         self.process.terminate()
         code = self.process.wait(10)
@@ -141,8 +143,8 @@ class Worker:
 
 
 @contextmanager
-def working(rig: Rig, log: Path, *stages: str, env: dict[str, str] | None = None) -> Iterator[Worker]:
-    """A worker that does not outlive the test."""
+def running_worker(rig: PipelineRig, log: Path, *stages: str, env: dict[str, str] | None = None) -> Iterator[Worker]:
+    """Run a worker until the end of the context."""
     worker = Worker(rig, log, *stages, env=env)
     try:
         yield worker
@@ -151,7 +153,7 @@ def working(rig: Rig, log: Path, *stages: str, env: dict[str, str] | None = None
 
 
 @asynccontextmanager
-async def producing(rig: Rig) -> AsyncIterator[AIOKafkaProducer]:
+async def started_producer(rig: PipelineRig) -> AsyncIterator[AIOKafkaProducer]:
     producer = AIOKafkaProducer(**rig.kafka.client_options(), acks="all", linger_ms=2)
     await producer.start()
     try:
@@ -160,8 +162,10 @@ async def producing(rig: Rig) -> AsyncIterator[AIOKafkaProducer]:
         await producer.stop()
 
 
-async def send(producer: AIOKafkaProducer, rig: Rig, topic: Topic, message: Message, key: str | None = None) -> Any:
-    """Send one message to where the registry puts it; answer its delivery."""
+async def send(
+    producer: AIOKafkaProducer, rig: PipelineRig, topic: Topic, message: Message, key: str | None = None
+) -> Any:
+    """Send one message to the partition that the registry selects; return the future of its delivery."""
     record = topics.encode(topic, message, key=key)
     return await producer.send(
         topic.name,
@@ -176,8 +180,8 @@ def event(device: str, number: int, at_ns: int) -> Event:
     return Event(device, "", EventKind.LOG, at_ns, at_ns, Source.SOURCE_GNMI, sequence=number, code=number)
 
 
-async def records_of(rig: Rig, topic: Topic) -> list[Any]:
-    """All that a topic holds now."""
+async def read_records(rig: PipelineRig, topic: Topic) -> list[Any]:
+    """Return all records that a topic has now."""
     consumer = AIOKafkaConsumer(**rig.kafka.client_options(), enable_auto_commit=False, auto_offset_reset="earliest")
     found: list[Any] = []
     try:
@@ -194,24 +198,24 @@ async def records_of(rig: Rig, topic: Topic) -> list[Any]:
     return found
 
 
-async def messages_of(rig: Rig, topic: Topic) -> list[Message]:
-    return [topics.decode(topic, record.value, record.headers) for record in await records_of(rig, topic)]
+async def read_messages(rig: PipelineRig, topic: Topic) -> list[Message]:
+    return [topics.decode(topic, record.value, record.headers) for record in await read_records(rig, topic)]
 
 
-async def symptoms_of(rig: Rig, topic: Topic) -> dict[tuple[str, str], set[Symptom]]:
-    """What a topic says by id: more than one thing of an id is a contradiction."""
+async def read_symptoms(rig: PipelineRig, topic: Topic) -> dict[tuple[str, str], set[Symptom]]:
+    """Return the different symptoms of a topic by id; more than one for an id is a contradiction."""
     found: dict[tuple[str, str], set[Symptom]] = defaultdict(set)
     with suppress(KafkaError):
-        for message in await messages_of(rig, topic):
+        for message in await read_messages(rig, topic):
             if isinstance(message, Symptom):
                 found[message.device, message.port].add(message)
     return found
 
 
-class Feed:
-    """Sends events of some devices, the next of each at once, at a rate, until it is told to stop."""
+class EventSender:
+    """Sends events of some devices at a constant rate, one of each device at a time, while it is running."""
 
-    def __init__(self, rig: Rig, per_s: int = 1500, devices: int = 12) -> None:
+    def __init__(self, rig: PipelineRig, per_s: int = 1500, devices: int = 12) -> None:
         self._rig = rig
         self._per_s = per_s
         self._devices = [f"d{number}" for number in range(devices)]
@@ -219,7 +223,7 @@ class Feed:
         self._stop = False
 
     async def run(self) -> None:
-        async with producing(self._rig) as producer:
+        async with started_producer(self._rig) as producer:
             while not self._stop:
                 deliveries = []
                 for _ in range(max(1, self._per_s // (20 * len(self._devices)))):
@@ -243,62 +247,63 @@ class Feed:
             task.cancel()
 
 
-async def expected_counts(rig: Rig) -> dict[tuple[str, str], int]:
-    """What a single reader of the log that never stopped would have said: the running sum by (device, block).
+async def expected_counts(rig: PipelineRig) -> dict[tuple[str, str], int]:
+    """Return the outputs of an uninterrupted single reader of the log: the running sum by (device, block).
 
-    It reads both inputs in the order in which the broker took their records.
+    It reads both inputs in the order in which the broker stored their records.
     """
-    records = await records_of(rig, rig.events) + await records_of(rig, rig.more)
+    records = await read_records(rig, rig.events) + await read_records(rig, rig.extra_events)
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     expected = {}
-    for record in sorted(records, key=lambda r: (r.partition, r.timestamp, r.topic == rig.more.name, r.offset)):
+    for record in sorted(records, key=lambda r: (r.partition, r.timestamp, r.topic == rig.extra_events.name, r.offset)):
         message = topics.decode(rig.events, record.value, record.headers)
         assert isinstance(message, Event)
-        seen = counts[message.device]
-        seen[0] += 1
-        seen[1] += message.code
-        if seen[0] % BLOCK == 0:
-            expected[message.device, str(seen[0] // BLOCK)] = seen[1]
+        count = counts[message.device]
+        count[0] += 1
+        count[1] += message.code
+        if count[0] % BLOCK == 0:
+            expected[message.device, str(count[0] // BLOCK)] = count[1]
     return expected
 
 
-async def assert_exact(rig: Rig, within_s: float, *workers: Worker) -> None:
-    """All outputs are there, and none says anything else than a single uninterrupted reader would have said."""
+async def assert_exact(rig: PipelineRig, within_s: float, *workers: Worker) -> None:
+    """Assert that the outputs are those of an uninterrupted single reader: none is missing and none differs."""
     expected = await expected_counts(rig)
     assert expected, "nothing was sent"
 
     async def complete() -> bool:
-        return set(await symptoms_of(rig, rig.symptoms)) >= set(expected)
+        return set(await read_symptoms(rig, rig.symptoms)) >= set(expected)
 
-    await until(complete, within_s, f"{len(expected)} outputs", every_s=0.5, workers=workers)
+    await wait_until(complete, within_s, f"{len(expected)} outputs", every_s=0.5, workers=workers)
     found = {
-        key: {count_of(said) for said in all_said} for key, all_said in (await symptoms_of(rig, rig.symptoms)).items()
+        key: {count_of(symptom) for symptom in symptoms}
+        for key, symptoms in (await read_symptoms(rig, rig.symptoms)).items()
     }
     assert found == {key: {count} for key, count in expected.items()}
 
 
-async def until(
+async def wait_until(
     condition: Callable[[], Any],
     within_s: float,
-    what: str,
+    description: str,
     every_s: float = 0.2,
     workers: Sequence[Worker] = (),
     logs: Sequence[Path] = (),
 ) -> Any:
-    """Await a condition; fails after the bound with what was awaited and the end of the workers' logs."""
-    give_up = time.monotonic() + within_s
+    """Wait for a condition; after the timeout fail with its description and the end of the workers' logs."""
+    deadline = time.monotonic() + within_s
     while True:
         result = condition()
         if asyncio.iscoroutine(result):
             result = await result
         if result:
             return result
-        if time.monotonic() > give_up:
+        if time.monotonic() > deadline:
             ends = "\n".join(log.read_text()[-3000:] for log in (*logs, *(worker.log for worker in workers)))
-            raise AssertionError(f"not within {within_s} s: {what}\n{ends}")
+            raise AssertionError(f"not within {within_s} s: {description}\n{ends}")
         await asyncio.sleep(every_s)
 
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    Rig(sys.argv[1], sys.argv[2]).run(sys.argv[3:])
+    PipelineRig(sys.argv[1], sys.argv[2]).run_worker(sys.argv[3:])

@@ -1,4 +1,4 @@
-"""Two stages one behind the other on Kafka: event time reaches the second, and bad input stops neither."""
+"""Event time reaches the second of two stages on Kafka, and invalid input stops neither stage."""
 
 import asyncio
 from pathlib import Path
@@ -18,15 +18,15 @@ from tests.integration.runtime.rig import (
     PODS,
     START_NS,
     TELEMETRY,
-    Rig,
+    PipelineRig,
     Worker,
     event,
-    messages_of,
-    producing,
+    read_messages,
+    read_symptoms,
+    running_worker,
     send,
-    symptoms_of,
-    until,
-    working,
+    started_producer,
+    wait_until,
 )
 
 SECOND = 10**9
@@ -34,8 +34,8 @@ BOTH = ("measure", "correlate")
 DEVICES = [f"d{number}" for number in range(8)]
 
 
-async def send_seconds(rig: Rig, producer: AIOKafkaProducer, first: int, last: int) -> None:
-    """Ten events a device and second, evenly spaced: one symptom of the first stage a second."""
+async def send_seconds(rig: PipelineRig, producer: AIOKafkaProducer, first: int, last: int) -> None:
+    """Send ten evenly spaced events per device and second, which make one symptom of the first stage per second."""
     deliveries = [
         await send(
             producer,
@@ -50,78 +50,81 @@ async def send_seconds(rig: Rig, producer: AIOKafkaProducer, first: int, last: i
     await asyncio.gather(*deliveries)
 
 
-async def until_windows(rig: Rig, seconds: int, *workers: Worker) -> dict[tuple[str, str], set[Symptom]]:
-    """Until the second stage has closed so many windows of each device."""
+async def wait_for_windows(rig: PipelineRig, seconds: int, *workers: Worker) -> dict[tuple[str, str], set[Symptom]]:
+    """Wait until the second stage has closed this number of windows of each device, and return them."""
 
     async def closed() -> dict[tuple[str, str], set[Symptom]] | None:
-        found = await symptoms_of(rig, rig.windows)
+        found = await read_symptoms(rig, rig.windows)
         return found if len(found) >= seconds * len(DEVICES) else None
 
-    found: dict[tuple[str, str], set[Symptom]] = await until(closed, 25, f"{seconds} windows", workers=workers)
+    found: dict[tuple[str, str], set[Symptom]] = await wait_until(closed, 25, f"{seconds} windows", workers=workers)
     return found
 
 
-async def test_event_time_reaches_the_second_stage_through_a_kill(rig: Rig, tmp_path: Path) -> None:
-    """Windows close by the watermark of all partitions, with all that belongs in them, and once, kill or not."""
+async def test_event_time_reaches_the_second_stage_through_a_kill(rig: PipelineRig, tmp_path: Path) -> None:
+    """With and without a kill, each window closes once, by the watermark of all partitions, with all its symptoms."""
     log, env = tmp_path / "log", {"INSTANCE": "one"}
-    async with producing(rig) as producer:
-        with working(rig, log, *BOTH, env=env) as worker:
+    async with started_producer(rig) as producer:
+        with running_worker(rig, log, *BOTH, env=env) as worker:
             await send_seconds(rig, producer, 0, 5)
-            await until_windows(rig, 4, worker)
+            await wait_for_windows(rig, 4, worker)
         await send_seconds(rig, producer, 5, 10)
-        with working(rig, log, *BOTH, env=env) as worker:
-            windows = await until_windows(rig, 9, worker)
-    assert {len(said) for said in windows.values()} == {1}, "one window was closed twice, differently"
-    counts = {count_of(said) for all_said in windows.values() for said in all_said}
-    assert counts == {1}, "a window was closed before its symptoms had come"
-    said = [m for m in await messages_of(rig, rig.progress) if isinstance(m, Progress)]
-    assert {(m.stage, m.partition) for m in said} == {
+        with running_worker(rig, log, *BOTH, env=env) as worker:
+            windows = await wait_for_windows(rig, 9, worker)
+    assert {len(symptoms) for symptoms in windows.values()} == {1}, (
+        "one window was closed twice, with different results"
+    )
+    counts = {count_of(symptom) for symptoms in windows.values() for symptom in symptoms}
+    assert counts == {1}, "a window was closed before its symptoms had arrived"
+    progress = [m for m in await read_messages(rig, rig.progress) if isinstance(m, Progress)]
+    assert {(m.stage, m.partition) for m in progress} == {
         *(("measure", partition) for partition in range(TELEMETRY)),
         *(("correlate", partition) for partition in range(PODS)),
     }
-    assert {m.epoch for m in said} == {1, 2}
+    assert {m.epoch for m in progress} == {1, 2}
 
 
-async def test_poison_is_rejected_by_name_and_the_partition_goes_on(rig: Rig, tmp_path: Path) -> None:
-    """A record that cannot be read goes to the rejected topic with where it stood, and what follows is counted."""
-    async with producing(rig) as producer:
+async def test_an_unreadable_record_is_rejected_and_the_partition_continues(rig: PipelineRig, tmp_path: Path) -> None:
+    """It goes to the rejected topic with its partition and offset, and the records after it are counted."""
+    async with started_producer(rig) as producer:
         for device in DEVICES:
-            where = topics.partition_of(device, TELEMETRY)
-            await producer.send_and_wait(rig.events.name, b"\xffnot a message" * 1000, key=b"k", partition=where)
-        with working(rig, tmp_path / "log", *BOTH) as worker:
+            partition = topics.partition_of(device, TELEMETRY)
+            await producer.send_and_wait(rig.events.name, b"\xffnot a message" * 1000, key=b"k", partition=partition)
+        with running_worker(rig, tmp_path / "log", *BOTH) as worker:
             await send_seconds(rig, producer, 0, 3)
-            await until_windows(rig, 2, worker)
-    rejected = [m for m in await messages_of(rig, topics.REJECTED) if isinstance(m, Rejected)]
-    ours = {(m.partition, m.offset): m for m in rejected if m.topic == rig.events.name}
-    assert len(ours) == len(DEVICES)
+            await wait_for_windows(rig, 2, worker)
+    rejected = [m for m in await read_messages(rig, topics.REJECTED) if isinstance(m, Rejected)]
+    rejected_events = {(m.partition, m.offset): m for m in rejected if m.topic == rig.events.name}
+    assert len(rejected_events) == len(DEVICES)
     assert all(
-        m.stage == "measure" and m.reason.startswith("not a Event") and len(m.value) == 4096 for m in ours.values()
+        m.stage == "measure" and m.reason.startswith("not a Event") and len(m.value) == 4096
+        for m in rejected_events.values()
     )
 
 
-async def test_an_inventory_takes_effect_at_its_time_in_every_partition(rig: Rig, tmp_path: Path) -> None:
-    """What was said before the effective time was said under the old version, what came after under the new."""
+async def test_an_inventory_takes_effect_at_its_time_in_every_partition(rig: PipelineRig, tmp_path: Path) -> None:
+    """Symptoms before the effective time have the old version, and symptoms after it the new one."""
     old, new = (Inventory(devices=(Device(name=name, kind="switch", tier="T0"),)) for name in ("old", "new"))
-    async with producing(rig) as producer:
+    async with started_producer(rig) as producer:
         for inventory, effective_ns in ((old, 0), (new, START_NS + 3 * SECOND)):
             for chunk in to_chunks(inventory, effective_ns):
                 await (await send(producer, rig, rig.inventory, chunk))
-        with working(rig, tmp_path / "log", "measure", env={"INVENTORY_WAIT_S": "20"}) as worker:
+        with running_worker(rig, tmp_path / "log", "measure", env={"INVENTORY_WAIT_S": "20"}) as worker:
             await send_seconds(rig, producer, 0, 8)
 
-            async def all_said() -> bool:
-                return len(await symptoms_of(rig, rig.symptoms)) == 8 * len(DEVICES)
+            async def all_received() -> bool:
+                return len(await read_symptoms(rig, rig.symptoms)) == 8 * len(DEVICES)
 
-            await until(all_said, 20, "all symptoms", workers=[worker])
-    for (_, block), said in (await symptoms_of(rig, rig.symptoms)).items():
+            await wait_until(all_received, 20, "all symptoms", workers=[worker])
+    for (_, block), symptoms in (await read_symptoms(rig, rig.symptoms)).items():
         # Block n ends with the last tenth of second n - 1.
-        assert {symptom.payload.message for symptom in said if isinstance(symptom.payload, GpuXid)} == {
+        assert {symptom.payload.message for symptom in symptoms if isinstance(symptom.payload, GpuXid)} == {
             digest(old if int(block) <= 3 else new)
         }
 
 
-async def test_topics_of_another_width_are_refused_by_name(rig: Rig) -> None:
-    """A topic with another number of partitions than configured is named with both numbers."""
+async def test_topics_with_another_number_of_partitions_are_rejected(rig: PipelineRig) -> None:
+    """The error names the topic, its number of partitions and the configured number."""
     wider = rig.kafka.model_copy(update={"telemetry_partitions": 5})
     with pytest.raises(Misconfigured, match=f"{rig.events.name} has 4 partitions, 5 are configured"):
         await ensure_topics(wider, rig.wiring.topics)

@@ -1,4 +1,4 @@
-"""`railsight topics` and `railsight process` as a user runs them, on brokers of their own."""
+"""`railsight topics` and `railsight process` run as a user starts them, on a separate broker."""
 
 import os
 import subprocess
@@ -10,37 +10,39 @@ import pytest
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.wire.topics import STAGES, TOPICS
-from tests.integration.runtime.rig import ROOT, until
+from tests.integration.runtime.rig import ROOT, wait_until
 
 
-def command(*arguments: str) -> list[str]:
+def command_line(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "streams.cli.main", *arguments]
 
 
 def railsight(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*arguments), capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+    return subprocess.run(command_line(*arguments), capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
 
 
-def started(log: Path, env: dict[str, str], *arguments: str) -> subprocess.Popen[bytes]:
+def start_in_background(log: Path, env: dict[str, str], *arguments: str) -> subprocess.Popen[bytes]:
     with log.open("wb") as out:
-        return subprocess.Popen(command(*arguments), stdout=out, stderr=out, cwd=ROOT, env=env)
+        return subprocess.Popen(command_line(*arguments), stdout=out, stderr=out, cwd=ROOT, env=env)
 
 
-async def test_topics_are_made_and_all_stages_run_in_one_process(tmp_path: Path) -> None:
-    """`topics` makes what `--list` misses; `process` owns every partition of four stages and stops within 3 s."""
+async def test_topics_are_created_and_all_stages_run_in_one_process(tmp_path: Path) -> None:
+    """`topics` creates the missing topics; `process` owns every partition of four stages and stops within 3 s."""
     with EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")) as broker:
         at = ("--bootstrap", broker.bootstrap)
-        before = railsight("topics", "--list", "--json", *at)
-        assert before.returncode == 1 and before.stdout.count('"partitions": null') == len(TOPICS)
+        listed = railsight("topics", "--list", "--json", *at)
+        assert listed.returncode == 1 and listed.stdout.count('"partitions": null') == len(TOPICS)
         assert railsight("topics", *at).returncode == 0
         log = tmp_path / "log"
         env = os.environ | {"RAILSIGHT__RUNTIME__INVENTORY_WAIT_S": "0", "RAILSIGHT__RUNTIME__DATA": str(tmp_path)}
-        worker = started(log, env, "process", *at)
+        worker = start_in_background(log, env, "process", *at)
         try:
             owned = [
-                f"{stage}/{n}: epoch 1 " for stage, many in zip(STAGES, (8, 4, 1, 1), strict=True) for n in range(many)
+                f"{stage}/{n}: epoch 1 "
+                for stage, partitions in zip(STAGES, (8, 4, 1, 1), strict=True)
+                for n in range(partitions)
             ]
-            await until(lambda: all(one in log.read_text() for one in owned), 60, "all owned", logs=[log])
+            await wait_until(lambda: all(line in log.read_text() for line in owned), 60, "all owned", logs=[log])
             worker.terminate()
             assert worker.wait(3) == 0, log.read_text()
         finally:
@@ -49,14 +51,14 @@ async def test_topics_are_made_and_all_stages_run_in_one_process(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "error"),
     [
         (("process", "mesure"), 2, "unknown stage: mesure"),
         (("topics", "--bootstrap", "127.0.0.1:1"), 1, "Kafka at 127.0.0.1:1 was not ready after"),
     ],
 )
-def test_what_cannot_start_is_one_line(arguments: tuple[str, ...], code: int, said: str) -> None:
-    """A misspelt stage is misconfigured; brokers that are not there are another try's; each is a line that names it."""
+def test_an_error_at_start_is_one_line(arguments: tuple[str, ...], code: int, error: str) -> None:
+    """The exit code is 2 for a misspelt stage and 1 for missing brokers, and the last line of the error names them."""
     ended = railsight(*arguments)
     assert ended.returncode == code
-    assert said in ended.stderr.splitlines()[-1]
+    assert error in ended.stderr.splitlines()[-1]

@@ -1,4 +1,4 @@
-"""The wiring table fits the registry, and its ends fit each other."""
+"""The table of bindings matches the registry of topics, and its stages match each other."""
 
 import pytest
 
@@ -10,15 +10,15 @@ from streams.wire.topics import Partitions
 ALL = tuple(BINDINGS.values())
 
 
-def test_every_stage_is_bound_once_in_the_order_of_the_flow() -> None:
+def test_every_stage_is_bound_once_in_the_order_of_the_pipeline() -> None:
     """The table names the stages of the registry, each with its own snapshot topic."""
     assert tuple(BINDINGS) == topics.STAGES
     assert all(binding.snapshots is topics.SNAPSHOTS[binding.stage] for binding in ALL)
 
 
 @pytest.mark.parametrize("binding", ALL, ids=lambda binding: binding.stage)
-def test_the_inputs_of_a_stage_and_its_snapshots_have_equally_many_partitions(binding: Binding) -> None:
-    """Owning a partition is owning it of every input, so their numbers are the same whatever is configured."""
+def test_the_inputs_and_the_snapshot_topic_of_a_stage_have_the_same_number_of_partitions(binding: Binding) -> None:
+    """The owner of a partition owns it in every input, so the numbers are equal in any configuration."""
     partitions = Partitions(telemetry=7, pod=3)
     assert {partitions.count(topic) for topic in (*binding.inputs, binding.snapshots)} == {
         binding.partitions(partitions)
@@ -26,22 +26,22 @@ def test_the_inputs_of_a_stage_and_its_snapshots_have_equally_many_partitions(bi
 
 
 @pytest.mark.parametrize("binding", ALL, ids=lambda binding: binding.stage)
-def test_what_a_stage_waits_for_is_what_the_stage_before_it_sends(binding: Binding) -> None:
-    """Progress is expected in topics that are read, from a stage that writes it there, a watermark a partition."""
+def test_a_stage_expects_the_progress_that_the_previous_stage_sends(binding: Binding) -> None:
+    """It expects Progress in topics that it reads, from a stage that writes it there, one watermark per partition."""
     upstream = binding.upstream
     if upstream is None:
         assert binding.stage == "measure"
         return
-    before = BINDINGS[upstream.stage]
-    sends = before.progress_in_band or (before.progress_topic,)
-    assert set(upstream.topics) == set(sends) <= set(binding.inputs)
-    assert upstream.inputs in before.inputs
-    assert upstream.barrier is before.covers
+    previous = BINDINGS[upstream.stage]
+    sent_to = previous.progress_in_band or (previous.progress_topic,)
+    assert set(upstream.topics) == set(sent_to) <= set(binding.inputs)
+    assert upstream.inputs in previous.inputs
+    assert upstream.barrier is previous.covers
 
 
 @pytest.mark.parametrize("binding", ALL, ids=lambda binding: binding.stage)
-def test_progress_is_readable_wherever_it_goes(binding: Binding) -> None:
-    """A Progress sent to any topic of the table is read back from it as what it was."""
+def test_progress_is_readable_in_every_topic_that_receives_it(binding: Binding) -> None:
+    """A Progress sent to any topic of the table is decoded to an equal Progress."""
     progress = Progress(binding.stage, 3, 2, 99, 7, 8, 9)
     for topic in (*binding.progress_in_band, binding.progress_topic):
         record = topics.encode(topic, progress, key="k")

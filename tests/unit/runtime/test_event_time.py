@@ -1,4 +1,4 @@
-"""The event time of each kind of message."""
+"""Each kind of message has an event time, or none."""
 
 import numpy as np
 import pytest
@@ -44,6 +44,6 @@ def samples(sampled_at_ns: int, received_at_ns: int) -> Samples:
         (Job("j", "d", 1), None),
     ],
 )
-def test_it_is_when_what_it_says_was_so(message: Message, expected: int | None) -> None:
-    """Observation times count; a device's clock that is ahead of the arrival does not; an idle owner names none."""
+def test_the_event_time_is_the_observation_time(message: Message, expected: int | None) -> None:
+    """The arrival time is its upper bound if a device's clock is ahead; an idle owner's Progress has none."""
     assert event_time_ns(message) == expected

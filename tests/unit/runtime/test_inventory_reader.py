@@ -1,4 +1,4 @@
-"""The reader of the inventory's topics, given records as Kafka has them."""
+"""The reader assembles versions of the inventory and jobs from the records of their topics."""
 
 import asyncio
 import weakref
@@ -17,8 +17,8 @@ from tests.worlds.small_fabric import inventory
 
 
 @dataclass
-class Read:
-    """A record as the consumer hands it out."""
+class ConsumedRecord:
+    """A record as the consumer returns it."""
 
     topic: str
     key: bytes | None
@@ -27,22 +27,22 @@ class Read:
     offset: int = 0
 
 
-def _read(record: Record) -> Read:
-    return Read(record.topic.name, record.key, record.value, record.headers)
+def _consumed(record: Record) -> ConsumedRecord:
+    return ConsumedRecord(record.topic.name, record.key, record.value, record.headers)
 
 
-def _version(own: Inventory, effective_ns: int) -> list[Read]:
-    return [_read(encode(INVENTORY, chunk)) for chunk in to_chunks(own, effective_ns)]
+def _version(inventory: Inventory, effective_ns: int) -> list[ConsumedRecord]:
+    return [_consumed(encode(INVENTORY, chunk)) for chunk in to_chunks(inventory, effective_ns)]
 
 
-async def _take(reader: InventoryReader, *records: Read) -> None:
+async def _take(reader: InventoryReader, *records: ConsumedRecord) -> None:
     for record in records:
         reader.take(record)
     await reader.settle()
 
 
-async def test_a_version_is_known_once_all_of_it_was_read() -> None:
-    """Whoever waits for the first one waits until then."""
+async def test_a_version_is_available_once_all_its_chunks_are_read() -> None:
+    """The event `first` is set with the first complete version."""
     reader = InventoryReader(KafkaSettings())
     assert not reader.first.is_set()
     await _take(reader, *_version(inventory(), 5))
@@ -50,8 +50,8 @@ async def test_a_version_is_known_once_all_of_it_was_read() -> None:
     assert reader.versions.holds(digest(inventory()), 5)
 
 
-async def test_a_version_that_is_told_again_is_no_news() -> None:
-    """After the brokers were away the topic is read once more; another effective time of the same content is news."""
+async def test_a_repeated_version_is_not_a_change() -> None:
+    """The topic is read again after an outage; the same content with another effective time is a change."""
     reader = InventoryReader(KafkaSettings())
     await _take(reader, *_version(inventory(), 5))
     await _take(reader, *_version(inventory(), 5))
@@ -60,22 +60,22 @@ async def test_a_version_that_is_told_again_is_no_news() -> None:
     assert (reader.versions.changes, reader.versions.after(5)) == (2, 7)
 
 
-async def test_of_past_versions_only_the_data_are_kept() -> None:
-    """What is over is put together only for a stage that asks, and kept only as long as one works with it."""
+async def test_past_versions_are_stored_as_data_only() -> None:
+    """The topology of a past version is built when a stage requests it, and evicted when no stage uses it."""
     reader, past = InventoryReader(KafkaSettings()), Inventory(devices=(Device("a", "host", "host"),))
     await _take(reader, *_version(past, 5), *_version(inventory(), 6))
-    asked, again = reader.versions.at(5), reader.versions.at(5)
-    assert asked is not None and again is not None and asked[1] is again[1]
-    assert list(asked[1].devices) == ["a"]
-    gone = weakref.ref(asked[1])
-    del asked, again
-    assert gone() is None
+    first, second = reader.versions.at(5), reader.versions.at(5)
+    assert first is not None and second is not None and first[1] is second[1]
+    assert list(first[1].devices) == ["a"]
+    reference = weakref.ref(first[1])
+    del first, second
+    assert reference() is None
     now, later = reader.versions.at(7), reader.versions.at(7)
     assert now is not None and later is not None and now[1] is later[1]
 
 
-async def test_a_past_version_stays_with_the_stage_that_has_its_jobs_too() -> None:
-    """News of jobs make nobody put the fabric together again."""
+async def test_a_change_of_jobs_does_not_rebuild_a_past_version() -> None:
+    """The topologies before and after a change of jobs share their devices."""
     reader, past = InventoryReader(KafkaSettings()), Inventory(devices=(Device("a", "host", "host"),))
     await _take(reader, *_version(past, 5), *_version(inventory(), 6))
     reader.versions.set_job("j/a", Job("j", "a", 1))
@@ -88,18 +88,18 @@ async def test_a_past_version_stays_with_the_stage_that_has_its_jobs_too() -> No
 
 
 @pytest.mark.parametrize("broken_ns", [5, 7])
-async def test_a_version_that_is_not_its_digest_never_takes_effect(broken_ns: int) -> None:
-    """Past or present, it is as if it had not been published."""
+async def test_a_version_with_a_wrong_digest_never_takes_effect(broken_ns: int) -> None:
+    """A past or current version with a wrong digest is ignored."""
     reader = InventoryReader(KafkaSettings())
     chunks = (replace(chunk, digest="d" * 64) for chunk in to_chunks(generate(GenerateParams(gpus=8)), broken_ns))
-    await _take(reader, *_version(inventory(), 6), *(_read(encode(INVENTORY, chunk)) for chunk in chunks))
+    await _take(reader, *_version(inventory(), 6), *(_consumed(encode(INVENTORY, chunk)) for chunk in chunks))
     for time_ns in (5, 6, 8):
         found = reader.versions.at(time_ns)
         assert found is not None and found[1].digest == digest(inventory())
 
 
-async def test_the_worker_goes_on_while_a_version_is_put_together() -> None:
-    """Other tasks have their turns before a version of 16,384 GPUs is whole."""
+async def test_the_event_loop_runs_while_a_version_is_built() -> None:
+    """Other tasks run before a version of 16,384 GPUs is complete."""
     reader, turns = InventoryReader(KafkaSettings()), 0
     taking = asyncio.create_task(_take(reader, *_version(generate(GenerateParams(gpus=16_384)), 5)))
     while not taking.done():
@@ -107,11 +107,11 @@ async def test_the_worker_goes_on_while_a_version_is_put_together() -> None:
         turns += 1
     await taking
     assert reader.versions
-    assert turns > 3, "the loop had to wait for it"
+    assert turns > 3, "the build blocked the event loop"
 
 
-async def test_its_arrays_are_made_before_a_finding_asks_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of the largest fabric take 0.3 s, in which nothing else of the worker would go on."""
+async def test_the_arrays_of_the_graph_are_built_before_a_finding_needs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the largest fabric the build takes 0.3 s, which would block the other tasks of the worker."""
     reader = InventoryReader(KafkaSettings())
     await _take(reader, *_version(inventory(), 5))
     monkeypatch.delattr("streams.fabric.topology.Graph")
@@ -120,21 +120,21 @@ async def test_its_arrays_are_made_before_a_finding_asks_for_them(monkeypatch: p
     assert set(found[1].graph.names) == set(found[1].devices)
 
 
-async def test_what_cannot_be_read_is_passed_over() -> None:
-    """Records of foreign bytes stop nothing: the version after them is taken."""
+async def test_unreadable_records_are_skipped() -> None:
+    """A version after records with invalid bytes is read."""
     reader = InventoryReader(KafkaSettings())
-    await _take(reader, Read(INVENTORY.name, b"x", b"\xff\xff"), Read(JOBS.name, None, b"\xff\xff"))
+    await _take(reader, ConsumedRecord(INVENTORY.name, b"x", b"\xff\xff"), ConsumedRecord(JOBS.name, None, b"\xff\xff"))
     await _take(reader, *_version(inventory(), 5))
     assert reader.versions
 
 
-async def test_jobs_come_and_go() -> None:
-    """A job's record is its stay, a tombstone its end."""
+async def test_jobs_are_added_and_removed() -> None:
+    """A record adds a job, and a tombstone removes it."""
     reader = InventoryReader(KafkaSettings())
     record = encode(JOBS, Job("j", "p1-h1", 1))
-    await _take(reader, *_version(inventory(), 5), _read(record))
+    await _take(reader, *_version(inventory(), 5), _consumed(record))
     at = reader.versions.at(5)
     assert at is not None and at[1].jobs_on(["p1-h1"], 2) == ("j",)
-    await _take(reader, _read(tombstone(JOBS, record.key.decode())))
+    await _take(reader, _consumed(tombstone(JOBS, record.key.decode())))
     at = reader.versions.at(5)
     assert at is not None and at[1].jobs_on(["p1-h1"], 2) == ()

@@ -1,4 +1,4 @@
-"""Which version of the inventory a stage works with."""
+"""The schedule sets the version of the inventory of a stage by event time."""
 
 from datetime import UTC, datetime
 
@@ -17,14 +17,14 @@ def topology(name: str) -> Topology:
 
 
 def versions(**effective_ns: int) -> Versions:
-    made = Versions()
+    versions = Versions()
     for name, at in effective_ns.items():
-        made.add(at, topology(name))
-    return made
+        versions.add(at, topology(name))
+    return versions
 
 
-class Adopting(WindowStage):
-    """Keeps what it adopted."""
+class TopologyStage(WindowStage):
+    """Records the topologies that are set."""
 
     def __init__(self) -> None:
         super().__init__(OUT)
@@ -35,78 +35,78 @@ class Adopting(WindowStage):
         return super().set_topology(topology)
 
 
-def test_the_first_is_what_was_in_effect_at_the_first_event_else_the_earliest() -> None:
-    """A log that begins before the second version is read under the first, one older than all under the earliest."""
+def test_the_first_version_is_the_one_in_effect_at_the_first_event_else_the_earliest() -> None:
+    """Events before the second version use the first one; events before all versions use the earliest."""
     for time_ns, expected in ((15, "a"), (20, "b"), (5, "a"), (None, "b")):
-        stage = Adopting()
+        stage = TopologyStage()
         InventorySchedule(stage, versions(a=10, b=20)).begin(time_ns)
-        assert stage.adopted == [expected], time_ns
+        assert stage.topology_digests == [expected], time_ns
 
 
-def test_a_version_waits_for_the_stages_watermark() -> None:
-    """A version takes effect when the watermark reaches its time, each of several in turn, and once."""
-    stage = Adopting()
-    effect = InventorySchedule(stage, versions(a=10, b=20, c=25, d=90))
-    effect.begin(12)
+def test_a_version_takes_effect_at_the_watermark_of_the_stage() -> None:
+    """Each of several versions takes effect once, in order, when the watermark reaches its time."""
+    stage = TopologyStage()
+    schedule = InventorySchedule(stage, versions(a=10, b=20, c=25, d=90))
+    schedule.begin(12)
     for watermark_ns, expected in ((19, "a"), (20, "ab"), (30, "abc"), (40, "abc")):
         stage.advance_watermark(watermark_ns)
-        effect.due()
-        assert "".join(stage.adopted) == expected
-    assert effect.next_ns() == 90
+        schedule.due()
+        assert "".join(stage.topology_digests) == expected
+    assert schedule.next_ns() == 90
 
 
-def test_without_an_inventory_a_stage_is_told_so_and_takes_the_first_that_comes() -> None:
-    """The first version of all is adopted when it comes, by the time that the stage has reached."""
-    stage, known = Adopting(), Versions()
-    effect = InventorySchedule(stage, known)
-    effect.begin(12)
-    assert stage.adopted == [""]
-    known.add(10, topology("a"))
-    known.add(50, topology("b"))
-    effect.refresh()
-    assert stage.adopted == ["", "a"]
+def test_without_an_inventory_a_stage_has_an_empty_one_until_the_first_version() -> None:
+    """The first version is set when it arrives, by the watermark of the stage."""
+    stage, published = TopologyStage(), Versions()
+    schedule = InventorySchedule(stage, published)
+    schedule.begin(12)
+    assert stage.topology_digests == [""]
+    published.add(10, topology("a"))
+    published.add(50, topology("b"))
+    schedule.refresh()
+    assert stage.topology_digests == ["", "a"]
 
 
-def test_a_restored_stage_has_the_version_of_its_snapshot() -> None:
-    """What the state was made under is adopted first, whatever is newer; `begin` then has nothing to do."""
-    stage = Adopting()
-    effect = InventorySchedule(stage, versions(a=10, b=20))
-    effect.restore("a")
-    effect.begin(99)
-    assert stage.adopted == ["a"]
-    assert effect.digest == "a"
+def test_a_restored_stage_uses_the_version_of_its_snapshot() -> None:
+    """The version of the state is set first, also if newer ones exist; `begin` then changes nothing."""
+    stage = TopologyStage()
+    schedule = InventorySchedule(stage, versions(a=10, b=20))
+    schedule.restore("a")
+    schedule.begin(99)
+    assert stage.topology_digests == ["a"]
+    assert schedule.digest == "a"
 
 
-def test_a_job_changes_the_jobs_and_nothing_else() -> None:
-    """A job that is published is in the topology at once, beside those of the folder; one taken back is gone."""
-    stage, known = Adopting(), versions(a=10)
-    effect = InventorySchedule(stage, known)
-    effect.begin(12)
-    known.set_job("j/a", models.Job("j", "a", 5 * 10**9, 9 * 10**9))
-    effect.refresh()
-    effect.refresh()
+def test_a_job_changes_only_the_jobs_of_the_topology() -> None:
+    """A published job is in the topology at once, besides those of the folder; a removed job is not in it."""
+    stage, published = TopologyStage(), versions(a=10)
+    schedule = InventorySchedule(stage, published)
+    schedule.begin(12)
+    published.set_job("j/a", models.Job("j", "a", 5 * 10**9, 9 * 10**9))
+    schedule.refresh()
+    schedule.refresh()
     assert stage.topologies[-1].jobs_on(["a"], 6 * 10**9) == ("j",)
     assert stage.topologies[-1].jobs_on(["a"], 9 * 10**9) == ()
     assert stage.topologies[0].jobs == ()
-    known.set_job("j/a", None)
-    effect.refresh()
+    published.set_job("j/a", None)
+    schedule.refresh()
     assert stage.topologies[-1].jobs == ()
-    assert stage.adopted == ["a", "a", "a"]
+    assert stage.topology_digests == ["a", "a", "a"]
 
 
-def test_a_published_job_replaces_the_folders_row_of_it() -> None:
-    """The folder's row of a job on a device gives way to what was published of it."""
-    known = Versions()
+def test_a_published_job_replaces_its_row_in_the_folder() -> None:
+    """The folder's row of a job on a device is ignored if the job is published."""
+    published = Versions()
     row = Job(job="j", device="a", start=datetime(2026, 1, 1, tzinfo=UTC))
     devices = (Device(name="a", kind="host", tier="host"),)
-    known.add(1, Topology(Inventory(devices=devices, jobs=(row,)), "x"))
-    known.set_job("j/a", models.Job("j", "a", 5))
-    found = known.at(2)
+    published.add(1, Topology(Inventory(devices=devices, jobs=(row,)), "x"))
+    published.set_job("j/a", models.Job("j", "a", 5))
+    found = published.at(2)
     assert found is not None and len(found[1].jobs) == 1
 
 
 def test_the_same_version_published_again_moves_to_its_new_time() -> None:
-    """One digest is one version: published with another effective time, the newer one holds."""
-    known = versions(a=10, b=20)
-    known.add(30, topology("a"))
-    assert [found[1].digest for at in (25, 35) if (found := known.at(at))] == ["b", "a"]
+    """One digest is one version: if it is published again, the newer effective time counts."""
+    published = versions(a=10, b=20)
+    published.add(30, topology("a"))
+    assert [found[1].digest for at in (25, 35) if (found := published.at(at))] == ["b", "a"]

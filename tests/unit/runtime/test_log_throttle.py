@@ -1,4 +1,4 @@
-"""What a worker says of itself: its metrics, and a log that stays readable in an outage."""
+"""A worker serves its metrics, and its log stays readable in an outage."""
 
 import logging
 import urllib.request
@@ -14,52 +14,52 @@ def record(name: str, message: str, *args: object) -> logging.LogRecord:
     return logging.LogRecord(name, logging.WARNING, "", 0, message, args, None)
 
 
-def test_prometheus_reads_what_was_counted() -> None:
+def test_prometheus_scrapes_the_counters_and_gauges() -> None:
     """Counts and gauges are served on the port with their labels."""
-    exposed = PrometheusMetrics("127.0.0.1", 0)
-    exposed.count("railsight_messages_total", "measure", 3, topic="railsight.samples.v1", by=5)
-    exposed.set("railsight_watermark_seconds", "measure", 3, 17.5)
-    with urllib.request.urlopen(f"http://127.0.0.1:{exposed.port}/metrics", timeout=5) as answer:
-        text = answer.read().decode()
-    exposed.close()
+    metrics = PrometheusMetrics("127.0.0.1", 0)
+    metrics.count("railsight_messages_total", "measure", 3, topic="railsight.samples.v1", by=5)
+    metrics.set("railsight_watermark_seconds", "measure", 3, 17.5)
+    with urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=5) as response:
+        text = response.read().decode()
+    metrics.close()
     assert 'railsight_messages_total{partition="3",stage="measure",topic="railsight.samples.v1"} 5.0' in text
     assert 'railsight_watermark_seconds{partition="3",stage="measure"} 17.5' in text
     assert "_created" not in text
 
 
-def test_a_port_that_is_taken_is_one_clear_line() -> None:
-    """A second worker on the same port is told which one, and does not start."""
-    exposed = PrometheusMetrics("127.0.0.1", 0)
+def test_a_port_in_use_is_misconfigured() -> None:
+    """A second worker on the same port does not start; its error names the port."""
+    metrics = PrometheusMetrics("127.0.0.1", 0)
     try:
-        with pytest.raises(Misconfigured, match=f"cannot listen on 127.0.0.1:{exposed.port}"):
-            PrometheusMetrics("127.0.0.1", exposed.port)
+        with pytest.raises(Misconfigured, match=f"cannot listen on 127.0.0.1:{metrics.port}"):
+            PrometheusMetrics("127.0.0.1", metrics.port)
     finally:
-        exposed.close()
+        metrics.close()
 
 
-def test_a_library_says_a_thing_once_in_ten_seconds() -> None:
-    """The same message of a library with other arguments is held back; another one, and ours, come through."""
+def test_a_repeated_library_message_is_logged_once_in_ten_seconds() -> None:
+    """A library's message with other arguments is dropped; other messages, and those of railsight, are logged."""
     now = 0.0
     repeats = RepeatFilter(lambda: now)
     assert repeats.filter(record("aiokafka.conn", "node %s gone", 1))
     assert not repeats.filter(record("aiokafka.conn", "node %s gone", 2))
     assert repeats.filter(record("aiokafka.conn", "something else"))
-    assert all(repeats.filter(record("streams.runtime.partition_owner", "ours")) for _ in range(3))
+    assert all(repeats.filter(record("streams.runtime.partition_owner", "own message")) for _ in range(3))
     now = 10.5
     assert repeats.filter(record("aiokafka.conn", "node %s gone", 3))
 
 
-def test_what_differs_without_end_does_not_fill_the_memory() -> None:
-    """A library that formats its messages itself is forgotten in time."""
+def test_the_number_of_remembered_messages_is_bounded() -> None:
+    """The filter forgets messages of a library that formats them itself, so that each is different."""
     repeats = RepeatFilter(lambda: 0.0)
     for number in range(5000):
         repeats.filter(record("faust", f"{number} is new"))
     assert repeats.known <= 1001
 
 
-def test_quieten_filters_the_handlers_it_is_given() -> None:
-    """Whatever handler writes the log, the flood does not pass it."""
+def test_install_adds_the_filter_to_the_given_handlers() -> None:
+    """Every handler of the log drops repeats, and aiokafka logs warnings only."""
     handler = logging.NullHandler()
     install([handler])
-    assert [type(one) for one in handler.filters] == [RepeatFilter]
+    assert [type(added) for added in handler.filters] == [RepeatFilter]
     assert logging.getLogger("aiokafka").level == logging.WARNING

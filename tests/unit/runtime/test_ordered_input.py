@@ -1,4 +1,4 @@
-"""What an owner is handed: no gap, no repeat, and all inputs in the order in which the brokers took them."""
+"""An owner receives its inputs without gaps or repeats, in the order in which the brokers stored the records."""
 
 import asyncio
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from streams.runtime.merge import Merge
 from streams.runtime.ordered_input import OrderedInput
-from tests.fakes.chunk_source import Source, chunk
+from tests.fakes.chunk_source import FakeChunkSource, chunk
 from tests.fixtures.runtime_bindings import FIRST, LAST
 
 
@@ -16,44 +16,51 @@ def never(_topic: str) -> bool:
     return False
 
 
-def handed_on(merge: Merge) -> list[tuple[str, list[int]]]:
+def merged(merge: Merge) -> list[tuple[str, list[int]]]:
     found = []
     while (ready := merge.next(never)) is not None:
         found.append((ready.topic, [record.timestamp for record in ready.records]))
     return found
 
 
-def test_inputs_are_cut_where_the_other_has_its_turn() -> None:
-    """Records come in the order of their arrival; of one millisecond, in the order of the inputs."""
-    merge = Merge(["in", "kept"])
-    merge.add(chunk("kept", 2, 5, 9))
+def test_chunks_are_split_where_records_of_the_other_input_come_first() -> None:
+    """Records are in the order of their arrival; within one millisecond, in the order of the inputs."""
+    merge = Merge(["in", "retained"])
+    merge.add(chunk("retained", 2, 5, 9))
     merge.add(chunk("in", 1, 2, 3, 7))
-    assert handed_on(merge) == [("in", [1, 2]), ("kept", [2]), ("in", [3]), ("kept", [5]), ("in", [7]), ("kept", [9])]
+    assert merged(merge) == [
+        ("in", [1, 2]),
+        ("retained", [2]),
+        ("in", [3]),
+        ("retained", [5]),
+        ("in", [7]),
+        ("retained", [9]),
+    ]
     assert len(merge) == 0
 
 
 @given(st.lists(st.integers(0, 20), max_size=20), st.lists(st.integers(0, 20), max_size=20), st.integers(1, 7))
-def test_however_inputs_are_cut_into_chunks_nothing_is_lost_and_the_order_is_one(
-    one: list[int], other: list[int], size: int
+def test_for_any_chunk_size_nothing_is_lost_and_the_order_is_the_same(
+    first: list[int], second: list[int], size: int
 ) -> None:
-    """All records of both inputs come once, sorted by arrival, with offsets that follow each other."""
-    merge = Merge(["in", "kept"])
-    for topic, times in (("in", sorted(one)), ("kept", sorted(other))):
+    """Each record of both inputs is returned once, sorted by arrival, with contiguous offsets."""
+    merge = Merge(["in", "retained"])
+    for topic, times in (("in", sorted(first)), ("retained", sorted(second))):
         for start in range(0, len(times), size):
             merge.add(chunk(topic, *times[start : start + size], start=start))
-    ends = {"in": 0, "kept": 0}
+    ends = {"in": 0, "retained": 0}
     order = []
     while (ready := merge.next(never)) is not None:
         assert ready.start == ends[ready.topic] < ready.end
         ends[ready.topic] = ready.end
         order += [(record.timestamp, ready.topic) for record in ready.records]
     assert order == sorted(order)
-    assert ends == {"in": len(one), "kept": len(other)}
+    assert ends == {"in": len(first), "retained": len(second)}
 
 
 @dataclass
-class Time:
-    """A monotonic clock that stands until it is moved."""
+class FakeTime:
+    """A monotonic clock that only the test advances."""
 
     s: float = 0.0
 
@@ -61,74 +68,74 @@ class Time:
         return self.s
 
 
-def ordered_input(source: Source, time: Time | None = None, binding: object = None) -> OrderedInput:
-    made = OrderedInput(FIRST if binding is None else LAST, 0, lambda: source, time or Time())
-    made.begin({topic.name: 10 for topic in (FIRST if binding is None else LAST).inputs})
-    return made
+def ordered_input(source: FakeChunkSource, time: FakeTime | None = None, binding: object = None) -> OrderedInput:
+    ordered = OrderedInput(FIRST if binding is None else LAST, 0, lambda: source, time or FakeTime())
+    ordered.begin({topic.name: 10 for topic in (FIRST if binding is None else LAST).inputs})
+    return ordered
 
 
-async def test_a_gap_is_asked_for_and_what_came_behind_it_is_dropped() -> None:
-    """A chunk that begins past what was read is left; reading begins again at the gap, asked once, and later anew."""
-    source, time = Source(), Time()
-    made = ordered_input(source, time)
-    assert source.asked == [("in", 10), ("kept", 10)]
-    source.asked.clear()
-    await made.put(chunk("in", 1, start=10))
-    assert await made.next(0) is not None
+async def test_a_gap_is_requested_and_the_chunk_after_it_is_dropped() -> None:
+    """After a gap the input is requested from the first missing offset, and again if nothing comes for 2 s."""
+    source, time = FakeChunkSource(), FakeTime()
+    ordered = ordered_input(source, time)
+    assert source.requests == [("in", 10), ("retained", 10)]
+    source.requests.clear()
+    await ordered.put(chunk("in", 1, start=10))
+    assert await ordered.next(0) is not None
     for _ in range(2):
-        await made.put(chunk("in", 3, start=12))
-        assert await made.next(0) is None
-    assert source.asked == [("in", 11)]
+        await ordered.put(chunk("in", 3, start=12))
+        assert await ordered.next(0) is None
+    assert source.requests == [("in", 11)]
     time.s = 3.0
-    await made.put(chunk("in", 3, start=12))
-    assert await made.next(0) is None
-    assert source.asked == [("in", 11), ("in", 11)]
-    await made.put(chunk("in", 2, 3, start=11))
-    found = await made.next(0)
+    await ordered.put(chunk("in", 3, start=12))
+    assert await ordered.next(0) is None
+    assert source.requests == [("in", 11), ("in", 11)]
+    await ordered.put(chunk("in", 2, 3, start=11))
+    found = await ordered.next(0)
     assert found is not None and (found.start, found.end) == (11, 13)
 
 
-async def test_what_overlaps_is_cut_and_what_repeats_is_dropped() -> None:
-    """Only what is new of a chunk is handed on."""
-    made = ordered_input(Source())
-    await made.put(chunk("in", 1, 2, 3, start=8))
-    found = await made.next(0)
+async def test_overlapping_chunks_are_shortened_and_repeated_chunks_dropped() -> None:
+    """Only the new records of a chunk are returned."""
+    ordered = ordered_input(FakeChunkSource())
+    await ordered.put(chunk("in", 1, 2, 3, start=8))
+    found = await ordered.next(0)
     assert found is not None and (found.start, found.end, len(found.records)) == (10, 11, 1)
-    await made.put(chunk("in", 1, 2, 3, start=8))
-    assert await made.next(0) is None
+    await ordered.put(chunk("in", 1, 2, 3, start=8))
+    assert await ordered.next(0) is None
 
 
-async def test_records_wait_for_an_input_that_is_behind_but_not_for_ever() -> None:
-    """While the brokers hold unread records of another input, nothing is handed on; after a while it is."""
-    source, time = Source({"out": 10, "beside": 12}), Time()
-    made = ordered_input(source, time, LAST)
-    await made.put(chunk("out", 5, start=10))
-    assert await made.next(0) is None
-    await made.put(chunk("beside", 1, start=10))
-    first = await made.next(0)
-    assert first is not None and first.topic == "beside"
-    assert await made.next(0) is None
+async def test_records_wait_for_an_input_that_is_behind_for_a_limited_time() -> None:
+    """While the brokers have unread records of another input, nothing is returned; after 5 s it is."""
+    source, time = FakeChunkSource({"out": 10, "progress": 12}), FakeTime()
+    ordered = ordered_input(source, time, LAST)
+    await ordered.put(chunk("out", 5, start=10))
+    assert await ordered.next(0) is None
+    await ordered.put(chunk("progress", 1, start=10))
+    first = await ordered.next(0)
+    assert first is not None and first.topic == "progress"
+    assert await ordered.next(0) is None
     time.s = 0.6
-    assert await made.next(0) is None
+    assert await ordered.next(0) is None
     time.s = 5.1
-    last = await made.next(0)
+    last = await ordered.next(0)
     assert last is not None and last.topic == "out"
 
 
-async def test_nobody_waits_for_a_compacted_topic() -> None:
-    """The end of a compacted topic may have no record: it holds nobody up."""
-    made = ordered_input(Source({"in": 11, "kept": 99}))
-    await made.put(chunk("in", 5, start=10))
-    assert await made.next(0) is not None
+async def test_records_do_not_wait_for_a_compacted_topic() -> None:
+    """The end of a compacted topic may have no record, so its unread offsets do not count."""
+    ordered = ordered_input(FakeChunkSource({"in": 11, "retained": 99}))
+    await ordered.put(chunk("in", 5, start=10))
+    assert await ordered.next(0) is not None
 
 
-async def test_whoever_waits_for_nothing_can_be_woken() -> None:
-    """An owner that is to give up does not sit out its wait; what was handed in meanwhile is not lost by it."""
-    made = ordered_input(Source())
-    waiting = asyncio.create_task(made.next(60))
+async def test_a_waiting_owner_can_be_woken() -> None:
+    """An owner that releases its partition ends its wait at once; chunks that arrived meanwhile are not lost."""
+    ordered = ordered_input(FakeChunkSource())
+    waiting = asyncio.create_task(ordered.next(60))
     await asyncio.sleep(0)
-    made.wake()
+    ordered.wake()
     assert await asyncio.wait_for(waiting, 5) is None
-    await made.put(chunk("in", 5, start=10))
-    made.wake()
-    assert await made.next(0) is not None
+    await ordered.put(chunk("in", 5, start=10))
+    ordered.wake()
+    assert await ordered.next(0) is not None

@@ -1,4 +1,4 @@
-"""What an owner says when, and that it goes on while its state is written."""
+"""An owner sends Progress at shared times, and continues while its snapshot is written."""
 
 import asyncio
 import math
@@ -9,15 +9,24 @@ from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.instrument.metrics import NullMetrics
 from streams.runtime.partition_owner import OwnerContext, PartitionOwner
-from tests.fakes.chunk_source import Source
-from tests.fakes.producer import Metadata, Producer
+from tests.fakes.chunk_source import FakeChunkSource
+from tests.fakes.producer import FakeProducer, Metadata
 from tests.fakes.stages import CountingStage
-from tests.fixtures.runtime_bindings import FIRST, IN, MID, SNAPSHOTS, Clock, Log, begun, event
+from tests.fixtures.runtime_bindings import (
+    FIRST,
+    IN,
+    MID,
+    SNAPSHOTS,
+    FixedClock,
+    PartitionLog,
+    event,
+    started_processor,
+)
 
 
 @dataclass
-class Acknowledging(Source):
-    """Keeps what was acknowledged."""
+class AcknowledgingSource(FakeChunkSource):
+    """Records the acknowledged offsets."""
 
     acknowledged: list[tuple[str, int]] = field(default_factory=list)
 
@@ -26,8 +35,8 @@ class Acknowledging(Source):
 
 
 @dataclass
-class Slow(Producer):
-    """Takes snapshots at once, and has them written when it is told to."""
+class SlowSnapshotProducer(FakeProducer):
+    """Accepts snapshots at once, and delivers them when the test sets `written`."""
 
     written: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -42,50 +51,50 @@ class Slow(Producer):
         return await delivery
 
 
-def owner(producer: Producer, source: Source) -> PartitionOwner:
-    """The owner of a partition that was taken over from nobody."""
-    around = OwnerContext(
+def make_owner(producer: FakeProducer, source: FakeChunkSource) -> PartitionOwner:
+    """Return the owner of a partition without a previous owner."""
+    context = OwnerContext(
         KafkaSettings(),
         RuntimeSettings(wall_clock_ticks=False),
-        Clock(),
+        FixedClock(),
         NullMetrics(),
         lambda: source,
         lambda: producer,
     )
-    made = PartitionOwner(begun(FIRST, lambda _: CountingStage(MID)), around, lambda: True)
-    made._due |= {"beside": 1000.0, "snapshot": 1000.0}
-    return made
+    owner = PartitionOwner(started_processor(FIRST, lambda _: CountingStage(MID)), context, lambda: True)
+    owner._due |= {"progress_topic": 1000.0, "snapshot": 1000.0}
+    return owner
 
 
-async def test_progress_waits_for_the_moment_that_all_owners_share() -> None:
-    """Whenever an owner's time moved within a tenth of a second, it says so at the end of that, and once."""
-    producer, log = Producer(), Log(IN).add(event(1), event(2))
-    made = owner(producer, Source())
-    made._fold.on_chunk(log.chunk(0, 1))
+async def test_progress_is_sent_at_the_times_that_all_owners_share() -> None:
+    """An owner whose watermark advances within a tenth of a second sends one Progress, at the end of that interval."""
+    producer, log = FakeProducer(), PartitionLog(IN).add(event(1), event(2))
+    owner = make_owner(producer, FakeChunkSource())
+    owner._processor.on_chunk(log.chunk(0, 1))
     for now in (500.01, 500.05, 500.09):
-        await made._housekeeping(now)
+        await owner._housekeeping(now)
     assert not producer.log
-    assert math.isclose(made._next_turn(), 500.1)
-    await made._housekeeping(500.1001)
-    said = len(producer.log[MID.name, 0])
-    assert said == 1
-    await made._housekeeping(500.3)
-    assert len(producer.log[MID.name, 0]) == said
-    assert made._next_turn() == 1000.0
+    assert math.isclose(owner._next_turn(), 500.1)
+    await owner._housekeeping(500.1001)
+    sent = len(producer.log[MID.name, 0])
+    assert sent == 1
+    await owner._housekeeping(500.3)
+    assert len(producer.log[MID.name, 0]) == sent
+    assert owner._next_turn() == 1000.0
 
 
-async def test_an_owner_goes_on_while_its_state_is_written() -> None:
-    """Input is folded meanwhile; what the state covers, and no more, is acknowledged once it is written."""
-    producer, source, log = Slow(), Acknowledging(), Log(IN).add(event(1), event(2))
-    made = owner(producer, source)
-    made._fold.on_chunk(log.chunk(0, 1))
-    await made._housekeeping(2000.0)
-    made._fold.on_chunk(log.chunk(1, 2))
-    await made._housekeeping(2001.0)
-    assert made._fold.positions[IN.name] == 2
-    assert made._due["snapshot"] == math.inf
+async def test_an_owner_processes_input_while_its_snapshot_is_written() -> None:
+    """Once the snapshot is written, the owner acknowledges the input that the snapshot covers, and no more."""
+    producer, source, log = SlowSnapshotProducer(), AcknowledgingSource(), PartitionLog(IN).add(event(1), event(2))
+    owner = make_owner(producer, source)
+    owner._processor.on_chunk(log.chunk(0, 1))
+    await owner._housekeeping(2000.0)
+    owner._processor.on_chunk(log.chunk(1, 2))
+    await owner._housekeeping(2001.0)
+    assert owner._processor.positions[IN.name] == 2
+    assert owner._due["snapshot"] == math.inf
     assert source.acknowledged == []
     producer.written.set()
-    await made._written()
+    await owner._written()
     assert (IN.name, 1) in source.acknowledged
-    assert made._due["snapshot"] < math.inf
+    assert owner._due["snapshot"] < math.inf

@@ -1,4 +1,4 @@
-"""How a cluster is described, and what of it each client is told."""
+"""The Kafka settings give every client the same options."""
 
 import ssl
 from pathlib import Path
@@ -17,13 +17,13 @@ def settings(**given: object) -> KafkaSettings:
     return KafkaSettings.model_validate(given)
 
 
-def test_without_more_it_is_a_broker_on_loopback() -> None:
-    """The default is a plain broker on this machine."""
+def test_the_default_is_a_broker_on_loopback() -> None:
+    """Without settings, clients connect without TLS and login to port 9092 of this machine."""
     assert settings().client_options() == {"bootstrap_servers": ["127.0.0.1:9092"], "security_protocol": "PLAINTEXT"}
 
 
 def test_a_login_and_tls_reach_the_client(tmp_path: Path) -> None:
-    """The password is read from its file when a client is made, and is in no representation of the settings."""
+    """The password is read from its file for the options of a client, and is in no representation of the settings."""
     file = tmp_path / "password"
     file.write_text("s3cret\n")
     kafka = settings(sasl_mechanism="SCRAM-SHA-512", username="u", password_file=file, tls=True)
@@ -36,8 +36,8 @@ def test_a_login_and_tls_reach_the_client(tmp_path: Path) -> None:
         "sasl_plain_password": "s3cret",
         "security_protocol": "SASL_SSL",
     }
-    given = settings(sasl_mechanism="PLAIN", username="u", password="s3cret")
-    assert "s3cret" not in f"{given!r} {given} {given.model_dump_json()}"
+    kafka = settings(sasl_mechanism="PLAIN", username="u", password="s3cret")
+    assert "s3cret" not in f"{kafka!r} {kafka} {kafka.model_dump_json()}"
 
 
 @pytest.mark.parametrize(
@@ -53,14 +53,14 @@ def test_a_login_and_tls_reach_the_client(tmp_path: Path) -> None:
         {"bootstap": "x"},
     ],
 )
-def test_what_cannot_be_meant_is_refused(given: dict[str, object]) -> None:
-    """Half a login, files without TLS, no partitions and misspelt keys are refused."""
+def test_invalid_settings_are_rejected(given: dict[str, object]) -> None:
+    """An incomplete login, files without TLS, no partitions and misspelt keys are rejected."""
     with pytest.raises(ValidationError):
         settings(**given)
 
 
-def test_files_that_are_not_there_are_one_line() -> None:
-    """A missing file of TLS or of the password is Misconfigured with its name."""
+def test_a_missing_file_is_misconfigured() -> None:
+    """The error for a missing file of TLS or of the password names its setting."""
     with pytest.raises(Misconfigured, match="password_file"):
         settings(sasl_mechanism="PLAIN", username="u", password_file="/nowhere").secret()
     with pytest.raises(Misconfigured, match="TLS"):
@@ -76,8 +76,10 @@ def test_files_that_are_not_there_are_one_line() -> None:
         ({"sasl_mechanism": "PLAIN", "username": "u", "password": "p"}, "SASL_PLAINTEXT"),
     ],
 )
-def test_the_app_is_told_the_same_as_any_client(given: dict[str, object], protocol: str | None, tmp_path: Path) -> None:
-    """Faust's own form of credentials says what the other clients are told."""
+def test_the_app_has_the_same_settings_as_other_clients(
+    given: dict[str, object], protocol: str | None, tmp_path: Path
+) -> None:
+    """The credentials in Faust's own form have the same protocol as the options of other clients."""
 
     async def take(chunk: Chunk, generation: int) -> None:
         raise AssertionError("nothing is running")
