@@ -14,7 +14,7 @@ _SPLIT = 2
 """Notifications are grouped by the first two path elements: an interface, the chassis, the system."""
 
 LeafValue = tuple[Leaf, Value | Identity]
-Tree = dict[str, "Tree | list[Tree] | str | int | bool"]
+Tree = dict[str, "Tree | list[Tree] | Value"]
 
 
 def notifications(
@@ -50,7 +50,7 @@ def _add_blobs(
         _set(update.val, whole, encoding)
 
 
-def _tree(pairs: Iterable[tuple[Elems, str | int | bool]]) -> Tree:
+def _tree(pairs: Iterable[tuple[Elems, Value]]) -> Tree:
     root: Tree = {}
     for elems, value in pairs:
         place = root
@@ -74,7 +74,7 @@ def _enter(place: Tree, step: Elem) -> Tree:
     return entries[-1]
 
 
-def _plain(value: Value | Identity, encoding: int) -> str | int | bool:
+def _plain(value: Value | Identity, encoding: int) -> Value:
     """Return a value for an encoding; by RFC 7951 64-bit integers are strings and identities have their module."""
     if isinstance(value, Identity):
         return f"{value.module}:{value.name}" if encoding == gnmi_pb2.JSON_IETF else value.name
@@ -83,11 +83,15 @@ def _plain(value: Value | Identity, encoding: int) -> str | int | bool:
     return value
 
 
-def _set(typed: gnmi_pb2.TypedValue, value: Tree | str | int | bool, encoding: int) -> None:
+def _set(typed: gnmi_pb2.TypedValue, value: Tree | Value, encoding: int) -> None:
     if encoding == gnmi_pb2.JSON:
         typed.json_val = orjson.dumps(value)
     elif encoding == gnmi_pb2.JSON_IETF:
         typed.json_ietf_val = orjson.dumps(value)
+    elif isinstance(value, tuple):
+        typed.leaflist_val.SetInParent()
+        for element in value:
+            typed.leaflist_val.element.add(string_val=element)
     elif isinstance(value, bool):
         typed.bool_val = value
     elif isinstance(value, int):

@@ -7,12 +7,18 @@ from typing import Any
 
 from collectors.gnmi.paths import Elem, Elems, from_text
 from streams.fabric.catalogue import Metric
+from streams.fabric.ids import Port
 from streams.simulation.demo_fabric import SOFTWARE
 from streams.simulation.demo_state import PortState
 from streams.simulation.demo_world import DemoWorld
+from streams.simulation.port_configuration import Setting
 
-Value = str | int | bool
+Value = str | int | bool | tuple[str, ...]
+"""A tuple is a leaf-list."""
 _ANY = {"*", "..."}
+BGP_NEIGHBORS = (
+    "/network-instances/network-instance[name=default]/protocols/protocol[identifier=BGP][name=BGP]/bgp/neighbors"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +31,17 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One leaf of one switch. `port` is its port, if any; `reports` is whether ON_CHANGE is supported."""
+    """One leaf of one switch.
+
+    `port` is its port, if any; `reports` is whether ON_CHANGE is supported; a leaf with a `setting` can be set.
+    """
 
     elems: Elems
     port: str
     read: Callable[[Any], Value | Identity]
     is_counter: bool = False
     reports: bool = True
+    setting: Setting | None = None
 
 
 _Read = Callable[[PortState], Value | Identity]
@@ -78,6 +88,7 @@ class GnmiModel:
             *self._components(),
             *self._all_ports(),
             *self._lldp(),
+            *self._routing_policies(),
         )
 
     def _system(self) -> Iterable[Leaf]:
@@ -108,6 +119,8 @@ class GnmiModel:
             base = (Elem("interfaces"), Elem("interface", (("name", port),)))
             state, ethernet = (*base, Elem("state")), (*base, Elem("ethernet"), Elem("state"))
             yield Leaf((*base, Elem("name")), port, _STATES["name"])
+            config = (*base, Elem("config"))
+            yield Leaf((*config, Elem("enabled")), port, self._setting(port, Setting.ENABLED), setting=Setting.ENABLED)
             for name, read in _STATES.items():
                 yield Leaf((*state, Elem(name)), port, read)
             for name, read in _COUNTERS.items():
@@ -128,6 +141,17 @@ class GnmiModel:
             yield Leaf((*entry, Elem("system-name")), port, lambda at_ns, far=far: far(at_ns).device)  # type: ignore[misc]
             yield Leaf((*entry, Elem("port-id")), port, lambda at_ns, far=far: far(at_ns).port)  # type: ignore[misc]
 
+    def _routing_policies(self) -> Iterable[Leaf]:
+        """Return the policies of the BGP neighbor of each port; an unnumbered neighbor has the name of its port."""
+        for port in self.ports:
+            config = from_text(f"{BGP_NEIGHBORS}/neighbor[neighbor-address={port}]/apply-policy/config")
+            for setting in (Setting.IMPORT_POLICY, Setting.EXPORT_POLICY):
+                yield Leaf((*config, Elem(setting.value)), port, self._setting(port, setting), setting=setting)
+
+    def _setting(self, port: str, setting: Setting) -> Callable[[Any], Value]:
+        configuration, where = self._world.configuration, Port(self.device, port)
+        return lambda at_ns: configuration.value(where, setting, at_ns)
+
     def _software(self, at_ns: int) -> str:
         return self._world.version(self.device, SOFTWARE, at_ns)
 
@@ -145,7 +169,7 @@ class GnmiModel:
         states: dict[str, PortState] = {}
         values = []
         for leaf in leaves:
-            if leaf.port and leaf.elems[0].name == "interfaces":
+            if leaf.port and leaf.elems[0].name == "interfaces" and leaf.setting is None:
                 if leaf.port not in states:
                     states[leaf.port] = self._world.port(self.device, leaf.port, at_ns)
                 values.append((leaf, leaf.read(states[leaf.port])))

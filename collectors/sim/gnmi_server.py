@@ -1,11 +1,11 @@
 """Serves the switches of the world over gNMI, each on a loopback port of its own. I/O only.
 
-While a switch is unreachable its port is closed and its streams are cut.
+While a switch is unreachable its port is closed and its streams are cut. Set changes the configuration of ports.
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import grpc
@@ -13,7 +13,8 @@ import grpc.aio
 
 from collectors.gnmi.v1 import gnmi_pb2
 from collectors.sim.gnmi_encoding import ENCODINGS, notifications
-from collectors.sim.gnmi_model import GnmiModel
+from collectors.sim.gnmi_model import GnmiModel, Leaf
+from collectors.sim.gnmi_set import changes_of, response_to
 from collectors.sim.gnmi_subscriptions import (
     MODELS,
     Refusal,
@@ -22,6 +23,7 @@ from collectors.sim.gnmi_subscriptions import (
     check_encoding,
     requested_path,
 )
+from streams.fabric.ids import Port
 from streams.instrument.clock import Clock
 from streams.simulation.demo_world import DemoWorld
 from streams.wire.errors import Misconfigured
@@ -39,20 +41,28 @@ _LONGEST_SLEEP_S = 3600.0
 class _Service:
     """The gNMI service of one switch."""
 
-    def __init__(self, world: DemoWorld, device: str, clock: Clock) -> None:
+    def __init__(
+        self, world: DemoWorld, device: str, clock: Clock, on_configured: Callable[[Iterable[str], int], None]
+    ) -> None:
+        self._world = world
         self._model = GnmiModel(world, device)
+        self._on_configured = on_configured
+        self._streams: set[asyncio.Queue[int]] = set()
         # A switch that reboots does not report its own ports down first.
         self._changes = [moment for moment in world.changes(device) if world.device(device, moment).is_up]
         self._clock = clock
 
     def handler(self) -> grpc.GenericRpcHandler:
-        """Return the handlers of the three calls."""
+        """Return the handlers of the calls."""
         handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
             "Capabilities": grpc.unary_unary_rpc_method_handler(
                 self._capabilities, gnmi_pb2.CapabilityRequest.FromString, gnmi_pb2.CapabilityResponse.SerializeToString
             ),
             "Get": grpc.unary_unary_rpc_method_handler(
                 self._get, gnmi_pb2.GetRequest.FromString, gnmi_pb2.GetResponse.SerializeToString
+            ),
+            "Set": grpc.unary_unary_rpc_method_handler(
+                self._set, gnmi_pb2.SetRequest.FromString, gnmi_pb2.SetResponse.SerializeToString
             ),
             "Subscribe": grpc.stream_stream_rpc_method_handler(
                 self._subscribe, gnmi_pb2.SubscribeRequest.FromString, gnmi_pb2.SubscribeResponse.SerializeToString
@@ -84,13 +94,32 @@ class _Service:
                 if not leaves:
                     raise RefusedRequest(Refusal.NOT_FOUND, f"no such path: {'/'.join(step.name for step in elems)}")
                 depth = len(elems) if request.encoding != gnmi_pb2.PROTO else None
-                values = [] if request.type == gnmi_pb2.GetRequest.CONFIG else self._model.values(leaves, at_ns)
+                values = self._model.values(_of_type(leaves, request.type), at_ns)
                 response.notification.extend(
                     notifications(values, at_ns, request.encoding, request.prefix, blob_depth=depth)
                 )
         except RefusedRequest as error:
             await context.abort(grpc.StatusCode[error.code.name], str(error))
         return response
+
+    async def _set(
+        self, request: gnmi_pb2.SetRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> gnmi_pb2.SetResponse:
+        at_ns = self._clock.now_ns()
+        try:
+            changes = changes_of(self._model, request, at_ns)
+        except RefusedRequest as error:
+            await context.abort(grpc.StatusCode[error.code.name], str(error))
+        changed: set[str] = set()
+        for (port, setting), value in changes.items():
+            changed.update(self._world.configure(Port(self._model.device, port), setting, value, at_ns))
+        self._on_configured(changed, at_ns)
+        return response_to(request, at_ns)
+
+    def configured(self, at_ns: int) -> None:
+        """Wake the streams, because a port of this switch changed."""
+        for stream in self._streams:
+            stream.put_nowait(at_ns)
 
     async def _subscribe(
         self,
@@ -130,25 +159,50 @@ class _Service:
     async def _stream(self, subscriptions: Subscriptions) -> AsyncIterator[gnmi_pb2.SubscribeResponse]:
         now_ns = self._clock.now_ns()
         coming = iter([moment for moment in self._changes if moment > now_ns])
-        for response in self._snapshot(subscriptions):
-            yield response
-        change_ns = next(coming, None)
-        while True:
-            due_ns = subscriptions.due_ns()
-            await self._until(min((m for m in (due_ns, change_ns) if m is not None), default=None))
-            now_ns = self._clock.now_ns()
-            while change_ns is not None and change_ns <= now_ns:
-                # Each change is sent with its own time, even if two are handled in one iteration.
-                for notification in subscriptions.changed(change_ns):
-                    yield gnmi_pb2.SubscribeResponse(update=notification)
-                change_ns = next(coming, None)
-            if due_ns is not None and due_ns <= now_ns:
-                for notification in subscriptions.due(now_ns):
-                    yield gnmi_pb2.SubscribeResponse(update=notification)
+        configured: asyncio.Queue[int] = asyncio.Queue()
+        self._streams.add(configured)
+        try:
+            for response in self._snapshot(subscriptions):
+                yield response
+            change_ns = next(coming, None)
+            while True:
+                due_ns = subscriptions.due_ns()
+                changed_ns = await self._until(
+                    min((m for m in (due_ns, change_ns) if m is not None), default=None), configured
+                )
+                now_ns = self._clock.now_ns()
+                moments = [] if changed_ns is None else [changed_ns]
+                while change_ns is not None and change_ns <= now_ns:
+                    # Each change is sent with its own time, even if two are handled in one iteration.
+                    moments.append(change_ns)
+                    change_ns = next(coming, None)
+                for moment in sorted(moments):
+                    for notification in subscriptions.changed(moment):
+                        yield gnmi_pb2.SubscribeResponse(update=notification)
+                if due_ns is not None and due_ns <= now_ns:
+                    for notification in subscriptions.due(now_ns):
+                        yield gnmi_pb2.SubscribeResponse(update=notification)
+        finally:
+            self._streams.discard(configured)
 
-    async def _until(self, moment_ns: int | None) -> None:
+    async def _until(self, moment_ns: int | None, configured: asyncio.Queue[int]) -> int | None:
+        """Wait until a moment, or until a port is configured: then return the time of that."""
         left_s = _LONGEST_SLEEP_S if moment_ns is None else (moment_ns - self._clock.now_ns()) / 1e9
-        await asyncio.sleep(min(max(left_s, 0.0), _LONGEST_SLEEP_S))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(max(left_s, 0.0), _LONGEST_SLEEP_S)):
+                return await configured.get()
+        return None
+
+
+def _of_type(leaves: list[Leaf], kind: int) -> list[Leaf]:
+    """Return the leaves of a data type of Get; an operational leaf is a state that no configuration has."""
+    match kind:
+        case gnmi_pb2.GetRequest.ALL:
+            return leaves
+        case gnmi_pb2.GetRequest.CONFIG:
+            return [leaf for leaf in leaves if leaf.setting is not None]
+        case _:
+            return [leaf for leaf in leaves if leaf.setting is None]
 
 
 class GnmiServers:
@@ -162,6 +216,7 @@ class GnmiServers:
         self._host = host
         self._tls = tls
         self._servers: dict[str, grpc.aio.Server] = {}
+        self._services: dict[str, _Service] = {}
         self._reboots: list[asyncio.Task[None]] = []
         self.addresses: dict[str, str] = {}
 
@@ -184,7 +239,8 @@ class GnmiServers:
     async def open(self, device: str) -> None:
         """Start a switch's server, on the port that it had before if there was one."""
         server = grpc.aio.server(options=_OPTIONS)
-        server.add_generic_rpc_handlers((_Service(self._world, device, self._clock).handler(),))
+        service = self._services[device] = _Service(self._world, device, self._clock, self._wake)
+        server.add_generic_rpc_handlers((service.handler(),))
         wanted = self.addresses.get(device, f"{self._host}:0")
         try:
             port = server.add_secure_port(wanted, self._tls) if self._tls else server.add_insecure_port(wanted)
@@ -199,6 +255,12 @@ class GnmiServers:
         server = self._servers.pop(device, None)
         if server is not None:
             await server.stop(None)
+
+    def _wake(self, devices: Iterable[str], at_ns: int) -> None:
+        """Wake the streams of switches with a port that changed."""
+        for device in devices:
+            if device in self._services:
+                self._services[device].configured(at_ns)
 
     async def _follow(self, device: str) -> None:
         """Close and open a switch's server when the world makes it unreachable."""

@@ -1,21 +1,22 @@
 """Simulates a fabric that can be read at any moment: what each port counts, whether it is up, what devices report.
 
-The world is a function of (inventory, faults, seed, time): both ends of a link always agree, and reading twice or in
-any order gives the same values. Counters are sums of rates over intervals, without noise; a device's counters begin at
-zero when it boots. The detection benchmark reads poll after poll, with noise, from world.py instead.
+The world is a function of (inventory, faults, seed, configuration, time): both ends of a link always agree, and reading
+twice or in any order gives the same values. The configuration of ports can be changed from a moment on.
+Counters are sums of rates over intervals, without noise; a device's counters begin at zero when it boots.
+The detection benchmark reads poll after poll, with noise, from world.py instead.
 """
 
 import random
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, Link
 from streams.simulation.columns import LANES, Column
-from streams.simulation.demo_state import DeviceState, PortState, covers, length_ns, merge
+from streams.simulation.demo_links import CabledLink, UplinkGroup
+from streams.simulation.demo_state import DeviceState, PortState, covers, merge
 from streams.simulation.effects import (
     BitErrors,
     CablesSwapped,
@@ -34,6 +35,7 @@ from streams.simulation.effects import (
 from streams.simulation.fabric_arrays import fabric_arrays
 from streams.simulation.facts_source import NIC, OPTICS, SOFTWARE
 from streams.simulation.placed_fault import Fault, effects_of
+from streams.simulation.port_configuration import Policies, PortConfiguration, Setting
 from streams.wire.models import NO_INDEX, Event, EventKind
 
 _S = 1_000_000_000
@@ -44,32 +46,6 @@ _LOAD = (0.46, 0.48)
 _FCS_PER_LOSS = 3
 """Frames with a bad checksum each time a signal is lost: the last ones before the loss."""
 _PACKETS_OF = {Metric.RX_PACKETS: Metric.RX_BYTES, Metric.TX_PACKETS: Metric.TX_BYTES}
-
-
-@dataclass(slots=True)
-class _CabledLink:
-    """A link with all that takes it down, its traffic each way while it is up, and what changes that traffic."""
-
-    link: Link
-    losses: tuple[Interval, ...]
-    """Losses of signal that count bad frames: not those by configuration or by a reboot."""
-    down: tuple[Interval, ...]
-    bytes_per_s: dict[Port, int]
-    """By the sending end."""
-    shares: dict[Port, list[tuple[Interval, float]]]
-    """By the sending end, additional traffic as a share of the usual one."""
-
-    def up_ns(self, within: Interval, from_ns: int, until_ns: int) -> int:
-        """Return how long the link is up in the part of an interval that lies in [from, until)."""
-        start_ns, end_ns = max(within.start_ns, from_ns), min(within.end_ns, until_ns)
-        return end_ns - start_ns - length_ns(self.down, start_ns, end_ns) if end_ns > start_ns else 0
-
-    def sent_bytes(self, sender: Port, from_ns: int, until_ns: int) -> int:
-        """Return the bytes that one end sends in [from, until)."""
-        up_ns = self.up_ns(Interval(from_ns, until_ns), from_ns, until_ns)
-        for interval, share in self.shares[sender]:
-            up_ns += int(share * self.up_ns(interval, from_ns, until_ns))
-        return self.bytes_per_s[sender] * max(0, up_ns) // _S
 
 
 class DemoWorld:
@@ -93,9 +69,12 @@ class DemoWorld:
         self._versions = [effect for effect in self._effects if isinstance(effect, VersionChange)]
         self._link_number = {Port(*self._fabric.port(a)): n for n, (a, _) in enumerate(self._fabric.links.tolist())}
         self._index_port_effects()
-        self._links: dict[Port, _CabledLink] = {}
+        self.configuration = PortConfiguration()
+        self._links: dict[Port, CabledLink] = {}
+        self._groups: dict[tuple[str, int | None], UplinkGroup] = defaultdict(UplinkGroup)
         for link in inventory.links:
-            self._links[link.a] = self._links[link.z] = self._cabled_link(link)
+            self._links[link.a] = self._links[link.z] = cabled = self._cabled_link(link)
+            self._group(link).members.append(cabled)
         self._add_traffic_effects()
 
     def _index_port_effects(self) -> None:
@@ -121,14 +100,25 @@ class DemoWorld:
                 found[name] = merge((*found.get(name, ()), effect.interval))
         return found
 
-    def _cabled_link(self, link: Link) -> _CabledLink:
+    def _cabled_link(self, link: Link) -> CabledLink:
         effects = self._signal_losses.get(self._link_number[link.a], ())
         losses = merge(effect.interval for effect in effects if effect.disabled_port is None)
         disabled = (effect.interval for effect in effects if effect.disabled_port is not None)
         reboots = (*self._reboots.get(link.a_device, ()), *self._reboots.get(link.z_device, ()))
         line = (link.speed_bps or 0) // 8
         rates = {end: int(line * self._rng.uniform(*_LOAD)) for end in (link.a, link.z)}
-        return _CabledLink(link, losses, merge((*losses, *reboots, *disabled)), rates, {link.a: [], link.z: []})
+        return CabledLink(link, losses, merge((*losses, *reboots, *disabled)), rates, {link.a: [], link.z: []})
+
+    def _group(self, link: Link) -> UplinkGroup:
+        return self._groups[link.a_device, link.rail]
+
+    def configure(self, port: Port, setting: Setting, value: bool | Policies, at_ns: int) -> tuple[str, ...]:
+        """Change a setting of a port from a moment on; return the devices with a changed port."""
+        if not self.configuration.set(port, setting, value, at_ns):
+            return ()
+        cabled = self._links[port]
+        cabled.configure(self.configuration)
+        return (cabled.link.a_device, cabled.link.z_device)
 
     def _add_traffic_effects(self) -> None:
         for effect in self._effects:
@@ -187,16 +177,23 @@ class DemoWorld:
         errors = [effect for effect in self._increments.get(port, ()) if isinstance(effect, BitErrors)]
         speed = self.gauge(port, Metric.SPEED_BPS, at_ns, float(cabled.link.speed_bps or 0))
         return PortState(
-            name, int(speed), not covers(self._disabled.get(port, ()), at_ns), not covers(cabled.down, at_ns),
+            name, int(speed), self._is_enabled(port, at_ns), not covers(cabled.down, at_ns),
             edges[-1] if edges else boot_ns, len(edges), self._counters(port, cabled, since_ns, at_ns),
             errors[-1].lane or 0 if errors else 0,
         )  # fmt: skip
 
-    def _counters(self, port: Port, cabled: _CabledLink, since_ns: int, at_ns: int) -> dict[Column, int]:
+    def _is_enabled(self, port: Port, at_ns: int) -> bool:
+        is_enabled = self.configuration.value(port, Setting.ENABLED, at_ns) is True
+        return is_enabled and not covers(self._disabled.get(port, ()), at_ns)
+
+    def _sent_bytes(self, cabled: CabledLink, sender: Port, from_ns: int, until_ns: int) -> int:
+        return self._group(cabled.link).sent_bytes(cabled, sender, from_ns, until_ns)
+
+    def _counters(self, port: Port, cabled: CabledLink, since_ns: int, at_ns: int) -> dict[Column, int]:
         far = cabled.link.z if port == cabled.link.a else cabled.link.a
         counters: dict[Column, int] = defaultdict(int)
-        counters[Metric.RX_BYTES, NO_INDEX] = cabled.sent_bytes(far, since_ns, at_ns)
-        counters[Metric.TX_BYTES, NO_INDEX] = cabled.sent_bytes(port, since_ns, at_ns)
+        counters[Metric.RX_BYTES, NO_INDEX] = self._sent_bytes(cabled, far, since_ns, at_ns)
+        counters[Metric.TX_BYTES, NO_INDEX] = self._sent_bytes(cabled, port, since_ns, at_ns)
         losses = sum(1 for interval in cabled.losses if since_ns < interval.start_ns <= at_ns)
         counters[Metric.RX_FCS_ERRORS, NO_INDEX] = _FCS_PER_LOSS * losses
         for effect in self._increments.get(port, ()):
@@ -204,7 +201,7 @@ class DemoWorld:
             if end_ns <= start_ns:
                 continue
             if isinstance(effect, BitErrors):
-                bits = 8 * cabled.sent_bytes(far, start_ns, end_ns)
+                bits = 8 * cabled.offered_bytes(far, start_ns, end_ns)  # an idle link has codewords as well
                 counters[Metric.FEC_CORRECTED_BITS, NO_INDEX] += int(effect.ber * bits)
                 counters[Metric.LANE_RAW_ERRORS, (effect.lane or 0) % LANES] += int(effect.ber * bits)
                 continue
@@ -212,7 +209,7 @@ class DemoWorld:
             if effect.of_metric is not None:
                 of_bytes = _PACKETS_OF.get(effect.of_metric, effect.of_metric)
                 sender = far if of_bytes is Metric.RX_BYTES else port
-                of_frames = cabled.sent_bytes(sender, start_ns, end_ns) / _FRAME_BYTES
+                of_frames = self._sent_bytes(cabled, sender, start_ns, end_ns) / _FRAME_BYTES
                 amount += effect.share * (of_frames if effect.of_metric in _PACKETS_OF else of_frames * _FRAME_BYTES)
             counters[effect.metric, effect.index] += int(amount)
         return counters

@@ -22,6 +22,9 @@ NUMBERS = {
     "CapabilityResponse": {"supported_models": 1, "supported_encodings": 2, "gNMI_version": 3},
     "GetRequest": {"prefix": 1, "path": 2, "type": 3, "encoding": 5, "use_models": 6},
     "GetResponse": {"notification": 1},
+    "SetRequest": {"prefix": 1, "delete": 2, "replace": 3, "update": 4, "union_replace": 6},
+    "SetResponse": {"prefix": 1, "response": 2, "timestamp": 4},
+    "UpdateResult": {"path": 2, "op": 4},
 }  # fmt: skip
 
 
@@ -39,7 +42,7 @@ def test_the_calls_have_openconfigs_names() -> None:
     """A call is its full name on the wire."""
     service = gnmi_pb2.DESCRIPTOR.services_by_name["gNMI"]
     assert service.full_name == "gnmi.gNMI"
-    assert {method.name for method in service.methods} == {"Capabilities", "Get", "Subscribe"}
+    assert {method.name for method in service.methods} == {"Capabilities", "Get", "Set", "Subscribe"}
 
 
 def test_the_receiving_side_reads_the_same_bytes() -> None:

@@ -1,0 +1,120 @@
+"""Tests Set of the simulated switches over real gRPC: the streams of both ends report it, and errors have a path."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+import grpc.aio
+import orjson
+import pytest
+
+from collectors.core.clock import SystemClock
+from collectors.gnmi.paths import from_text, to_message
+from collectors.gnmi.v1 import gnmi_pb2
+from collectors.sim.gnmi_server import GnmiServers
+from streams.simulation import demo_fabric
+from streams.simulation.demo_fabric import DemoShape
+from streams.simulation.demo_world import DemoWorld
+from streams.simulation.port_configuration import DRAIN_POLICY
+from tests.integration.collectors.test_tls import certificate
+
+SHAPE = DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=2)
+
+
+class Switch:
+    """A gNMI client of one switch."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._channel = channel
+
+    async def set(self, path: str, value: object) -> gnmi_pb2.SetResponse:
+        request = gnmi_pb2.SetRequest()
+        encoded = gnmi_pb2.TypedValue(json_ietf_val=orjson.dumps(value))
+        request.replace.add(path=to_message(from_text(path)), val=encoded)
+        call = self._channel.unary_unary(
+            "/gnmi.gNMI/Set", gnmi_pb2.SetRequest.SerializeToString, gnmi_pb2.SetResponse.FromString
+        )
+        response: gnmi_pb2.SetResponse = await call(request, timeout=10)
+        return response
+
+    async def get(self, path: str, kind: gnmi_pb2.GetRequest.DataType.ValueType = gnmi_pb2.GetRequest.CONFIG) -> object:
+        request = gnmi_pb2.GetRequest(type=kind, encoding=gnmi_pb2.JSON_IETF, path=[to_message(from_text(path))])
+        call = self._channel.unary_unary(
+            "/gnmi.gNMI/Get", gnmi_pb2.GetRequest.SerializeToString, gnmi_pb2.GetResponse.FromString
+        )
+        response: gnmi_pb2.GetResponse = await call(request, timeout=10)
+        return [orjson.loads(u.val.json_ietf_val) for n in response.notification for u in n.update]
+
+    async def changes(self, path: str) -> AsyncIterator[str]:
+        """Yield the values of a leaf as they change, the first at once."""
+        wanted = gnmi_pb2.SubscriptionList(encoding=gnmi_pb2.JSON_IETF)
+        wanted.subscription.add(path=to_message(from_text(path)), mode=gnmi_pb2.ON_CHANGE)
+        call = self._channel.stream_stream(
+            "/gnmi.gNMI/Subscribe", gnmi_pb2.SubscribeRequest.SerializeToString, gnmi_pb2.SubscribeResponse.FromString
+        )
+
+        async def requests() -> AsyncIterator[gnmi_pb2.SubscribeRequest]:
+            yield gnmi_pb2.SubscribeRequest(subscribe=wanted)
+            await asyncio.Event().wait()
+
+        async for response in call(requests()):
+            for update in response.update.update:
+                yield orjson.loads(update.val.json_ietf_val)
+
+
+@pytest.mark.parametrize("with_tls", [False, True])
+async def test_a_set_changes_both_ends_and_their_streams_report_it(tmp_path: Path, with_tls: bool) -> None:
+    """A port that is shut is administratively down, its far end without a signal; both return when it is enabled."""
+    clock = SystemClock()
+    inventory = demo_fabric.inventory(SHAPE, clock.now_ns())
+    link = next(link for link in inventory.links if link.role == "fabric-link")
+    cert, key = certificate(tmp_path, "device")
+    tls = grpc.ssl_server_credentials([(key.read_bytes(), cert.read_bytes())]) if with_tls else None
+    credentials = grpc.ssl_channel_credentials(cert.read_bytes())
+
+    def channel(address: str) -> grpc.aio.Channel:
+        return grpc.aio.secure_channel(address, credentials) if with_tls else grpc.aio.insecure_channel(address)
+
+    async with (
+        GnmiServers(DemoWorld(inventory, (), 1, clock.now_ns()), clock, tls=tls) as face,
+        channel(face.addresses[link.a_device]) as near_channel,
+        channel(face.addresses[link.z_device]) as far_channel,
+        asyncio.timeout(30),
+    ):
+        near, far = Switch(near_channel), Switch(far_channel)
+        enabled = f"/interfaces/interface[name={link.a_port}]/config/enabled"
+        admin = near.changes(f"/interfaces/interface[name={link.a_port}]/state/admin-status")
+        oper = far.changes(f"/interfaces/interface[name={link.z_port}]/state/oper-status")
+        assert (await anext(admin), await anext(oper)) == ("UP", "UP")
+        response = await near.set(enabled, False)
+        assert response.response[0].op == gnmi_pb2.UpdateResult.REPLACE and response.timestamp > 0
+        assert (await anext(admin), await anext(oper)) == ("DOWN", "DOWN")
+        assert await near.get(enabled) == [False]
+        assert await near.get(enabled, gnmi_pb2.GetRequest.STATE) == []
+        await near.set(enabled, True)
+        assert (await anext(admin), await anext(oper)) == ("UP", "UP")
+
+
+async def test_an_error_has_its_status_and_the_path() -> None:
+    """A client sees which part of its request was wrong, and nothing was changed."""
+    clock = SystemClock()
+    inventory = demo_fabric.inventory(SHAPE, clock.now_ns())
+    link = next(link for link in inventory.links if link.role == "fabric-link")
+    export = (
+        "/network-instances/network-instance[name=default]/protocols/protocol[identifier=BGP][name=BGP]/bgp/neighbors"
+        f"/neighbor[neighbor-address={link.a_port}]/apply-policy/config/export-policy"
+    )
+    async with (
+        GnmiServers(DemoWorld(inventory, (), 1, clock.now_ns()), clock) as face,
+        grpc.aio.insecure_channel(face.addresses[link.a_device]) as channel,
+    ):
+        switch = Switch(channel)
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await switch.set(export, [DRAIN_POLICY, "NOPE"])
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert export in (refused.value.details() or "")
+        assert await switch.get(export) == [["FABRIC-OUT"]]
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await switch.set("/interfaces/interface[name=nope]/config/enabled", False)
+        assert refused.value.code() is grpc.StatusCode.NOT_FOUND
