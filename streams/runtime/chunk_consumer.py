@@ -85,7 +85,7 @@ class ChunkConsumer(driver.Consumer):
         if not self.flow_active:
             await self.wait(self.can_resume_flow.wait())
         # Not before: as a rebalance ends, Faust seeks to what was committed.
-        await self._seek_where_asked()
+        await self._seek_to_requested()
         fetched, active = await self._wait_next_records(timeout)
         if fetched is None or self.should_stop:
             return
@@ -105,7 +105,7 @@ class ChunkConsumer(driver.Consumer):
                     return
                 yield tp, _message(tp, chunk, generation)
 
-    async def _seek_where_asked(self) -> None:
+    async def _seek_to_requested(self) -> None:
         seeks, self._seeks = self._seeks, {}
         assigned = self.assignment()
         wanted = {tp: offset for tp, offset in seeks.items() if tp in assigned}

@@ -1,6 +1,6 @@
 """An owner's way in: without a gap, without repeats, all inputs in one order.
 
-Decides what is asked for again, and how long one input is waited for by the others; the order itself is merge.py's.
+Decides what is requested again, and how long the others wait for one input. The order itself is decided in merge.py.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ QUEUED = 16
 three seconds' worth; an owner that writes its state down takes none meanwhile."""
 _WAITING_MAX = 64
 """Chunks that may wait for another input; then order gives way to going on."""
-_PATIENCE_S = 5.0
+_GAP_TIMEOUT_S = 5.0
 """The longest wait of records for those of another input that the brokers report. A fetch takes some milliseconds,
 but the first of a backlog of megabytes, by a consumer of its own on a busy machine, has taken more than half a second.
 """
-_ASK_AGAIN_S = 2.0
+_REQUEST_RETRY_S = 2.0
 
 
 class InputSource(Protocol):
@@ -60,7 +60,7 @@ class OrderedInput:
         # No input waits for a compacted topic: the record at its end may be gone.
         self._timed = {topic.name for topic in binding.inputs if topic.retention_s is not None}
         self._expected: dict[str, int] = {}
-        self._asked: dict[str, tuple[int, float]] = {}
+        self._requested: dict[str, tuple[int, float]] = {}
         self._since: float | None = None
         self._given_up: set[str] = set()
         self._ends: dict[str, int] = {}
@@ -90,7 +90,7 @@ class OrderedInput:
         wait_s = max(0.0, within_s)
         if len(self._merge):
             self._since = self._now_s() if self._since is None else self._since
-            wait_s = min(wait_s, _PATIENCE_S)
+            wait_s = min(wait_s, _GAP_TIMEOUT_S)
         try:
             async with asyncio.timeout(wait_s):
                 self._accept(await self._chunks.get())
@@ -110,9 +110,9 @@ class OrderedInput:
             return
         expected = self._expected[chunk.topic]
         if chunk.start > expected:
-            asked, at = self._asked[chunk.topic]
-            # What was under way before the seek still comes; only if nothing else does is it asked again.
-            if asked != expected or self._now_s() - at > _ASK_AGAIN_S:
+            requested, at = self._requested[chunk.topic]
+            # What was under way before the seek still comes; only if nothing else does is it requested again.
+            if requested != expected or self._now_s() - at > _REQUEST_RETRY_S:
                 self._request(chunk.topic, expected)
         elif chunk.end > expected:
             fresh = [record for record in chunk.records if record.offset >= expected]
@@ -121,7 +121,7 @@ class OrderedInput:
             self._merge.add(replace(chunk, start=expected, records=fresh))
 
     def _request(self, topic: str, offset: int) -> None:
-        self._asked[topic] = offset, self._now_s()
+        self._requested[topic] = offset, self._now_s()
         self._source().read_from(topic, self._partition, offset)
 
     def _is_requested(self, topic: str) -> bool:
@@ -131,7 +131,7 @@ class OrderedInput:
         end = self._source().end_of(topic, self._partition) or 0
         if max(end, self._ends.get(topic, 0)) <= self._expected[topic]:
             return False
-        if self._since is not None and self._now_s() - self._since > _PATIENCE_S:
+        if self._since is not None and self._now_s() - self._since > _GAP_TIMEOUT_S:
             self._given_up.add(topic)
             return False
         return True

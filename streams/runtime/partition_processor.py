@@ -1,7 +1,7 @@
 """One owner's work on one partition, without I/O: chunks in, records to send out.
 
 Decides what a stage is handed, in which order, and what its state covers. Fetching, sending and the clock belong to
-owner.py. Records before a Progress in its partition are processed first, then time advances.
+partition_owner.py. Records before a Progress in its partition are processed first, then time advances.
 """
 
 import logging
@@ -93,7 +93,7 @@ class PartitionProcessor:
             try:
                 self.stage.restore(snapshot.state)
             except Reject as error:
-                # Of a later version, or of one that is too old: what the input still holds is folded again.
+                # Of a later version, or of one that is too old: what the input still holds is processed again.
                 log.warning("%s/%d: state not readable: %s", self.binding.stage, self.partition, error)
                 snapshot = None
                 self._set_up()
@@ -276,6 +276,6 @@ class PartitionProcessor:
 
     def _record(self, output: Output) -> Record:
         if output.message is None:
-            assert output.key is not None, f"{self.binding.stage} takes a key out of {output.topic.name} without it"
+            assert output.key is not None, f"{self.binding.stage} deletes from {output.topic.name} without a key"
             return topics.tombstone(output.topic, output.key)
         return topics.encode(output.topic, output.message, key=output.key, cluster=self._cluster)

@@ -18,7 +18,7 @@ AT_ONCE = 5000
 
 
 class PartitionLost(Exception):
-    """The partition is no longer ours: its new owner sends what we would have sent."""
+    """The partition has another owner, which sends the same outputs."""
 
 
 class ReliableSender:

@@ -77,7 +77,7 @@ class Runner:
         self._context = OwnerContext(kafka, runtime, clock, metrics, self._input, self._producer)
         self._owners: dict[int, tuple[int, PartitionOwner, asyncio.Task[None]]] = {}
         self._looked_at: int | None = None
-        """The generation in which every partition that is ours has its owner."""
+        """The generation in which every assigned partition has its owner."""
         self._stopping = False
 
     async def run(self) -> None:

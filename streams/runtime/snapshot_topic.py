@@ -28,7 +28,7 @@ class SnapshotTopic:
         self._read_to = 0
 
     async def take_over(self, consumer: Any) -> tuple[int, Snapshot | None]:
-        """Return the epoch that is ours from now on, and the last state, None where there is none.
+        """Return the new epoch of this owner and the last state, None where there is none.
 
         The epoch is written when this returns; older ones stay in the topic until its first snapshot is written.
         Raises what aiokafka raises while the brokers are away, and Lost; then it may be called again.
