@@ -1,0 +1,111 @@
+"""`python -m railsight_automation --config automation.toml`: carries out approved remediations until it is stopped."""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import signal
+import ssl
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import aiokafka
+from aiokafka.errors import KafkaConnectionError, KafkaError
+
+from railsight_automation.config import Config, KafkaParams, load, password
+from railsight_automation.engine import Engine
+from railsight_automation.errors import Misconfigured
+from railsight_automation.gnmi_client import GnmiClient
+from railsight_automation.journal import Journal
+from railsight_automation.links import Links
+from railsight_automation.planning import Part, Parts
+from railsight_automation.service import KafkaAnswers, Service
+from railsight_automation.slurm import SlurmHosts
+
+log = logging.getLogger("railsight_automation")
+
+_CONNECT_S = 2.0
+
+
+def main() -> int:
+    """Run until SIGTERM or Ctrl-C; return 2 for a wrong configuration."""
+    parser = argparse.ArgumentParser(prog="railsight_automation", description=__doc__)
+    parser.add_argument("--config", type=Path, required=True)
+    parser.add_argument("--check", action="store_true", help="read the configuration and end")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    logging.getLogger("aiokafka").setLevel(logging.WARNING)
+    try:
+        config = load(arguments.config)
+        if not arguments.check:
+            with contextlib.suppress(asyncio.CancelledError):
+                asyncio.run(run(config, arguments.config.parent))
+    except Misconfigured as error:
+        sys.stderr.write(f"railsight_automation: {error}\n")
+        return 2
+    return 0
+
+
+async def run(config: Config, folder: Path) -> None:
+    """Run the service with the real Kafka, devices and clock."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+    async with contextlib.AsyncExitStack() as stack:
+        parts: list[Part] = []
+        if config.gnmi is not None:
+            client = GnmiClient(config.gnmi.addresses(folder), config.gnmi.access(folder))
+            stack.push_async_callback(client.close)
+            parts.append(Links(client, config.links))
+        if config.slurm is not None:
+            parts.append(SlurmHosts(config.slurm))
+        journal = Journal(folder / config.journal)
+        stack.callback(journal.close)
+        journal.compact(time.time_ns())
+        options = client_options(config.kafka, folder)
+        producer = aiokafka.AIOKafkaProducer(acks="all", enable_idempotence=True, **options)
+        await _start(producer, stack)
+        consumer = aiokafka.AIOKafkaConsumer(
+            config.kafka.remediations, group_id=None, enable_auto_commit=False, auto_offset_reset="earliest", **options
+        )
+        await _start(consumer, stack)
+        answers = KafkaAnswers(producer, config.kafka.results, config.actor, time.time_ns, KafkaError)
+        engine = Engine(journal, Parts(parts), answers, time.time_ns)
+        await Service(consumer, engine, journal).run()
+
+
+async def _start(client: Any, stack: contextlib.AsyncExitStack) -> None:
+    """Start a client of Kafka, as soon as a broker answers."""
+    stack.push_async_callback(client.stop)
+    while True:
+        try:
+            await client.start()
+        except KafkaConnectionError as error:
+            log.warning("retrying connection error=%s", error)
+            await asyncio.sleep(_CONNECT_S)
+        else:
+            return
+
+
+def client_options(params: KafkaParams, folder: Path) -> dict[str, Any]:
+    """Return the options of both clients."""
+    options: dict[str, Any] = {"bootstrap_servers": params.bootstrap}
+    if params.tls:
+        context = ssl.create_default_context(cafile=str(folder / params.ca) if params.ca else None)
+        if params.cert:
+            context.load_cert_chain(folder / params.cert, folder / params.key)
+        options["ssl_context"] = context
+    if params.username:
+        options |= {
+            "sasl_mechanism": params.mechanism, "sasl_plain_username": params.username,
+            "sasl_plain_password": password(folder, params.password_file),
+        }  # fmt: skip
+    protocol = ("SASL_" if params.username else "") + ("SSL" if params.tls else "PLAINTEXT")
+    return options | {"security_protocol": protocol}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

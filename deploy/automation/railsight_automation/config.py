@@ -1,0 +1,150 @@
+"""Reads the configuration from a TOML file; refuses unknown keys, and reports all errors at once."""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import grpc
+
+from railsight_automation.errors import Misconfigured
+from railsight_automation.gnmi_client import Access
+from railsight_automation.links import LinkParams
+from railsight_automation.slurm import SlurmParams
+
+
+@dataclass(frozen=True)
+class KafkaParams:
+    """Settings of `[kafka]`."""
+
+    bootstrap: str = "127.0.0.1:9092"
+    remediations: str = "railsight.remediations.v1"
+    results: str = "railsight.remediation-results.v1"
+    tls: bool = False
+    ca: str = ""
+    cert: str = ""
+    key: str = ""
+    username: str = ""
+    password_file: str = ""
+    mechanism: str = "SCRAM-SHA-512"
+
+
+@dataclass(frozen=True)
+class GnmiParams:
+    """Settings of `[gnmi]`."""
+
+    targets: str = ""
+    """A JSON file with a list of `{"name": …, "address": …}`, as the collector reads it."""
+    tls: bool = False
+    ca: str = ""
+    cert: str = ""
+    key: str = ""
+    server_name: str = ""
+    username: str = ""
+    password_file: str = ""
+    timeout_s: float = 10.0
+
+    def addresses(self, folder: Path) -> dict[str, str]:
+        """Return the addresses by device."""
+        path = folder / self.targets
+        try:
+            return {str(target["name"]): str(target["address"]) for target in json.loads(path.read_bytes())}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise Misconfigured(f"gnmi.targets: {path}: {error}") from error
+
+    def access(self, folder: Path) -> Access:
+        """Return the way in which devices are reached."""
+        tls = None
+        if self.tls:
+            tls = grpc.ssl_channel_credentials(*(_bytes(folder, name) for name in (self.ca, self.key, self.cert)))
+        return Access(tls, self.server_name, self.username, password(folder, self.password_file), self.timeout_s)
+
+
+@dataclass(frozen=True)
+class Config:
+    """The whole configuration. Links are acted on if `[gnmi]` is there, hosts if `[slurm]` is."""
+
+    actor: str = ""
+    """The name in the results."""
+    journal: str = "/var/lib/railsight-automation/journal.jsonl"
+    kafka: KafkaParams = field(default_factory=KafkaParams)
+    gnmi: GnmiParams | None = None
+    links: LinkParams = field(default_factory=LinkParams)
+    slurm: SlurmParams | None = None
+
+
+_SECTIONS = {"kafka": KafkaParams, "gnmi": GnmiParams, "links": LinkParams, "slurm": SlurmParams}
+
+
+def load(path: Path) -> Config:
+    """Return the configuration of a file; raise Misconfigured with all its errors."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise Misconfigured(f"{path}: {error}") from error
+    errors: list[str] = []
+    checked: dict[str, Any] = {}
+    for name, value in values.items():
+        if name in _SECTIONS and isinstance(value, dict):
+            checked[name] = _section(_SECTIONS[name], value, f"{name}.", errors)
+        elif name in ("actor", "journal") and isinstance(value, str):
+            checked[name] = value
+        else:
+            errors.append(f"{name}: unknown, or of the wrong type")
+    if not checked.get("actor"):
+        errors.append("actor: is required")
+    if "gnmi" not in values and "slurm" not in values:
+        errors.append("neither [gnmi] nor [slurm] is there: no action could be carried out")
+    if errors:
+        raise Misconfigured(f"{path}: {'; '.join(errors)}")
+    return Config(**checked)
+
+
+def password(folder: Path, name: str) -> str:
+    """Return the content of a password's file; empty without one."""
+    return (_bytes(folder, name) or b"").decode().strip()
+
+
+def _bytes(folder: Path, name: str) -> bytes | None:
+    if not name:
+        return None
+    try:
+        return (folder / name).read_bytes()
+    except OSError as error:
+        raise Misconfigured(f"{folder / name}: {error.strerror}") from error
+
+
+def _section(kind: type, values: dict[str, Any], where: str, errors: list[str]) -> Any:
+    hints = get_type_hints(kind)
+    made: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in {known.name for known in fields(kind)}:
+            errors.append(f"{where}{name}: unknown")
+        elif (checked := _value(hints[name], value)) is None:
+            errors.append(f"{where}{name}: {value!r} is of the wrong type")
+        else:
+            made[name] = checked
+    return kind(**made)
+
+
+def _value(hint: Any, value: Any) -> Any:
+    """Return a value of the declared type; None if it is of another."""
+    if hint in (str, bool):
+        return value if type(value) is hint else None
+    if hint is float:
+        return float(value) if type(value) in (int, float) and value > 0 else None
+    if hint == tuple[str, ...]:
+        is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        return tuple(value) if is_list else None
+    return _mapping(hint, value)
+
+
+def _mapping(hint: Any, value: Any) -> Mapping[str, Any] | None:
+    if not isinstance(value, dict):
+        return None
+    inner = hint.__args__[1]
+    if inner is str:
+        return value if all(isinstance(item, str) for item in value.values()) else None
+    return value if all(_mapping(inner, item) is not None for item in value.values()) else None

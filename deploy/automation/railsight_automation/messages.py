@@ -1,0 +1,93 @@
+"""Decodes remediations and encodes results: the public JSON of railsight's topics."""
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+APPROVED = "APPROVED"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A port of a device, or a device."""
+
+    device: str
+    port: str = ""
+
+
+@dataclass(frozen=True)
+class Remediation:
+    """One revision of a remediation, with the fields that automation needs."""
+
+    id: str
+    revision: int
+    action: str
+    verdict: str
+    target_id: str
+    a: Endpoint | None
+    z: Endpoint | None
+    role: str
+    expires_at_ns: int
+    reason: str
+    state: str = ""
+    actor: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields for the journal."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> "Remediation":
+        """Return the remediation of a journal entry."""
+        ends = {name: Endpoint(**fields[name]) if fields[name] else None for name in ("a", "z")}
+        return cls(**(fields | ends))
+
+
+def decode_remediation(data: bytes) -> Remediation:
+    """Return the remediation of a record; raise ValueError if it is none, or lacks what an action needs."""
+    try:
+        fields = json.loads(data)
+        target = fields["target"]
+        return Remediation(
+            id=str(fields["id"]),
+            revision=int(fields["revision"]),
+            action=str(fields["action"]),
+            verdict=str(fields["verdict"]),
+            target_id=str(target["id"]),
+            a=_endpoint(target.get("a")),
+            z=_endpoint(target.get("z")),
+            role=str(target.get("role", "")),
+            expires_at_ns=unix_ns(fields["expiresAt"]) if "expiresAt" in fields else 0,
+            reason=str(fields.get("reason", "")),
+            state=str(fields.get("state", "")),
+            actor=str(fields.get("actor", "")),
+        )
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"not a remediation: {error!r}") from error
+
+
+def encode_result(remediation_id: str, outcome: str, actor: str, detail: str, at_ns: int) -> bytes:
+    """Return the JSON of a result."""
+    return json.dumps(
+        {"remediationId": remediation_id, "outcome": outcome, "at": rfc3339(at_ns), "actor": actor, "detail": detail}
+    ).encode()
+
+
+def unix_ns(text: str) -> int:
+    """Return the time of an RFC 3339 text in nanoseconds; Python's datetime has only microseconds."""
+    seconds, dot, rest = text.partition(".")
+    digits = rest[: len(rest) - len(rest.lstrip("0123456789"))] if dot else ""
+    zone = rest[len(digits) :] if dot else ""
+    at = datetime.fromisoformat(seconds + zone)
+    return int(at.timestamp()) * 10**9 + int(digits.ljust(9, "0")[:9] or "0")
+
+
+def rfc3339(at_ns: int) -> str:
+    """Return a time in UTC with nanoseconds."""
+    seconds, ns = divmod(at_ns, 10**9)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{ns:09d}Z"
+
+
+def _endpoint(fields: dict[str, Any] | None) -> Endpoint | None:
+    return Endpoint(str(fields["device"]), str(fields.get("port", ""))) if fields else None

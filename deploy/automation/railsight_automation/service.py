@@ -1,0 +1,153 @@
+"""Reads remediations from Kafka, hands them to the engine, and publishes its answers.
+
+Needs no consumer group: the journal has the offsets of what is handled. A start reads the topic to its end before
+anything is done, so that an approval that was revoked meanwhile is not carried out.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from railsight_automation.engine import Engine
+from railsight_automation.journal import Journal
+from railsight_automation.messages import decode_remediation, encode_result
+
+log = logging.getLogger(__name__)
+
+_POLL_MS = 500
+_RETRY_S = 2.0
+
+
+class Record(Protocol):
+    """A record of Kafka."""
+
+    @property
+    def value(self) -> bytes | None: ...
+
+    @property
+    def offset(self) -> int: ...
+
+
+class Consumer(Protocol):
+    """The part of aiokafka's consumer that is used."""
+
+    def assignment(self) -> set[Any]: ...
+
+    async def end_offsets(self, partitions: Any) -> dict[Any, int]: ...
+
+    async def beginning_offsets(self, partitions: Any) -> dict[Any, int]: ...
+
+    def seek(self, partition: Any, offset: int) -> None: ...
+
+    async def getmany(self, *, timeout_ms: int) -> dict[Any, list[Any]]: ...
+
+
+class Producer(Protocol):
+    """The part of aiokafka's producer that is used."""
+
+    async def send_and_wait(self, topic: str, value: bytes, key: bytes) -> Any: ...
+
+
+class KafkaAnswers:
+    """Publishes results, and retries until Kafka has them."""
+
+    def __init__(
+        self,
+        producer: Producer,
+        topic: str,
+        actor: str,
+        now_ns: Callable[[], int],
+        retry_on: type[Exception],
+        retry_s: float = _RETRY_S,
+    ) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._actor = actor
+        self._now_ns = now_ns
+        self._retry_on = retry_on
+        self._retry_s = retry_s
+
+    async def send(self, remediation_id: str, outcome: str, detail: str) -> None:
+        value = encode_result(remediation_id, outcome, self._actor, detail, self._now_ns())
+        while True:
+            try:
+                await self._producer.send_and_wait(self._topic, value, remediation_id.encode())
+            except self._retry_on as error:
+                log.warning("retrying answer remediation=%s error=%s", remediation_id, error)
+                await asyncio.sleep(self._retry_s)
+            else:
+                return
+
+
+class Service:
+    """Follows the topic of remediations."""
+
+    def __init__(self, consumer: Consumer, engine: Engine, journal: Journal) -> None:
+        self._consumer = consumer
+        self._engine = engine
+        self._journal = journal
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._positions = dict(journal.positions)
+
+    async def run(self) -> None:
+        """Read to the end, resume what was interrupted, then follow until cancelled."""
+        ids = await self._catch_up()
+        log.info("ready positions=%s", self._positions)
+        try:
+            for remediation_id in self._engine.interrupted():
+                self._start(self._engine.resume(remediation_id))
+            while True:
+                for remediation_id in ids:
+                    self._start(self._engine.carry_out(remediation_id))
+                await asyncio.sleep(0)
+                self._collect()
+                ids = self._observe(await self._consumer.getmany(timeout_ms=_POLL_MS))
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        self._tasks.add(asyncio.create_task(work))
+
+    def _collect(self) -> None:
+        for task in [task for task in self._tasks if task.done()]:
+            self._tasks.discard(task)
+            task.result()  # an unexpected error ends the process: the journal has what was done
+        if not self._tasks:
+            self._journal.move(dict(self._positions))
+
+    async def _catch_up(self) -> list[str]:
+        partitions = self._consumer.assignment()
+        ends = await self._consumer.end_offsets(partitions)
+        begins = await self._consumer.beginning_offsets(partitions)
+        for partition in partitions:
+            known = self._positions.get(str(partition.partition), 0)
+            # After the topic was made again its offsets are below the journal's.
+            start = known if begins[partition] <= known <= ends[partition] else begins[partition]
+            self._consumer.seek(partition, start)
+            self._positions[str(partition.partition)] = start
+        seen: dict[str, None] = {}
+        while any(self._positions[str(partition.partition)] < ends[partition] for partition in partitions):
+            batches = await self._consumer.getmany(timeout_ms=_POLL_MS)
+            seen.update(dict.fromkeys(self._observe(batches)))
+        return list(seen)
+
+    def _observe(self, batches: dict[Any, list[Any]]) -> list[str]:
+        """Fold a batch into the highest revisions; return the ids in order of their last record."""
+        seen: dict[str, None] = {}
+        for partition, records in batches.items():
+            for record in records:
+                self._positions[str(partition.partition)] = record.offset + 1
+                if record.value is None:
+                    continue
+                try:
+                    remediation = decode_remediation(record.value)
+                except ValueError as error:
+                    log.warning("skipped record offset=%s error=%s", record.offset, error)
+                    continue
+                self._engine.observe(remediation)
+                seen.pop(remediation.id, None)
+                seen[remediation.id] = None
+        return list(seen)

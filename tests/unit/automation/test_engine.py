@@ -1,0 +1,356 @@
+"""Tests the engine of the automation: what it accepts, changes and answers, and a crash at each of its steps."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from railsight_automation.engine import Engine
+from railsight_automation.journal import Journal
+
+from tests.fixtures.automation import (
+    MINUTE_NS,
+    NOW_NS,
+    TARGET,
+    Crash,
+    Devices,
+    Fuse,
+    MemoryPlanner,
+    RecordedAnswers,
+    remediation,
+)
+
+DRAINED = {"a policy": "out", "z policy": "out"}
+
+
+class CrashingJournal(Journal):
+    """A journal that can end the process before and after each entry."""
+
+    fuse = Fuse()
+
+    def _append(self, entry: dict[str, Any]) -> None:
+        self.fuse.step()
+        super()._append(entry)
+        self.fuse.step()
+
+
+class Automation:
+    """An engine on settings in memory; `restart` makes another one over the same devices and journal."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "journal.jsonl"
+        self.devices = Devices()
+        self.sent = RecordedAnswers()
+        self.repair_error = ""
+        self.now_ns = NOW_NS
+        self.journal: CrashingJournal | None = None
+        self.restart()
+
+    def close(self) -> None:
+        """Close the journal."""
+        assert self.journal is not None
+        self.journal.close()
+
+    def restart(self, fuse: Fuse | None = None) -> None:
+        """Begin again after a crash, with the next crash at the fuse's step."""
+        if self.journal is not None:
+            self.journal.close()
+        fuse = fuse or Fuse()
+        self.journal = CrashingJournal(self.path)
+        self.journal.fuse = fuse
+        self.sent.fuse = fuse
+        planner = MemoryPlanner(self.devices, fuse, self.repair_error)
+        self.engine = Engine(self.journal, planner, self.sent, lambda: self.now_ns, retry_s=0.001)
+
+    async def deliver(self, identity: str = "r1", action: str = "DRAIN_LINK", **more: Any) -> None:
+        """Deliver a remediation, as the service does."""
+        self.engine.observe(remediation(identity, action, **more))
+        await self.engine.carry_out(identity)
+
+    async def recover(self) -> None:
+        """Resume what was interrupted, as the service does at its start."""
+        for identity in self.engine.interrupted():
+            await self.engine.resume(identity)
+
+    @property
+    def changed(self) -> dict[str, str]:
+        """Return the values that are not as they were at first."""
+        return {address: value for address, value in self.devices.values.items() if value != "in"}
+
+    @property
+    def journaled(self) -> list[str]:
+        """Return the addresses of the changes in effect."""
+        assert self.journal is not None
+        return [change.address for change in self.journal.changes_of(TARGET)]
+
+
+@pytest.fixture
+def automation(tmp_path: Path) -> Iterator[Automation]:
+    """Yield an automation with an empty journal."""
+    with closing(Automation(tmp_path)) as made:
+        yield made
+
+
+async def test_a_drain_is_accepted_and_done_and_a_restore_undoes_it(automation: Automation) -> None:
+    """Each answer names what was changed."""
+    await automation.deliver()
+    assert automation.sent.outcomes() == ["ACCEPTED", "DONE"] and automation.changed == DRAINED
+    assert automation.sent.detail() == "changed z policy, a policy"
+    await automation.deliver("r2", "RESTORE_LINK")
+    assert automation.sent.outcomes("r2") == ["ACCEPTED", "DONE"] and automation.changed == {}
+    assert automation.journaled == []
+
+
+async def test_an_id_is_carried_out_once(automation: Automation) -> None:
+    """Neither a repeated record, nor a higher revision, nor a restart does it again."""
+    await automation.deliver()
+    await automation.deliver()
+    await automation.deliver(revision=2)
+    automation.restart()
+    await automation.recover()
+    await automation.deliver(revision=3)
+    assert len(automation.sent.sent) == 2
+    assert automation.devices.taken_out == {"a policy": 1, "z policy": 1}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"verdict": "DENIED"}, {"verdict": "SHADOW"}, {"verdict": "NEEDS_APPROVAL"}, {"verdict": "REVOKED"},
+        {"verdict": "NEW"}, {"expiresAt": "2023-11-14T22:13:20.000000000Z"}, {"action": "TUNE_CONGESTION"},
+        {"action": "OBSERVE"}, {"action": "CORDON_HOST"},
+    ],
+)  # fmt: skip
+async def test_what_is_not_approved_or_expired_or_unsupported_is_not_accepted(
+    automation: Automation, more: dict[str, str]
+) -> None:
+    """No answer is sent, so that another automation can accept it."""
+    await automation.deliver(**({"action": "DRAIN_LINK"} | more))  # type: ignore[arg-type]
+    assert automation.sent.sent == [] and automation.devices.values == {}
+
+
+async def test_an_older_revision_does_not_replace_a_newer_one(automation: Automation) -> None:
+    """An approval that arrives after its revocation is not carried out."""
+    await automation.deliver(revision=5, verdict="REVOKED")
+    await automation.deliver(revision=4)
+    assert automation.sent.sent == []
+
+
+async def test_an_approval_that_is_revoked_after_it_was_accepted_changes_nothing(automation: Automation) -> None:
+    """The highest revision counts until the first change."""
+
+    class Revoking(RecordedAnswers):
+        async def send(self, remediation_id: str, outcome: str, detail: str) -> None:
+            await super().send(remediation_id, outcome, detail)
+            automation.engine.observe(remediation(revision=2, verdict="REVOKED"))
+
+    automation.sent = Revoking()
+    automation.restart()
+    await automation.deliver()
+    assert automation.sent.outcomes() == ["ACCEPTED", "FAILED"] and automation.devices.values == {}
+    assert automation.sent.detail() == "revision 2 is REVOKED; nothing was changed"
+
+
+async def test_a_failed_change_undoes_the_others(automation: Automation) -> None:
+    """A value that is not read back as it was set fails the action."""
+    automation.devices.ignored.add("z policy")
+    await automation.deliver()
+    assert automation.sent.outcomes() == ["ACCEPTED", "FAILED"] and automation.changed == {}
+    assert "z policy: set to 'out', but 'in' was read back; every change was undone" in automation.sent.detail()
+
+
+async def test_a_foreign_change_is_not_undone(automation: Automation) -> None:
+    """A restore undoes own changes only, and fails if the link is out of use by another party."""
+    automation.devices.values["a policy"] = "foreign"
+    await automation.deliver()
+    assert automation.sent.outcomes() == ["ACCEPTED", "DONE"] and automation.journaled == ["z policy"]
+    await automation.deliver("r2", "RESTORE_LINK")
+    assert automation.devices.values == {"a policy": "foreign", "z policy": "in"}
+    assert automation.sent.outcomes("r2") == ["ACCEPTED", "FAILED"]
+    assert automation.sent.detail("r2") == "a policy remains out of use: not by a change of this automation"
+
+
+async def test_a_repair_disables_the_port_only_meanwhile(automation: Automation) -> None:
+    """The policies remain after it, for qualification; a restore removes them."""
+    await automation.deliver("r1", "REPAIR_LINK")
+    assert automation.sent.outcomes() == ["ACCEPTED", "DONE"] and automation.sent.detail() == "cleaned"
+    assert automation.changed == DRAINED
+    assert automation.devices.taken_out == {"a policy": 1, "z policy": 1, "a enabled": 1, "z enabled": 1}
+    await automation.deliver("r2", "RESTORE_LINK")
+    assert automation.changed == {}
+
+
+async def test_a_failed_repair_of_a_drained_link_leaves_it_drained(automation: Automation) -> None:
+    """The drain belongs to another remediation."""
+    automation.repair_error = "no robot"
+    automation.restart()
+    await automation.deliver("r1", "DRAIN_LINK")
+    await automation.deliver("r2", "REPAIR_LINK")
+    assert automation.sent.outcomes("r2") == ["ACCEPTED", "FAILED"]
+    assert automation.sent.detail("r2") == "no robot; every change was undone" and automation.changed == DRAINED
+
+
+async def test_a_failed_restore_can_be_tried_again(automation: Automation) -> None:
+    """The changes that remain are in the journal."""
+    await automation.deliver()
+    automation.devices.errors.add("a policy")
+    await automation.deliver("r2", "RESTORE_LINK")
+    assert automation.sent.outcomes("r2") == ["ACCEPTED", "FAILED"] and automation.journaled == ["a policy"]
+    automation.devices.errors.clear()
+    await automation.deliver("r3", "RESTORE_LINK")
+    assert automation.sent.outcomes("r3") == ["ACCEPTED", "DONE"] and automation.changed == {}
+
+
+async def until_crash(automation: Automation, identity: str, action: str, fuse: Fuse) -> bool:
+    """Deliver a remediation with a crash at a step; return whether it crashed."""
+    automation.restart(fuse)
+    try:
+        await automation.recover()
+        await automation.deliver(identity, action)
+    except Crash:
+        return True
+    return False
+
+
+def assert_consistent(automation: Automation, identity: str, drained: dict[str, str]) -> str:
+    """Check that the answer is equal to the state of the devices; return the outcome."""
+    outcomes = [outcome for outcome in automation.sent.outcomes(identity) if outcome != "ACCEPTED"]
+    assert len(outcomes) == 1, automation.sent.sent
+    assert automation.sent.outcomes(identity)[0] == "ACCEPTED"
+    assert automation.changed == (drained if outcomes == ["DONE"] else {})
+    assert sorted(automation.journaled) == sorted(automation.changed)
+    assert set(automation.devices.taken_out.values()) <= {1}
+    return outcomes[0]
+
+
+@pytest.mark.parametrize(("action", "steps"), [("DRAIN_LINK", 24), ("REPAIR_LINK", 45)])
+async def test_a_crash_at_any_step_takes_nothing_out_twice(tmp_path: Path, action: str, steps: int) -> None:
+    """Killed at each step and begun again, the answer is what the devices have, and no value was set twice."""
+    outcomes = {"DONE": 0, "FAILED": 0}
+    for step in range(1, 100):
+        with closing(Automation(tmp_path / str(step))) as automation:
+            crashed = await until_crash(automation, "r1", action, Fuse(step))
+            automation.restart()
+            await automation.recover()
+            await automation.deliver("r1", action)
+            outcomes[assert_consistent(automation, "r1", DRAINED)] += crashed
+        if not crashed:
+            break
+    assert not crashed and min(outcomes.values()) > 0
+    assert sum(outcomes.values()) == steps
+
+
+async def test_a_crash_at_any_step_of_a_recovery_takes_nothing_out_twice(tmp_path: Path) -> None:
+    """A second crash, at each step of the recovery from the first."""
+    for first in range(1, 25, 2):
+        for second in range(1, 40):
+            with closing(Automation(tmp_path / f"{first}-{second}")) as automation:
+                assert await until_crash(automation, "r1", "DRAIN_LINK", Fuse(first))
+                crashed = await until_crash(automation, "r1", "DRAIN_LINK", Fuse(second))
+                automation.restart()
+                await automation.recover()
+                await automation.deliver()
+                assert_consistent(automation, "r1", DRAINED)
+            if not crashed:
+                break
+
+
+async def test_a_crash_at_any_step_of_a_restore_ends_with_the_link_in_use(tmp_path: Path) -> None:
+    """What brings a link back is repeated, because it undoes only own changes."""
+    for step in range(1, 100):
+        with closing(Automation(tmp_path / str(step))) as automation:
+            await automation.deliver()
+            crashed = await until_crash(automation, "r2", "RESTORE_LINK", Fuse(step))
+            automation.restart()
+            await automation.recover()
+            await automation.deliver("r2", "RESTORE_LINK")
+            assert automation.sent.outcomes("r2") == ["ACCEPTED", "DONE"]
+            assert automation.changed == {} and automation.journaled == []
+        if not crashed:
+            break
+    assert not crashed
+
+
+async def test_an_approval_that_expired_during_a_restart_is_not_carried_out(automation: Automation) -> None:
+    """It was accepted, so that it is answered."""
+    assert await until_crash(automation, "r1", "DRAIN_LINK", Fuse(3))
+    automation.now_ns += 11 * MINUTE_NS
+    automation.restart()
+    await automation.recover()
+    assert automation.sent.outcomes() == ["ACCEPTED", "FAILED"]
+    assert automation.sent.detail() == "expired; nothing was changed" and automation.devices.values == {}
+
+
+async def test_an_undone_change_of_a_person_is_not_repeated_after_a_crash(automation: Automation) -> None:
+    """Between the crash and the restart a person put the first end back: the action fails and the rest is undone."""
+    assert await until_crash(automation, "r1", "DRAIN_LINK", Fuse(12))
+    assert automation.devices.values == {"a policy": "out"}
+    automation.devices.values["a policy"] = "in"
+    automation.restart()
+    await automation.recover()
+    assert automation.sent.outcomes() == ["ACCEPTED", "FAILED"] and automation.changed == {}
+
+
+async def test_no_answer_is_sent_while_a_change_cannot_be_undone(automation: Automation) -> None:
+    """Without an answer the link counts as drained, which it is; the undo is repeated until the device answers."""
+    automation.devices.ignored.add("z policy")
+    original = automation.devices
+    reads = 0
+
+    class Errors(set[str]):
+        def __contains__(self, address: object) -> bool:
+            nonlocal reads
+            if address == "a policy" and "a policy" in original.taken_out:
+                reads += 1
+                return 1 < reads < 6  # it does not answer for some time after it was read back
+            return False
+
+    original.errors = Errors()
+    await automation.deliver()
+    assert reads >= 6 and automation.sent.outcomes() == ["ACCEPTED", "FAILED"] and automation.changed == {}
+
+
+def test_an_incomplete_last_line_is_removed_and_a_damaged_one_refused(tmp_path: Path) -> None:
+    """A torn write is the step that was not begun; anything else is damage, which a person has to see."""
+    path = tmp_path / "journal.jsonl"
+    journal = Journal(path)
+    journal.accept(remediation(), NOW_NS)
+    journal.close()
+    with path.open("ab") as file:
+        file.write(b'{"kind": "beg')
+    journal = Journal(path)
+    assert not journal.intents["r1"].is_begun
+    journal.begin("r1")
+    journal.close()
+    journal = Journal(path)
+    assert journal.intents["r1"].is_begun
+    journal.close()
+    path.write_bytes(b"{\n" + path.read_bytes())
+    with pytest.raises(Exception, match=r"journal.jsonl:1 is damaged"):
+        Journal(path)
+
+
+def test_a_journal_is_used_by_one_process(tmp_path: Path) -> None:
+    """A second automation with the same journal does not start."""
+    journal = Journal(tmp_path / "journal.jsonl")
+    with pytest.raises(Exception, match="is in use by another process"):
+        Journal(tmp_path / "journal.jsonl")
+    journal.close()
+
+
+async def test_a_compacted_journal_has_the_same_state(automation: Automation) -> None:
+    """Open changes and ids of the last 31 days remain."""
+    await automation.deliver()
+    journal = automation.journal
+    assert journal is not None
+    journal.move({"0": 7})
+    before = (dict(journal.intents), dict(journal.changes), journal.positions)
+    size = automation.path.stat().st_size
+    journal.compact(NOW_NS + MINUTE_NS)
+    assert automation.path.stat().st_size < size
+    automation.restart()
+    assert automation.journal is not None
+    assert (automation.journal.intents, automation.journal.changes, automation.journal.positions) == before
+    automation.journal.compact(NOW_NS + 32 * 86_400 * 10**9)
+    assert automation.journal.intents == {} and automation.journaled == ["z policy", "a policy"]

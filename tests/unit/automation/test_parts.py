@@ -1,0 +1,233 @@
+"""Tests the parts of the automation without I/O: messages, configuration, planning, output of Slurm, independence."""
+
+import ast
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from railsight_automation.config import load
+from railsight_automation.errors import DeviceError, Misconfigured, Refused
+from railsight_automation.gnmi_client import Access, GnmiClient, to_path
+from railsight_automation.journal import Change
+from railsight_automation.links import EnabledSetting, LinkParams, Links, PolicySetting
+from railsight_automation.messages import decode_remediation, encode_result, rfc3339, unix_ns
+from railsight_automation.planning import Parts
+from railsight_automation.slurm import NodeSetting, NodeState, SlurmHosts, SlurmParams, node_state
+
+from streams.wire import codec
+from streams.wire.models import Outcome, RemediationResult
+from streams.wire.topics import BY_NAME, REMEDIATION_RESULTS, REMEDIATIONS
+from tests.fixtures.automation import NOW_NS, remediation, remediation_json
+
+ROOT = Path(__file__).parents[3]
+PACKAGE = ROOT / "deploy/automation/railsight_automation"
+GOLDEN = ROOT / "tests/contract/wire/golden/railsight.remediations.v1.remediation.1.json"
+
+
+def test_it_imports_nothing_of_the_pipeline() -> None:
+    """Only the standard library, Kafka's client, gRPC and protobuf."""
+    allowed = {"railsight_automation", "aiokafka", "grpc", "google", *sys.stdlib_module_names}
+    imported: set[str] = set()
+    for path in PACKAGE.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add((node.module or "").partition(".")[0])
+    assert imported <= allowed, imported - allowed
+
+
+def test_it_reads_the_golden_remediation_and_writes_a_result_that_the_pipeline_reads() -> None:
+    """The public JSON, with nanoseconds."""
+    read = decode_remediation(GOLDEN.read_bytes())
+    assert (read.action, read.verdict, read.target_id) == ("DRAIN_LINK", "DENIED", "link:host1/e0--leaf1/e1")
+    assert read.expires_at_ns % 10**9 == 123456789 and read.z is not None and read.z.port == "e1"
+    data = encode_result("r1", "DONE", "netbot", "changed x", NOW_NS + 5)
+    result = codec.from_json(RemediationResult, data)
+    assert result == RemediationResult("r1", Outcome.DONE, NOW_NS + 5, "netbot", "changed x")
+
+
+def test_its_topics_are_the_pipelines() -> None:
+    """The defaults of the configuration."""
+    from railsight_automation.config import KafkaParams
+
+    assert BY_NAME[KafkaParams().remediations] is REMEDIATIONS
+    assert BY_NAME[KafkaParams().results] is REMEDIATION_RESULTS
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"[]", b"{}", b'{"id": "x", "target": null}', remediation_json(expiresAt="soon")]
+)
+def test_a_record_that_is_no_remediation_is_refused(data: bytes) -> None:
+    """The service skips it."""
+    with pytest.raises(ValueError, match="not a remediation"):
+        decode_remediation(data)
+
+
+@pytest.mark.parametrize("at_ns", [NOW_NS, NOW_NS + 1, NOW_NS + 123_456_789, 0])
+def test_a_time_is_exact(at_ns: int) -> None:
+    """Nanoseconds, which Python's datetime does not have."""
+    assert unix_ns(rfc3339(at_ns)) == at_ns
+    assert unix_ns("2026-09-21T14:13:20Z") == unix_ns("2026-09-21T16:13:20.000+02:00")
+
+
+def links(**params: object) -> Links:
+    client = GnmiClient({"leaf1": "127.0.0.1:1", "spine1": "127.0.0.1:2"}, Access())
+    return Links(client, LinkParams(**params))  # type: ignore[arg-type]
+
+
+def test_a_drain_sets_the_policies_of_both_ends() -> None:
+    """An unnumbered neighbor has the name of its port; another one is configured."""
+    plan = links(neighbors={"spine1": {"e1": "10.0.0.1"}}).plan(remediation())
+    assert plan is not None and plan.repair == ()
+    assert [setting.address for setting in plan.drain] == [
+        f"gnmi:{device}:/network-instances/network-instance[name=default]/protocols"
+        f"/protocol[identifier=BGP][name=BGP]/bgp/neighbors/neighbor[neighbor-address={neighbor}]"
+        f"/apply-policy/config/{name}-policy"
+        for device, neighbor in (("leaf1", "e1"), ("spine1", "10.0.0.1"))
+        for name in ("export", "import")
+    ]
+
+
+def test_a_link_needs_targets_at_both_ends_except_a_hosts() -> None:
+    """A host has no gNMI; a fabric link that is drained at one end only would lose what the far end sends."""
+    ends = {"a": {"device": "host1", "port": "mlx5_0"}, "z": {"device": "leaf1", "port": "e1"}}
+    plan = links().plan(remediation(target={"id": "t", "role": "host-link"} | ends))
+    assert plan is not None and len(plan.drain) == 2
+    with pytest.raises(Refused, match="t: no gNMI target for host1"):
+        links().plan(remediation(target={"id": "t", "role": "fabric-link"} | ends))
+    with pytest.raises(Refused, match="no gNMI target"):
+        links().plan(remediation(target={"id": "device:leaf1", "a": {"device": "leaf1"}}))
+
+
+def test_a_repair_needs_a_command() -> None:
+    """Without one, repairs are tickets for people, and are not accepted."""
+    assert links().plan(remediation(action="REPAIR_LINK")) is None
+    plan = links(repair_command=("true",)).plan(remediation(action="REPAIR_LINK"))
+    assert plan is not None and len(plan.drain) == 4 and len(plan.repair) == 2 and plan.work is not None
+
+
+def test_a_journaled_setting_is_found_by_its_address() -> None:
+    """A part that is no longer configured refuses."""
+    found = links()
+    plan = found.plan(remediation(action="RESTORE_LINK"))
+    assert plan is not None
+    parts = Parts([found])
+    for setting in (*plan.drain, *plan.repair):
+        assert parts.at(setting.address) == setting
+    with pytest.raises(Refused, match=r"\[slurm\] is not configured any more"):
+        parts.at("slurm:h1")
+    with pytest.raises(Refused, match="leaf9 is not among the gNMI targets any more"):
+        parts.at("gnmi:leaf9:/interfaces/interface[name=e1]/config/enabled")
+    assert parts.plan(remediation(action="CORDON_HOST")) is None
+
+
+def test_a_policy_is_put_before_the_others_and_only_it_is_removed() -> None:
+    """A policy that a person added meanwhile remains."""
+    setting = PolicySetting(GnmiClient({}, Access()), "leaf1", "/x", "DRAIN")
+    assert setting.out(["IN"], "r1") == ["DRAIN", "IN"] and setting.out(["DRAIN"], "r1") == ["DRAIN"]
+    change = Change(setting.address, "r1", ["IN"], ["DRAIN", "IN"])
+    assert setting.back(["DRAIN", "IN"], change) == ["IN"]
+    assert setting.back(["NEW", "DRAIN", "IN"], change) == ["NEW", "IN"]
+    assert setting.back(["IN"], change) == ["IN"]
+    enabled = EnabledSetting(GnmiClient({}, Access()), "leaf1", "/x/enabled")
+    assert enabled.back(False, Change("", "r1", True, False)) is True and enabled.is_out(False)
+
+
+SHOWN = (
+    "NodeName=h0 Arch=x86_64 State={state} ThreadsPerCore=1 Partitions=main  BootTime=2026-11-23T01:24:14 "
+    "ExtSensorsTemp=n/s Reason={reason} [root@2026-11-23T05:51:26] Comment=a [b]"
+)
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "is_drained", "owner", "foreign"),
+    [
+        ("IDLE+DRAIN", "railsight r1 repeated flaps", True, "r1", ""),
+        ("MIXED+DRAIN*", "bad [disk] fan", True, "", "bad [disk] fan"),
+        ("DOWN+DRAIN", "railsight", True, "", "railsight"),
+        ("IDLE", "old", False, "", ""),
+        ("IDLE+NOT_RESPONDING", "x", False, "", ""),
+    ],
+)  # fmt: skip
+def test_a_node_is_read_from_scontrol(state: str, reason: str, is_drained: bool, owner: str, foreign: str) -> None:
+    """A drain is ours if its reason begins with our mark and a remediation."""
+    assert node_state(SHOWN.format(state=state, reason=reason)) == NodeState(
+        is_drained=is_drained, owner=owner, reason=foreign
+    )
+
+
+def test_output_without_a_state_is_an_error() -> None:
+    """An unknown node is not a drained one."""
+    with pytest.raises(DeviceError, match="no state: Node nope not found"):
+        node_state("Node nope not found")
+
+
+def test_another_partys_drain_is_refused_and_never_undone() -> None:
+    """A node that is drained already is not drained by us."""
+    setting = NodeSetting(SlurmParams(), "h1")
+    foreign = NodeState(is_drained=True, owner="", reason="fan")
+    with pytest.raises(Refused, match="node h1 is drained already: fan"):
+        setting.out(foreign, "r1")
+    drained = setting.out(NodeState(is_drained=False, owner="", reason=""), "r1")
+    change = Change(setting.address, "r1", None, drained)
+    assert setting.back(foreign, change) == foreign
+    assert setting.back(NodeState(is_drained=True, owner="r2", reason=""), change)["is_drained"]
+    assert not setting.back(drained, change)["is_drained"]
+
+
+def test_a_host_has_a_node() -> None:
+    """By its name, or the configured one; a quote cannot end the reason."""
+    made = remediation(action="CORDON_HOST", target={"id": "d", "a": {"device": "host1"}}, reason='a "b" [c]\n')
+    plan = SlurmHosts(SlurmParams(nodes={"host1": "h1"})).plan(made)
+    assert plan is not None and plan.drain == (NodeSetting(SlurmParams(nodes={"host1": "h1"}), "h1", "a b c"),)
+    with pytest.raises(Refused, match="d has no device"):
+        SlurmHosts(SlurmParams()).plan(remediation(target={"id": "d"}))
+
+
+def test_the_example_is_a_configuration() -> None:
+    """Each of its settings is known, and has its type."""
+    config = load(PACKAGE.parent / "automation.toml")
+    assert config.actor and config.gnmi is not None and config.slurm is None
+
+
+def test_every_error_of_a_configuration_is_reported_at_once(tmp_path: Path) -> None:
+    """With the name of each setting."""
+    path = tmp_path / "automation.toml"
+    path.write_text(
+        'journal = 5\nother = 1\n[kafka]\nbotstrap = "x"\n[links]\nidle_s = -1\nrepair_command = "x"\n'
+        "[links.neighbors.leaf1]\ne1 = 5\n[gnmi]\ntls = 1\n"
+    )
+    with pytest.raises(Misconfigured) as refused:
+        load(path)
+    for name in (
+        "journal: unknown", "other: unknown", "kafka.botstrap: unknown", "links.idle_s: -1 is of", "actor: is required",
+        "links.repair_command: 'x' is of", "links.neighbors: {'leaf1': {'e1': 5}} is of", "gnmi.tls: 1 is of",
+    ):  # fmt: skip
+        assert name in str(refused.value)
+    path.write_text('actor = "a"')
+    with pytest.raises(Misconfigured, match=r"neither \[gnmi\] nor \[slurm\]"):
+        load(path)
+
+
+def test_a_wrong_file_of_targets_is_one_line(tmp_path: Path) -> None:
+    """The file that the collector reads as well."""
+    (tmp_path / "automation.toml").write_text('actor = "a"\n[gnmi]\ntargets = "targets.json"\npassword_file = "no"\n')
+    gnmi = load(tmp_path / "automation.toml").gnmi
+    assert gnmi is not None
+    with pytest.raises(Misconfigured, match=r"gnmi.targets: .*targets.json"):
+        gnmi.addresses(tmp_path)
+    with pytest.raises(Misconfigured, match="no: No such file"):
+        gnmi.access(tmp_path)
+    (tmp_path / "targets.json").write_text(json.dumps([{"name": "leaf1", "address": "127.0.0.1:5"}]))
+    assert gnmi.addresses(tmp_path) == {"leaf1": "127.0.0.1:5"}
+
+
+def test_a_path_has_escaped_keys() -> None:
+    """A bracket in a key is escaped."""
+    path = to_path(r"/interfaces/interface[name=a\]b]/config")
+    assert [step.name for step in path.elem] == ["interfaces", "interface", "config"]
+    assert path.elem[1].key["name"] == "a]b"
+    with pytest.raises(ValueError, match="not a gNMI path"):
+        to_path("interfaces")

@@ -1,0 +1,163 @@
+"""Tests the service with a fake Kafka: the read to the end of the topic, offsets, and answers that are retried."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from railsight_automation.engine import Engine
+from railsight_automation.journal import Journal
+from railsight_automation.service import KafkaAnswers, Service
+
+from tests.fixtures.automation import NOW_NS, Devices, MemoryPlanner, remediation_json
+
+
+class Partition(NamedTuple):
+    topic: str
+    partition: int
+
+
+class Record(NamedTuple):
+    value: bytes | None
+    offset: int
+
+
+P0 = Partition("remediations", 0)
+
+
+@dataclass
+class FakeKafka:
+    """One partition in memory, and the results that were sent; `failures` sends fail first."""
+
+    log: list[bytes | None] = field(default_factory=list)
+    begin: int = 0
+    position: int = 0
+    results: list[dict[str, str]] = field(default_factory=list)
+    failures: int = 0
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def assignment(self) -> set[Partition]:
+        return {P0}
+
+    async def end_offsets(self, partitions: Any) -> dict[Partition, int]:
+        return {P0: len(self.log)}
+
+    async def beginning_offsets(self, partitions: Any) -> dict[Partition, int]:
+        return {P0: self.begin}
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        self.position = offset
+
+    async def getmany(self, *, timeout_ms: int) -> dict[Partition, list[Record]]:
+        await asyncio.sleep(0)
+        if self.position >= len(self.log):
+            self.arrived.clear()
+            try:
+                async with asyncio.timeout(0.01):
+                    await self.arrived.wait()
+            except TimeoutError:
+                return {}
+        found = [Record(value, number) for number, value in enumerate(self.log)][self.position :][:2]
+        self.position += len(found)
+        return {P0: found}
+
+    async def send_and_wait(self, topic: str, value: bytes, key: bytes) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise ConnectionError
+        result = json.loads(value)
+        assert (topic, key.decode(), result["actor"]) == ("results", result["remediationId"], "netbot")
+        self.results.append(result)
+
+    def append(self, value: bytes | None) -> None:
+        self.log.append(value)
+        self.arrived.set()
+
+    async def until(self, results: int) -> list[str]:
+        """Return the outcomes, once there are so many results."""
+        async with asyncio.timeout(10):
+            while len(self.results) < results:  # noqa: ASYNC110 — the fake sends no event
+                await asyncio.sleep(0.001)
+        return [result["outcome"] for result in self.results]
+
+
+@asynccontextmanager
+async def running(kafka: FakeKafka, folder: Path) -> AsyncIterator[Journal]:
+    """Run the service on settings in memory."""
+    journal = Journal(folder / "journal.jsonl")
+    answers = KafkaAnswers(kafka, "results", "netbot", lambda: NOW_NS, ConnectionError, retry_s=0.001)
+    engine = Engine(journal, MemoryPlanner(Devices()), answers, lambda: NOW_NS)
+    task = asyncio.create_task(Service(kafka, engine, journal).run())
+    try:
+        yield journal
+    finally:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        journal.close()
+
+
+async def test_an_approval_is_answered_twice_and_its_offset_is_stored(tmp_path: Path) -> None:
+    """ACCEPTED before the action and DONE after it; the next start begins behind the record."""
+    kafka = FakeKafka([remediation_json()])
+    async with running(kafka, tmp_path) as journal:
+        assert await kafka.until(2) == ["ACCEPTED", "DONE"]
+        async with asyncio.timeout(5):
+            while journal.positions != {"0": 1}:  # noqa: ASYNC110 — a journal has no event
+                await asyncio.sleep(0.001)
+    async with running(kafka, tmp_path):
+        kafka.append(remediation_json("r2", "RESTORE_LINK"))
+        assert await kafka.until(4) == ["ACCEPTED", "DONE"] * 2
+    assert kafka.position == 2
+
+
+async def test_an_approval_that_was_revoked_meanwhile_is_not_carried_out(tmp_path: Path) -> None:
+    """The topic is read to its end before anything is done, however many polls that takes."""
+    kafka = FakeKafka([remediation_json("r1"), remediation_json("r9"), remediation_json("r2")])
+    kafka.log += [remediation_json("r1", revision=2, verdict="REVOKED"), remediation_json("r9", revision=2)]
+    async with running(kafka, tmp_path):
+        await kafka.until(4)
+    assert {result["remediationId"] for result in kafka.results} == {"r2", "r9"}
+
+
+async def test_tombstones_and_invalid_records_are_skipped(tmp_path: Path) -> None:
+    """A record that is no remediation stops nothing."""
+    kafka = FakeKafka([None, b"{}", b"\xff", remediation_json()])
+    async with running(kafka, tmp_path):
+        assert await kafka.until(2) == ["ACCEPTED", "DONE"]
+
+
+async def test_an_answer_is_repeated_until_kafka_has_it(tmp_path: Path) -> None:
+    """An action is not begun before Kafka has its acceptance."""
+    kafka = FakeKafka([remediation_json()], failures=3)
+    async with running(kafka, tmp_path):
+        assert await kafka.until(2) == ["ACCEPTED", "DONE"]
+    assert kafka.failures == 0
+
+
+async def test_a_topic_that_was_made_again_is_read_from_its_begin(tmp_path: Path) -> None:
+    """Its offsets are below those of the journal."""
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.move({"0": 500})
+    journal.close()
+    kafka = FakeKafka([remediation_json()])
+    async with running(kafka, tmp_path):
+        assert await kafka.until(2) == ["ACCEPTED", "DONE"]
+
+
+async def test_what_was_interrupted_is_resumed_at_the_start(tmp_path: Path) -> None:
+    """An acceptance in the journal whose record is no longer delivered."""
+    from railsight_automation.messages import decode_remediation
+
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.accept(decode_remediation(remediation_json()), NOW_NS)
+    journal.begin("r1")
+    journal.close()
+    kafka = FakeKafka()
+    async with running(kafka, tmp_path):
+        assert await kafka.until(1) == ["FAILED"]
+    assert kafka.results[0]["detail"] == "interrupted by a restart; nothing was changed"
