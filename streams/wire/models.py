@@ -7,7 +7,8 @@ Defines findings, remediations and the responses to them. telemetry.py, internal
 other messages; import all of them from here.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from streams.wire.internal_messages import (
@@ -75,6 +76,7 @@ __all__ = [
     "Rejected",
     "Remediation",
     "RemediationResult",
+    "RemediationState",
     "RowKind",
     "Samples",
     "Severity",
@@ -203,6 +205,25 @@ class Verdict(IntEnum):
     REVOKED = 5
 
 
+class RemediationState(IntEnum):
+    STATE_UNSPECIFIED = 0
+    PROPOSED = 1
+    WAITING = 2
+    DENIED = 3
+    EXPIRED = 4
+    SHADOW = 5
+    APPROVED = 6
+    ACCEPTED = 7
+    NO_ANSWER = 8
+    FAILED = 9
+    DRAINED = 10
+    VERIFYING = 11
+    RESTORING = 12
+    PROBATION = 13
+    CLOSED = 14
+    ESCALATED = 15
+
+
 class Outcome(IntEnum):
     OUTCOME_UNSPECIFIED = 0
     ACCEPTED = 1
@@ -219,6 +240,7 @@ class ControlKind(IntEnum):
     EXCLUDE = 4
     KILL_SWITCH = 5
     ACKNOWLEDGE = 6
+    REPAIRED = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +362,11 @@ class Remediation:
     repair_hint: str = ""
     approved_by: str = ""
     runbook_url: str = ""
+    state: RemediationState = RemediationState.STATE_UNSPECIFIED
+    attempt: int = 0
+    actor: str = ""
+    guard: int = 0
+    penalty: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,6 +376,7 @@ class RemediationResult:
     at_ns: int | None = None
     actor: str = ""
     detail: str = ""
+    prior_values: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

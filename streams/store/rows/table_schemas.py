@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import orjson
+
 from streams.store.rows.column_specs import (
     NULLABLE_TIMESTAMP,
     STRING_ARRAY,
@@ -119,6 +121,11 @@ def _target(message: Any) -> Subject:
     return target
 
 
+def _prior_values(message: Any) -> str:
+    """Return the values before the action as a JSON object; empty if the automation reported none."""
+    return orjson.dumps(dict(message.prior_values)).decode() if message.prior_values else ""
+
+
 REMEDIATIONS = TableSchema(
     "remediations",
     (
@@ -138,6 +145,11 @@ REMEDIATIONS = TableSchema(
         attribute_column("repair_hint", "String"),
         attribute_column("approved_by", "String"),
         attribute_column("runbook_url", "String"),
+        enum_column("state"),
+        attribute_column("attempt", "UInt32"),
+        attribute_column("actor", "String"),
+        attribute_column("guard", "UInt32"),
+        attribute_column("penalty", "Nullable(Float64)"),
         json_column(),
     ),
 )
@@ -150,6 +162,7 @@ REMEDIATION_RESULTS = TableSchema(
         nullable_time_column("at"),
         attribute_column("actor", "String"),
         attribute_column("detail", "String"),
+        ColumnSpec("prior_values", "String", _prior_values),
     ),
 )
 

@@ -24,6 +24,80 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _RemediationState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RemediationStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RemediationState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    STATE_UNSPECIFIED: _RemediationState.ValueType  # 0
+    PROPOSED: _RemediationState.ValueType  # 1
+    """the guards have not decided yet"""
+    WAITING: _RemediationState.ValueType  # 2
+    """for the approval of a person"""
+    DENIED: _RemediationState.ValueType  # 3
+    """by a guard, a person, or because it was revoked; evaluated again on changes"""
+    EXPIRED: _RemediationState.ValueType  # 4
+    """without approval or acceptance in time"""
+    SHADOW: _RemediationState.ValueType  # 5
+    """would have been approved"""
+    APPROVED: _RemediationState.ValueType  # 6
+    """may be carried out until it expires"""
+    ACCEPTED: _RemediationState.ValueType  # 7
+    """automation carries it out"""
+    NO_ANSWER: _RemediationState.ValueType  # 8
+    """accepted, but the result is unknown: counts as carried out"""
+    FAILED: _RemediationState.ValueType  # 9
+    """not carried out"""
+    DRAINED: _RemediationState.ValueType  # 10
+    """the target is out of service until a repair is reported"""
+    VERIFYING: _RemediationState.ValueType  # 11
+    """a repair is reported; the target must qualify while it is drained"""
+    RESTORING: _RemediationState.ValueType  # 12
+    """qualified; a restore is approved"""
+    PROBATION: _RemediationState.ValueType  # 13
+    """restored; a relapse drains the target at once"""
+    CLOSED: _RemediationState.ValueType  # 14
+    """over"""
+    ESCALATED: _RemediationState.ValueType  # 15
+    """a person must act"""
+
+class RemediationState(_RemediationState, metaclass=_RemediationStateEnumTypeWrapper):
+    """A state of the life cycle of a remediation; docs/remediation.md has the table of transitions."""
+
+STATE_UNSPECIFIED: RemediationState.ValueType  # 0
+PROPOSED: RemediationState.ValueType  # 1
+"""the guards have not decided yet"""
+WAITING: RemediationState.ValueType  # 2
+"""for the approval of a person"""
+DENIED: RemediationState.ValueType  # 3
+"""by a guard, a person, or because it was revoked; evaluated again on changes"""
+EXPIRED: RemediationState.ValueType  # 4
+"""without approval or acceptance in time"""
+SHADOW: RemediationState.ValueType  # 5
+"""would have been approved"""
+APPROVED: RemediationState.ValueType  # 6
+"""may be carried out until it expires"""
+ACCEPTED: RemediationState.ValueType  # 7
+"""automation carries it out"""
+NO_ANSWER: RemediationState.ValueType  # 8
+"""accepted, but the result is unknown: counts as carried out"""
+FAILED: RemediationState.ValueType  # 9
+"""not carried out"""
+DRAINED: RemediationState.ValueType  # 10
+"""the target is out of service until a repair is reported"""
+VERIFYING: RemediationState.ValueType  # 11
+"""a repair is reported; the target must qualify while it is drained"""
+RESTORING: RemediationState.ValueType  # 12
+"""qualified; a restore is approved"""
+PROBATION: RemediationState.ValueType  # 13
+"""restored; a relapse drains the target at once"""
+CLOSED: RemediationState.ValueType  # 14
+"""over"""
+ESCALATED: RemediationState.ValueType  # 15
+"""a person must act"""
+Global___RemediationState: _TypeAlias = RemediationState  # noqa: Y015
+
 @_typing.final
 class Endpoint(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -697,6 +771,11 @@ class Remediation(_message.Message):
     REPAIR_HINT_FIELD_NUMBER: _builtins.int
     APPROVED_BY_FIELD_NUMBER: _builtins.int
     RUNBOOK_URL_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
+    GUARD_FIELD_NUMBER: _builtins.int
+    PENALTY_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     revision: _builtins.int
     action: Global___Remediation.Action.ValueType
@@ -712,6 +791,15 @@ class Remediation(_message.Message):
     """which part, at which end, and why"""
     approved_by: _builtins.str
     runbook_url: _builtins.str
+    state: Global___RemediationState.ValueType
+    attempt: _builtins.int
+    """of this action for these findings, from 1; part of the id"""
+    actor: _builtins.str
+    """that caused this revision: decide, the automation, or a person"""
+    guard: _builtins.int
+    """the number of the guard that bound (docs/remediation.md); 0: none"""
+    penalty: _builtins.float
+    """of leaving the target in service: of several that do not fit, the highest goes first"""
     @_builtins.property
     def finding_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -741,21 +829,30 @@ class Remediation(_message.Message):
         repair_hint: _builtins.str = ...,
         approved_by: _builtins.str = ...,
         runbook_url: _builtins.str = ...,
+        state: Global___RemediationState.ValueType = ...,
+        attempt: _builtins.int = ...,
+        actor: _builtins.str = ...,
+        guard: _builtins.int = ...,
+        penalty: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_constraint_limit", b"_constraint_limit", "_constraint_observed", b"_constraint_observed", "_surviving_capacity_ratio", b"_surviving_capacity_ratio", "constraint_limit", b"constraint_limit", "constraint_observed", b"constraint_observed", "decided_at", b"decided_at", "expires_at", b"expires_at", "surviving_capacity_ratio", b"surviving_capacity_ratio", "target", b"target"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_constraint_limit", b"_constraint_limit", "_constraint_observed", b"_constraint_observed", "_penalty", b"_penalty", "_surviving_capacity_ratio", b"_surviving_capacity_ratio", "constraint_limit", b"constraint_limit", "constraint_observed", b"constraint_observed", "decided_at", b"decided_at", "expires_at", b"expires_at", "penalty", b"penalty", "surviving_capacity_ratio", b"surviving_capacity_ratio", "target", b"target"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_constraint_limit", b"_constraint_limit", "_constraint_observed", b"_constraint_observed", "_surviving_capacity_ratio", b"_surviving_capacity_ratio", "action", b"action", "approved_by", b"approved_by", "constraint", b"constraint", "constraint_limit", b"constraint_limit", "constraint_observed", b"constraint_observed", "decided_at", b"decided_at", "expires_at", b"expires_at", "finding_ids", b"finding_ids", "id", b"id", "reason", b"reason", "repair_hint", b"repair_hint", "revision", b"revision", "runbook_url", b"runbook_url", "surviving_capacity_ratio", b"surviving_capacity_ratio", "target", b"target", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_constraint_limit", b"_constraint_limit", "_constraint_observed", b"_constraint_observed", "_penalty", b"_penalty", "_surviving_capacity_ratio", b"_surviving_capacity_ratio", "action", b"action", "actor", b"actor", "approved_by", b"approved_by", "attempt", b"attempt", "constraint", b"constraint", "constraint_limit", b"constraint_limit", "constraint_observed", b"constraint_observed", "decided_at", b"decided_at", "expires_at", b"expires_at", "finding_ids", b"finding_ids", "guard", b"guard", "id", b"id", "penalty", b"penalty", "reason", b"reason", "repair_hint", b"repair_hint", "revision", b"revision", "runbook_url", b"runbook_url", "state", b"state", "surviving_capacity_ratio", b"surviving_capacity_ratio", "target", b"target", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__constraint_limit: _TypeAlias = _typing.Literal["constraint_limit"]  # noqa: Y015
     _WhichOneofArgType__constraint_limit: _TypeAlias = _typing.Literal["_constraint_limit", b"_constraint_limit"]  # noqa: Y015
     _WhichOneofReturnType__constraint_observed: _TypeAlias = _typing.Literal["constraint_observed"]  # noqa: Y015
     _WhichOneofArgType__constraint_observed: _TypeAlias = _typing.Literal["_constraint_observed", b"_constraint_observed"]  # noqa: Y015
+    _WhichOneofReturnType__penalty: _TypeAlias = _typing.Literal["penalty"]  # noqa: Y015
+    _WhichOneofArgType__penalty: _TypeAlias = _typing.Literal["_penalty", b"_penalty"]  # noqa: Y015
     _WhichOneofReturnType__surviving_capacity_ratio: _TypeAlias = _typing.Literal["surviving_capacity_ratio"]  # noqa: Y015
     _WhichOneofArgType__surviving_capacity_ratio: _TypeAlias = _typing.Literal["_surviving_capacity_ratio", b"_surviving_capacity_ratio"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__constraint_limit) -> _WhichOneofReturnType__constraint_limit | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__constraint_observed) -> _WhichOneofReturnType__constraint_observed | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__penalty) -> _WhichOneofReturnType__penalty | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__surviving_capacity_ratio) -> _WhichOneofReturnType__surviving_capacity_ratio | None: ...
 
@@ -786,17 +883,43 @@ class RemediationResult(_message.Message):
     FAILED: RemediationResult.Outcome.ValueType  # 3
     REJECTED: RemediationResult.Outcome.ValueType  # 4
 
+    @_typing.final
+    class PriorValuesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     REMEDIATION_ID_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
     AT_FIELD_NUMBER: _builtins.int
     ACTOR_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
+    PRIOR_VALUES_FIELD_NUMBER: _builtins.int
     remediation_id: _builtins.str
     outcome: Global___RemediationResult.Outcome.ValueType
     actor: _builtins.str
+    """of the final result: the same that accepted"""
     detail: _builtins.str
     @_builtins.property
     def at(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def prior_values(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """what the action changed: path -> value before, as JSON"""
+
     def __init__(
         self,
         *,
@@ -805,10 +928,11 @@ class RemediationResult(_message.Message):
         at: _timestamp_pb2.Timestamp | None = ...,
         actor: _builtins.str = ...,
         detail: _builtins.str = ...,
+        prior_values: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["at", b"at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "at", b"at", "detail", b"detail", "outcome", b"outcome", "remediation_id", b"remediation_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "at", b"at", "detail", b"detail", "outcome", b"outcome", "prior_values", b"prior_values", "remediation_id", b"remediation_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -838,6 +962,8 @@ class Control(_message.Message):
         """no action at all, until the time"""
         ACKNOWLEDGE: Control._Kind.ValueType  # 6
         """a finding is acknowledged"""
+        REPAIRED: Control._Kind.ValueType  # 7
+        """a person reports the repair of a remediation's target"""
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
     KIND_UNSPECIFIED: Control.Kind.ValueType  # 0
@@ -852,6 +978,8 @@ class Control(_message.Message):
     """no action at all, until the time"""
     ACKNOWLEDGE: Control.Kind.ValueType  # 6
     """a finding is acknowledged"""
+    REPAIRED: Control.Kind.ValueType  # 7
+    """a person reports the repair of a remediation's target"""
 
     ID_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int

@@ -38,6 +38,7 @@ def test_every_enum_of_the_wire_equals_the_model() -> None:
         models.Status: findings_pb2.Finding.Status,
         models.Action: findings_pb2.Remediation.Action,
         models.Verdict: findings_pb2.Remediation.Verdict,
+        models.RemediationState: findings_pb2.RemediationState,
         models.Outcome: findings_pb2.RemediationResult.Outcome,
         models.ControlKind: findings_pb2.Control.Kind,
     }

@@ -15,7 +15,7 @@ from streams.wire.models import Message, Symptom
 from streams.wire.symptoms import Payload
 from streams.wire.topics import BY_NAME, TOPICS, decode, encode
 from streams.wire.v1 import internal_pb2
-from tests.fixtures.wire_examples import EXAMPLES, FIRST, GOLDEN, PAYLOADS, SYMPTOM, Golden
+from tests.fixtures.wire_examples import EXAMPLES, FIRST, GOLDEN, LATER, PAYLOADS, SYMPTOM, Golden
 
 FILES = sorted(path for path in GOLDEN.iterdir() if path.suffix in (".hex", ".json"))
 
@@ -50,7 +50,7 @@ def test_every_message_of_every_topic_has_golden_bytes() -> None:
     recorded = {(golden.topic.name, golden.model) for golden, _ in (_golden(path.name) for path in FILES)}
     wanted = {(t.name, model) for t in TOPICS for model in (*((t.model,) if t.model else ()), *t.other_models)}
     assert recorded == wanted
-    assert {golden.path.name for golden in FIRST} <= {path.name for path in FILES}
+    assert {golden.path.name for golden in (*FIRST, *LATER)} <= {path.name for path in FILES}
 
 
 @pytest.mark.parametrize("example", [*EXAMPLES.values(), *PAYLOADS], ids=lambda example: type(example).__name__)
