@@ -1,71 +1,290 @@
-"""The guards: each can deny an action, and reports the limit and the observed value.
+"""The guards of remediations: 13 pure functions in a fixed order, each with a limit and the observed value.
 
-Surviving capacity denies an action that would leave a switch, or a plane of a pod, below a floor of uplink paths,
-counting links that are down, drained or decided on as lost. Cool-down prevents repeated actions on one target.
-Restoring is never denied.
+A guard that lacks the data for its limit denies the action: unknown is not permission. The first guard that denies
+decides. If none denies, shadow mode decides, then the first guard that asks for approval. A restore and an observation
+take nothing out of service, so that only the mode applies to them: a breaker that blocks recovery leaves targets out
+for ever (REMEDIATION 2). All limits are settings of DecideParams.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 
+from streams.decide.capacity import ROUNDING, Surviving
+from streams.decide.guard_context import GuardContext, Proposal
+from streams.decide.isolations import TargetKind
 from streams.fabric.inventory_rows import HOST_LINK
-from streams.fabric.topology import Topology, TopologyLink
+from streams.fabric.topology import TopologyLink
 from streams.wire.models import Action, Verdict
 
-TAKES_LINK_OUT = (Action.DRAIN_LINK, Action.REPAIR_LINK)
-"""Actions after which the link carries no traffic until it is restored."""
+UNGUARDED = (Action.OBSERVE, Action.RESTORE_LINK, Action.UNCORDON_HOST)
+"""Actions that take nothing out of service."""
+
+TAKES_LINK_OUT = (Action.DRAIN_LINK, Action.REPAIR_LINK, Action.RESET_NIC)
+"""Actions during which a link carries no traffic."""
 
 TAKES_HOST_OUT = (Action.CORDON_HOST, Action.REBOOT_HOST)
-"""No guard computes how many hosts a job can lose, so a person decides."""
+"""Actions during which no job can use a host."""
+
+INTERRUPTS_JOB = (*TAKES_HOST_OUT, Action.RESET_NIC)
+
+ISOLATES = (Action.DRAIN_LINK, Action.REPAIR_LINK, *TAKES_HOST_OUT)
+"""Actions after which the target is out of service until it is restored; a reset ends by itself."""
 
 CAPACITY = "surviving-capacity"
-HOSTS = "hosts"
-COOL_DOWN = "cool-down"
+
+_HOUR_S = 3600
 
 
 @dataclass(frozen=True, slots=True)
 class GuardResult:
-    """The result of a guard: `verdict` None allows the action; `limit` and `observed` are the constraint's values."""
+    """The result of a guard that denies an action or asks for approval; `limit` and `observed` are its values."""
 
-    verdict: Verdict | None = None
-    constraint: str = ""
+    verdict: Verdict
+    guard: int
+    """The number of the guard from 1, in the order of GUARDS."""
+    constraint: str
     limit: float | None = None
     observed: float | None = None
+    group: str = ""
+    """The group of the constraint, for example the switch that would fall below its floor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(GuardResult):
+    """The verdict on a proposal; guard 0 for an approval that no guard constrained."""
+
     surviving: float | None = None
+    """The lowest ratio that a group of the target retains, if the guards computed it."""
 
 
-def surviving_capacity(topology: Topology, link: TopologyLink, missing: Collection[str], floor: float) -> GuardResult:
-    """Return whether every group of this link keeps its floor without it.
+Guard = Callable[[Proposal, GuardContext], GuardResult | None]
 
-    Without a host link, the host must keep another plane of the rail; otherwise a person decides. `missing` are the ids
-    of links that already carry no traffic.
+
+def kill_switch(_proposal: Proposal, context: GuardContext) -> GuardResult | None:
+    """Deny every action while a kill switch is on, or may be on because the controls are not read to their end."""
+    if context.controls.loaded and not context.controls.kill_switch(context.now_ns):
+        return None
+    return GuardResult(Verdict.DENIED, 1, "kill-switch")
+
+
+def mode(_proposal: Proposal, context: GuardContext) -> GuardResult | None:
+    """Publish every action as shadow unless the mode is `act`."""
+    return None if context.params.mode == "act" else GuardResult(Verdict.SHADOW, 2, "mode")
+
+
+def maintenance(proposal: Proposal, context: GuardContext) -> GuardResult | None:
+    """Deny an action on a target in maintenance, by a control or by the inventory."""
+    until_ns = context.topology.maintenance_until_ns(proposal.devices)
+    if until_ns <= context.now_ns and not context.controls.maintenance(proposal.target, context.now_ns):
+        return None
+    return GuardResult(Verdict.DENIED, 3, "maintenance")
+
+
+def exclusion(proposal: Proposal, context: GuardContext) -> GuardResult | None:
+    """Deny an action on an excluded target."""
+    if not context.controls.exclusion(proposal.target, context.now_ns):
+        return None
+    return GuardResult(Verdict.DENIED, 4, "exclusion")
+
+
+def evidence(proposal: Proposal, context: GuardContext) -> GuardResult | None:
+    """Deny an action without a confidence or on a miscabled link; ask for approval of weak or one-sided evidence."""
+    confidence, floor, coverage = (
+        proposal.finding.confidence,
+        context.params.confidence_floor,
+        proposal.finding.coverage,
+    )
+    if confidence is None:
+        return GuardResult(Verdict.DENIED, 5, "confidence", floor)
+    if proposal.target.id in context.miscabled:
+        return GuardResult(Verdict.DENIED, 5, "cabling")
+    if confidence < floor:
+        return GuardResult(Verdict.NEEDS_APPROVAL, 5, "confidence", floor, confidence)
+    if coverage is not None and coverage.seen is not None and coverage.seen < (coverage.expected or 0):
+        return GuardResult(Verdict.NEEDS_APPROVAL, 5, "one-sided evidence", coverage.expected, coverage.seen)
+    return None
+
+
+def freshness(proposal: Proposal, context: GuardContext) -> GuardResult | None:
+    """Deny an action on a target with an end that was not observed within the freshness limit."""
+    limit_s = context.params.freshness_limit_s
+    ages_s = []
+    for device in proposal.devices:
+        observed_ns = context.link_states.observed_ns(device)
+        if observed_ns is None:
+            return GuardResult(Verdict.DENIED, 6, "freshness", limit_s, group=f"device {device}")
+        ages_s.append((context.now_ns - observed_ns) / 1e9)
+    if ages_s and max(ages_s) <= limit_s:
+        return None
+    return GuardResult(Verdict.DENIED, 6, "freshness", limit_s, max(ages_s, default=None))
+
+
+def inventory(proposal: Proposal, context: GuardContext) -> GuardResult | None:
+    """Deny an action on a target that the inventory does not have."""
+    link, target = proposal.link, proposal.target
+    if proposal.action in TAKES_LINK_OUT:
+        known = link is not None and link.id == target.id and context.topology.links.get(link.id) == link
+    else:
+        known = target.a is not None and target.a.device in context.topology.devices
+    return None if known else GuardResult(Verdict.DENIED, 7, "inventory")
+
+
+def capacity(proposal: Proposal, context: GuardContext) -> GuardResult | None:
+    """Deny an action that leaves a group below its floor; ask for approval if a rail of a host retains no plane.
+
+    The target itself counts as lost, also if it carries nothing now: a link that is reported down is no less needed.
     """
+    if proposal.action is Action.UPGRADE_FIRMWARE:
+        return GuardResult(Verdict.NEEDS_APPROVAL, 8, CAPACITY)
+    if proposal.action not in TAKES_LINK_OUT or proposal.link is None:
+        return None
+    link, floor = proposal.link, context.params.capacity_floor
     if link.role == HOST_LINK:
-        rail = [uplink for uplink in topology.uplinks_of[link.lower.device] if uplink.rail == link.rail]
-        remaining = sum(uplink.id != link.id and uplink.id not in missing for uplink in rail)
-        surviving = remaining / len(rail)
-        if remaining:
-            return GuardResult(surviving=surviving)
-        return GuardResult(Verdict.NEEDS_APPROVAL, CAPACITY, limit=1.0, observed=float(remaining), surviving=surviving)
-    uplinks = topology.uplinks_of[link.lower.device]
-    surviving = sum(uplink.id != link.id and uplink.id not in missing for uplink in uplinks) / len(uplinks)
-    if link.plane is not None:
-        surviving = min(surviving, topology.remaining_plane_ratio(link, missing))
-    if surviving < floor:
-        return GuardResult(Verdict.DENIED, CAPACITY, limit=floor, observed=surviving, surviving=surviving)
-    return GuardResult(surviving=surviving)
+        remaining, rail = sum(_other_planes(link, context)), f"rail {link.rail} of host {link.lower.device}"
+        return None if remaining else GuardResult(Verdict.NEEDS_APPROVAL, 8, CAPACITY, 1, remaining, rail)
+    least = least_surviving(link, context)
+    if least is None:
+        return GuardResult(Verdict.DENIED, 8, CAPACITY, floor)
+    if least.ratio >= floor - ROUNDING:
+        return None
+    return GuardResult(Verdict.DENIED, 8, CAPACITY, floor, least.ratio, str(least.group))
 
 
-def host_guard(action: Action) -> GuardResult:
-    """Return whether a host may be taken out of use: only with a person's approval."""
-    return GuardResult(Verdict.NEEDS_APPROVAL, HOSTS) if action in TAKES_HOST_OUT else GuardResult()
+def caps(proposal: Proposal, context: GuardContext) -> GuardResult | None:
+    """Deny an isolation beyond a cap of its pod or of the fabric; the smaller of both caps binds."""
+    params, isolations, target = context.params, context.isolations, proposal.target.id
+    if proposal.action not in ISOLATES or target in isolations.active:
+        return None
+    kind, pod = isolation_of(proposal, context)
+    limits = (
+        ("pod cap", pod, params.pod_cap, params.pod_cap_ratio),
+        ("fabric cap", None, params.fabric_cap, params.fabric_cap_ratio),
+    )
+    for name, within, absolute, ratio in limits:
+        relative = ceil(ratio * context.capacity.population(kind, within) - ROUNDING)
+        for limit, observed in (
+            (absolute, isolations.count(pod=within)),
+            (relative, isolations.count(kind, pod=within)),
+        ):
+            if observed + 1 > limit:
+                return GuardResult(Verdict.DENIED, 9, name, limit, observed, f"pod {pod}" if within else "")
+    return None
 
 
-def cool_down(last_acted_ns: int | None, now_ns: int, cool_down_s: float) -> GuardResult:
-    """Return whether the cool-down of a target is over; `last_acted_ns` is when it was last acted on or restored."""
-    if last_acted_ns is None:
-        return GuardResult()
-    elapsed_s = (now_ns - last_acted_ns) / 1e9
-    if elapsed_s < cool_down_s:
-        return GuardResult(Verdict.DENIED, COOL_DOWN, limit=cool_down_s, observed=elapsed_s)
-    return GuardResult()
+def rate(proposal: Proposal, context: GuardContext) -> GuardResult | None:
+    """Deny an isolation or a reset beyond the hourly rate of the fabric."""
+    if proposal.action not in (*ISOLATES, Action.RESET_NIC) or proposal.target.id in context.isolations.active:
+        return None
+    after_ns = _before(context, _HOUR_S)
+    observed = context.isolations.count_started(after_ns) + context.isolations.count_resets(after_ns)
+    limit = context.params.actions_per_hour
+    return None if observed < limit else GuardResult(Verdict.DENIED, 10, "hourly rate", limit, observed)
+
+
+def budget(proposal: Proposal, context: GuardContext) -> GuardResult | None:
+    """Deny an isolation beyond the budget of the target, and a reset beyond that of the NIC."""
+    params, isolations, target = context.params, context.isolations, proposal.target.id
+    if proposal.action is Action.RESET_NIC:
+        limit, name = params.reset_budget, "reset budget"
+        observed = isolations.count_resets(_before(context, params.reset_budget_s), target)
+    elif proposal.action in ISOLATES and target not in isolations.active:
+        limit, name = params.isolation_budget, "isolation budget"
+        observed = isolations.count_started(_before(context, params.isolation_budget_s), target)
+    else:
+        return None
+    return None if observed < limit else GuardResult(Verdict.DENIED, 11, name, limit, observed)
+
+
+def cool_down(proposal: Proposal, context: GuardContext) -> GuardResult | None:
+    """Deny an action on a target that was changed recently, except the drain of a relapse on probation."""
+    changed_ns = context.isolations.changed_ns.get(proposal.target.id)
+    if changed_ns is None or (proposal.relapse and proposal.action is Action.DRAIN_LINK):
+        return None
+    elapsed_s, limit_s = (context.now_ns - changed_ns) / 1e9, context.params.cool_down_s
+    return None if elapsed_s >= limit_s else GuardResult(Verdict.DENIED, 12, "cool-down", limit_s, elapsed_s)
+
+
+def job(proposal: Proposal, context: GuardContext) -> GuardResult | None:
+    """Ask for approval of an action that interrupts a job; without any job in the inventory, jobs are unknown."""
+    if proposal.action not in INTERRUPTS_JOB:
+        return None
+    if not context.topology.jobs:
+        return GuardResult(Verdict.NEEDS_APPROVAL, 13, "job", 0)
+    jobs = context.topology.jobs_on(proposal.devices, context.now_ns)
+    return GuardResult(Verdict.NEEDS_APPROVAL, 13, "job", 0, len(jobs), ", ".join(jobs)) if jobs else None
+
+
+GUARDS: tuple[Guard, ...] = (
+    kill_switch, mode, maintenance, exclusion, evidence, freshness, inventory, capacity, caps, rate, budget, cool_down,
+    job,
+)  # fmt: skip
+
+
+def evaluate(proposal: Proposal, context: GuardContext) -> Decision:
+    """Return the verdict on a proposal: a denial, else shadow, else a request for approval, else the approval."""
+    pending: dict[Verdict, GuardResult] = {}
+    for guard in (mode,) if proposal.action in UNGUARDED else GUARDS:
+        result = guard(proposal, context)
+        if result is None or (result.verdict is Verdict.NEEDS_APPROVAL and context.approved_by):
+            continue
+        if result.verdict is Verdict.DENIED:
+            return _decision(result, proposal, context)
+        pending.setdefault(result.verdict, result)
+    result = pending.get(Verdict.SHADOW) or pending.get(Verdict.NEEDS_APPROVAL)
+    return _decision(result or GuardResult(Verdict.APPROVED, 0, ""), proposal, context)
+
+
+def isolation_of(proposal: Proposal, context: GuardContext) -> tuple[TargetKind, str]:
+    """Return the kind and the pod under which the target of a proposal counts as isolated."""
+    if proposal.action in TAKES_HOST_OUT:
+        return TargetKind.HOST, context.topology.pod_of(next(iter(proposal.devices), ""))
+    return TargetKind.LINK, proposal.link.pod if proposal.link is not None else proposal.target.pod
+
+
+def least_surviving(link: TopologyLink, context: GuardContext) -> Surviving | None:
+    """Return the group that retains the lowest ratio without a link between switches; None if it has no group.
+
+    Links that are isolated by a decision count as lost although their ports may be up.
+    """
+    number = context.capacity.number_of(link)
+    if number is None:
+        return None
+    capacity, isolated = context.current_capacity(number), []
+    for target in context.isolations.active:
+        found = context.topology.links.get(target)
+        if found is not None and (other := capacity.number_of(found)) is not None:
+            isolated.append(other)
+    return capacity.least([number], isolated)
+
+
+def _other_planes(link: TopologyLink, context: GuardContext) -> list[bool]:
+    """Return for each other link of the same host and rail whether it is in service and proven to carry."""
+    return [
+        other.id not in context.isolations.active and context.carries(other.id)
+        for other in context.topology.uplinks_of[link.lower.device]
+        if other.rail == link.rail and other.id != link.id
+    ]
+
+
+def _surviving_ratio(proposal: Proposal, context: GuardContext) -> float | None:
+    link = proposal.link
+    if proposal.action not in TAKES_LINK_OUT or link is None:
+        return None
+    if link.role == HOST_LINK:
+        others = _other_planes(link, context)
+        return sum(others) / (len(others) + 1)
+    least = least_surviving(link, context)
+    return None if least is None else least.ratio
+
+
+def _decision(result: GuardResult, proposal: Proposal, context: GuardContext) -> Decision:
+    is_computed = result.guard == 0 or result.guard >= GUARDS.index(capacity) + 1 or result.verdict is Verdict.SHADOW
+    surviving = _surviving_ratio(proposal, context) if is_computed else None
+    return Decision(
+        result.verdict, result.guard, result.constraint, result.limit, result.observed, result.group, surviving
+    )
+
+
+def _before(context: GuardContext, seconds: float) -> int:
+    return context.now_ns - round(seconds * 1e9)

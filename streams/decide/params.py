@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from streams.decide.isolations import WEEK_S
+
 
 class DecideParams(BaseModel):
     """By default remediations are shadow, so they have no effect."""
@@ -14,12 +16,52 @@ class DecideParams(BaseModel):
     settle_s: Annotated[float, Field(ge=0)] = 10
     """No decision is made on a younger finding (DESIGN 2.2): after this time the parent is known, if there is one."""
 
+    confidence_floor: Annotated[float, Field(ge=0, le=1)] = 0.8
+    """Findings below this need approval (choice). A finding on a link has 0.95 with both ends and 0.6 with one."""
+
+    cadence_s: Annotated[float, Field(gt=0)] = 10
+    """The longest interval between two observations of a device by the configured collectors."""
+
+    freshness_s: Annotated[float, Field(ge=0)] = 30
+    """No action on a target that was observed longer ago than this and than three cadences (DESIGN 2)."""
+
     capacity_floor: Annotated[float, Field(ge=0, le=1)] = 0.75
     """The minimum share of uplink paths that a group retains; CorrOpt (SIGCOMM'17) evaluated 50 % and 75 %."""
 
-    cool_down_s: Annotated[float, Field(ge=0)] = 1800
-    """Minimum time between two actions on a target, from the decision or its reversal: a quarter of the two hours in
-    which SONiC allows three isolations of a link, so a link that fails repeatedly needs a person and causes no loop."""
+    fabric_cap: Annotated[int, Field(ge=0)] = 10
+    """Targets that are isolated at once in the fabric; UFM isolates 10 ports at once."""
+
+    fabric_cap_ratio: Annotated[float, Field(ge=0, le=1)] = 0.005
+    """The same as a ratio of all links, or hosts, of the fabric, rounded up; the smaller cap binds (UFM's README takes
+    the larger)."""
+
+    pod_cap: Annotated[int, Field(ge=0)] = 2
+    """Targets that are isolated at once in a pod (choice)."""
+
+    pod_cap_ratio: Annotated[float, Field(ge=0, le=1)] = 0.05
+    """The same as a ratio of all links, or hosts, of the pod, rounded up (choice)."""
+
+    actions_per_hour: Annotated[int, Field(ge=0)] = 10
+    """Isolations and resets in any hour, in the fabric (choice)."""
+
+    isolation_budget: Annotated[int, Field(ge=0)] = 3
+    """Isolations of one target within `isolation_budget_s`; SONiC allows three isolations of a link in two hours."""
+
+    isolation_budget_s: Annotated[float, Field(gt=0, le=WEEK_S)] = 7200
+
+    reset_budget: Annotated[int, Field(ge=0)] = 2
+    """Resets of one NIC within `reset_budget_s`; UFM allows two resets a week."""
+
+    reset_budget_s: Annotated[float, Field(gt=0, le=WEEK_S)] = WEEK_S
+
+    cool_down_s: Annotated[float, Field(ge=0)] = 600
+    """Minimum time between two actions on a target, from the decision or its reversal (choice; UFM waits 300 s before
+    it reverses an isolation)."""
 
     expires_s: Annotated[float, Field(gt=0)] = 600
     """A decision without a result within this time expires, because the fabric may have changed."""
+
+    @property
+    def freshness_limit_s(self) -> float:
+        """Return the age from which an observation is stale."""
+        return max(self.freshness_s, 3 * self.cadence_s)

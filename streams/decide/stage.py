@@ -8,8 +8,8 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from streams.decide import guards
-from streams.decide.guards import GuardResult
+from streams.decide import first_guards as guards
+from streams.decide.first_guards import GuardResult
 from streams.decide.params import DecideParams
 from streams.decide.policy import Rule, rule_for
 from streams.decide.state import Case, DecideState

@@ -1,152 +1,409 @@
-"""Tests which guard denies an action, and the values that it reports."""
+"""Tests each guard at its limit, below and above it, and with unknown input; and the order of the guards."""
 
-from streams.decide.guards import cool_down, surviving_capacity
-from streams.decide.stage import Decide
-from streams.fabric.inventory import Device, Inventory
-from streams.fabric.topology import Topology
-from streams.wire.models import (
-    Action,
-    Condition,
-    Control,
-    ControlKind,
-    Status,
-    Verdict,
-)
-from tests.fixtures.decide_stage import TOP, answer, deciding, decisions, ended, finding, remediations
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from streams.decide import guards
+from streams.decide.capacity import Capacity
+from streams.decide.guard_context import GuardContext, Proposal
+from streams.decide.guards import GUARDS, Decision, evaluate
+from streams.decide.isolations import Isolations, TargetKind
+from streams.decide.params import DecideParams
+from streams.fabric.ids import Port
+from streams.fabric.inventory import Job
+from streams.fabric.topology import Topology, TopologyLink
+from streams.wire.models import Action, Condition, Coverage, Endpoint, Finding, Severity, Status, Subject, Verdict
+from tests.fakes.guard_views import FakeControls, FakeLinkStates
 from tests.worlds.observations import at
-from tests.worlds.small_fabric import link
+from tests.worlds.small_fabric import inventory, topology
+from tests.worlds.three_tiers import three_tiers
+
+HOUR = 3600
+TOP = three_tiers(aggs=8, tops=8, hosts=8)
+NO_LIMITS = {
+    "fabric_cap": 1000, "fabric_cap_ratio": 1, "pod_cap": 1000, "pod_cap_ratio": 1, "actions_per_hour": 1000,
+}  # fmt: skip
+"""Settings with which caps and rates deny nothing."""
 
 
-def test_capacity_of_a_switch_denies_with_its_values() -> None:
-    """One of four paths is down: without another, half would remain, and the floor is three quarters."""
-    stage = deciding()
-    stage.process([finding("p1-l0/u1", Condition.LINK_DOWN)])
-    stage.advance_watermark(at(10))
-    (decision,) = decisions(stage, finding("p1-l0/u0", t=20), t=30)
-    assert (decision.verdict, decision.constraint) == (Verdict.DENIED, "surviving-capacity")
-    assert (decision.constraint_limit, decision.constraint_observed, decision.surviving_capacity_ratio) == (
-        0.75,
-        0.5,
-        0.5,
+def link_at(port: str, top: Topology = TOP) -> TopologyLink:
+    device, _, name = port.partition("/")
+    link = top.link_at(Port(device, name))
+    assert link is not None
+    return link
+
+
+def proposal(port: str, action: Action = Action.DRAIN_LINK, top: Topology = TOP, **changes: Any) -> Proposal:
+    """Return the proposal for a link (`device/port`) or a host, with evidence of both ends."""
+    device, _, name = port.partition("/")
+    link = link_at(port, top) if name else None
+    subject = (
+        Subject(link.id, Endpoint(*link.lower), Endpoint(*link.upper), link.role, pod=link.pod)
+        if link
+        else Subject(f"device:{device}", Endpoint(device))
     )
-
-
-def test_capacity_counts_links_down_drained_and_decided() -> None:
-    """Each of the three removes a path; a shadow decision and a closed finding do not."""
-    uplink, other = TOP.uplinks_of["p1-l0"][:2]
-
-    def verdict(stage: Decide) -> Verdict:
-        example = finding(f"p1-l0/{uplink.lower.port}", t=100)
-        (decision,) = [r for r in decisions(stage, example, t=110) if r.target == example.subject]
-        return decision.verdict
-
-    port = f"p1-l0/{other.lower.port}"
-    down = deciding()
-    down.process([finding(port, Condition.LINK_DOWN)])
-    assert verdict(down) is Verdict.DENIED
-    decided = deciding()
-    assert [r.verdict for r in decisions(decided, finding(port))] == [Verdict.APPROVED]
-    assert verdict(decided) is Verdict.DENIED
-    drained = deciding()
-    (decision,) = decisions(drained, finding(port))
-    drained.process([answer(decision)])
-    drained.advance_watermark(at(90))
-    assert verdict(drained) is Verdict.DENIED
-    spine_down = deciding()
-    spine_down.process([finding("s2", Condition.DEVICE_DOWN)])
-    assert verdict(spine_down) is Verdict.DENIED
-    closed = deciding()
-    closed.process([finding(port, Condition.LINK_DOWN, status=Status.RESOLVED, resolved_at_ns=at(5))])
-    assert verdict(closed) is Verdict.APPROVED
-    shadow = deciding("shadow")
-    decisions(shadow, finding(port))
-    assert verdict(shadow) is Verdict.SHADOW
-
-
-def _planes() -> Topology:
-    """Return two leaves of one pod and plane with two uplinks each."""
-    devices = [Device(name=n, kind="switch", tier="T0", pod="p") for n in ("a", "b")]
-    devices += [Device(name=n, kind="switch", tier="T1") for n in ("s", "t")]
-    links = [link(f"{leaf}/{n}", f"{spine}/{leaf}{n}", plane=0) for leaf in "ab" for n, spine in enumerate("stst")]
-    return Topology(Inventory(devices=tuple(devices), links=tuple(links)))
-
-
-def test_capacity_of_a_plane_denies_what_the_switch_allows() -> None:
-    """Leaf a would keep three of four paths, but its pod's plane only five of eight."""
-    top = _planes()
-    a, b = top.uplinks_of["a"], top.uplinks_of["b"]
-    assert surviving_capacity(top, a[0], {b[0].id}, 0.75).verdict is None
-    result = surviving_capacity(top, a[0], {b[0].id, b[1].id}, 0.75)
-    assert (result.verdict, result.limit, result.observed) == (Verdict.DENIED, 0.75, 0.625)
-
-
-def test_a_host_link_without_another_plane_needs_a_person() -> None:
-    """With the other plane up the link may be drained; without it a person decides."""
-    (approved,) = decisions(deciding(), finding("p1-h1/e0"))
-    assert (approved.verdict, approved.surviving_capacity_ratio) == (Verdict.APPROVED, 0.5)
-    stage = deciding()
-    stage.process([finding("p1-h1/e1", Condition.LINK_DOWN)])
-    (decision,) = [r for r in decisions(stage, finding("p1-h1/e0")) if r.action is Action.DRAIN_LINK]
-    assert (decision.verdict, decision.constraint, decision.constraint_observed) == (
-        Verdict.NEEDS_APPROVAL, "surviving-capacity", 0.0,
+    finding = Finding(
+        f"finding/{port}", 1, False, Condition.LINK_FLAP, Status.OPEN, Severity.WARNING, subject, at(0), at(0),
+        confidence=0.95, occurrences=2,
     )  # fmt: skip
+    of_finding = {name: changes.pop(name) for name in ("confidence", "coverage", "condition") if name in changes}
+    return replace(Proposal(action, subject, replace(finding, **of_finding), link), **changes)
 
 
-def test_repairing_a_link_that_is_down_loses_nothing() -> None:
-    """It carries no traffic, so the floor does not deny the repair, even if all links are down."""
-    stage = deciding()
-    decision = decisions(stage, *(finding(f"p1-l0/u{n}", Condition.LINK_DOWN) for n in range(4)))
-    assert [r.verdict for r in decision] == [Verdict.APPROVED] * 4
-    assert {r.action for r in decision} == {Action.REPAIR_LINK}
+def context(top: Topology = TOP, t: float = 1_000_000, **changes: Any) -> GuardContext:
+    """Return a context in which all is healthy, fresh and allowed; `params` changes settings."""
+    params = DecideParams.model_validate({"mode": "act", **changes.pop("params", {})})
+    states = changes.pop("link_states", FakeLinkStates(at(t)))
+    healthy = GuardContext(
+        at(t), params, top, FakeControls(), states, Isolations(), changes.pop("capacity", None) or Capacity(top)
+    )
+    return replace(healthy, **changes)
 
 
-def test_a_target_cools_down_between_two_actions() -> None:
-    """A second action within the cool-down is denied with both values; later it is approved."""
-    stage = deciding(cool_down_s=1000)
-    (first,) = decisions(stage, finding("p1-l0/u0"))
-    (restore,) = remediations(stage.process([answer(first, t=50), ended(finding("p1-l0/u0"), final=True)]))
-    stage.process([answer(restore, t=60)])
-    (decision,) = [r for r in decisions(stage, finding("p1-l0/u0", t=500), t=520) if r.action is Action.DRAIN_LINK]
-    assert (decision.verdict, decision.constraint, decision.constraint_limit) == (Verdict.DENIED, "cool-down", 1000)
-    assert decision.constraint_observed == 460
-    (later,) = decisions(stage, finding("p1-l0/u0", t=2000), t=2010)
-    assert later.verdict is Verdict.APPROVED
+def result(decision: Decision) -> tuple[Verdict, int, str, float | None, float | None]:
+    return decision.verdict, decision.guard, decision.constraint, decision.limit, decision.observed
 
 
-def test_cool_down_reports_the_elapsed_time() -> None:
-    """The cool-down is over after exactly its duration; a target without an action has none."""
-    assert cool_down(None, at(5), 60).verdict is None
-    assert cool_down(at(0), at(60), 60).verdict is None
-    result = cool_down(at(0), at(59), 60)
-    assert (result.verdict, result.limit, result.observed) == (Verdict.DENIED, 60, 59)
+def isolated(*targets: str, pod: str = "a", t: float = 0, kind: TargetKind = TargetKind.LINK) -> Isolations:
+    isolations = Isolations()
+    for target in targets:
+        isolations.isolate(target, kind, pod, at(t))
+    return isolations
 
 
-def test_a_revoked_action_leaves_no_cool_down() -> None:
-    """The link was not changed, so the next finding on it may be acted on at once."""
-    example = finding("p1-l0/u0")
-    stage = deciding()
-    decisions(stage, example)
-    stage.process([ended(example, final=True)])
-    (decision,) = decisions(stage, finding("p1-l0/u0", t=100), t=110)
+def test_the_order_of_the_guards() -> None:
+    """Numbers in results are places in this order."""
+    assert [guard.__name__ for guard in GUARDS] == [
+        "kill_switch", "mode", "maintenance", "exclusion", "evidence", "freshness", "inventory", "capacity", "caps",
+        "rate", "budget", "cool_down", "job",
+    ]  # fmt: skip
+
+
+def test_a_healthy_target_is_approved_with_its_surviving_capacity() -> None:
+    """No guard constrains it."""
+    decision = evaluate(proposal("a-t0-0-0/u0"), context())
+    assert result(decision) == (Verdict.APPROVED, 0, "", None, None)
+    assert decision.surviving == 7 / 8
+
+
+def test_guard_1_the_kill_switch() -> None:
+    """It denies while it is on, and while the controls are not read to their end."""
+    stopped = context(controls=FakeControls(is_stopped=True))
+    assert result(evaluate(proposal("a-t0-0-0/u0"), stopped)) == (Verdict.DENIED, 1, "kill-switch", None, None)
+    cold = context(controls=FakeControls(loaded=False))
+    assert evaluate(proposal("a-t0-0-0/u0"), cold).constraint == "kill-switch"
+
+
+def test_guard_2_the_mode() -> None:
+    """Shadow is published as shadow, and still shows which guard denies."""
+    shadow = context(params={"mode": "shadow"})
+    assert result(evaluate(proposal("a-t0-0-0/u0"), shadow)) == (Verdict.SHADOW, 2, "mode", None, None)
+    assert evaluate(proposal("a-t0-0-0/u0", confidence=None), shadow).guard == 5
+    assert evaluate(proposal("a-t0-0-0/u0", confidence=0.6), shadow).verdict is Verdict.SHADOW
+    assert DecideParams().mode == "shadow"
+
+
+def test_guard_3_maintenance() -> None:
+    """A control, or the inventory until the end that it has, denies."""
+    target = proposal("a-t0-0-0/u0")
+    controls = FakeControls(in_maintenance={target.target.id})
+    assert result(evaluate(target, context(controls=controls)))[:3] == (Verdict.DENIED, 3, "maintenance")
+    top = topology(inventory(maintenance=["s1"], until="2027-01-15T08:00:00Z"))
+    until_ns = round(datetime(2027, 1, 15, 8, tzinfo=UTC).timestamp() * 1e9)
+    target = proposal("p1-l0/u0", top=top)
+    for now_ns, guard in ((until_ns - 1, 3), (until_ns, 0)):
+        now = replace(context(top, link_states=FakeLinkStates(now_ns)), now_ns=now_ns)
+        assert evaluate(target, now).guard == guard
+
+
+def test_guard_4_exclusion() -> None:
+    """An excluded target is denied, its neighbor is not."""
+    target = proposal("a-t0-0-0/u0")
+    controls = FakeControls(excluded={target.target.id})
+    assert result(evaluate(target, context(controls=controls)))[:3] == (Verdict.DENIED, 4, "exclusion")
+    assert evaluate(proposal("a-t0-0-0/u1"), context(controls=controls)).verdict is Verdict.APPROVED
+
+
+@pytest.mark.parametrize(
+    ("confidence", "expected"),
+    [
+        (0.79, (Verdict.NEEDS_APPROVAL, 5, "confidence", 0.8, 0.79)),
+        (0.8, (Verdict.APPROVED, 0, "", None, None)),
+        (0.81, (Verdict.APPROVED, 0, "", None, None)),
+        (None, (Verdict.DENIED, 5, "confidence", 0.8, None)),
+    ],
+)
+def test_guard_5_the_confidence(confidence: float | None, expected: tuple[Any, ...]) -> None:
+    """Below the floor a person decides; an unknown confidence is denied, even with an approval."""
+    target = proposal("a-t0-0-0/u0", confidence=confidence)
+    assert result(evaluate(target, context())) == expected
+    approved = evaluate(target, context(approved_by="ops")).verdict
+    assert approved is (Verdict.DENIED if confidence is None else Verdict.APPROVED)
+
+
+def test_guard_5_evidence_of_one_end() -> None:
+    """One of two ends reported: a person decides; an open finding of wrong cabling is denied."""
+    one_end = proposal("a-t0-0-0/u0", coverage=Coverage(1, 2))
+    assert result(evaluate(one_end, context())) == (Verdict.NEEDS_APPROVAL, 5, "one-sided evidence", 2, 1)
+    assert evaluate(proposal("a-t0-0-0/u0", coverage=Coverage(2, 2)), context()).verdict is Verdict.APPROVED
+    miscabled = context(miscabled={one_end.target.id}, approved_by="ops")
+    assert result(evaluate(one_end, miscabled)) == (Verdict.DENIED, 5, "cabling", None, None)
+
+
+@pytest.mark.parametrize(("cadence_s", "limit_s"), [(1, 30), (10, 30), (60, 180)])
+def test_guard_6_freshness(cadence_s: float, limit_s: float) -> None:
+    """The limit is the larger of three cadences and 30 s, for both ends."""
+    for age_s, guard in ((limit_s - 1, 0), (limit_s, 0), (limit_s + 1, 6)):
+        states = FakeLinkStates(at(1_000_000 - age_s))
+        decision = evaluate(proposal("a-t0-0-0/u0"), context(link_states=states, params={"cadence_s": cadence_s}))
+        assert decision.guard == guard
+    assert result(decision) == (Verdict.DENIED, 6, "freshness", limit_s, limit_s + 1)
+
+
+@pytest.mark.parametrize("device", ["a-t0-0-0", "a-t1-0-0"])
+def test_guard_6_an_end_without_an_observation(device: str) -> None:
+    """One end that was never observed denies, with an approval too."""
+    states = FakeLinkStates(at(1_000_000), unobserved={device})
+    decision = evaluate(proposal("a-t0-0-0/u0"), context(link_states=states, approved_by="ops"))
+    assert result(decision) == (Verdict.DENIED, 6, "freshness", 30, None)
+    assert decision.group == f"device {device}"
+
+
+def test_guard_7_the_inventory_has_the_target() -> None:
+    """Of 40 drains of links that the inventory does not have, none is approved; nor is an unknown host."""
+    known = proposal("a-t0-0-0/u0")
+    subjects = [replace(known.target, id=f"link:x/{n}--y/{n}") for n in range(40)]
+    unknown = [replace(known, target=subject, link=None) for subject in subjects]
+    now = context(approved_by="ops", params=NO_LIMITS)
+    assert {evaluate(one, now).constraint for one in unknown} == {"inventory"}
+    assert evaluate(replace(known, target=subjects[0]), now).constraint == "inventory"
+    assert evaluate(proposal("nohost", Action.CORDON_HOST), now).constraint == "inventory"
+    assert evaluate(proposal("a-h0", Action.CORDON_HOST), now).verdict is Verdict.APPROVED
+
+
+def test_guard_7_without_an_inventory_nothing_is_approved() -> None:
+    """An empty topology has no links, hosts or groups."""
+    from streams.fabric.inventory import Inventory
+
+    empty = context(Topology(Inventory()), approved_by="ops", params=NO_LIMITS)
+    assert evaluate(proposal("a-t0-0-0/u0"), empty).verdict is Verdict.DENIED
+    assert evaluate(replace(proposal("a-t0-0-0/u0"), link=None), empty).verdict is Verdict.DENIED
+    assert evaluate(proposal("a-h0", Action.CORDON_HOST), empty).verdict is Verdict.DENIED
+
+
+def test_guard_8_capacity_at_the_floor() -> None:
+    """A leaf with 8 uplinks keeps 6 of them with two lost; a third is denied with the group and the ratio."""
+    target = proposal("a-t0-0-0/u0")
+    for lost, verdict in ((0, Verdict.APPROVED), (1, Verdict.APPROVED), (2, Verdict.DENIED)):
+        states = FakeLinkStates(at(1_000_000), {link_at(f"a-t0-0-0/u{n + 1}").id for n in range(lost)})
+        decision = evaluate(target, context(link_states=states, approved_by="ops"))
+        assert (decision.verdict, decision.surviving) == (verdict, (7 - lost) / 8)
+    assert result(decision) == (Verdict.DENIED, 8, "surviving-capacity", 0.75, 0.625)
+    assert decision.group == "switch a-t0-0-0"
+
+
+LOSSES: dict[str, Callable[[str, str], dict[str, Any]]] = {
+    "down or unobserved": lambda link, _: {"link_states": FakeLinkStates(at(1_000_000), {link})},
+    "reported down by a finding": lambda link, _: {"lost": {link}},
+    "at a device that is down": lambda _, device: {"lost": {f"device:{device}"}},
+    "isolated or decided": lambda link, _: {"isolations": isolated(link)},
+}
+
+
+@pytest.mark.parametrize("reason", LOSSES)
+def test_guard_8_counts_everything_that_is_not_proven_to_carry(reason: str) -> None:
+    """One uplink of four is lost for each of these reasons: another is denied."""
+    top = topology()
+    lost = link_at("p1-l0/u1", top)
+    changes = LOSSES[reason](lost.id, lost.upper.device)
+    decision = evaluate(proposal("p1-l0/u0", top=top), context(top, params=NO_LIMITS, **changes))
+    assert result(decision) == (Verdict.DENIED, 8, "surviving-capacity", 0.75, 0.5)
+
+
+def test_guard_8_counts_links_of_a_device_in_maintenance() -> None:
+    """The inventory has an end of the maintenance of a spine: until then its links are lost for all leaves."""
+    top = topology(inventory(maintenance=["s2"], until="2027-01-15T08:00:00Z"))
+    until_ns = round(datetime(2027, 1, 15, 8, tzinfo=UTC).timestamp() * 1e9)
+    for now_ns, verdict in ((until_ns - 1, Verdict.DENIED), (until_ns, Verdict.APPROVED)):
+        now = replace(context(top, link_states=FakeLinkStates(now_ns)), now_ns=now_ns)
+        assert evaluate(proposal("p1-l0/u0", top=top), now).verdict is verdict
+
+
+def test_guard_8_the_own_report_of_a_link_waives_nothing() -> None:
+    """All uplinks of a leaf are reported down: none of the repairs is approved, whatever the confidence."""
+    ports = [f"a-t0-0-0/u{n}" for n in range(8)]
+    links = {link_at(port).id for port in ports}
+    states = FakeLinkStates(at(1_000_000), links)
+    now = context(link_states=states, lost=links, approved_by="ops", params=NO_LIMITS)
+    for port in ports:
+        target = proposal(port, Action.REPAIR_LINK, condition=Condition.LINK_DOWN, confidence=0.6)
+        assert evaluate(target, now).verdict is Verdict.DENIED
+
+
+def test_guard_8_a_host_link_needs_another_plane_of_its_rail() -> None:
+    """Without another plane that carries, a person decides; another rail does not help."""
+    target = proposal("a-h0/e00")
+    assert evaluate(target, context()).surviving == 0.5
+    other_plane, other_rail = link_at("a-h0/e01"), link_at("a-h0/e10")
+    assert evaluate(target, context(lost={other_rail.id})).verdict is Verdict.APPROVED
+    for changes in (
+        {"lost": {other_plane.id}},
+        {"link_states": FakeLinkStates(at(1_000_000), {other_plane.id})},
+        {"isolations": isolated(other_plane.id), "params": NO_LIMITS},
+    ):
+        decision = evaluate(target, context(**changes))
+        assert result(decision) == (Verdict.NEEDS_APPROVAL, 8, "surviving-capacity", 1, 0)
+        assert evaluate(target, context(**changes, approved_by="ops")).verdict is Verdict.APPROVED
+
+
+def test_guard_8_a_person_decides_on_firmware() -> None:
+    """No guard computes what a device loses while it restarts."""
+    upgrade = proposal("a-t0-0-0", Action.UPGRADE_FIRMWARE)
+    assert evaluate(upgrade, context()).verdict is Verdict.NEEDS_APPROVAL
+    assert evaluate(upgrade, context(approved_by="ops")).verdict is Verdict.APPROVED
+
+
+CAPS = [
+    # name, settings, isolated in pod a, isolated in pod b, limit, observed
+    ("pod cap", {"pod_cap": 3, "pod_cap_ratio": 1}, 3, 0, 3, 3),
+    ("pod cap", {"pod_cap": 1000, "pod_cap_ratio": 2.5 / 192}, 3, 0, 3, 3),
+    ("fabric cap", {"fabric_cap": 3, "pod_cap": 1000, "pod_cap_ratio": 1, "fabric_cap_ratio": 1}, 1, 2, 3, 3),
+    ("fabric cap", {"pod_cap": 1000, "pod_cap_ratio": 1, "fabric_cap": 1000, "fabric_cap_ratio": 3 / 384}, 1, 2, 3, 3),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "in_a", "in_b", "limit", "observed"), CAPS)
+def test_guard_9_caps(name: str, changes: dict[str, Any], in_a: int, in_b: int, limit: int, observed: int) -> None:
+    """One below its cap is approved; at the cap the next is denied; a ratio is rounded up."""
+    assert sum(link.pod == "a" for link in TOP.links.values()) == 192
+    links = [f"a-t0-1-1/u{n}" for n in range(in_a)], [f"b-t0-1-1/u{n}" for n in range(in_b)]
+    isolations = isolated(*(link_at(port).id for port in links[0]))
+    for port in links[1]:
+        isolations.isolate(link_at(port).id, TargetKind.LINK, "b", at(0))
+    settings = {**NO_LIMITS, **changes}
+    decision = evaluate(proposal("a-t0-0-0/u0"), context(isolations=isolations, params=settings))
+    assert result(decision) == (Verdict.DENIED, 9, name, limit, observed)
+    isolations.restored(link_at(links[0][0]).id, at(0))
+    decision = evaluate(proposal("a-t0-0-0/u0"), context(isolations=isolations, params=settings))
     assert decision.verdict is Verdict.APPROVED
 
 
-def test_the_kill_switch_denies_every_action_until_it_ends() -> None:
-    """It is a constraint of its own; OBSERVE is not denied; it is inactive after its end."""
-    stage = deciding()
-    stage.process([Control("stop", ControlKind.KILL_SWITCH, until_ns=at(100))])
-    (decision,) = decisions(stage, finding("p1-l0/u0"))
-    assert (decision.verdict, decision.constraint) == (Verdict.DENIED, "kill-switch")
-    (watch,) = decisions(stage, finding("p1-l1/u0", occurrences=1), t=20)
-    assert (watch.action, watch.verdict) == (Action.OBSERVE, Verdict.APPROVED)
-    (later,) = decisions(stage, finding("p2-l0/u0", t=100), t=110)
-    assert later.verdict is Verdict.APPROVED
+def test_guard_9_a_host_counts_for_the_absolute_caps_only() -> None:
+    """Relative caps compare targets of one kind: 1 of 8 hosts, of 192 links."""
+    isolations = isolated("device:a-h0", kind=TargetKind.HOST)
+    changes = {**NO_LIMITS, "pod_cap_ratio": 0.001}
+    now = context(isolations=isolations, params=changes, approved_by="ops")
+    assert evaluate(proposal("a-t0-0-0/u0"), now).verdict is Verdict.APPROVED
+    assert evaluate(proposal("a-h1", Action.CORDON_HOST), now).constraint == "pod cap"
+    now = context(isolations=isolations, params={**NO_LIMITS, "pod_cap": 1}, approved_by="ops")
+    assert evaluate(proposal("a-t0-0-0/u0"), now).constraint == "pod cap"
 
 
-def test_a_kill_switch_without_an_end_is_ended_by_a_later_control() -> None:
-    """The same id with an end in the past ends it."""
-    stage = deciding()
-    stage.process([Control("stop", ControlKind.KILL_SWITCH)])
-    assert [r.verdict for r in decisions(stage, finding("p1-l0/u0"), t=1000)] == [Verdict.DENIED]
-    stage.process([Control("stop", ControlKind.KILL_SWITCH, until_ns=at(0))])
-    assert [r.verdict for r in decisions(stage, finding("p1-l1/u0"), t=1001)] == [Verdict.APPROVED]
+def test_guard_9_an_isolated_target_is_not_counted_again() -> None:
+    """The repair of a drained link takes out nothing more."""
+    target = proposal("a-t0-0-0/u0", Action.REPAIR_LINK)
+    now = context(isolations=isolated(target.target.id), params={"pod_cap": 1, "actions_per_hour": 0})
+    assert evaluate(target, now).verdict is Verdict.APPROVED
+
+
+@pytest.mark.parametrize(("ages_s", "verdict"), [
+    ([HOUR - 1, HOUR, HOUR + 1], Verdict.APPROVED),
+    ([1, 2, HOUR - 1], Verdict.DENIED),
+    ([1, 2, HOUR], Verdict.APPROVED),
+])  # fmt: skip
+def test_guard_10_the_hourly_rate(ages_s: list[float], verdict: Verdict) -> None:
+    """Three in the last hour are the limit; restored targets and resets count."""
+    isolations = Isolations()
+    for number, age_s in enumerate(ages_s[:-1]):
+        isolations.isolate(f"link:{number}", TargetKind.LINK, "b", at(1_000_000 - age_s))
+        isolations.restored(f"link:{number}", at(1_000_000))
+    isolations.reset("link:nic", at(1_000_000 - ages_s[-1]))
+    now = context(isolations=isolations, params={**NO_LIMITS, "actions_per_hour": 3})
+    decision = evaluate(proposal("a-t0-0-0/u0"), now)
+    assert decision.verdict is verdict
+    if verdict is Verdict.DENIED:
+        assert result(decision) == (verdict, 10, "hourly rate", 3, 3)
+
+
+@pytest.mark.parametrize(("ages_s", "verdict"), [
+    ([5000, 6000], Verdict.APPROVED),
+    ([5000, 6000, 7200], Verdict.APPROVED),
+    ([5000, 6000, 7199], Verdict.DENIED),
+])  # fmt: skip
+def test_guard_11_the_budget_of_a_link(ages_s: list[float], verdict: Verdict) -> None:
+    """Three isolations in two hours are the limit; the link was restored each time."""
+    target, isolations = proposal("a-t0-0-0/u0"), Isolations()
+    for age_s in sorted(ages_s, reverse=True):
+        isolations.isolate(target.target.id, TargetKind.LINK, "a", at(1_000_000 - age_s))
+        isolations.restored(target.target.id, at(1_000_001 - age_s))
+    decision = evaluate(target, context(isolations=isolations))
+    assert decision.verdict is verdict
+    if verdict is Verdict.DENIED:
+        assert result(decision) == (verdict, 11, "isolation budget", 3, 3)
+
+
+@pytest.mark.parametrize(("days", "verdict"), [
+    ([1], Verdict.APPROVED), ([1, 7], Verdict.APPROVED), ([1, 6.9], Verdict.DENIED),
+])  # fmt: skip
+def test_guard_11_the_resets_of_a_nic(days: list[float], verdict: Verdict) -> None:
+    """Two resets in a week are the limit."""
+    target, isolations = proposal("a-h0/e00", Action.RESET_NIC), Isolations()
+    for day in days:
+        isolations.reset(target.target.id, at(1_000_000 - day * 24 * HOUR))
+    decision = evaluate(target, context(isolations=isolations, approved_by="ops"))
+    assert decision.verdict is verdict
+    if verdict is Verdict.DENIED:
+        assert result(decision) == (verdict, 11, "reset budget", 2, 2)
+
+
+@pytest.mark.parametrize(("elapsed_s", "guard"), [(599, 12), (600, 0), (601, 0)])
+def test_guard_12_the_cool_down(elapsed_s: float, guard: int) -> None:
+    """It counts from the last change, here the restore; only the drain of a relapse skips it."""
+    target, isolations = proposal("a-t0-0-0/u0"), isolated(proposal("a-t0-0-0/u0").target.id, t=900_000)
+    isolations.restored(target.target.id, at(1_000_000 - elapsed_s))
+    decision = evaluate(target, context(isolations=isolations))
+    assert decision.guard == guard
+    if guard:
+        assert result(decision) == (Verdict.DENIED, 12, "cool-down", 600, elapsed_s)
+    assert evaluate(replace(target, relapse=True), context(isolations=isolations)).verdict is Verdict.APPROVED
+    repair = replace(target, action=Action.REPAIR_LINK, relapse=True)
+    assert evaluate(repair, context(isolations=isolations)).guard == guard
+
+
+def test_guard_13_a_job_on_the_host() -> None:
+    """A person decides under a job, and where no job is known at all; not for a host without a job."""
+    start = datetime(1970, 1, 1, tzinfo=UTC)
+    top = three_tiers(jobs=(Job("llm", "a-h0", start), Job("moe", "a-h0", start)))
+    params = {"pod_cap_ratio": 1}
+    decision = evaluate(proposal("a-h0", Action.CORDON_HOST), context(top, params=params))
+    assert result(decision) == (Verdict.NEEDS_APPROVAL, 13, "job", 0, 2)
+    assert decision.group == "llm, moe"
+    assert evaluate(proposal("a-h1", Action.CORDON_HOST), context(top, params=params)).verdict is Verdict.APPROVED
+    unknown = evaluate(proposal("a-h1", Action.REBOOT_HOST), context(three_tiers(), params=params))
+    assert result(unknown) == (Verdict.NEEDS_APPROVAL, 13, "job", 0, None)
+    reset = proposal("a-h0/e00", Action.RESET_NIC, top)
+    assert evaluate(reset, context(top)).guard == 13
+    assert evaluate(reset, context(top, approved_by="ops")).verdict is Verdict.APPROVED
+
+
+@pytest.mark.parametrize("action", guards.UNGUARDED)
+def test_recovery_is_never_denied(action: Action) -> None:
+    """A restore passes the kill switch, exclusions, caps and stale data; only shadow mode applies."""
+    target = replace(proposal("a-t0-0-0/u0", confidence=None), action=action)
+    states = FakeLinkStates(at(0), unobserved={"a-t0-0-0"})
+    worst = context(controls=FakeControls(loaded=False, excluded={target.target.id}), link_states=states)
+    assert evaluate(target, worst).verdict is Verdict.APPROVED
+    assert evaluate(target, replace(worst, params=DecideParams())).verdict is Verdict.SHADOW
+
+
+def test_a_denial_outranks_a_request_for_approval() -> None:
+    """One-sided evidence and a missing group: no person can approve it, so the denial is published."""
+    top = topology()
+    target = proposal("p1-l0/u0", top=top, confidence=0.6)
+    lost = {link_at("p1-l0/u1", top).id}
+    assert evaluate(target, context(top, lost=lost)).guard == 8
+    assert evaluate(target, context(top)).guard == 5

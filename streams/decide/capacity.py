@@ -1,0 +1,216 @@
+"""Computes the capacity that survives when links are taken out: per switch, and per plane, rail and pod.
+
+A switch survives with the ratio of its paths to the top of the fabric that still carry traffic (CorrOpt counts the same
+paths, SIGCOMM 2017), a plane, rail or pod with the ratio of its links. A link counts only if it is proven to carry: a
+link without an observation is lost. Host links are not counted here; the guard of host links compares the planes of one
+rail of a host.
+
+A domain is a set of switches that share links above them, for example the T0s and T1s of a pod with three tiers, or one
+T0 with two. A link changes the paths of no switch outside its domain, so a decision computes one domain: 8,192 links of
+393,216 in the largest fabric. The counts of planes, rails and pods are incremental.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from streams.decide.capacity_domain import Domain, domain_numbers
+from streams.decide.isolations import TargetKind
+from streams.fabric.graph import ABSENT, Graph, Ints, Mask
+from streams.fabric.topology import Topology, TopologyLink
+
+ROUNDING = 1e-9
+"""A ratio below the floor by less than this is equal to the floor."""
+
+SWITCH = "switch"
+
+
+class Group(NamedTuple):
+    """One group of links with a floor: a switch with its paths to the top, or a plane, rail or pod with its links."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+class Surviving(NamedTuple):
+    """The ratio of a group that still carries traffic."""
+
+    group: Group
+    ratio: float
+
+
+class Capacity:
+    """Counts the links that carry traffic, for one topology; links are given by their numbers in its graph.
+
+    No link carries before `set_carrying`, `set_all_carrying` or `refresh` sets it.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        graph = self.graph = topology.graph
+        self._is_fabric: Mask = graph.is_up & ~graph.is_host[graph.lower]
+        self._carrying: Mask = np.zeros(len(graph.links), np.bool_)
+        self._groups, self._names, self._sizes = _link_groups(graph, self._is_fabric)
+        self._counts = [0] * len(self._sizes)
+        self._domain_of = domain_numbers(graph, self._is_fabric)[graph.lower]
+        fabric_links = np.flatnonzero(self._is_fabric)
+        self._by_pod = _split(fabric_links, graph.pod, len(graph.pods))
+        self._by_domain = _split(fabric_links, self._domain_of, int(self._domain_of.max(initial=-1)) + 1)
+        self._domains: dict[int, Domain] = {}
+        self._population = _population(topology)
+        self.maintenance = tuple(
+            (device.name, topology.maintenance_until_ns((device.name,)))
+            for device in topology.devices.values()
+            if device.maintenance_until is not None
+        )
+        """The devices in maintenance by the inventory, and the end of it."""
+
+    def population(self, kind: TargetKind, pod: str | None = None) -> int:
+        """Return the number of links or of hosts of a pod, or of the fabric."""
+        return self._population[kind, pod]
+
+    def number_of(self, link: TopologyLink) -> int | None:
+        """Return the number of a link between two tiers of switches; None for any other link."""
+        try:
+            number = self.graph.number_of(link)
+        except (KeyError, ValueError):
+            return None
+        return number if self._is_fabric[number] else None
+
+    def is_carrying(self, link: int) -> bool:
+        """Return whether a link is proven to carry traffic."""
+        return bool(self._carrying[link])
+
+    def set_carrying(self, link: int, carries: bool) -> None:
+        """Set whether a link between switches is proven to carry traffic; other links are not counted."""
+        if self._is_fabric[link] and bool(self._carrying[link]) != carries:
+            self._carrying[link] = carries
+            for group in self._groups_of(link):
+                self._counts[group] += 1 if carries else -1
+
+    def set_all_carrying(self, carries: bool) -> None:
+        """Set all links between switches at once."""
+        self._carrying = self._is_fabric & carries
+        self._counts = [size * carries for size in self._sizes]
+
+    def pods_of(self, link: int) -> frozenset[int]:
+        """Return the numbers of the pods with links that a decision on this link counts."""
+        return frozenset({int(self.graph.pod[link]), *self._domain(link).pods.tolist()})
+
+    def refresh(self, pod: int, carries: Callable[[str], bool]) -> None:
+        """Evaluate all links between switches of a pod, by id."""
+        numbers, links = self._by_pod[pod], self.graph.links
+        proven = np.fromiter((carries(links[number].id) for number in numbers.tolist()), np.bool_, len(numbers))
+        changed = numbers[proven != self._carrying[numbers]]
+        self._carrying[changed] = ~self._carrying[changed]
+        steps = np.where(self._carrying[changed], 1, -1)
+        for column in self._groups[changed].T:
+            present = column != ABSENT
+            groups, places = np.unique(column[present], return_inverse=True)
+            for group, step in zip(groups.tolist(), np.bincount(places, steps[present]).tolist(), strict=True):
+                self._counts[group] += round(step)
+
+    def surviving(self, links: Collection[int], lost: Collection[int] = ()) -> list[Surviving]:
+        """Return what survives in every group of these links, without them and without the `lost` links.
+
+        The groups of a link are its lower switch, all switches below that, and its plane, rail and pod.
+        """
+        gone = np.unique(np.fromiter((*links, *lost), np.int64))
+        gone_carrying = gone[self._carrying[gone]]
+        self._carrying[gone_carrying] = False
+        try:
+            switches = list(self._switches(links))
+        finally:
+            self._carrying[gone_carrying] = True
+        decrease = Counter(group for link in gone_carrying.tolist() for group in self._groups_of(link))
+        return switches + [
+            Surviving(self._names[group], (self._counts[group] - decrease[group]) / self._sizes[group])
+            for group in dict.fromkeys(group for link in links for group in self._groups_of(link))
+        ]
+
+    def least(self, links: Collection[int], lost: Collection[int] = ()) -> Surviving:
+        """Return the group of these links that survives with the lowest ratio."""
+        return min(self.surviving(links, lost), key=lambda one: one.ratio)
+
+    def below(self, links: Collection[int], floor: float, lost: Collection[int] = ()) -> set[Group]:
+        """Return the groups of these links that would be below the floor."""
+        return {one.group for one in self.surviving(links, lost) if one.ratio < floor - ROUNDING}
+
+    def groups_of(self, link: int) -> set[Group]:
+        """Return the groups that lose capacity if this link carries nothing."""
+        domain = self._domain(link)
+        switches = domain.switches[domain.affected(np.array([link], np.int64))].tolist()
+        return {Group(SWITCH, self.graph.names[switch]) for switch in switches} | {
+            self._names[group] for group in self._groups_of(link)
+        }
+
+    def _switches(self, links: Collection[int]) -> Iterator[Surviving]:
+        by_domain: dict[int, list[int]] = {}
+        for link in links:
+            by_domain.setdefault(int(self._domain_of[link]), []).append(link)
+        for in_domain in by_domain.values():
+            domain = self._domain(in_domain[0])
+            affected = domain.affected(np.array(in_domain, np.int64))
+            ratios = domain.path_ratios(self._carrying)[affected]
+            for switch, ratio in zip(domain.switches[affected].tolist(), ratios.tolist(), strict=True):
+                yield Surviving(Group(SWITCH, self.graph.names[switch]), ratio)
+
+    def _domain(self, link: int) -> Domain:
+        number = int(self._domain_of[link])
+        if number not in self._domains:
+            self._domains[number] = Domain(self.graph, self._by_domain[number])
+        return self._domains[number]
+
+    def _groups_of(self, link: int) -> list[int]:
+        return [group for group in self._groups[link].tolist() if group != ABSENT]
+
+
+def _link_groups(graph: Graph, is_fabric: Mask) -> tuple[Ints, list[Group], list[int]]:
+    """Return the numbers of each link's plane, rail and pod, and the name and the size of each group."""
+    links = np.flatnonzero(is_fabric)
+    rail = np.where(graph.rail == ABSENT, _rails_of_switches(graph)[graph.lower], graph.rail)
+    groups: Ints = np.full((len(graph.links), 3), ABSENT, np.int64)
+    names: list[Group] = []
+    sizes: list[int] = []
+    for column, (kind, values) in enumerate((("plane", graph.plane), ("rail", rail), ("pod", np.zeros_like(rail)))):
+        members = links[values[links] != ABSENT]
+        width = int(values[members].max(initial=0)) + 1
+        keys, places = np.unique(graph.pod[members] * width + values[members], return_inverse=True)
+        groups[members, column] = len(names) + places
+        sizes += np.bincount(places, minlength=len(keys)).tolist()
+        for key in keys.tolist():
+            pod, value = divmod(key, width)
+            names.append(Group(kind, graph.pods[pod] if kind == "pod" else f"{value} of pod {graph.pods[pod]}"))
+    return groups, names, sizes
+
+
+def _rails_of_switches(graph: Graph) -> Ints:
+    """Return the rail of each switch that serves hosts of one rail only; ABSENT for all others."""
+    links = np.flatnonzero(graph.is_host[graph.lower])
+    least = np.full(len(graph.names), np.iinfo(np.int64).max, np.int64)
+    most = np.full(len(graph.names), ABSENT, np.int64)
+    np.minimum.at(least, graph.upper[links], graph.rail[links])
+    np.maximum.at(most, graph.upper[links], graph.rail[links])
+    return np.where(least == most, most, ABSENT)
+
+
+def _split(links: Ints, column: Ints, groups: int) -> list[Ints]:
+    """Return the links of each group, in their order."""
+    by_group = links[np.argsort(column[links], kind="stable")]
+    return np.split(by_group, np.cumsum(np.bincount(column[links], minlength=groups))[:-1])
+
+
+def _population(topology: Topology) -> Counter[tuple[TargetKind, str | None]]:
+    """Count the links and the hosts of each pod, and of the fabric as pod None."""
+    counts = Counter((TargetKind.LINK, link.pod) for link in topology.links.values())
+    hosts = (device.name for device in topology.devices.values() if device.kind == "host")
+    counts.update((TargetKind.HOST, topology.pod_of(host)) for host in hosts)
+    found: Counter[tuple[TargetKind, str | None]] = Counter()
+    for (kind, pod), count in counts.items():
+        found[kind, pod] = count
+        found[kind, None] += count
+    return found

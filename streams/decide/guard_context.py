@@ -1,0 +1,109 @@
+"""Defines the input of the guards: the proposed action, and the state of the fabric and of the controls."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+from streams.decide.capacity import Capacity
+from streams.decide.isolations import Isolations
+from streams.decide.params import DecideParams
+from streams.fabric.ids import device_id
+from streams.fabric.topology import Topology, TopologyLink
+from streams.wire.models import Action, Control, Finding, Subject
+
+
+class ControlsView(Protocol):
+    """The controls that the guards read."""
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the topic was read to its end; before that, a kill switch may exist."""
+        ...
+
+    def kill_switch(self, now_ns: int) -> Control | None:
+        """Return an active kill switch."""
+        ...
+
+    def maintenance(self, target: Subject, now_ns: int) -> Control | None:
+        """Return an active maintenance of a target."""
+        ...
+
+    def exclusion(self, target: Subject, now_ns: int) -> Control | None:
+        """Return an active exclusion of a target."""
+        ...
+
+
+class LinkStatesView(Protocol):
+    """The observed states of links that the guards read."""
+
+    def carries(self, link_id: str) -> bool:
+        """Return whether both ends of a link are observed up and fresh."""
+        ...
+
+    def observed_ns(self, device: str) -> int | None:
+        """Return the time of the last observation of a device; None for a device without one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One action that the policy proposes. `relapse` is the drain of a link that failed again on probation."""
+
+    action: Action
+    target: Subject
+    finding: Finding
+    link: TopologyLink | None
+    """The link of the target; None if the inventory has none there."""
+    attempt: int = 1
+    relapse: bool = False
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Return the devices of the target."""
+        if self.link is not None:
+            return self.link.lower.device, self.link.upper.device
+        return tuple(end.device for end in (self.target.a, self.target.z) if end is not None)
+
+
+@dataclass(frozen=True)
+class GuardContext:
+    """The state at one time; a new message needs a new context, but isolations may be added in between."""
+
+    now_ns: int
+    params: DecideParams
+    topology: Topology
+    controls: ControlsView
+    link_states: LinkStatesView
+    isolations: Isolations
+    capacity: Capacity
+    """The capacity of this topology; the guards bring it up to date."""
+    lost: Collection[str] = ()
+    """Links and devices, by id, that an open finding reports down, or that a maintenance takes out of service."""
+    miscabled: Collection[str] = ()
+    """Links, by id, with an open finding that their LLDP neighbors contradict the inventory."""
+    approved_by: str = ""
+    """The person who approved the proposal; satisfies a guard that asks for approval, and lifts no denial."""
+    _refreshed: set[int] = field(default_factory=set)
+
+    @cached_property
+    def lost_links(self) -> frozenset[str]:
+        """Return the links that carry nothing whatever their ports report: lost, or at a device that is out."""
+        devices = {device for device, until_ns in self.capacity.maintenance if until_ns > self.now_ns}
+        devices |= (
+            {device for device in self.topology.links_of if device_id(device) in self.lost} if self.lost else set()
+        )
+        links = (link.id for device in devices for link in self.topology.links_of.get(device, ()))
+        return frozenset(self.lost).union(links)
+
+    def carries(self, link_id: str) -> bool:
+        """Return whether a link is proven to carry traffic; isolations are counted separately."""
+        return link_id not in self.lost_links and self.link_states.carries(link_id)
+
+    def current_capacity(self, link: int) -> Capacity:
+        """Return the capacity with current states of all links that a decision on this link counts."""
+        lost, carries = self.lost_links, self.link_states.carries
+        for pod in self.capacity.pods_of(link) - self._refreshed:
+            self.capacity.refresh(pod, lambda link_id: link_id not in lost and carries(link_id))
+            self._refreshed.add(pod)
+        return self.capacity

@@ -1,0 +1,39 @@
+"""Fakes of what the guards read: controls, and states of links with their observations."""
+
+from dataclasses import dataclass, field
+
+from streams.wire.models import Control, ControlKind, Subject
+
+
+@dataclass
+class FakeControls:
+    """Controls by the ids of their targets; read to their end unless set otherwise."""
+
+    loaded: bool = True
+    is_stopped: bool = False
+    in_maintenance: set[str] = field(default_factory=set)
+    excluded: set[str] = field(default_factory=set)
+
+    def kill_switch(self, now_ns: int) -> Control | None:
+        return Control("stop", ControlKind.KILL_SWITCH) if self.is_stopped else None
+
+    def maintenance(self, target: Subject, now_ns: int) -> Control | None:
+        return Control("work", ControlKind.MAINTENANCE, target.id) if target.id in self.in_maintenance else None
+
+    def exclusion(self, target: Subject, now_ns: int) -> Control | None:
+        return Control("not", ControlKind.EXCLUDE, target.id) if target.id in self.excluded else None
+
+
+@dataclass
+class FakeLinkStates:
+    """All links carry, and all devices were observed at one time, except those that are named."""
+
+    observed_at_ns: int = 0
+    not_carrying: set[str] = field(default_factory=set)
+    unobserved: set[str] = field(default_factory=set)
+
+    def carries(self, link_id: str) -> bool:
+        return link_id not in self.not_carrying
+
+    def observed_ns(self, device: str) -> int | None:
+        return None if device in self.unobserved else self.observed_at_ns
