@@ -18,7 +18,7 @@ class ControlsView(Protocol):
 
     @property
     def loaded(self) -> bool:
-        """Whether the topic was read to its end; before that, a kill switch may exist."""
+        """Return whether the topic was read to its end; before that, a kill switch may exist."""
         ...
 
     def kill_switch(self, now_ns: int) -> Control | None:
