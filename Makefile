@@ -12,7 +12,7 @@ help:
 	@echo "make test   every check there is: format, lint, types, contracts, unit, integration, end to end"
 	@echo "make check  the checks that take seconds"
 	@echo "make env    only the environment, in $(VENV)"
-	@echo "make peers  Debian's kcat, snmp, Alertmanager, Prometheus: programs the tests talk to (needs root)"
+	@echo "make peers  Debian's kcat, snmp, Alertmanager, Prometheus, Slurm: programs the tests use (needs root)"
 	@echo "make lock   update requirements.lock;  make proto  generate the protobuf code again"
 
 $(VENV)/.installed: requirements.lock pyproject.toml

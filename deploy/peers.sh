@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs the programs of others that the tests talk to, from Debian's own packages, and starts none of them.
+# Installs the programs of others that the tests use, from Debian's own packages, and starts none of them.
 #
 # Nothing to do when all are there. Works as root, or through sudo where that asks for no password.
 set -euo pipefail
 
-PACKAGES=(kcat snmp snmpd prometheus-alertmanager prometheus iproute2 curl)
+PACKAGES=(kcat snmp snmpd prometheus-alertmanager prometheus iproute2 curl slurmctld slurmd slurm-client munge)
 POLICY=/usr/sbin/policy-rc.d
 
 missing() {

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[3] / "deploy/peers.sh"
-PACKAGES = ("kcat", "snmp", "snmpd", "prometheus-alertmanager", "prometheus", "iproute2", "curl")
+PACKAGES = (
+    "kcat", "snmp", "snmpd", "prometheus-alertmanager", "prometheus", "iproute2", "curl",
+    "slurmctld", "slurmd", "slurm-client", "munge",
+)  # fmt: skip
 
 
 class Machine:
@@ -70,7 +73,7 @@ def test_only_what_is_missing_is_installed_and_nothing_started(machine: Machine)
     done = machine.run()
     assert done.returncode == 0, done.stderr
     install = machine.calls.read_text().splitlines()[-1]
-    assert install.endswith(" kcat snmp snmpd prometheus-alertmanager prometheus iproute2")
+    assert install.endswith(" kcat snmp snmpd prometheus-alertmanager prometheus iproute2 slurmctld slurmd slurm-client munge")
     assert not machine.policy.exists()
 
 

@@ -1,0 +1,122 @@
+"""Tests the automation of hosts against a real Slurm on loopback (`make peers` installs it)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from railsight_automation.engine import Engine
+from railsight_automation.journal import Journal
+from railsight_automation.planning import Parts
+from railsight_automation.slurm import SlurmHosts, SlurmParams
+
+from tests.fixtures.automation import NOW_NS, Crash, Fuse, RecordedAnswers, remediation
+from tests.fixtures.slurm import NODES, Slurm, cluster
+
+pytestmark = pytest.mark.timeout(240)
+TARGET = {"id": "device:pod1-host1", "a": {"device": "pod1-host1"}, "role": "device"}
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    """Yield a cluster for all tests of this module."""
+    with cluster(tmp_path_factory.mktemp("slurm")) as running:
+        yield running
+
+
+class Hosts:
+    """The automation of hosts on a real cluster, with a journal of its own for each test."""
+
+    def __init__(self, slurm: Slurm, folder: Path) -> None:
+        self.slurm = slurm
+        self.path = folder / "journal.jsonl"
+        self.sent = RecordedAnswers()
+        self.params = SlurmParams(nodes={"pod1-host1": "h1"}, timeout_s=20)
+
+    async def act(self, identity: str, action: str, fuse: Fuse | None = None, **more: Any) -> list[str]:
+        """Carry out a remediation in a new process; return its outcomes."""
+        journal = Journal(self.path)
+        self.sent.fuse = fuse or Fuse()
+        try:
+            engine = Engine(journal, Parts([SlurmHosts(self.params)]), self.sent, lambda: NOW_NS, 0.01)
+            for interrupted in engine.interrupted():
+                await engine.resume(interrupted)
+            engine.observe(remediation(identity, action, target=TARGET, **more))
+            await engine.carry_out(identity)
+        finally:
+            journal.close()
+        return self.sent.outcomes(identity)
+
+
+@pytest.fixture
+def hosts(slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hosts]:
+    """Yield an automation on a cluster whose nodes are idle, and resume them afterwards."""
+    monkeypatch.setenv("SLURM_CONF", str(slurm.conf))
+    yield Hosts(slurm, tmp_path)
+    for node in NODES:
+        if "DRAIN" in slurm.state(node):
+            slurm.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
+        slurm.until(node, "IDLE")
+
+
+async def test_a_cordoned_host_is_drained_with_our_reason_and_resumed(hosts: Hosts) -> None:
+    """`sinfo -R` shows the remediation and its reason; the other node is untouched."""
+    assert await hosts.act("r1", "CORDON_HOST", reason='GPU "off the bus"') == ["ACCEPTED", "DONE"]
+    assert hosts.slurm.state("h1") == "IDLE+DRAIN" and hosts.slurm.state("h0") == "IDLE"
+    assert hosts.slurm.reasons() == {"h1": "railsight r1 GPU off the bus"}
+    assert await hosts.act("r2", "UNCORDON_HOST") == ["ACCEPTED", "DONE"]
+    assert "DRAIN" not in hosts.slurm.state("h1") and hosts.slurm.reasons() == {}
+
+
+async def test_a_job_on_a_cordoned_host_goes_on(hosts: Hosts) -> None:
+    """The node is draining until the job ends."""
+    job = hosts.slurm.run("sbatch", "--parsable", "-w", "h1", "-o", "/dev/null", "--wrap", "sleep 60")
+    hosts.slurm.until("h1", "MIXED")
+    assert await hosts.act("r1", "CORDON_HOST") == ["ACCEPTED", "DONE"]
+    assert hosts.slurm.state("h1") == "MIXED+DRAIN"
+    assert hosts.slurm.run("squeue", "-h", "-j", job, "-o", "%T") == "RUNNING"
+    hosts.slurm.run("scancel", job)
+    assert await hosts.act("r2", "UNCORDON_HOST") == ["ACCEPTED", "DONE"]
+
+
+async def test_another_partys_drain_is_neither_taken_over_nor_undone(hosts: Hosts) -> None:
+    """The reason of a person remains, before and after our own drain."""
+    hosts.slurm.run("scontrol", "update", "NodeName=h1", "State=DRAIN", "Reason=fan is loud")
+    assert await hosts.act("r1", "CORDON_HOST") == ["ACCEPTED", "FAILED"]
+    assert hosts.sent.detail("r1") == "node h1 is drained already: fan is loud; nothing was changed"
+    assert await hosts.act("r2", "UNCORDON_HOST") == ["ACCEPTED", "FAILED"]
+    assert hosts.slurm.reasons() == {"h1": "fan is loud"}
+    hosts.slurm.run("scontrol", "update", "NodeName=h1", "State=RESUME")
+    hosts.slurm.until("h1", "IDLE")
+    assert await hosts.act("r3", "CORDON_HOST") == ["ACCEPTED", "DONE"]
+    hosts.slurm.run("scontrol", "update", "NodeName=h1", "State=DRAIN", "Reason=I take over")
+    assert await hosts.act("r4", "UNCORDON_HOST") == ["ACCEPTED", "FAILED"]
+    assert "remains out of use: not by a change of this automation" in hosts.sent.detail("r4")
+    assert hosts.slurm.reasons() == {"h1": "I take over"}
+
+
+async def test_a_node_that_failed_while_it_was_drained_is_not_brought_into_service(hosts: Hosts) -> None:
+    """Only the drain is undone; that it is down is another party's decision."""
+    assert await hosts.act("r1", "CORDON_HOST") == ["ACCEPTED", "DONE"]
+    hosts.slurm.run("scontrol", "update", "NodeName=h1", "State=DOWN", "Reason=railsight r1 dead")
+    hosts.slurm.run("scontrol", "update", "NodeName=h1", "State=DRAIN", "Reason=railsight r1 dead")
+    assert await hosts.act("r2", "UNCORDON_HOST") == ["ACCEPTED", "DONE"]
+    assert hosts.slurm.state("h1").startswith("DOWN") and "DRAIN" not in hosts.slurm.state("h1")
+    hosts.slurm.run("scontrol", "update", "NodeName=h1", "State=RESUME")
+
+
+async def test_an_unknown_node_fails(hosts: Hosts) -> None:
+    """Scontrol's own message is the detail."""
+    hosts.params = SlurmParams()
+    assert await hosts.act("r1", "CORDON_HOST") == ["ACCEPTED", "FAILED"]
+    assert "Node pod1-host1 not found" in hosts.sent.detail("r1")
+
+
+async def test_a_crash_around_an_answer_drains_once(hosts: Hosts) -> None:
+    """The node is drained before the second answer, and is not drained again after the restart."""
+    for step in range(1, 5):
+        with pytest.raises(Crash):
+            await hosts.act(f"c{step}", "CORDON_HOST", Fuse(step))
+        assert (f"c{step}" in hosts.slurm.reasons().get("h1", "")) is (step > 2)
+        assert await hosts.act(f"c{step}", "CORDON_HOST") == ["ACCEPTED", "DONE"]
+        assert await hosts.act(f"b{step}", "UNCORDON_HOST") == ["ACCEPTED", "DONE"]
