@@ -5,11 +5,10 @@ begin at 0 afterwards. `kernel_log_lines` is pure; KernelLogWriter writes its li
 The PCI functions and netdevs are those of sysfs_writer.py, so that both describe one machine.
 """
 
-import asyncio
-import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from collectors.sim.periodic_writer import PeriodicWriter
 from collectors.sim.sysfs_writer import netdev, pci_address
 from streams.instrument.clock import Clock
 from streams.simulation.demo_faults import GPU_RECOVERED_XID
@@ -57,49 +56,28 @@ def _gpus(world: DemoWorld, host: str) -> Iterator[tuple[int, str]]:
             yield event.at_ns, f"{gpu} pid='<unknown>', name=<unknown>"
 
 
-class KernelLogWriter:
+class KernelLogWriter(PeriodicWriter):
     """Writes the logs of all hosts, one file each below `folder`, every `every_s`."""
 
     def __init__(self, world: DemoWorld, clock: Clock, folder: Path, every_s: float = 0.1) -> None:
-        self._world = world
-        self._clock = clock
-        self._folder = folder
-        self._every_s = every_s
+        super().__init__(world, clock, folder, every_s)
         self._written_ns = clock.now_ns()
-        self._task: asyncio.Task[None] | None = None
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """Return the hosts of the world."""
-        return self._world.hosts
 
     def file(self, host: str) -> Path:
         """Return the path of a host's kernel log."""
         return self._folder / f"{host}.kern.log"
 
-    async def __aenter__(self) -> "KernelLogWriter":
+    def prepare(self) -> None:
+        """Empty the files: lines of an earlier run belong to another world."""
         self._folder.mkdir(parents=True, exist_ok=True)
         for host in self.hosts:
-            self.file(host).write_text("", encoding="ascii")  # lines of an earlier run belong to another world
-        self._task = asyncio.create_task(self._write_periodically())
-        return self
+            self.file(host).write_text("", encoding="ascii")
 
-    async def __aexit__(self, *_: object) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-
-    async def _write_periodically(self) -> None:
-        while True:
-            await asyncio.sleep(self._every_s)
-            self.write(self._clock.now_ns())
-
-    def write(self, until_ns: int) -> None:
+    def write(self, at_ns: int) -> None:
         """Write the lines since the last call."""
-        from_ns, self._written_ns = self._written_ns, until_ns
+        from_ns, self._written_ns = self._written_ns, at_ns
         for host in self.hosts:
-            lines = [*kernel_log_lines(self._world, host, from_ns, until_ns)]
+            lines = [*kernel_log_lines(self._world, host, from_ns, at_ns)]
             if lines:
                 with self.file(host).open("a", encoding="ascii") as file:
                     file.write("\n".join(lines) + "\n")

@@ -5,14 +5,13 @@ each host also has a management port that no fault affects. While a host is unre
 `host_tree` is pure; SysfsWriter writes it, each file as a whole.
 """
 
-import asyncio
-import contextlib
 import hashlib
 import shutil
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from collectors.sim.periodic_writer import PeriodicWriter
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.instrument.clock import Clock
@@ -202,21 +201,12 @@ def _add_management(tree: HostTree, host: str, up_s: int) -> None:
     tree.files.update({f"{device}/vendor": "0x14e4", f"{device}/device": "0x165f"})
 
 
-class SysfsWriter:
+class SysfsWriter(PeriodicWriter):
     """Writes the trees of all hosts, one folder each, every `every_s`."""
 
     def __init__(self, world: DemoWorld, clock: Clock, folder: Path, every_s: float = 1.0) -> None:
-        self._world = world
-        self._clock = clock
-        self._folder = folder
-        self._every_s = every_s
+        super().__init__(world, clock, folder, every_s)
         self._written: dict[Path, str] = {}
-        self._task: asyncio.Task[None] | None = None
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """Return the hosts of the world."""
-        return self._world.hosts
 
     def root(self, host: str) -> Path:
         """Return the root for the NIC collector."""
@@ -225,22 +215,6 @@ class SysfsWriter:
     def ethtool_dir(self, host: str) -> Path:
         """Return the directory for the output of `ethtool -S`."""
         return self._folder / host / _ETHTOOL
-
-    async def __aenter__(self) -> "SysfsWriter":
-        self.write(self._clock.now_ns())
-        self._task = asyncio.create_task(self._write_periodically())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-
-    async def _write_periodically(self) -> None:
-        while True:
-            await asyncio.sleep(self._every_s)
-            self.write(self._clock.now_ns())
 
     def write(self, at_ns: int) -> None:
         """Write the state of the world at a moment into the folders; only changed files are written."""

@@ -73,7 +73,9 @@ def test_only_what_is_missing_is_installed_and_nothing_started(machine: Machine)
     done = machine.run()
     assert done.returncode == 0, done.stderr
     install = machine.calls.read_text().splitlines()[-1]
-    assert install.endswith(" kcat snmp snmpd prometheus-alertmanager prometheus iproute2 slurmctld slurmd slurm-client munge")
+    assert install.endswith(
+        " kcat snmp snmpd prometheus-alertmanager prometheus iproute2 slurmctld slurmd slurm-client munge"
+    )
     assert not machine.policy.exists()
 
 
