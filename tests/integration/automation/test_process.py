@@ -37,7 +37,7 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
     """Start the automation, with nothing of this repository but its own package on the path."""
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
     with (folder / "log").open("ab") as log:
-        command = [sys.executable, "-m", "railsight_automation", "--config", folder / "automation.toml"]
+        command = [sys.executable, "-m", "railsight_automation", "--config", str(folder / "automation.toml")]
         return subprocess.Popen(command, cwd=folder, env=environment, stderr=log)
 
 
