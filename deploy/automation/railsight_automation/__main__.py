@@ -73,7 +73,7 @@ async def run(config: Config, folder: Path) -> None:
         )
         await _start(consumer, stack)
         answers = KafkaAnswers(producer, config.kafka.results, config.actor, time.time_ns, KafkaError)
-        engine = Engine(journal, Parts(parts), answers, time.time_ns)
+        engine = Engine(journal, Parts(parts), answers, config.actor, time.time_ns, config.confirm_s)
         await Service(consumer, engine, journal).run()
 
 

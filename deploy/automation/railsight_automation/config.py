@@ -69,12 +69,15 @@ class Config:
     actor: str = ""
     """The name in the results."""
     journal: str = "/var/lib/railsight-automation/journal.jsonl"
+    confirm_s: float = 30.0
+    """Longest wait for the revision with which `decide` confirms an acceptance, after its guards."""
     kafka: KafkaParams = field(default_factory=KafkaParams)
     gnmi: GnmiParams | None = None
     links: LinkParams = field(default_factory=LinkParams)
     slurm: SlurmParams | None = None
 
 
+_PLAIN = {"actor": str, "journal": str, "confirm_s": float}
 _SECTIONS = {"kafka": KafkaParams, "gnmi": GnmiParams, "links": LinkParams, "slurm": SlurmParams}
 
 
@@ -89,8 +92,8 @@ def load(path: Path) -> Config:
     for name, value in values.items():
         if name in _SECTIONS and isinstance(value, dict):
             checked[name] = _section(_SECTIONS[name], value, f"{name}.", errors)
-        elif name in ("actor", "journal") and isinstance(value, str):
-            checked[name] = value
+        elif name in _PLAIN and (plain := _value(_PLAIN[name], value)) is not None:
+            checked[name] = plain
         else:
             errors.append(f"{name}: unknown, or of the wrong type")
     if not checked.get("actor"):

@@ -6,9 +6,10 @@ changes. A failed action is undone in reverse order.
 """
 
 import asyncio
+import json
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,6 +21,7 @@ from railsight_automation.settings import Setting
 log = logging.getLogger(__name__)
 
 OUT = ("DRAIN_LINK", "REPAIR_LINK", "CORDON_HOST")
+_APPROVED_STATE, _ACCEPTED_STATE = "APPROVED", "ACCEPTED"
 BACK = ("RESTORE_LINK", "UNCORDON_HOST")
 
 
@@ -46,31 +48,43 @@ class Planner(Protocol):
 class Answers(Protocol):
     """Publishes results."""
 
-    async def send(self, remediation_id: str, outcome: str, detail: str) -> None:
-        """Return when Kafka has the result."""
+    async def send(self, remediation_id: str, outcome: str, detail: str, prior_values: Mapping[str, str]) -> None:
+        """Return when Kafka has the result; `prior_values` are JSON by address."""
 
 
 class Engine:
     """Carries out remediations, one change at a time."""
 
     def __init__(
-        self, journal: Journal, planner: Planner, answers: Answers, now_ns: Callable[[], int], retry_s: float = 5.0
+        self,
+        journal: Journal,
+        planner: Planner,
+        answers: Answers,
+        actor: str,
+        now_ns: Callable[[], int],
+        confirm_s: float = 30.0,
+        retry_s: float = 5.0,
     ) -> None:
         self._journal = journal
         self._planner = planner
         self._answers = answers
+        self._actor = actor
         self._now_ns = now_ns
+        self._confirm_s = confirm_s
         self._retry_s = retry_s
         self._latest: dict[str, Remediation] = {}
+        self._observed = asyncio.Condition()
         self._changing = asyncio.Lock()
         """One change at a time in the whole fabric: a second one rehashes the flows of the first (ECMP)."""
         self._targets: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    def observe(self, remediation: Remediation) -> None:
+    async def observe(self, remediation: Remediation) -> None:
         """Remember the highest revision of a remediation."""
         known = self._latest.get(remediation.id)
         if known is None or remediation.revision > known.revision:
             self._latest[remediation.id] = remediation
+            async with self._observed:
+                self._observed.notify_all()
 
     def is_due(self, remediation_id: str) -> bool:
         """Return whether a remediation is approved, unexpired, supported and not yet accepted."""
@@ -111,9 +125,9 @@ class Engine:
 
     async def _act(self, intent: Intent) -> None:
         remediation = intent.remediation
-        await self._answers.send(remediation.id, "ACCEPTED", "")
+        await self._answers.send(remediation.id, "ACCEPTED", "", {})
         async with self._targets[remediation.target_id]:
-            if why := self._why_not(self._latest.get(remediation.id, remediation)):
+            if why := await self._not_confirmed(remediation) or self._why_not(self._newest(remediation)):
                 await self._finish(remediation.id, "FAILED", f"{why}; nothing was changed")
                 return
             self._journal.begin(remediation.id)
@@ -125,6 +139,26 @@ class Engine:
                 await self._finish(remediation.id, "FAILED", f"{error}{detail}")
             else:
                 await self._finish(remediation.id, "DONE", detail)
+
+    async def _not_confirmed(self, remediation: Remediation) -> str:
+        """Wait until `decide` confirms the acceptance, after its guards; return why not, empty if it did.
+
+        A remediation without a state is of a `decide` that confirms none.
+        """
+        if not remediation.state:
+            return ""
+        try:
+            async with asyncio.timeout(self._confirm_s), self._observed:
+                await self._observed.wait_for(lambda: self._newest(remediation).state != _APPROVED_STATE)
+        except TimeoutError:
+            return "the acceptance was not confirmed"
+        newest = self._newest(remediation)
+        if newest.state != _ACCEPTED_STATE:
+            return f"revision {newest.revision} is {newest.state}"
+        return "" if newest.actor == self._actor else f"accepted by {newest.actor}"
+
+    def _newest(self, remediation: Remediation) -> Remediation:
+        return self._latest.get(remediation.id, remediation)
 
     async def _run(self, remediation: Remediation) -> str:
         plan = self._planner.plan(remediation)
@@ -152,7 +186,7 @@ class Engine:
         for setting in settings:
             if setting.address in own:
                 continue
-            if why := self._why_not(self._latest.get(remediation.id, remediation)):
+            if why := self._why_not(self._newest(remediation)):
                 raise Refused(why)
             present = await setting.read()
             wanted = setting.out(present, remediation.id)
@@ -230,7 +264,9 @@ class Engine:
         return True
 
     async def _finish(self, remediation_id: str, outcome: str, detail: str) -> None:
-        self._journal.finish(remediation_id, outcome, detail)
+        changes = self._journal.changes_of(self._journal.intents[remediation_id].remediation.target_id, remediation_id)
+        prior = {change.address: json.dumps(change.prior) for change in changes}
+        self._journal.finish(remediation_id, outcome, detail, prior)
         await self._answer(self._journal.intents[remediation_id])
 
     async def _answer(self, intent: Intent) -> None:
@@ -239,7 +275,7 @@ class Engine:
             "answered remediation=%s action=%s target=%s outcome=%s detail=%s",
             remediation.id, remediation.action, remediation.target_id, intent.outcome, intent.detail,
         )  # fmt: skip
-        await self._answers.send(remediation.id, intent.outcome, intent.detail)
+        await self._answers.send(remediation.id, intent.outcome, intent.detail, intent.prior_values)
         self._journal.answered(remediation.id)
 
     def _why_not(self, remediation: Remediation) -> str:

@@ -39,6 +39,7 @@ class Intent:
     is_begun: bool = False
     outcome: str = ""
     detail: str = ""
+    prior_values: dict[str, str] = field(default_factory=dict)
     is_answered: bool = False
 
 
@@ -94,9 +95,10 @@ class Journal:
         """Record that a change is no longer in effect."""
         self._append({"kind": "undone", "target": target_id, "address": address})
 
-    def finish(self, remediation_id: str, outcome: str, detail: str) -> None:
+    def finish(self, remediation_id: str, outcome: str, detail: str, prior_values: dict[str, str]) -> None:
         """Record the outcome, which will be answered."""
-        self._append({"kind": "finished", "id": remediation_id, "outcome": outcome, "detail": detail})
+        entry = {"kind": "finished", "id": remediation_id, "outcome": outcome, "detail": detail}
+        self._append(entry | {"prior_values": prior_values})
 
     def answered(self, remediation_id: str) -> None:
         """Record that Kafka has the answer."""
@@ -137,7 +139,8 @@ class Journal:
             if intent.is_begun:
                 yield {"kind": "begun", "id": key}
             if intent.outcome:
-                yield {"kind": "finished", "id": key, "outcome": intent.outcome, "detail": intent.detail}
+                finished = {"kind": "finished", "id": key, "outcome": intent.outcome, "detail": intent.detail}
+                yield finished | {"prior_values": intent.prior_values}
             if intent.is_answered:
                 yield {"kind": "answered", "id": key}
         for target_id, changes in self.changes.items():
@@ -189,8 +192,9 @@ class Journal:
                 if not remaining:
                     del self.changes[entry["target"]]
             case "finished":
-                self.intents[entry["id"]].outcome = entry["outcome"]
-                self.intents[entry["id"]].detail = entry["detail"]
+                intent = self.intents[entry["id"]]
+                intent.outcome, intent.detail = entry["outcome"], entry["detail"]
+                intent.prior_values = entry["prior_values"]
             case "answered":
                 self.intents[entry["id"]].is_answered = True
             case "positions":

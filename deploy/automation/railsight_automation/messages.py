@@ -1,6 +1,7 @@
 """Decodes remediations and encodes results: the public JSON of railsight's topics."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -67,11 +68,13 @@ def decode_remediation(data: bytes) -> Remediation:
         raise ValueError(f"not a remediation: {error!r}") from error
 
 
-def encode_result(remediation_id: str, outcome: str, actor: str, detail: str, at_ns: int) -> bytes:
+def encode_result(
+    remediation_id: str, outcome: str, actor: str, detail: str, prior_values: Mapping[str, str], at_ns: int
+) -> bytes:
     """Return the JSON of a result."""
-    return json.dumps(
-        {"remediationId": remediation_id, "outcome": outcome, "at": rfc3339(at_ns), "actor": actor, "detail": detail}
-    ).encode()
+    fields: dict[str, object] = {"remediationId": remediation_id, "outcome": outcome, "at": rfc3339(at_ns)}
+    fields |= {"actor": actor, "detail": detail, "priorValues": dict(prior_values)}
+    return json.dumps({name: value for name, value in fields.items() if value}).encode()
 
 
 def unix_ns(text: str) -> int:

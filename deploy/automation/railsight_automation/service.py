@@ -6,7 +6,7 @@ anything is done, so that an approval that was revoked meanwhile is not carried 
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
 from railsight_automation.engine import Engine
@@ -68,8 +68,8 @@ class KafkaAnswers:
         self._retry_on = retry_on
         self._retry_s = retry_s
 
-    async def send(self, remediation_id: str, outcome: str, detail: str) -> None:
-        value = encode_result(remediation_id, outcome, self._actor, detail, self._now_ns())
+    async def send(self, remediation_id: str, outcome: str, detail: str, prior_values: Mapping[str, str]) -> None:
+        value = encode_result(remediation_id, outcome, self._actor, detail, prior_values, self._now_ns())
         while True:
             try:
                 await self._producer.send_and_wait(self._topic, value, remediation_id.encode())
@@ -102,7 +102,7 @@ class Service:
                     self._start(self._engine.carry_out(remediation_id))
                 await asyncio.sleep(0)
                 self._collect()
-                ids = self._observe(await self._consumer.getmany(timeout_ms=_POLL_MS))
+                ids = await self._observe(await self._consumer.getmany(timeout_ms=_POLL_MS))
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -131,10 +131,10 @@ class Service:
         seen: dict[str, None] = {}
         while any(self._positions[str(partition.partition)] < ends[partition] for partition in partitions):
             batches = await self._consumer.getmany(timeout_ms=_POLL_MS)
-            seen.update(dict.fromkeys(self._observe(batches)))
+            seen.update(dict.fromkeys(await self._observe(batches)))
         return list(seen)
 
-    def _observe(self, batches: dict[Any, list[Any]]) -> list[str]:
+    async def _observe(self, batches: dict[Any, list[Any]]) -> list[str]:
         """Fold a batch into the highest revisions; return the ids in order of their last record."""
         seen: dict[str, None] = {}
         for partition, records in batches.items():
@@ -147,7 +147,7 @@ class Service:
                 except ValueError as error:
                     log.warning("skipped record offset=%s error=%s", record.offset, error)
                     continue
-                self._engine.observe(remediation)
+                await self._engine.observe(remediation)
                 seen.pop(remediation.id, None)
                 seen[remediation.id] = None
         return list(seen)

@@ -43,7 +43,7 @@ class NodeState(TypedDict):
 
 @dataclass(frozen=True)
 class NodeSetting:
-    """Whether a node is drained, and by which party."""
+    """The drain of a node."""
 
     params: SlurmParams
     node: str

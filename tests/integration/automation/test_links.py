@@ -25,7 +25,7 @@ from streams.simulation.demo_fabric import DemoShape
 from streams.simulation.demo_state import PortState
 from streams.simulation.demo_world import DemoWorld
 from streams.simulation.port_configuration import DRAIN_POLICY, INITIAL, Setting
-from tests.fixtures.automation import NOW_NS, Crash, Fuse, RecordedAnswers, remediation
+from tests.fixtures.automation import ACTOR, NOW_NS, Crash, Fuse, RecordedAnswers, remediation
 from tests.integration.collectors.test_tls import certificate
 
 SHAPE = DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=2)
@@ -66,10 +66,12 @@ class Fabric:
         journal = Journal(self.path / "journal.jsonl")
         self.sent.fuse = fuse or Fuse()
         try:
-            engine = Engine(journal, Parts([Links(self.client, self.params)]), self.sent, lambda: NOW_NS, 0.01)
+            engine = Engine(
+                journal, Parts([Links(self.client, self.params)]), self.sent, ACTOR, lambda: NOW_NS, retry_s=0.01
+            )
             for interrupted in engine.interrupted():
                 await engine.resume(interrupted)
-            engine.observe(remediation(identity, action, target=self.target(**more)))
+            await engine.observe(remediation(identity, action, target=self.target(**more)))
             await engine.carry_out(identity)
         finally:
             journal.close()

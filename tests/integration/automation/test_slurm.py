@@ -10,7 +10,7 @@ from railsight_automation.journal import Journal
 from railsight_automation.planning import Parts
 from railsight_automation.slurm import SlurmHosts, SlurmParams
 
-from tests.fixtures.automation import NOW_NS, Crash, Fuse, RecordedAnswers, remediation
+from tests.fixtures.automation import ACTOR, NOW_NS, Crash, Fuse, RecordedAnswers, remediation
 from tests.fixtures.slurm import NODES, Slurm, cluster
 
 pytestmark = pytest.mark.timeout(240)
@@ -38,10 +38,10 @@ class Hosts:
         journal = Journal(self.path)
         self.sent.fuse = fuse or Fuse()
         try:
-            engine = Engine(journal, Parts([SlurmHosts(self.params)]), self.sent, lambda: NOW_NS, 0.01)
+            engine = Engine(journal, Parts([SlurmHosts(self.params)]), self.sent, ACTOR, lambda: NOW_NS, retry_s=0.01)
             for interrupted in engine.interrupted():
                 await engine.resume(interrupted)
-            engine.observe(remediation(identity, action, target=TARGET, **more))
+            await engine.observe(remediation(identity, action, target=TARGET, **more))
             await engine.carry_out(identity)
         finally:
             journal.close()

@@ -1,6 +1,7 @@
 """Tests the engine of the automation: what it accepts, changes and answers, and a crash at each of its steps."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from railsight_automation.engine import Engine
 from railsight_automation.journal import Journal
 
 from tests.fixtures.automation import (
+    ACTOR,
     MINUTE_NS,
     NOW_NS,
     TARGET,
@@ -44,6 +46,7 @@ class Automation:
         self.sent = RecordedAnswers()
         self.repair_error = ""
         self.now_ns = NOW_NS
+        self.confirm_s = 5.0
         self.journal: CrashingJournal | None = None
         self.restart()
 
@@ -61,11 +64,13 @@ class Automation:
         self.journal.fuse = fuse
         self.sent.fuse = fuse
         planner = MemoryPlanner(self.devices, fuse, self.repair_error)
-        self.engine = Engine(self.journal, planner, self.sent, lambda: self.now_ns, retry_s=0.001)
+        self.engine = Engine(
+            self.journal, planner, self.sent, ACTOR, lambda: self.now_ns, confirm_s=self.confirm_s, retry_s=0.001
+        )
 
     async def deliver(self, identity: str = "r1", action: str = "DRAIN_LINK", **more: Any) -> None:
         """Deliver a remediation, as the service does."""
-        self.engine.observe(remediation(identity, action, **more))
+        await self.engine.observe(remediation(identity, action, **more))
         await self.engine.carry_out(identity)
 
     async def recover(self) -> None:
@@ -97,6 +102,7 @@ async def test_a_drain_is_accepted_and_done_and_a_restore_undoes_it(automation: 
     await automation.deliver()
     assert automation.sent.outcomes() == ["ACCEPTED", "DONE"] and automation.changed == DRAINED
     assert automation.sent.detail() == "changed z policy, a policy"
+    assert automation.sent.prior_values == {"a policy": '"in"', "z policy": '"in"'}
     await automation.deliver("r2", "RESTORE_LINK")
     assert automation.sent.outcomes("r2") == ["ACCEPTED", "DONE"] and automation.changed == {}
     assert automation.journaled == []
@@ -141,15 +147,46 @@ async def test_an_approval_that_is_revoked_after_it_was_accepted_changes_nothing
     """The highest revision counts until the first change."""
 
     class Revoking(RecordedAnswers):
-        async def send(self, remediation_id: str, outcome: str, detail: str) -> None:
-            await super().send(remediation_id, outcome, detail)
-            automation.engine.observe(remediation(revision=2, verdict="REVOKED"))
+        async def send(self, remediation_id: str, outcome: str, detail: str, prior_values: Mapping[str, str]) -> None:
+            await super().send(remediation_id, outcome, detail, prior_values)
+            await automation.engine.observe(remediation(revision=2, verdict="REVOKED"))
 
     automation.sent = Revoking()
     automation.restart()
     await automation.deliver()
     assert automation.sent.outcomes() == ["ACCEPTED", "FAILED"] and automation.devices.values == {}
     assert automation.sent.detail() == "revision 2 is REVOKED; nothing was changed"
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"state": "ACCEPTED", "actor": ACTOR}, ""),
+        ({"state": "ACCEPTED", "actor": "other"}, "accepted by other"),
+        ({"state": "DENIED", "actor": "decide", "verdict": "DENIED"}, "revision 3 is DENIED"),
+        ({"state": "ACCEPTED", "actor": ACTOR, "verdict": "REVOKED"}, "revision 3 is REVOKED"),
+        (None, "the acceptance was not confirmed"),
+    ],
+)  # fmt: skip
+async def test_the_first_change_waits_for_the_confirmation_of_the_acceptance(
+    automation: Automation, more: dict[str, str] | None, why: str
+) -> None:
+    """`decide` evaluates its guards again when it is accepted; of two automations one is confirmed."""
+    automation.confirm_s = 5.0 if more else 0.01
+    automation.restart()
+    task = asyncio.create_task(automation.deliver(state="APPROVED"))
+    while not automation.sent.sent:  # noqa: ASYNC110 — the answers have no event
+        await asyncio.sleep(0)
+    if more:
+        await automation.engine.observe(remediation(revision=2, state="APPROVED"))
+        await asyncio.sleep(0)
+        assert not task.done() and automation.devices.values == {}
+        await automation.engine.observe(remediation(revision=3, **more))
+    await task
+    assert automation.sent.outcomes() == ["ACCEPTED", "FAILED" if why else "DONE"]
+    if why:
+        assert automation.sent.detail() == f"{why}; nothing was changed"
+        assert automation.devices.values == {}
 
 
 async def test_a_failed_change_undoes_the_others(automation: Automation) -> None:
@@ -257,7 +294,7 @@ async def test_a_crash_at_any_step_of_a_recovery_takes_nothing_out_twice(tmp_pat
 
 
 async def test_a_crash_at_any_step_of_a_restore_ends_with_the_link_in_use(tmp_path: Path) -> None:
-    """What brings a link back is repeated, because it undoes only own changes."""
+    """A restore is repeated, because it undoes only own changes."""
     for step in range(1, 100):
         with closing(Automation(tmp_path / str(step))) as automation:
             await automation.deliver()

@@ -22,7 +22,7 @@ from tests.fixtures.automation import NOW_NS, remediation, remediation_json
 
 ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "deploy/automation/railsight_automation"
-GOLDEN = ROOT / "tests/contract/wire/golden/railsight.remediations.v1.remediation.1.json"
+GOLDEN = ROOT / "tests/contract/wire/golden/railsight.remediations.v1.remediation.2.json"
 
 
 def test_it_imports_nothing_of_the_pipeline() -> None:
@@ -42,10 +42,12 @@ def test_it_reads_the_golden_remediation_and_writes_a_result_that_the_pipeline_r
     """The public JSON, with nanoseconds."""
     read = decode_remediation(GOLDEN.read_bytes())
     assert (read.action, read.verdict, read.target_id) == ("DRAIN_LINK", "DENIED", "link:host1/e0--leaf1/e1")
+    assert (read.state, read.actor) == ("DENIED", "decide")
     assert read.expires_at_ns % 10**9 == 123456789 and read.z is not None and read.z.port == "e1"
-    data = encode_result("r1", "DONE", "netbot", "changed x", NOW_NS + 5)
+    data = encode_result("r1", "DONE", "netbot", "changed x", {"x": '["IN"]'}, NOW_NS + 5)
     result = codec.from_json(RemediationResult, data)
-    assert result == RemediationResult("r1", Outcome.DONE, NOW_NS + 5, "netbot", "changed x")
+    expected = RemediationResult("r1", Outcome.DONE, NOW_NS + 5, "netbot", "changed x", prior_values={"x": '["IN"]'})
+    assert result == expected
 
 
 def test_its_topics_are_the_pipelines() -> None:

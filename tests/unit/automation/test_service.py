@@ -13,7 +13,7 @@ from railsight_automation.engine import Engine
 from railsight_automation.journal import Journal
 from railsight_automation.service import KafkaAnswers, Service
 
-from tests.fixtures.automation import NOW_NS, Devices, MemoryPlanner, remediation_json
+from tests.fixtures.automation import ACTOR, NOW_NS, Devices, MemoryPlanner, remediation_json
 
 
 class Partition(NamedTuple):
@@ -89,8 +89,8 @@ class FakeKafka:
 async def running(kafka: FakeKafka, folder: Path) -> AsyncIterator[Journal]:
     """Run the service on settings in memory."""
     journal = Journal(folder / "journal.jsonl")
-    answers = KafkaAnswers(kafka, "results", "netbot", lambda: NOW_NS, ConnectionError, retry_s=0.001)
-    engine = Engine(journal, MemoryPlanner(Devices()), answers, lambda: NOW_NS)
+    answers = KafkaAnswers(kafka, "results", ACTOR, lambda: NOW_NS, ConnectionError, retry_s=0.001)
+    engine = Engine(journal, MemoryPlanner(Devices()), answers, ACTOR, lambda: NOW_NS)
     task = asyncio.create_task(Service(kafka, engine, journal).run())
     try:
         yield journal
