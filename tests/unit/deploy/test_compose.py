@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from jsonschema import Draft7Validator
+from railsight_automation.config import load as load_automation
 
 from collectors.core.params import CollectorParams
 from streams.cli.collector_registry import collector_params
@@ -25,8 +26,9 @@ ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "deploy/compose"
 SCHEMA = resources.files("check_jsonschema") / "builtin_schemas/vendor/compose-spec.json"
 OURS = {*STAGES, "topics", "migrate", "persist", "notify", "collect-gnmi", "inventory"}
+AUTOMATION = "automation"
 # They have no health port; they exit on failure and are restarted.
-WITHOUT_HEALTHCHECK = OURS - set(STAGES)
+WITHOUT_HEALTHCHECK = {*OURS, AUTOMATION} - set(STAGES)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +48,9 @@ def test_the_file_is_valid_against_the_compose_specification(project: dict[str, 
 
 def test_every_part_is_there(project: dict[str, Any]) -> None:
     """The servers, each stage, the sink, the notifier, a collector, and what is done once."""
-    assert set(project["services"]) == OURS | {"kafka", "clickhouse", "grafana", "alertmanager", "prometheus"}
+    assert set(project["services"]) == OURS | {
+        AUTOMATION, "kafka", "clickhouse", "grafana", "alertmanager", "prometheus",
+    }  # fmt: skip
 
 
 def test_nothing_is_open_to_the_outside(project: dict[str, Any]) -> None:
@@ -127,6 +131,19 @@ def test_a_collector_keeps_what_it_read_while_kafka_is_away(project: dict[str, A
     assert f"spool:{spool}" in service["volumes"] and "spool" in project["volumes"]
     assert f"--owner=10001 --group=10001 {spool}" in (FOLDER / "Dockerfile").read_text()
     assert "--name" in service["command"]
+
+
+def test_the_automation_has_a_configuration_and_a_journal_that_outlives_it(project: dict[str, Any]) -> None:
+    """It uses the containers of this file, and its user may write to the volume of its journal."""
+    config = load_automation(FOLDER / "automation.toml")
+    assert config.kafka.bootstrap.partition(":")[0] in project["services"]
+    service = project["services"][AUTOMATION]
+    folder = str(Path(config.journal).parent)
+    assert f"automation:{folder}" in service["volumes"] and "automation" in project["volumes"]
+    dockerfile = (ROOT / "deploy/automation/Dockerfile").read_text()
+    assert f"--owner=10001 --group=10001 {folder}" in dockerfile and service["user"] == "10001:10001"
+    assert config.gnmi is not None and config.gnmi.addresses(FOLDER) == {}
+    assert service["command"] == ["--config", "/etc/railsight/automation.toml"]
 
 
 def test_only_who_asks_clickhouse_has_its_password(project: dict[str, Any], tmp_path: Path) -> None:
