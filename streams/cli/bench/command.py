@@ -8,6 +8,7 @@ import typer
 from streams.cli.bench.backtest import backtest
 from streams.cli.bench.baselines import baselines
 from streams.cli.bench.collector_benchmarks import benches
+from streams.cli.bench.corropt import corropt
 from streams.cli.bench.detection import detection
 from streams.cli.bench.growth import growth
 from streams.cli.bench.pipeline import pipeline
@@ -27,5 +28,6 @@ bench.command()(detection)
 bench.command()(growth)
 bench.command()(baselines)
 bench.command()(sizing)
+bench.command()(corropt)
 for _name, _command in benches().items():
     bench.command(_name)(_command)
