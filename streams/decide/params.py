@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from streams.decide.isolations import WEEK_S
+from streams.decide.qualification import QualificationParams
 
 
 class DecideParams(BaseModel):
@@ -57,6 +58,12 @@ class DecideParams(BaseModel):
     cool_down_s: Annotated[float, Field(ge=0)] = 600
     """Minimum time between two actions on a target, from the decision or its reversal (choice; UFM waits 300 s before
     it reverses an isolation)."""
+
+    accept_unread_hosts: bool = False
+    """The switch's end alone proves that a host's link carries, if no source ever read a port of the host: for fabrics
+    without collectors on hosts. Such evidence is one-sided."""
+
+    qualification: QualificationParams = QualificationParams()
 
     expires_s: Annotated[float, Field(gt=0)] = 600
     """A decision without a result within this time expires, because the fabric may have changed."""

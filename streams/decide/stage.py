@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from streams.decide import first_guards as guards
 from streams.decide.first_guards import GuardResult
+from streams.decide.link_states import LinkStates
 from streams.decide.params import DecideParams
 from streams.decide.policy import Rule, rule_for
 from streams.decide.state import Case, DecideState
@@ -24,6 +25,9 @@ from streams.wire.models import (
     Finding,
     Message,
     Outcome,
+    PortQuality,
+    PortStates,
+    ReadingsHeartbeat,
     Remediation,
     RemediationResult,
     Severity,
@@ -51,6 +55,11 @@ class Decide:
         self._topology = Topology(Inventory())
         self._state = DecideState()
         self._revisions = itertools.count(1)
+        self._links = self._make_links()
+
+    def _make_links(self) -> LinkStates:
+        own = self._params
+        return LinkStates(own.freshness_limit_s, own.qualification, accept_unread_hosts=own.accept_unread_hosts)
 
     @property
     def watermark_ns(self) -> int:
@@ -61,6 +70,7 @@ class Decide:
 
     def set_topology(self, topology: Topology) -> list[Output]:
         self._topology = topology
+        self._links.set_topology(topology)
         return []
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
@@ -72,10 +82,13 @@ class Decide:
                 outputs += self._on_result(message)
             elif isinstance(message, Control):
                 self._on_control(message)
+            elif isinstance(message, PortStates | ReadingsHeartbeat | PortQuality):
+                self._links.update(message)
         return outputs
 
     def advance_watermark(self, watermark_ns: int) -> list[Output]:
         now = self._state.watermark_ns = max(self._state.watermark_ns, watermark_ns)
+        self._links.advance(now)
         outputs: list[Output] = []
         due = [case for case in self._state.cases.values() if not case.decided and case.due_ns <= now]
         for case in sorted(due, key=lambda case: (case.due_ns, case.finding.id)):
@@ -270,10 +283,13 @@ class Decide:
         return self._topology.link_at(Port(end.device, end.port)) if end and end.port else None
 
     def snapshot(self) -> bytes:
+        self._state.links = self._links.dump()
         return self._state.to_bytes()
 
     def restore(self, data: bytes) -> None:
-        self._state = DecideState.from_bytes(data)
+        state, links = DecideState.from_bytes(data), self._make_links()
+        links.load(state.links)
+        self._state, self._links = state, links
 
 
 def _nth(number: int) -> str:

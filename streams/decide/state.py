@@ -1,6 +1,7 @@
 """Defines the state of `decide`, as it is stored in snapshots."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
@@ -33,6 +34,8 @@ class DecideState:
     """Link id -> the remediation that took it out of service."""
     acted_ns: dict[str, int] = field(default_factory=dict)
     """Target id -> when it was last acted on or restored."""
+    links: dict[str, Any] = field(default_factory=dict)
+    """The state of LinkStates, as of the snapshot."""
     kill_switches: dict[str, int | None] = field(default_factory=dict)
     """Control id -> end of the kill switch."""
 

@@ -21,7 +21,7 @@ from streams.wire.models import (
     Samples,
 )
 from streams.wire.stage import Output, Stage
-from streams.wire.topics import EPISODES, FINDINGS, REMEDIATIONS, SUMMARIES, SYMPTOMS
+from streams.wire.topics import EPISODES, FINDINGS, PORT_STATES, REMEDIATIONS, SUMMARIES, SYMPTOMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,7 @@ class Driver:
             SUMMARIES: stages.correlate,
             EPISODES: stages.attribute,
             FINDINGS: stages.decide,
+            PORT_STATES: stages.decide,
         }
         self._conclusions: list[Conclusion] = []
         self._watermark_ns = 0

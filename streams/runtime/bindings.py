@@ -77,7 +77,13 @@ BINDINGS: dict[str, Binding] = {
         ),
         Binding(
             "decide",
-            inputs=(topics.FINDINGS, topics.REMEDIATION_RESULTS, topics.CONTROLS, topics.PROGRESS),
+            inputs=(
+                topics.FINDINGS,
+                topics.REMEDIATION_RESULTS,
+                topics.CONTROLS,
+                topics.PORT_STATES,
+                topics.PROGRESS,
+            ),
             snapshots=topics.SNAPSHOTS["decide"],
             upstream=Upstream("attribute", topics.EPISODES, (topics.PROGRESS,), barrier=topics.FINDINGS),
             progress_in_band=(),

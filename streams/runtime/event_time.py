@@ -11,7 +11,10 @@ from streams.wire.models import (
     Finding,
     Message,
     PeerWindow,
+    PortQuality,
+    PortStates,
     Progress,
+    ReadingsHeartbeat,
     RemediationResult,
     Samples,
     Symptom,
@@ -39,6 +42,9 @@ def event_time_ns(message: Message) -> int | None:
             return at
         case Control(at_ns=maybe) | RemediationResult(at_ns=maybe):
             return maybe
+        case PortStates() | ReadingsHeartbeat() | PortQuality():
+            # `decide` reads these ahead of findings, and joins them by the version in effect when it decides.
+            return None
         case Progress(watermark_ns=at) if at != IDLE_NS:
             return at
         case _:

@@ -129,6 +129,60 @@ class VersionCensus:
     versions: tuple[VersionCount, ...] = ()
 
 
+class PortState(IntEnum):
+    """The state of a port, one byte of `PortStates.states`. Only UP carries traffic."""
+
+    NOT_OBSERVED = 0
+    UP = 1
+    DOWN = 2
+    ADMIN_DOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PortStates:
+    device: str
+    source: Source
+    shard: int
+    changed_ns: int
+    silent_since_ns: int
+    first_ns: int
+    ports: tuple[str, ...]
+    states: bytes
+    changed: tuple[int, ...] = ()
+    since_ns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingsHeartbeat:
+    shard: int
+    watermark_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class PortReadings:
+    port: str
+    begin_ns: int
+    end_ns: int
+    bits: float
+    ber_limit: float
+    ber: float | None = None
+    raw_errors: float | None = None
+    errors: float | None = None
+    rx_power_dbm: float | None = None
+    rx_power_limit_dbm: float | None = None
+    tx_power_dbm: float | None = None
+    tx_power_limit_dbm: float | None = None
+    snr_db: float | None = None
+    snr_limit_db: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PortQuality:
+    device: str
+    source: Source
+    readings: tuple[PortReadings, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class SnapshotChunk:
     stage: str

@@ -18,7 +18,12 @@ from streams.wire.internal_messages import (
     Job,
     PeerGroup,
     PeerWindow,
+    PortQuality,
+    PortReadings,
+    PortState,
+    PortStates,
     Progress,
+    ReadingsHeartbeat,
     Rejected,
     Snapshot,
     SnapshotChunk,
@@ -72,7 +77,12 @@ __all__ = [
     "Outcome",
     "PeerGroup",
     "PeerWindow",
+    "PortQuality",
+    "PortReadings",
+    "PortState",
+    "PortStates",
     "Progress",
+    "ReadingsHeartbeat",
     "Rejected",
     "Remediation",
     "RemediationResult",
@@ -413,6 +423,9 @@ Message = (
     | PeerWindow
     | CablingReport
     | VersionCensus
+    | PortStates
+    | ReadingsHeartbeat
+    | PortQuality
     | Episode
     | SnapshotChunk
     | Snapshot

@@ -26,7 +26,10 @@ from streams.wire.models import (
     Job,
     Message,
     PeerWindow,
+    PortQuality,
+    PortStates,
     Progress,
+    ReadingsHeartbeat,
     Rejected,
     Remediation,
     RemediationResult,
@@ -103,6 +106,10 @@ SUMMARIES = Topic(
 EPISODES = Topic(
     "railsight.episodes.v1", Episode, PartitionScheme.SINGLE, 7 * _DAY, other_models=(Progress, Symptom, VersionCensus)
 )
+# Compacted: a reader without a snapshot gets the newest states of every source, and the quality of the last minute.
+PORT_STATES = Topic(
+    "railsight.port-states.v1", PortStates, PartitionScheme.SINGLE, other_models=(ReadingsHeartbeat, PortQuality)
+)
 FINDINGS = Topic("railsight.findings.v1", Finding, PartitionScheme.SINGLE, 30 * _DAY, "railsight.finding.v1", json=True)
 FINDINGS_OPEN = Topic(
     "railsight.findings-open.v1", Finding, PartitionScheme.SINGLE, None, "railsight.finding.v1", json=True
@@ -130,8 +137,8 @@ SNAPSHOTS = {
 
 TOPICS: tuple[Topic, ...] = (
     SAMPLES, EVENTS, FACTS, COLLECTOR_STATUS, TARGETS, INVENTORY, JOBS, SYMPTOMS, SUMMARIES, EPISODES,
-    FINDINGS, FINDINGS_OPEN, PROGRESS, REMEDIATIONS, REMEDIATIONS_OPEN, REMEDIATION_RESULTS, CONTROLS, REJECTED,
-    *SNAPSHOTS.values(),
+    PORT_STATES, FINDINGS, FINDINGS_OPEN, PROGRESS, REMEDIATIONS, REMEDIATIONS_OPEN, REMEDIATION_RESULTS, CONTROLS,
+    REJECTED, *SNAPSHOTS.values(),
 )  # fmt: skip
 BY_NAME = {topic.name: topic for topic in TOPICS}
 
@@ -251,7 +258,20 @@ def _key_and_route(message: Message) -> tuple[str, str]:
         case Window(device=device) | PeerWindow(device=device):
             return device, ""
         case _:
-            return "", ""
+            return _port_states_key(message), ""
+
+
+def _port_states_key(message: Message) -> str:
+    """Return the key of a message of PORT_STATES; empty for other messages."""
+    match message:
+        case PortStates(device=device, source=source):
+            return f"{device}/{source.name}"
+        case PortQuality(device=device, source=source):
+            return f"{device}/{source.name}/quality"
+        case ReadingsHeartbeat(shard=shard):
+            return f"shard/{shard}"
+        case _:
+            return ""
 
 
 def _cloud_event(ce_type: str, message: Finding | Remediation, cluster: str) -> tuple[tuple[str, bytes], ...]:

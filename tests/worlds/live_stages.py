@@ -15,9 +15,9 @@ from streams.fabric.topology import Topology
 from streams.replay.driver import event_time
 from streams.wire.models import IDLE_NS, Finding, Message, Progress, Remediation, Samples, Status
 from streams.wire.stage import Output, Stage
-from streams.wire.topics import EPISODES, FINDINGS, SUMMARIES, SYMPTOMS
+from streams.wire.topics import EPISODES, FINDINGS, PORT_STATES, SUMMARIES, SYMPTOMS
 
-READER = {SYMPTOMS: 1, SUMMARIES: 1, EPISODES: 2, FINDINGS: 3}
+READER = {SYMPTOMS: 1, SUMMARIES: 1, EPISODES: 2, FINDINGS: 3, PORT_STATES: 3}
 MAKE: tuple[Callable[[], Stage], ...] = (
     lambda: Measure(DetectParams()), lambda: Correlate(DetectParams()), lambda: Attribute(DetectParams()),
     lambda: Decide(DecideParams()),

@@ -1,6 +1,6 @@
 """A measure stage of the small fabric, and the symptoms that it emits."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
@@ -10,7 +10,8 @@ from streams.wire.models import (
     Message,
     Symptom,
 )
-from streams.wire.topics import SYMPTOMS
+from streams.wire.stage import Output
+from streams.wire.topics import PORT_STATES, SYMPTOMS
 from tests.worlds.small_fabric import inventory, topology
 
 UP, ADMIN, DOWNS, TURNS = Metric.OPER_UP, Metric.ADMIN_UP, Metric.LINK_DOWN_EVENTS, Metric.LINK_TRANSITIONS
@@ -24,8 +25,13 @@ def stage() -> Measure:
     return made
 
 
+def detected(outputs: Iterable[Output]) -> list[Output]:
+    """Return the outputs for detection: all but the states of ports, which go to `decide`."""
+    return [output for output in outputs if output.topic is not PORT_STATES]
+
+
 def symptoms_of(own: Measure, messages: Sequence[Message]) -> list[Symptom]:
     """The symptoms, once each."""
-    outputs = [output for message in messages for output in own.process([message])]
+    outputs = [output for message in messages for output in detected(own.process([message]))]
     assert all(output.topic is SYMPTOMS for output in outputs)
     return list(dict.fromkeys(o.message for o in outputs if isinstance(o.message, Symptom)))

@@ -35,6 +35,8 @@ class SmallState:
     monitors: dict[str, Any]
     """Name of a monitor -> what its `dump` returned."""
     facts: dict[str, Any]
+    ports: dict[str, Any] | None = None
+    """States and quality of ports; None in a snapshot of a version without them."""
 
 
 def dump(liveness: Liveness, readings: ReadingStore, small: SmallState) -> bytes:

@@ -12,6 +12,7 @@ from typing import Any
 from streams.detect.measure import registry, restarts, snapshot
 from streams.detect.measure.facts.facts_tracker import FactsTracker
 from streams.detect.measure.liveness import CLOCK_AHEAD_NS, Liveness, SourceState
+from streams.detect.measure.ports.port_publisher import PartitionReadings, PortPublisher
 from streams.detect.measure.routing import Emitted, route
 from streams.detect.measure.snapshot import SmallState
 from streams.detect.measure.storage.message_batch import LateMessage, MessageBatch, PendingMessage
@@ -48,6 +49,8 @@ class Measure:
         self._facts = FactsTracker(self._params, self._partition)
         self._monitors = registry.make_monitors(self._params)
         self._relevant: registry.Relevant = {}
+        self._ports = PortPublisher(self._params, self._partition)
+        self._known = PartitionReadings(self._readings, self._liveness, self._topology)
 
     @property
     def watermark_ns(self) -> int:
@@ -58,7 +61,7 @@ class Measure:
         """Do nothing: symptoms carry no revision, and repeated ones are equal."""
 
     def set_topology(self, topology: Topology) -> list[Output]:
-        self._topology = topology
+        self._topology = self._known.topology = topology
         self._sender.set_topology(topology)
         at_ns = self._floor_ns if self._watermark_ns == IDLE_NS else self._watermark_ns
         return self._outputs(self._facts.set_topology(topology, at_ns))
@@ -93,8 +96,12 @@ class Measure:
                 self._relevant.clear()
             monitors = tuple(monitor for monitor in self._monitors if monitor.is_relevant(batch))
             self._relevant[key] = monitors
+        found: list[tuple[int, Emitted]] = []
         for monitor in monitors:
-            self._found += monitor.process(batch, self._topology)
+            found += monitor.process(batch, self._topology)
+        if found or batch.appeared or self._ports.watched:
+            self._ports.on_batch(batch, [symptom for _, symptom in found], self._known)
+            self._found += found
 
     def on_late(self, late: LateMessage) -> None:
         """Let monitors process a message that is older than its device's last."""
@@ -112,7 +119,10 @@ class Measure:
         self._watermark_ns = max(self._watermark_ns, watermark)
         if found or self._facts.versions.has_pending:
             found = [*found, *self._facts.on_symptoms(found, watermark)]
-        return route(self._topology, found) if found else []
+        outputs = route(self._topology, found) if found else []
+        if found or self._ports.is_due(self._watermark_ns):
+            outputs += self._ports.outputs(found, self._known, self._watermark_ns)
+        return outputs
 
     def _samples(self, number: int, samples: Samples) -> None:
         at_ns, received_ns, boot_id = samples.sampled_at_ns, samples.received_at_ns, samples.boot_id
@@ -153,7 +163,7 @@ class Measure:
 
     def snapshot(self) -> bytes:
         monitors = {monitor.name: monitor.dump() for monitor in self._monitors}
-        small = SmallState(self._floor_ns, self._watermark_ns, monitors, self._facts.dump())
+        small = SmallState(self._floor_ns, self._watermark_ns, monitors, self._facts.dump(), self._ports.dump())
         return snapshot.dump(self._liveness, self._readings, small)
 
     def restore(self, data: bytes) -> None:
@@ -161,6 +171,7 @@ class Measure:
         snapshot.load(data, fresh._liveness, fresh._readings, fresh._restore_small)
         self._liveness, self._readings, self._facts = fresh._liveness, fresh._readings, fresh._facts
         self._readings.observer = self
+        self._ports, self._known = fresh._ports, PartitionReadings(self._readings, self._liveness, self._topology)
         self._monitors, self._relevant = fresh._monitors, {}
         self._floor_ns, self._watermark_ns = fresh._floor_ns, fresh._watermark_ns
 
@@ -169,4 +180,5 @@ class Measure:
             if monitor.name in small.monitors:
                 monitor.load(small.monitors[monitor.name])
         self._facts.load(small.facts)
+        self._ports.load(small.ports, self._readings)
         self._floor_ns, self._watermark_ns = small.floor_ns, small.watermark_ns

@@ -1018,6 +1018,229 @@ class VersionCount(_message.Message):
 Global___VersionCount: _TypeAlias = VersionCount  # noqa: Y015
 
 @_typing.final
+class PortStates(_message.Message):
+    """The state of every port of a device as one source reads it; sent where a state, its time or the silence of the source
+    changed. Topic railsight.port-states.v1, key device/source.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEVICE_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    SHARD_FIELD_NUMBER: _builtins.int
+    CHANGED_NS_FIELD_NUMBER: _builtins.int
+    SILENT_SINCE_NS_FIELD_NUMBER: _builtins.int
+    FIRST_NS_FIELD_NUMBER: _builtins.int
+    PORTS_FIELD_NUMBER: _builtins.int
+    STATES_FIELD_NUMBER: _builtins.int
+    CHANGED_FIELD_NUMBER: _builtins.int
+    SINCE_NS_FIELD_NUMBER: _builtins.int
+    device: _builtins.str
+    source: _telemetry_pb2.Source.ValueType
+    shard: _builtins.int
+    """partition of `measure`, whose ReadingsHeartbeat confirms it"""
+    changed_ns: _builtins.int
+    """event time of the newest change: of two messages the later one is valid"""
+    silent_since_ns: _builtins.int
+    """the last reading of a source that is silent; 0 while it is live"""
+    first_ns: _builtins.int
+    """since when a port that is not in `changed` has its state"""
+    states: _builtins.bytes
+    """of each port: 0 not observed, 1 up, 2 down, 3 administratively down"""
+    @_builtins.property
+    def ports(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """named as the source names them"""
+
+    @_builtins.property
+    def changed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """indices of ports that changed, or had a transition, after first_ns"""
+
+    @_builtins.property
+    def since_ns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """of each of these, when"""
+
+    def __init__(
+        self,
+        *,
+        device: _builtins.str = ...,
+        source: _telemetry_pb2.Source.ValueType = ...,
+        shard: _builtins.int = ...,
+        changed_ns: _builtins.int = ...,
+        silent_since_ns: _builtins.int = ...,
+        first_ns: _builtins.int = ...,
+        ports: _abc.Iterable[_builtins.str] | None = ...,
+        states: _builtins.bytes = ...,
+        changed: _abc.Iterable[_builtins.int] | None = ...,
+        since_ns: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "changed_ns", b"changed_ns", "device", b"device", "first_ns", b"first_ns", "ports", b"ports", "shard", b"shard", "silent_since_ns", b"silent_since_ns", "since_ns", b"since_ns", "source", b"source", "states", b"states"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PortStates: _TypeAlias = PortStates  # noqa: Y015
+
+@_typing.final
+class ReadingsHeartbeat(_message.Message):
+    """All PortStates of a partition of `measure` up to this event time were sent before it; of live sources none is older.
+    In railsight.port-states.v1, key shard/number, with the header type=readingsheartbeat.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SHARD_FIELD_NUMBER: _builtins.int
+    WATERMARK_NS_FIELD_NUMBER: _builtins.int
+    shard: _builtins.int
+    watermark_ns: _builtins.int
+    def __init__(
+        self,
+        *,
+        shard: _builtins.int = ...,
+        watermark_ns: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["shard", b"shard", "watermark_ns", b"watermark_ns"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadingsHeartbeat: _TypeAlias = ReadingsHeartbeat  # noqa: Y015
+
+@_typing.final
+class PortQuality(_message.Message):
+    """What the readings of some ports of a device show over a minute or less: of ports that lately had a fault. The port was
+    up all the time. In railsight.port-states.v1, key device/source/quality, with the header type=portquality.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEVICE_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    READINGS_FIELD_NUMBER: _builtins.int
+    device: _builtins.str
+    source: _telemetry_pb2.Source.ValueType
+    @_builtins.property
+    def readings(self) -> _containers.RepeatedCompositeFieldContainer[Global___PortReadings]: ...
+    def __init__(
+        self,
+        *,
+        device: _builtins.str = ...,
+        source: _telemetry_pb2.Source.ValueType = ...,
+        readings: _abc.Iterable[Global___PortReadings] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "readings", b"readings", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PortQuality: _TypeAlias = PortQuality  # noqa: Y015
+
+@_typing.final
+class PortReadings(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PORT_FIELD_NUMBER: _builtins.int
+    BEGIN_NS_FIELD_NUMBER: _builtins.int
+    END_NS_FIELD_NUMBER: _builtins.int
+    BITS_FIELD_NUMBER: _builtins.int
+    BER_LIMIT_FIELD_NUMBER: _builtins.int
+    BER_FIELD_NUMBER: _builtins.int
+    RAW_ERRORS_FIELD_NUMBER: _builtins.int
+    ERRORS_FIELD_NUMBER: _builtins.int
+    RX_POWER_DBM_FIELD_NUMBER: _builtins.int
+    RX_POWER_LIMIT_DBM_FIELD_NUMBER: _builtins.int
+    TX_POWER_DBM_FIELD_NUMBER: _builtins.int
+    TX_POWER_LIMIT_DBM_FIELD_NUMBER: _builtins.int
+    SNR_DB_FIELD_NUMBER: _builtins.int
+    SNR_LIMIT_DB_FIELD_NUMBER: _builtins.int
+    port: _builtins.str
+    """named as the source names it"""
+    begin_ns: _builtins.int
+    """the first and the last reading; the next message of the port begins where this ends"""
+    end_ns: _builtins.int
+    bits: _builtins.float
+    """of the physical layer: counted, else speed times time; 0 where neither is known"""
+    ber_limit: _builtins.float
+    """where link/degrading calls the pre-FEC BER healthy again"""
+    ber: _builtins.float
+    """the worst pre-FEC BER; absent where it is not read"""
+    raw_errors: _builtins.float
+    """corrected bits, where they are counted"""
+    errors: _builtins.float
+    """symbol errors and frames lost after FEC; absent where no counter of them is read"""
+    rx_power_dbm: _builtins.float
+    """of the lane that is nearest to its limit; absent where it is not read"""
+    rx_power_limit_dbm: _builtins.float
+    """link/degrading's drop_clear_db below the best of this lane"""
+    tx_power_dbm: _builtins.float
+    tx_power_limit_dbm: _builtins.float
+    snr_db: _builtins.float
+    """of the fiber or towards the host, whichever is nearer to its limit"""
+    snr_limit_db: _builtins.float
+    def __init__(
+        self,
+        *,
+        port: _builtins.str = ...,
+        begin_ns: _builtins.int = ...,
+        end_ns: _builtins.int = ...,
+        bits: _builtins.float = ...,
+        ber_limit: _builtins.float = ...,
+        ber: _builtins.float | None = ...,
+        raw_errors: _builtins.float | None = ...,
+        errors: _builtins.float | None = ...,
+        rx_power_dbm: _builtins.float | None = ...,
+        rx_power_limit_dbm: _builtins.float | None = ...,
+        tx_power_dbm: _builtins.float | None = ...,
+        tx_power_limit_dbm: _builtins.float | None = ...,
+        snr_db: _builtins.float | None = ...,
+        snr_limit_db: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ber", b"_ber", "_errors", b"_errors", "_raw_errors", b"_raw_errors", "_rx_power_dbm", b"_rx_power_dbm", "_rx_power_limit_dbm", b"_rx_power_limit_dbm", "_snr_db", b"_snr_db", "_snr_limit_db", b"_snr_limit_db", "_tx_power_dbm", b"_tx_power_dbm", "_tx_power_limit_dbm", b"_tx_power_limit_dbm", "ber", b"ber", "errors", b"errors", "raw_errors", b"raw_errors", "rx_power_dbm", b"rx_power_dbm", "rx_power_limit_dbm", b"rx_power_limit_dbm", "snr_db", b"snr_db", "snr_limit_db", b"snr_limit_db", "tx_power_dbm", b"tx_power_dbm", "tx_power_limit_dbm", b"tx_power_limit_dbm"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ber", b"_ber", "_errors", b"_errors", "_raw_errors", b"_raw_errors", "_rx_power_dbm", b"_rx_power_dbm", "_rx_power_limit_dbm", b"_rx_power_limit_dbm", "_snr_db", b"_snr_db", "_snr_limit_db", b"_snr_limit_db", "_tx_power_dbm", b"_tx_power_dbm", "_tx_power_limit_dbm", b"_tx_power_limit_dbm", "begin_ns", b"begin_ns", "ber", b"ber", "ber_limit", b"ber_limit", "bits", b"bits", "end_ns", b"end_ns", "errors", b"errors", "port", b"port", "raw_errors", b"raw_errors", "rx_power_dbm", b"rx_power_dbm", "rx_power_limit_dbm", b"rx_power_limit_dbm", "snr_db", b"snr_db", "snr_limit_db", b"snr_limit_db", "tx_power_dbm", b"tx_power_dbm", "tx_power_limit_dbm", b"tx_power_limit_dbm"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__ber: _TypeAlias = _typing.Literal["ber"]  # noqa: Y015
+    _WhichOneofArgType__ber: _TypeAlias = _typing.Literal["_ber", b"_ber"]  # noqa: Y015
+    _WhichOneofReturnType__errors: _TypeAlias = _typing.Literal["errors"]  # noqa: Y015
+    _WhichOneofArgType__errors: _TypeAlias = _typing.Literal["_errors", b"_errors"]  # noqa: Y015
+    _WhichOneofReturnType__raw_errors: _TypeAlias = _typing.Literal["raw_errors"]  # noqa: Y015
+    _WhichOneofArgType__raw_errors: _TypeAlias = _typing.Literal["_raw_errors", b"_raw_errors"]  # noqa: Y015
+    _WhichOneofReturnType__rx_power_dbm: _TypeAlias = _typing.Literal["rx_power_dbm"]  # noqa: Y015
+    _WhichOneofArgType__rx_power_dbm: _TypeAlias = _typing.Literal["_rx_power_dbm", b"_rx_power_dbm"]  # noqa: Y015
+    _WhichOneofReturnType__rx_power_limit_dbm: _TypeAlias = _typing.Literal["rx_power_limit_dbm"]  # noqa: Y015
+    _WhichOneofArgType__rx_power_limit_dbm: _TypeAlias = _typing.Literal["_rx_power_limit_dbm", b"_rx_power_limit_dbm"]  # noqa: Y015
+    _WhichOneofReturnType__snr_db: _TypeAlias = _typing.Literal["snr_db"]  # noqa: Y015
+    _WhichOneofArgType__snr_db: _TypeAlias = _typing.Literal["_snr_db", b"_snr_db"]  # noqa: Y015
+    _WhichOneofReturnType__snr_limit_db: _TypeAlias = _typing.Literal["snr_limit_db"]  # noqa: Y015
+    _WhichOneofArgType__snr_limit_db: _TypeAlias = _typing.Literal["_snr_limit_db", b"_snr_limit_db"]  # noqa: Y015
+    _WhichOneofReturnType__tx_power_dbm: _TypeAlias = _typing.Literal["tx_power_dbm"]  # noqa: Y015
+    _WhichOneofArgType__tx_power_dbm: _TypeAlias = _typing.Literal["_tx_power_dbm", b"_tx_power_dbm"]  # noqa: Y015
+    _WhichOneofReturnType__tx_power_limit_dbm: _TypeAlias = _typing.Literal["tx_power_limit_dbm"]  # noqa: Y015
+    _WhichOneofArgType__tx_power_limit_dbm: _TypeAlias = _typing.Literal["_tx_power_limit_dbm", b"_tx_power_limit_dbm"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ber) -> _WhichOneofReturnType__ber | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__errors) -> _WhichOneofReturnType__errors | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__raw_errors) -> _WhichOneofReturnType__raw_errors | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__rx_power_dbm) -> _WhichOneofReturnType__rx_power_dbm | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__rx_power_limit_dbm) -> _WhichOneofReturnType__rx_power_limit_dbm | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__snr_db) -> _WhichOneofReturnType__snr_db | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__snr_limit_db) -> _WhichOneofReturnType__snr_limit_db | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tx_power_dbm) -> _WhichOneofReturnType__tx_power_dbm | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__tx_power_limit_dbm) -> _WhichOneofReturnType__tx_power_limit_dbm | None: ...
+
+Global___PortReadings: _TypeAlias = PortReadings  # noqa: Y015
+
+@_typing.final
 class Episode(_message.Message):
     """A finding on a link from the data of one pod; `attribute` adds fabric-wide context. Topic railsight.episodes.v1, key
     subject id. Symptoms of a whole device are forwarded there unchanged, with the header type=symptom.

@@ -11,6 +11,7 @@ from streams.wire.models import Cause, Finding, Message, Samples, Severity, Stat
 from streams.wire.symptoms import PcieLinkState, SymptomKind
 from tests.worlds.host_world import FULL, GPUS, Pcie, pcie
 from tests.worlds.live_stages import final_findings, run, shuffled
+from tests.worlds.measure_stage import detected
 from tests.worlds.observations import after
 from tests.worlds.small_fabric import topology
 from tests.worlds.small_world import findings, play
@@ -115,8 +116,8 @@ def test_a_restart_of_the_stage_forgets_no_low_link() -> None:
     stage.process([nics(0, mlx5_3=NARROW)])
     successor = Measure(DetectParams())
     successor.restore(stage.snapshot())
-    assert successor.process([nics(10, mlx5_3=NARROW)]) == []
-    (emitted,) = successor.process([nics(20)])
+    assert detected(successor.process([nics(10, mlx5_3=NARROW)])) == []
+    (emitted,) = detected(successor.process([nics(20)]))
     assert isinstance(emitted.message, Symptom)
     assert emitted.message.kind is SymptomKind.PCIE_RESTORED
     assert successor.snapshot() != stage.snapshot()

@@ -13,6 +13,7 @@ from streams.wire.models import Cause, Finding, Message, RowKind, Samples, Sever
 from streams.wire.symptoms import SymptomKind
 from tests.worlds.host_world import FULL, GPUS, HOST, pcie
 from tests.worlds.live_stages import final_findings, run, shuffled
+from tests.worlds.measure_stage import detected
 from tests.worlds.observations import after, samples
 from tests.worlds.small_fabric import topology
 from tests.worlds.small_world import findings, play
@@ -119,8 +120,8 @@ def test_a_successor_of_the_stage_has_the_hot_parts() -> None:
         one.set_topology(topology())
     stage.process([gpus(0, {3: HOT})])
     successor.restore(stage.snapshot())
-    assert successor.process([gpus(10, {3: HOT})]) == []
-    (emitted,) = successor.process([gpus(20)])
+    assert detected(successor.process([gpus(10, {3: HOT})])) == []
+    (emitted,) = detected(successor.process([gpus(20)]))
     assert isinstance(emitted.message, Symptom)
     assert emitted.message.kind is SymptomKind.LEVEL_WITHIN_LIMIT
 

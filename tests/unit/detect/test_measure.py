@@ -16,7 +16,7 @@ from streams.wire.models import (
     Symptom,
 )
 from streams.wire.symptoms import Restart, SymptomKind
-from tests.worlds.measure_stage import ADMIN, DOWNS, TURNS, UP, stage, symptoms_of
+from tests.worlds.measure_stage import ADMIN, DOWNS, TURNS, UP, detected, stage, symptoms_of
 from tests.worlds.observations import GNMI, SNMP, after, at, event, growth, samples
 
 BriefSymptom = tuple[str, str, float | None, float | None, int]
@@ -125,7 +125,7 @@ def test_symptoms_go_to_the_home_pods() -> None:
     """A link's to its lower end's pod, a restart to every pod that the device has links in, silence to its own."""
     own = stage()
     messages = [samples("s1", t, {UP: {"p2-l0": n}}, boot_id=b) for t, n, b in ((0, 1, 7), (10, 0, 8))]
-    outputs = [output for message in messages for output in own.process([message])]
+    outputs = [output for message in messages for output in detected(own.process([message]))]
     keys = [(o.message.kind.name, o.key) for o in outputs if isinstance(o.message, Symptom)]
     assert keys == [("RESTARTED", "p1"), ("RESTARTED", "p2"), ("RESTARTED", "s1"), ("WENT_DOWN", "p2")]
     silent = [(o.message.kind.name, o.key) for o in own.advance_watermark(at(1000)) if isinstance(o.message, Symptom)]

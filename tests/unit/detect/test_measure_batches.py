@@ -24,6 +24,7 @@ from streams.wire.models import (
 )
 from streams.wire.stage import Output
 from streams.wire.symptoms import SymptomKind
+from tests.worlds.measure_stage import detected
 from tests.worlds.observations import growth
 from tests.worlds.small_fabric import topology
 
@@ -90,7 +91,7 @@ def _outputs(messages: Sequence[Message], sizes: Sequence[int], *, restored: boo
     own, outputs, first = _stage(), [], 0
     for turn in range(len(messages)):
         size = sizes[turn % len(sizes)]
-        outputs += own.process(messages[first : first + size])
+        outputs += detected(own.process(messages[first : first + size]))
         first += size
         if restored:
             own = _stage(own.snapshot())

@@ -165,6 +165,9 @@ def _state_changes(
     if not np.count_nonzero(differs):
         return
     first = is_absent(before)
+    appeared = first & ~is_absent(now)
+    if np.count_nonzero(appeared):
+        batch.appeared.update(np.flatnonzero(appeared.any(axis=1)).tolist())
     notable = differs & ~is_absent(now) & np.where(first, now <= 0, (now > 0) != (before > 0))
     for number, row in _cells(notable):
         value, was = float(now[number, row]), float(before[number, row])

@@ -43,7 +43,8 @@ class PendingMessage:
 class MessageBatch:
     """Messages of different devices beside the last readings; what is absent in a message, or late, changes nothing.
 
-    `transitions` are the transitions that monitors find; the store adds them to the history of their slots.
+    `transitions` are the transitions that monitors find; the store adds them to the history of their slots. `appeared`
+    are the indices of messages with the first reading of the state of a port.
     """
 
     row_kind: RowKind
@@ -51,6 +52,7 @@ class MessageBatch:
     counters: TableDelta
     gauges: TableDelta
     transitions: list[tuple[DeviceSlot, TransitionUpdate]] = field(default_factory=list)
+    appeared: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True)

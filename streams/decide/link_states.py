@@ -1,0 +1,356 @@
+"""Joins the states of ports at both ends of each link: which links are proven to carry traffic, and which qualify.
+
+A link carries only if each end is up as every live source reads it, and lately: unknown, stale and administratively
+down links carry nothing. A live source is as new as the heartbeat of its shard. Memory is bounded by the inventory, and
+by `MAX_UNKNOWN` devices that it does not name: a later version may, and states are sent only when they change.
+"""
+
+import base64
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import astuple, dataclass, field, replace
+from enum import IntEnum
+from itertools import accumulate, chain, pairwise
+from typing import Any
+
+import cramjam
+import orjson
+
+from streams.decide.qualification import (
+    EndEvidence,
+    Qualification,
+    QualificationParams,
+    ReadingsRun,
+    extend,
+    qualify,
+)
+from streams.fabric.ids import Port
+from streams.fabric.inventory import Inventory
+from streams.fabric.inventory_rows import HOST_LINK
+from streams.fabric.topology import Topology, TopologyLink
+from streams.wire.errors import Reject
+from streams.wire.models import PortQuality, PortStates, ReadingsHeartbeat, Source
+
+MAX_UNKNOWN = 4096
+"""Devices beside those of the inventory; more are dropped, the one first whose states changed last the longest ago."""
+
+_RUN_NS = 86_400_000_000_000
+"""Readings of a port that is not watched any more are dropped after a day."""
+
+LinkMessage = PortStates | ReadingsHeartbeat | PortQuality
+
+
+class Block(IntEnum):
+    """The reason for which an end of a link is not proven to carry traffic; the greatest of several is reported."""
+
+    NONE = 0
+    NOT_OBSERVED = 1
+    STALE = 2
+    DOWN = 3
+    ADMIN_DOWN = 4
+
+
+_TEXTS = {
+    Block.NOT_OBSERVED: "is not observed",
+    Block.STALE: "was not read lately",
+    Block.DOWN: "is down",
+    Block.ADMIN_DOWN: "is administratively down",
+}
+_BLOCKS = (Block.NOT_OBSERVED, Block.NONE, Block.DOWN, Block.ADMIN_DOWN)
+"""By PortState."""
+
+
+@dataclass(slots=True)
+class _SourcePorts:
+    """The newest PortStates of one source of a device; `ports` is shared by sources with equal ports."""
+
+    shard: int
+    changed_ns: int
+    silent_since_ns: int
+    first_ns: int
+    names: tuple[str, ...]
+    ports: Mapping[str, int]
+    states: bytes
+    since_ns: dict[int, int] = field(default_factory=dict)
+    """Index of a port -> its newest transition, where that is after `first_ns`."""
+
+
+class LinkStates:
+    """The states of all links of the inventory, as of the newest messages of `measure`."""
+
+    def __init__(
+        self, fresh_s: float = 30, params: QualificationParams | None = None, *, accept_unread_hosts: bool = False
+    ) -> None:
+        """Begin without evidence.
+
+        `fresh_s` is the age from which evidence is stale. With `accept_unread_hosts` the switch's end alone is enough
+        for a link of a host whose ports no source ever read: many fabrics have no collector on hosts.
+        """
+        self._fresh_ns = round(fresh_s * 1e9)
+        self._params = params or QualificationParams()
+        self._accept_unread_hosts = accept_unread_hosts
+        self._topology = Topology(Inventory())
+        self._now_ns = 0
+        self._sources: dict[str, dict[Source, _SourcePorts]] = {}
+        self._unknown: dict[str, None] = {}
+        """Devices of these that the inventory does not name."""
+        self._ports: dict[tuple[str, ...], tuple[tuple[str, ...], dict[str, int]]] = {}
+        self._heartbeats: dict[int, int] = {}
+        self._stale: set[int] = set()
+        """Shards without a recent heartbeat."""
+        self._runs: dict[tuple[str, Source, str], ReadingsRun] = {}
+        """(device, source, port as the source names it) -> its readings without a fault."""
+        self._blocked: dict[str, Block] = {}
+        """Links that are not proven to carry traffic."""
+        self._changed: dict[str, None] = {}
+        """Devices whose links are to be evaluated."""
+        self._dumped: list[Any] | None = None
+
+    def set_topology(self, topology: Topology) -> None:
+        """Use another version of the inventory; one that differs only in its jobs changes nothing."""
+        if topology.links is self._topology.links:
+            return
+        self._topology = topology
+        self._drop_unknown()
+        self._blocked = {}
+        self._changed = dict.fromkeys(topology.links_of)
+
+    def _drop_unknown(self) -> None:
+        """Bound the number of devices that the inventory does not name."""
+        self._unknown = {device: None for device in self._sources if device not in self._topology.devices}
+        if len(self._unknown) <= MAX_UNKNOWN:
+            return
+        oldest = sorted(self._unknown, key=lambda device: max(own.changed_ns for own in self._sources[device].values()))
+        for device in oldest[: len(oldest) - MAX_UNKNOWN * 3 // 4]:
+            del self._sources[device], self._unknown[device]
+        self._runs = {key: run for key, run in self._runs.items() if key[0] in self._sources}
+        self._dumped = None
+
+    def advance(self, now_ns: int) -> None:
+        """Advance to a time; a shard whose heartbeat is older than `fresh_s` becomes stale with all its devices."""
+        if now_ns // _RUN_NS > self._now_ns // _RUN_NS:
+            self._runs = {key: run for key, run in self._runs.items() if now_ns - run.end_ns < _RUN_NS}
+        self._now_ns = max(self._now_ns, now_ns)
+        self._update_stale()
+
+    def _update_stale(self) -> None:
+        stale = {shard for shard, at_ns in self._heartbeats.items() if self._now_ns - at_ns > self._fresh_ns}
+        if moved := stale ^ self._stale:
+            self._stale = stale
+            for device, sources in self._sources.items():
+                if any(own.shard in moved for own in sources.values()):
+                    self._changed[device] = None
+
+    def update(self, message: LinkMessage) -> None:
+        """Follow a message of `measure`; one that is older than the newest of its source changes nothing."""
+        if isinstance(message, PortStates):
+            self._on_states(message)
+        elif isinstance(message, ReadingsHeartbeat):
+            self._heartbeats[message.shard] = max(self._heartbeats.get(message.shard, 0), message.watermark_ns)
+            self._update_stale()
+        elif message.device in self._sources:
+            for readings in message.readings:
+                key = message.device, message.source, readings.port
+                self._runs[key] = extend(self._runs.get(key), readings)
+
+    def _on_states(self, message: PortStates) -> None:
+        device, known = message.device, self._sources.get(message.device, {}).get(message.source)
+        if known is not None and message.changed_ns < known.changed_ns:
+            return
+        if device not in self._topology.devices:
+            self._unknown[device] = None
+        self._sources.setdefault(device, {})[message.source] = _SourcePorts(
+            message.shard, message.changed_ns, message.silent_since_ns, message.first_ns, *self._shared(message.ports),
+            message.states, dict(zip(message.changed, message.since_ns, strict=True)),
+        )  # fmt: skip
+        if message.shard not in self._heartbeats:
+            self._heartbeats[message.shard] = message.changed_ns
+            self._update_stale()
+        self._changed[device] = None
+        self._dumped = None
+        if len(self._unknown) > MAX_UNKNOWN:
+            self._drop_unknown()
+
+    def _shared(self, names: tuple[str, ...]) -> tuple[tuple[str, ...], dict[str, int]]:
+        """Return the tuple of these names that all sources share, and the index of each."""
+        found = self._ports.get(names)
+        if found is None:
+            found = self._ports[names] = names, {port: index for index, port in enumerate(names)}
+        return found
+
+    @property
+    def blocked(self) -> Mapping[str, Block]:
+        """The links of the inventory that are not proven to carry traffic, by id, with the reason."""
+        if self._changed:
+            changed, self._changed = self._changed, {}
+            for device in changed:
+                for link in self._topology.links_of.get(device, ()):
+                    block = max(self._block(link, link.lower), self._block(link, link.upper))
+                    if block:
+                        self._blocked[link.id] = block
+                    else:
+                        self._blocked.pop(link.id, None)
+        return self._blocked
+
+    def carries(self, link_id: str) -> bool:
+        """Return whether a link of the inventory is proven to carry traffic."""
+        return link_id in self._topology.links and link_id not in self.blocked
+
+    def why_not(self, link_id: str) -> str:
+        """Return the reason for which a link is not proven to carry traffic; empty where it is."""
+        link = self._topology.links.get(link_id)
+        if link is None:
+            return "the inventory does not know the link"
+        return "; ".join(reason for end in (link.lower, link.upper) if (reason := self._why_not(link, end)))
+
+    def is_one_sided(self, link_id: str) -> bool:
+        """Return whether less than both ends of a link are observed, whether or not it counts as carrying."""
+        link = self._topology.links.get(link_id)
+        return link is None or not all(any(True for _ in self._live(end)) for end in (link.lower, link.upper))
+
+    def observed_ns(self, device: str) -> int | None:
+        """Return until when the ports of a device were read by any source; None where none ever was.
+
+        For a host whose ends need not be read, that is the oldest time of the switches at its links.
+        """
+        sources = self._sources.get(device)
+        if sources is None:
+            links = self._topology.links_of.get(device, ())
+            if not links or not all(self._is_accepted(link, link.lower) for link in links):
+                return None
+            uppers = [self.observed_ns(link.upper.device) for link in links]
+            return None if None in uppers else min(at_ns for at_ns in uppers if at_ns is not None)
+        times = [
+            own.silent_since_ns or max(self._heartbeats.get(own.shard, 0), own.changed_ns) for own in sources.values()
+        ]
+        return max(times)
+
+    def qualification(self, link_id: str) -> Qualification:
+        """Return whether a link qualifies now for traffic, and why not."""
+        link = self._topology.links.get(link_id)
+        if link is None:
+            return Qualification(False, ("the inventory does not know the link",))
+        return qualify(self._params, [self._evidence(link, end) for end in (link.lower, link.upper)], self._now_ns)
+
+    def _evidence(self, link: TopologyLink, end: Port) -> EndEvidence:
+        live = list(self._live(end))
+        return EndEvidence(
+            f"{end.device}/{end.port}", self._why_not(link, end),
+            max((own.since_ns.get(index, own.first_ns) for _, own, index in live), default=0),
+            tuple(
+                run if run.bits else replace(run, bits=(link.speed_bps or 0) * (run.end_ns - run.begin_ns) / 1e9)
+                for source, own, index in live
+                if (run := self._runs.get((end.device, source, own.names[index]))) is not None
+            ),
+            not self._is_accepted(link, end),
+        )  # fmt: skip
+
+    def _why_not(self, link: TopologyLink, end: Port) -> str:
+        block = self._block(link, end)
+        return f"{end.device}/{end.port} {_TEXTS[block]}" if block else ""
+
+    def _block(self, link: TopologyLink, end: Port) -> Block:
+        """Return the reason for which an end is not proven to be up, as all live sources read it."""
+        sources = self._sources.get(end.device)
+        if sources is None:
+            return Block.NONE if self._is_accepted(link, end) else Block.NOT_OBSERVED
+        found, missing = -1, Block.NOT_OBSERVED
+        for own in sources.values():
+            index = own.ports.get(end.port)
+            if index is None and (index := self._index_of_alias(own, end)) is None:
+                continue
+            if own.silent_since_ns or own.shard in self._stale:
+                missing = Block.STALE
+            elif state := own.states[index]:
+                found = max(found, _BLOCKS[state])
+            else:
+                missing = max(missing, Block.NOT_OBSERVED)
+        return missing if found < 0 else Block(found)
+
+    def _index_of_alias(self, own: _SourcePorts, end: Port) -> int | None:
+        """Return the index of a port that a source reads by another name than the inventory."""
+        device, resolve = end.device, self._topology.resolve_port
+        return next((index for name, index in own.ports.items() if resolve(device, name) == end), None)
+
+    def _is_accepted(self, link: TopologyLink, end: Port) -> bool:
+        """Return whether an end need not be read: of a host of which no source ever read a port."""
+        is_host = link.role == HOST_LINK and end == link.lower
+        return self._accept_unread_hosts and is_host and end.device not in self._sources
+
+    def _live(self, end: Port) -> Iterator[tuple[Source, _SourcePorts, int]]:
+        """Yield the live sources that observe a port, and its index there."""
+        for source, own in self._sources.get(end.device, {}).items():
+            index = own.ports.get(end.port)
+            if index is None and (index := self._index_of_alias(own, end)) is None:
+                continue
+            if not own.silent_since_ns and own.shard not in self._stale and own.states[index]:
+                yield source, own, index
+
+    def dump(self) -> dict[str, Any]:
+        """Return the state for a snapshot, as JSON holds it; states of ports are compressed when they have changed."""
+        if self._dumped is None:
+            self._dumped = self._pack()
+        return {
+            "now_ns": self._now_ns, "heartbeats": list(self._heartbeats.items()), "sources": self._dumped,
+            "runs": [[*key, *astuple(run)] for key, run in self._runs.items()],
+        }  # fmt: skip
+
+    def _pack(self) -> list[Any]:
+        items = [(device, source, own) for device, sources in self._sources.items() for source, own in sources.items()]
+        self._ports = {own.names: self._ports[own.names] for *_, own in items}
+        numbers = {names: number for number, names in enumerate(self._ports)}
+        columns = [
+            [device for device, _, _ in items], [source for _, source, _ in items],
+            [own.shard for *_, own in items], _deltas(own.changed_ns for *_, own in items),
+            [own.silent_since_ns for *_, own in items], _deltas(own.first_ns for *_, own in items),
+            [numbers[own.names] for *_, own in items],
+            [[i, list(own.since_ns.items())] for i, (*_, own) in enumerate(items) if own.since_ns],
+        ]  # fmt: skip
+        states = b"".join(own.states for *_, own in items)
+        return [_packed(orjson.dumps([list(map(list, self._ports)), columns])), _packed(states)]
+
+    def load(self, data: Mapping[str, Any]) -> None:
+        """Restore what `dump` returned, before `set_topology`; raises Reject on anything else."""
+        if not data:
+            return
+        try:
+            self._load(data)
+        except (cramjam.DecompressionError, LookupError, ValueError, TypeError) as error:
+            raise Reject(f"the data is not a state of links: {error}") from error
+
+    def _load(self, data: Mapping[str, Any]) -> None:
+        packed, states = (_unpacked(text) for text in data["sources"])
+        tables, columns = orjson.loads(packed)
+        shared = [self._shared(tuple(ports)) for ports in tables]
+        devices, sources, shards, changed, silent, first, numbers, since = columns
+        ends = list(accumulate((len(shared[number][0]) for number in numbers), initial=0))
+        owns: list[_SourcePorts] = []
+        for device, source, shard, changed_ns, silent_ns, first_ns, number, (begin, end) in zip(
+            devices, sources, shards, accumulate(changed), silent, accumulate(first), numbers, pairwise(ends),
+            strict=True,
+        ):  # fmt: skip
+            names, ports = shared[number]
+            own = _SourcePorts(shard, changed_ns, silent_ns, first_ns, names, ports, states[begin:end])
+            self._sources.setdefault(device, {})[Source(source)] = own
+            owns.append(own)
+        for index, items in since:
+            owns[index].since_ns = dict(items)
+        self._heartbeats = dict(data["heartbeats"])
+        self._runs = {(device, Source(source), port): ReadingsRun(*run) for device, source, port, *run in data["runs"]}
+        self._changed = dict.fromkeys(self._sources)
+        self._now_ns = data["now_ns"]
+        self._dumped = list(data["sources"])
+        self._update_stale()
+
+
+def _deltas(times: Iterable[int]) -> list[int]:
+    """Return the first number, and of the others the difference to the one before, which compress better."""
+    ordered = list(times)
+    return [after - before for before, after in pairwise(chain((0,), ordered))]
+
+
+def _packed(data: bytes) -> str:
+    return base64.b64encode(bytes(cramjam.zstd.compress(data, 3))).decode()
+
+
+def _unpacked(text: str) -> bytes:
+    return bytes(cramjam.zstd.decompress(base64.b64decode(text)))

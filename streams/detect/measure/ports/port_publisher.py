@@ -1,0 +1,78 @@
+"""Publishes the states and the quality of the ports of one partition; the stage passes batches and symptoms to it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from streams.detect.measure.liveness import Liveness
+from streams.detect.measure.ports.quality_watch import QualityWatch
+from streams.detect.measure.ports.state_tracker import PortStateTracker
+from streams.detect.measure.storage.message_batch import MessageBatch
+from streams.detect.measure.storage.reading_store import ReadingStore
+from streams.detect.params import DetectParams
+from streams.fabric.topology import Topology
+from streams.wire.models import RowKind, Symptom, Window
+from streams.wire.stage import Output
+
+
+@dataclass(slots=True)
+class PartitionReadings:
+    """The readings of the devices of a partition, and the version of the inventory that applies."""
+
+    readings: ReadingStore
+    liveness: Liveness
+    topology: Topology
+
+
+class PortPublisher:
+    """Publishes PORT_STATES for one partition of `measure`."""
+
+    def __init__(self, params: DetectParams, shard: int) -> None:
+        self._states = PortStateTracker(shard)
+        self._quality = QualityWatch(params.degrading, params.window.optics_step_db)
+        self.watched = self._quality.ports
+        """Not empty while ports are watched, whose readings are in every batch."""
+
+    def on_batch(self, batch: MessageBatch, found: Iterable[Any], known: PartitionReadings) -> None:
+        """Follow a batch before it is stored; `found` are what monitors found in it."""
+        if batch.row_kind is not RowKind.ROW_KIND_PORT:
+            return
+        for number in batch.appeared:
+            message = batch.messages[number]
+            self._states.first_read((message.slot.device, message.slot.source), message.at_ns)
+        self.on_found(found, known)
+        if self._quality.ports:
+            self._quality.process(batch, self._states.since_ns, known.liveness)
+
+    def on_found(self, found: Iterable[Any], known: PartitionReadings) -> None:
+        """Follow symptoms and windows; those that are repeated change nothing."""
+        for message in found:
+            if isinstance(message, Symptom):
+                self._states.process(message, known.readings, known.topology)
+            elif not isinstance(message, Window):
+                continue
+            if message.port and self._quality.is_trigger(message):
+                for key, port in self._states.ports_of(message, known.readings, known.topology):
+                    self._quality.watch(key, port, message)
+
+    def is_due(self, watermark_ns: int) -> bool:
+        """Return whether there is something to publish, beside what follows from symptoms and windows."""
+        states = self._states
+        return watermark_ns >= states.next_heartbeat_ns or bool(states.unsent or states.unconfirmed or self.watched)
+
+    def outputs(self, found: Iterable[Any], known: PartitionReadings, watermark_ns: int) -> list[Output]:
+        """Return what is to be published after a batch; `found` are all symptoms and windows of it."""
+        self.on_found(found, known)
+        return [*self._states.outputs(known.readings, known.liveness, watermark_ns), *self._quality.outputs()]
+
+    def dump(self) -> dict[str, Any]:
+        """Return the state for a snapshot, as JSON holds it."""
+        return {"states": self._states.dump(), "quality": self._quality.dump()}
+
+    def load(self, data: dict[str, Any] | None, readings: ReadingStore) -> None:
+        """Restore the state that `dump` returned; None of a snapshot that has none: all states are sent."""
+        if data is None:
+            self._states.load_readings(readings)
+        else:
+            self._states.load(data["states"], readings)
+            self._quality.load(data["quality"])

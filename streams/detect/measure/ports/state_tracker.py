@@ -1,0 +1,279 @@
+"""Tracks the state of every port of a partition, and publishes the states of a source when one of them changes.
+
+Follows symptoms, so that a healthy fabric costs nothing here: a port that is read as before has none. First readings
+have no symptom; `MessageBatch.appeared` marks them. A ReadingsHeartbeat every 10 s of event time confirms what was
+sent, because the watermark does not pass the newest reading of a source that is not silent.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from streams.detect.evidence.link_history import LINK_KINDS
+from streams.detect.measure.liveness import Liveness, SourceState
+from streams.detect.measure.storage.column_store import Cells, Column, ColumnStore
+from streams.detect.measure.storage.message_batch import DeviceSlot
+from streams.detect.measure.storage.reading_store import ReadingStore
+from streams.detect.thresholds import ns
+from streams.fabric.catalogue import Metric
+from streams.fabric.topology import Topology
+from streams.wire.models import (
+    IDLE_NS,
+    NO_INDEX,
+    PortState,
+    PortStates,
+    ReadingsHeartbeat,
+    RowKind,
+    Source,
+    Symptom,
+    Window,
+)
+from streams.wire.stage import Output
+from streams.wire.symptoms import SymptomKind
+from streams.wire.topics import PORT_STATES
+
+HEARTBEAT_NS = ns(10)
+"""A third of the least limit of a silent source, so that a reader that compares with that limit misses two."""
+
+_SWEEP_NS = ns(60)
+"""Interval of the check for ports that a live source does not read any more."""
+
+_OPER: Column = (Metric.OPER_UP, NO_INDEX)
+_ADMIN: Column = (Metric.ADMIN_UP, NO_INDEX)
+_SILENCES = (SymptomKind.SOURCE_SILENT, SymptomKind.SOURCE_RESUMED)
+_BY_EVENT = {
+    SymptomKind.WENT_DOWN: PortState.DOWN,
+    SymptomKind.ADMIN_DISABLED: PortState.ADMIN_DOWN,
+    SymptomKind.CAME_UP: PortState.NOT_OBSERVED,
+    SymptomKind.ADMIN_ENABLED: PortState.NOT_OBSERVED,
+}
+"""The state that an event shows until the next reading; NOT_OBSERVED: that of the last reading."""
+
+SourceKey = tuple[str, Source]
+
+
+@dataclass(slots=True)
+class SourcePorts:
+    """The ports of one source of a device, as they were sent last."""
+
+    first_ns: int
+    changed_ns: int
+    silent_since_ns: int = 0
+    ports: tuple[str, ...] = ()
+    states: bytes = b""
+    since_ns: dict[str, int] = field(default_factory=dict)
+    """Port -> its newest transition after `first_ns`."""
+    events: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Port -> the time and the state of an event that no reading has confirmed yet."""
+    has_moved: bool = False
+    """A time changed that was not sent yet."""
+    dated: dict[str, None] = field(default_factory=dict)
+    """Ports of which a symptom dates the change that was not sent yet."""
+
+
+class PortStateTracker:
+    """The states of the ports of one partition of `measure`."""
+
+    def __init__(self, shard: int) -> None:
+        self._shard = shard
+        self.sources: dict[SourceKey, SourcePorts] = {}
+        self.unsent: dict[SourceKey, int] = {}
+        """Sources to compare with what was sent -> the time of a first reading, else 0."""
+        self.unconfirmed: dict[SourceKey, None] = {}
+        """Sources with events that no reading has confirmed yet."""
+        self.next_heartbeat_ns = 0
+        self._swept_ns = 0
+
+    def first_read(self, key: SourceKey, at_ns: int) -> None:
+        """Note that a state of a port of a source was read for the first time."""
+        if key not in self.sources:
+            self.sources[key] = SourcePorts(at_ns, at_ns)
+        self.unsent[key] = min(self.unsent.get(key) or at_ns, at_ns)
+
+    def since_ns(self, key: SourceKey, port: str) -> int:
+        """Return the newest transition of a port, or the time of the first reading of its source."""
+        known = self.sources[key]
+        return known.since_ns.get(port, known.first_ns)
+
+    def ports_of(
+        self, symptom: Symptom | Window, readings: ReadingStore, topology: Topology
+    ) -> Iterator[tuple[SourceKey, str]]:
+        """Yield the sources that read the port of a symptom, and its name there; only its own if that reads ports."""
+        device, own = symptom.device, (symptom.device, symptom.source)
+        for key in [own] if own in self.sources else [(device, s) for s in Source if (device, s) in self.sources]:
+            slot = readings.slots.get((*key, RowKind.ROW_KIND_PORT))
+            if slot is not None and (row := _row_of(slot, symptom.port, topology)):
+                yield key, row
+
+    def process(self, symptom: Symptom, readings: ReadingStore, topology: Topology) -> None:
+        """Follow a symptom; one that is processed twice changes nothing."""
+        kind, at_ns = symptom.kind, symptom.at_ns
+        if kind in LINK_KINDS:
+            if symptom.since_ns or symptom.by_event:
+                for key, port in self.ports_of(symptom, readings, topology):
+                    self._on_transition(key, port, symptom)
+        elif kind is SymptomKind.RESTARTED:
+            for source in Source:
+                if (known := self.sources.get((symptom.device, source))) is not None and at_ns > known.first_ns:
+                    known.first_ns, known.changed_ns = at_ns, max(known.changed_ns, at_ns)
+                    known.since_ns = {port: since for port, since in known.since_ns.items() if since > at_ns}
+                    known.has_moved = True
+                    self.unsent.setdefault((symptom.device, source), 0)
+        elif kind in _SILENCES and (known := self.sources.get((symptom.device, symptom.source))) is not None:
+            known.changed_ns = max(known.changed_ns, at_ns)
+            self.unsent.setdefault((symptom.device, symptom.source), 0)
+
+    def _on_transition(self, key: SourceKey, port: str, symptom: Symptom) -> None:
+        known, at_ns = self.sources[key], symptom.at_ns
+        state = _BY_EVENT.get(symptom.kind) if symptom.by_event else None
+        if state is not None and at_ns >= known.events.get(port, (0, 0))[0]:
+            known.events[port] = at_ns, state
+            self.unconfirmed[key] = None
+        self._date(known, port, at_ns)
+        self.unsent.setdefault(key, 0)
+
+    @staticmethod
+    def _date(known: SourcePorts, port: str, at_ns: int) -> None:
+        """Date the state of a port, unless a later transition is known."""
+        if at_ns > known.since_ns.get(port, known.first_ns):
+            known.since_ns[port] = at_ns
+            known.changed_ns = max(known.changed_ns, at_ns)
+            known.has_moved, known.dated[port] = True, None
+
+    def outputs(self, readings: ReadingStore, liveness: Liveness, watermark_ns: int) -> list[Output]:
+        """Return the states of sources that changed, and a heartbeat where one is due."""
+        is_due = self.next_heartbeat_ns <= watermark_ns != IDLE_NS
+        if is_due and watermark_ns >= self._swept_ns + _SWEEP_NS:
+            self._swept_ns = watermark_ns // _SWEEP_NS * _SWEEP_NS
+            self.unsent = dict.fromkeys(self._find_unread(readings, liveness), 0) | self.unsent
+        for key in self.unconfirmed:
+            self.unsent.setdefault(key, 0)
+        outputs = [
+            Output(PORT_STATES, message)
+            for key, first_ns in self.unsent.items()
+            if (message := self._update(key, first_ns, readings, liveness)) is not None
+        ]
+        self.unsent = {}
+        if is_due:
+            heartbeat_ns = watermark_ns // HEARTBEAT_NS * HEARTBEAT_NS
+            self.next_heartbeat_ns = heartbeat_ns + HEARTBEAT_NS
+            outputs.append(Output(PORT_STATES, ReadingsHeartbeat(self._shard, heartbeat_ns)))
+        return outputs
+
+    def _update(self, key: SourceKey, first_ns: int, readings: ReadingStore, liveness: Liveness) -> PortStates | None:
+        """Return the states of a source; None where they are as they were sent."""
+        slot, source = readings.slots.get((*key, RowKind.ROW_KIND_PORT)), liveness.sources.get(key)
+        if slot is None or source is None:
+            return None
+        known = self.sources[key]
+        states = _read_states(slot, source)
+        if known.events:
+            states = self._with_events(key, slot, states)
+        silent_since_ns = source.last_ns if source.silent else 0
+        if not known.has_moved and (slot.rows, states, silent_since_ns) == (
+            known.ports, known.states, known.silent_since_ns,
+        ):  # fmt: skip
+            return None
+        if known.ports:
+            before = dict(zip(known.ports, known.states, strict=True))
+            for port, state in zip(slot.rows, states, strict=True):
+                if before.get(port, PortState.NOT_OBSERVED) != state and port not in known.dated:
+                    # No symptom dates it: a first reading, or a port that is not read any more.
+                    known.since_ns[port] = first_ns or slot.newest_ns
+                    known.changed_ns = max(known.changed_ns, known.since_ns[port])
+        known.ports, known.states, known.silent_since_ns = slot.rows, states, silent_since_ns
+        known.has_moved, known.dated = False, {}
+        changed = [(i, known.since_ns[port]) for i, port in enumerate(slot.rows) if port in known.since_ns]
+        return PortStates(
+            *key, self._shard, known.changed_ns, silent_since_ns, known.first_ns, slot.rows, states,
+            tuple(i for i, _ in changed), tuple(since for _, since in changed),
+        )  # fmt: skip
+
+    def _with_events(self, key: SourceKey, slot: DeviceSlot, states: bytes) -> bytes:
+        """Return the states with those of events that are newer than the readings; older events are dropped."""
+        known, changed, rows = self.sources[key], bytearray(states), slot.rows
+        events = known.events
+        for port, (at_ns, state) in list(events.items()):
+            if port in rows and slot.newest_ns <= at_ns:
+                changed[rows.index(port)] = state or changed[rows.index(port)]
+                continue
+            del events[port]
+            if state and port in rows and states[rows.index(port)] != state:
+                # The next reading shows it otherwise: that dates the state.
+                self._date(known, port, next(read[0] for read in slot.history.reads if read[0] > at_ns))
+        if not events:
+            self.unconfirmed.pop(key, None)
+        return bytes(changed)
+
+    def _find_unread(self, readings: ReadingStore, liveness: Liveness) -> Iterator[SourceKey]:
+        """Yield live sources of which a port may not be read any more."""
+        for key in self.sources:
+            slot, source = readings.slots.get((*key, RowKind.ROW_KIND_PORT)), liveness.sources.get(key)
+            if slot is None or source is None or source.silent:
+                continue
+            store, place = slot.block.gauges, slot.block.gauges.index_of.get(_OPER)
+            has_times_of_cells = place is None or slot.block.layout.has_per_cell_times or place in store.per_cell_times
+            if has_times_of_cells or store.at_ns[slot.index, place] < source.last_ns - source.limit_ns:
+                yield key
+
+    def dump(self) -> dict[str, Any]:
+        """Return the state for a snapshot, as JSON holds it."""
+        return {
+            "next_heartbeat_ns": self.next_heartbeat_ns, "swept_ns": self._swept_ns,
+            "sources": [
+                [*key, known.first_ns, known.changed_ns, known.silent_since_ns, _digits(known.states),
+                 known.since_ns, known.events]
+                for key, known in self.sources.items()
+            ],
+        }  # fmt: skip
+
+    def load(self, data: dict[str, Any], readings: ReadingStore) -> None:
+        """Restore the state that `dump` returned; `readings` are those of the same snapshot."""
+        self.next_heartbeat_ns, self._swept_ns = data["next_heartbeat_ns"], data["swept_ns"]
+        for device, number, first_ns, changed_ns, silent_since_ns, digits, since_ns, events in data["sources"]:
+            key = device, Source(number)
+            slot = readings.slots.get((*key, RowKind.ROW_KIND_PORT))
+            ports = slot.rows[: len(digits)] if slot is not None else ()
+            self.sources[key] = SourcePorts(
+                first_ns, changed_ns, silent_since_ns, ports, bytes(int(digit) for digit in digits), since_ns,
+                {port: (at_ns, state) for port, (at_ns, state) in events.items()},
+            )  # fmt: skip
+            if events:
+                self.unconfirmed[key] = None
+
+    def load_readings(self, readings: ReadingStore) -> None:
+        """Begin with the readings of a snapshot that has no states of ports."""
+        for (device, source, kind), slot in readings.slots.items():
+            if kind is RowKind.ROW_KIND_PORT:
+                self.first_read((device, source), slot.newest_ns)
+
+
+def _digits(states: Iterable[int]) -> str:
+    return "".join(map(str, states))
+
+
+def _row_of(slot: DeviceSlot, port: str, topology: Topology) -> str:
+    """Return the name of a port in the readings of a source; empty where it does not read the port."""
+    if port in slot.rows:
+        return port
+    return next((row for row in slot.rows if topology.resolve_port(slot.device, row).port == port), "")
+
+
+def _read_states(slot: DeviceSlot, source: SourceState) -> bytes:
+    """Return the PortState of each row, from the last readings that are not older than the limit of the source."""
+    store, since_ns = slot.block.gauges, source.last_ns - source.limit_ns
+    oper, admin = (_column(store, slot.index, column, since_ns) for column in (_OPER, _ADMIN))
+    states = np.where(oper > 0, PortState.UP, np.where(oper <= 0, PortState.DOWN, PortState.NOT_OBSERVED))
+    return np.where(admin <= 0, PortState.ADMIN_DOWN, states).astype(np.uint8).tobytes()
+
+
+def _column(store: ColumnStore, device: int, column: Column, since_ns: int) -> Cells:
+    """Return the readings of a column of a device that are not older than a time; NaN for others."""
+    place = store.index_of.get(column)
+    if place is None:
+        return np.full(store.values.shape[2], np.nan)
+    cells = store.per_cell_times.get(place)
+    times = store.at_ns[device, place] if cells is None else cells[device]
+    return np.where(times >= since_ns, store.values[device, place], np.nan)
