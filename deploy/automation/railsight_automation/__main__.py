@@ -19,6 +19,7 @@ from railsight_automation.engine import Engine
 from railsight_automation.errors import Misconfigured
 from railsight_automation.gnmi_client import GnmiClient
 from railsight_automation.journal import Journal
+from railsight_automation.kubernetes_nodes import KubernetesHosts, OfficialClient
 from railsight_automation.links import Links
 from railsight_automation.planning import Part, Parts
 from railsight_automation.service import KafkaAnswers, Service
@@ -62,6 +63,8 @@ async def run(config: Config, folder: Path) -> None:
             parts.append(Links(client, config.links))
         if config.slurm is not None:
             parts.append(SlurmHosts(config.slurm))
+        if config.kubernetes is not None:
+            parts.append(KubernetesHosts(config.kubernetes, OfficialClient(config.kubernetes)))
         journal = Journal(folder / config.journal)
         stack.callback(journal.close)
         journal.compact(time.time_ns())

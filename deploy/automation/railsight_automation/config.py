@@ -11,6 +11,7 @@ import grpc
 
 from railsight_automation.errors import Misconfigured
 from railsight_automation.gnmi_client import Access
+from railsight_automation.kubernetes_nodes import KubernetesParams
 from railsight_automation.links import LinkParams
 from railsight_automation.slurm import SlurmParams
 
@@ -64,7 +65,10 @@ class GnmiParams:
 
 @dataclass(frozen=True)
 class Config:
-    """The whole configuration. Links are acted on if `[gnmi]` is there, hosts if `[slurm]` is."""
+    """The whole configuration.
+
+    Links are acted on if `[gnmi]` is there, hosts if `[slurm]` or `[kubernetes]` is.
+    """
 
     actor: str = ""
     """The name in the results."""
@@ -75,10 +79,17 @@ class Config:
     gnmi: GnmiParams | None = None
     links: LinkParams = field(default_factory=LinkParams)
     slurm: SlurmParams | None = None
+    kubernetes: KubernetesParams | None = None
 
 
 _PLAIN = {"actor": str, "journal": str, "confirm_s": float}
-_SECTIONS = {"kafka": KafkaParams, "gnmi": GnmiParams, "links": LinkParams, "slurm": SlurmParams}
+_SECTIONS = {
+    "kafka": KafkaParams,
+    "gnmi": GnmiParams,
+    "links": LinkParams,
+    "slurm": SlurmParams,
+    "kubernetes": KubernetesParams,
+}
 
 
 def load(path: Path) -> Config:
@@ -98,8 +109,10 @@ def load(path: Path) -> Config:
             errors.append(f"{name}: unknown, or of the wrong type")
     if not checked.get("actor"):
         errors.append("actor: is required")
-    if "gnmi" not in values and "slurm" not in values:
-        errors.append("neither [gnmi] nor [slurm] is there: no action could be carried out")
+    if not {"gnmi", "slurm", "kubernetes"} & set(values):
+        errors.append("neither [gnmi] nor [slurm] nor [kubernetes] is there: no action could be carried out")
+    if {"slurm", "kubernetes"} <= set(values):
+        errors.append("[slurm] and [kubernetes] are both there: run two automations, each with its own hosts")
     if errors:
         raise Misconfigured(f"{path}: {'; '.join(errors)}")
     return Config(**checked)

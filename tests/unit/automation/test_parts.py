@@ -26,8 +26,9 @@ GOLDEN = ROOT / "tests/contract/wire/golden/railsight.remediations.v1.remediatio
 
 
 def test_it_imports_nothing_of_the_pipeline() -> None:
-    """Only the standard library, Kafka's client, gRPC and protobuf."""
-    allowed = {"railsight_automation", "aiokafka", "grpc", "google", *sys.stdlib_module_names}
+    """Only the standard library, Kafka's client, gRPC and protobuf; Kubernetes' client where it is configured."""
+    optional = {"kubernetes", "urllib3"}
+    allowed = {"railsight_automation", "aiokafka", "grpc", "google", *optional, *sys.stdlib_module_names}
     imported: set[str] = set()
     for path in PACKAGE.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -209,7 +210,15 @@ def test_every_error_of_a_configuration_is_reported_at_once(tmp_path: Path) -> N
     ):  # fmt: skip
         assert name in str(refused.value)
     path.write_text('actor = "a"')
-    with pytest.raises(Misconfigured, match=r"neither \[gnmi\] nor \[slurm\]"):
+    with pytest.raises(Misconfigured, match=r"neither \[gnmi\] nor \[slurm\] nor \[kubernetes\]"):
+        load(path)
+
+
+def test_two_schedulers_are_refused(tmp_path: Path) -> None:
+    """A host would be cordoned in one of them only."""
+    path = tmp_path / "automation.toml"
+    path.write_text('actor = "a"\n[slurm]\n[kubernetes]\n')
+    with pytest.raises(Misconfigured, match="are both there"):
         load(path)
 
 

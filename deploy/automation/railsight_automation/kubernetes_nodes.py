@@ -1,0 +1,188 @@
+"""Takes hosts out of use in Kubernetes: cordons and taints a node, with the remediation's id, and undoes only that.
+
+A cordon has no owner, so an annotation has the remediation. The taint's effect is NoSchedule: running pods stay.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypedDict
+
+from railsight_automation.engine import Plan
+from railsight_automation.errors import DeviceError, Misconfigured, Refused
+from railsight_automation.journal import Change
+from railsight_automation.messages import Remediation
+from railsight_automation.settings import Setting
+
+_KIND = "kubernetes"
+_CONFLICT = 409
+_TRIES = 5
+
+
+@dataclass(frozen=True)
+class KubernetesParams:
+    """Settings of `[kubernetes]`."""
+
+    kubeconfig: str = ""
+    """A file; empty for the service account of the pod."""
+    context: str = ""
+    key: str = "railsight.io/remediation"
+    """The key of the taint and of the annotation."""
+    timeout_s: float = 10.0
+    nodes: Mapping[str, str] = field(default_factory=dict)
+    """The node of a host whose name in Kubernetes is another."""
+
+
+class Nodes(Protocol):
+    """The two calls of the API that are used; a node is JSON. Raises ApiError."""
+
+    def read(self, name: str) -> dict[str, Any]: ...
+
+    def patch(self, name: str, body: dict[str, Any]) -> None: ...
+
+
+class ApiError(Exception):
+    """An error of the API; `status` is 0 if there was no answer."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class CordonState(TypedDict):
+    """`owner` is the remediation of a cordon of ours."""
+
+    is_cordoned: bool
+    owner: str
+
+
+@dataclass(frozen=True)
+class CordonSetting:
+    """The cordon of a node, with our taint and annotation."""
+
+    api: Nodes
+    params: KubernetesParams
+    node: str
+    reason: str = ""
+
+    @property
+    def address(self) -> str:
+        return f"{_KIND}:{self.node}"
+
+    async def read(self) -> CordonState:
+        return self._state(await self._call(self.api.read, self.node))
+
+    async def write(self, value: CordonState) -> None:
+        before = None
+        for _ in range(_TRIES):
+            node = await self._call(self.api.read, self.node)
+            state = self._state(node)
+            if before not in (None, state):
+                raise DeviceError(f"node {self.node} was changed meanwhile: {state}")
+            before = state
+            if await self._patched(node, value):
+                return
+        raise DeviceError(f"node {self.node}: changed by others at each of {_TRIES} tries")
+
+    def out(self, present: CordonState, remediation_id: str) -> CordonState:
+        if present["is_cordoned"]:
+            raise Refused(f"node {self.node} is cordoned already: {present['owner'] or 'by another party'}")
+        return CordonState(is_cordoned=True, owner=remediation_id)
+
+    def back(self, present: CordonState, change: Change) -> CordonState:
+        return present if present["owner"] != change.remediation_id else CordonState(is_cordoned=False, owner="")
+
+    def is_out(self, present: CordonState) -> bool:
+        return present["is_cordoned"]
+
+    def _state(self, node: dict[str, Any]) -> CordonState:
+        spec = node.get("spec", {})
+        owner = node["metadata"].get("annotations", {}).get(self.params.key, "")
+        has_taint = any(taint["key"] == self.params.key for taint in spec.get("taints", ()))
+        return CordonState(is_cordoned=bool(spec.get("unschedulable")) or has_taint, owner=owner)
+
+    async def _patched(self, node: dict[str, Any], value: CordonState) -> bool:
+        """Patch the version of the node that was read; return whether it was still the newest."""
+        key, is_out = self.params.key, value["is_cordoned"]
+        taints = [taint for taint in node.get("spec", {}).get("taints", ()) if taint["key"] != key]
+        if is_out:
+            taints.append({"key": key, "value": value["owner"], "effect": "NoSchedule"})
+        annotations = {key: value["owner"] or None, f"{key}-reason": self.reason if is_out else None}
+        body = {
+            "metadata": {"resourceVersion": node["metadata"]["resourceVersion"], "annotations": annotations},
+            "spec": {"unschedulable": is_out, "taints": taints},  # a patch replaces the whole list of taints
+        }
+        try:
+            await asyncio.to_thread(self.api.patch, self.node, body)
+        except ApiError as error:
+            if error.status == _CONFLICT:
+                return False
+            raise DeviceError(f"node {self.node}: {error}") from error
+        return True
+
+    async def _call(self, method: Any, *arguments: Any) -> Any:
+        try:
+            return await asyncio.to_thread(method, *arguments)
+        except ApiError as error:
+            raise DeviceError(f"node {self.node}: {error}") from error
+
+
+class KubernetesHosts:
+    """Plans the actions on hosts."""
+
+    actions = ("CORDON_HOST", "UNCORDON_HOST")
+    kind = _KIND
+
+    def __init__(self, params: KubernetesParams, api: Nodes) -> None:
+        self._params = params
+        self._api = api
+
+    def plan(self, remediation: Remediation) -> Plan | None:
+        """Return the node of the host; a remediation's id is the value of a taint, so that it must be valid there."""
+        if remediation.a is None:
+            raise Refused(f"{remediation.target_id} has no device")
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", remediation.id):
+            raise Refused(f"{remediation.id} cannot be the value of a taint")
+        node = self._params.nodes.get(remediation.a.device, remediation.a.device)
+        return Plan((CordonSetting(self._api, self._params, node, remediation.reason),))
+
+    def at(self, address: str) -> Setting:
+        """Return the setting of a journaled change."""
+        return CordonSetting(self._api, self._params, address.partition(":")[2])
+
+
+class OfficialClient:
+    """The official client, which is imported here only."""
+
+    def __init__(self, params: KubernetesParams) -> None:
+        try:
+            from kubernetes import client, config
+            from urllib3.exceptions import HTTPError
+        except ImportError as error:
+            raise Misconfigured("[kubernetes] needs its client: pip install kubernetes") from error
+        try:
+            if params.kubeconfig:
+                config.load_kube_config(params.kubeconfig, params.context or None)
+            else:
+                config.load_incluster_config()
+        except config.ConfigException as error:
+            raise Misconfigured(f"kubernetes.kubeconfig: {error}") from error
+        self._api = client.CoreV1Api()
+        self._plain = client.ApiClient().sanitize_for_serialization
+        self._errors = (client.ApiException, HTTPError)
+        self._timeout_s = params.timeout_s
+
+    def read(self, name: str) -> dict[str, Any]:
+        node: dict[str, Any] = self._plain(self._try(self._api.read_node, name))
+        return node
+
+    def patch(self, name: str, body: dict[str, Any]) -> None:
+        self._try(self._api.patch_node, name, body)
+
+    def _try(self, method: Any, *arguments: Any) -> Any:
+        try:
+            return method(*arguments, _request_timeout=self._timeout_s)
+        except self._errors as error:
+            status = int(getattr(error, "status", 0) or 0)
+            raise ApiError(status, f"{status} {getattr(error, 'reason', error)}".strip()) from error

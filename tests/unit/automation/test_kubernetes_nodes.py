@@ -1,0 +1,128 @@
+"""Tests the cordon of Kubernetes' nodes with an API in memory, whose versions conflict as the real one's do."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from railsight_automation.engine import Engine
+from railsight_automation.journal import Journal
+from railsight_automation.kubernetes_nodes import ApiError, KubernetesHosts, KubernetesParams
+from railsight_automation.planning import Parts
+
+from tests.fixtures.automation import ACTOR, NOW_NS, RecordedAnswers, remediation
+
+KEY = "railsight.io/remediation"
+OTHER_TAINT = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
+TARGET = {"id": "device:host1", "a": {"device": "host1"}, "role": "device"}
+
+
+class MemoryNodes:
+    """One node; `conflicts` patches are refused because the node was changed in between."""
+
+    def __init__(self) -> None:
+        self.node: dict[str, Any] = {
+            "metadata": {"name": "host1", "resourceVersion": "1"}, "spec": {"taints": [dict(OTHER_TAINT)]},
+        }  # fmt: skip
+        self.conflicts = 0
+        self.is_away = False
+
+    def read(self, name: str) -> dict[str, Any]:
+        if self.is_away:
+            raise ApiError(0, "0 connection refused")
+        if name != "host1":
+            raise ApiError(404, "404 Not Found")
+        return self.node
+
+    def patch(self, name: str, body: dict[str, Any]) -> None:
+        version = int(self.node["metadata"]["resourceVersion"])
+        if self.conflicts:
+            self.conflicts -= 1
+            version += 1
+        if body["metadata"]["resourceVersion"] != str(version):
+            self.node["metadata"]["resourceVersion"] = str(version)
+            raise ApiError(409, "409 Conflict")
+        annotations = self.node["metadata"].get("annotations", {}) | body["metadata"]["annotations"]
+        self.node = {
+            "metadata": {
+                "name": name,
+                "resourceVersion": str(version + 1),
+                "annotations": {key: value for key, value in annotations.items() if value is not None},
+            },
+            "spec": self.node["spec"] | body["spec"],
+        }
+
+
+class Hosts:
+    """The automation of hosts with an API in memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "journal.jsonl"
+        self.api = MemoryNodes()
+        self.sent = RecordedAnswers()
+
+    async def act(self, identity: str, action: str, **more: Any) -> list[str]:
+        """Carry out a remediation; return its outcomes."""
+        journal = Journal(self.path)
+        try:
+            parts = Parts([KubernetesHosts(KubernetesParams(), self.api)])
+            engine = Engine(journal, parts, self.sent, ACTOR, lambda: NOW_NS, retry_s=0.01)
+            await engine.observe(remediation(identity, action, **({"target": TARGET} | more)))
+            await engine.carry_out(identity)
+        finally:
+            journal.close()
+        return self.sent.outcomes(identity)
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Hosts:
+    """Return an automation with a schedulable node."""
+    return Hosts(tmp_path)
+
+
+async def test_a_cordon_has_a_taint_and_its_reason_and_is_undone(hosts: Hosts) -> None:
+    """The other taints remain."""
+    assert await hosts.act("r1", "CORDON_HOST", reason="GPU off the bus") == ["ACCEPTED", "DONE"]
+    assert hosts.api.node["spec"] == {
+        "unschedulable": True, "taints": [OTHER_TAINT, {"key": KEY, "value": "r1", "effect": "NoSchedule"}],
+    }  # fmt: skip
+    assert hosts.api.node["metadata"]["annotations"] == {KEY: "r1", f"{KEY}-reason": "GPU off the bus"}
+    assert await hosts.act("r2", "UNCORDON_HOST") == ["ACCEPTED", "DONE"]
+    assert hosts.api.node["spec"] == {"unschedulable": False, "taints": [OTHER_TAINT]}
+    assert hosts.api.node["metadata"]["annotations"] == {}
+
+
+async def test_another_partys_cordon_is_neither_taken_over_nor_undone(hosts: Hosts) -> None:
+    """A cordon without our annotation is a person's."""
+    hosts.api.node["spec"]["unschedulable"] = True
+    assert await hosts.act("r1", "CORDON_HOST") == ["ACCEPTED", "FAILED"]
+    assert hosts.sent.detail("r1") == "node host1 is cordoned already: by another party; nothing was changed"
+    assert await hosts.act("r2", "UNCORDON_HOST") == ["ACCEPTED", "FAILED"]
+    assert hosts.api.node["spec"]["unschedulable"] is True
+
+
+async def test_a_conflict_is_tried_again_from_what_is_there(hosts: Hosts) -> None:
+    """The kubelet changes a node all the time."""
+    hosts.api.conflicts = 3
+    assert await hosts.act("r1", "CORDON_HOST") == ["ACCEPTED", "DONE"]
+    hosts.api.conflicts = 9
+    assert await hosts.act("r2", "UNCORDON_HOST") == ["ACCEPTED", "FAILED"]
+    assert "changed by others at each of 5 tries" in hosts.sent.detail("r2")
+    hosts.api.conflicts = 0
+    assert await hosts.act("r3", "UNCORDON_HOST") == ["ACCEPTED", "DONE"]
+
+
+async def test_an_api_that_is_away_and_an_unknown_node_fail(hosts: Hosts) -> None:
+    """With the error of the API."""
+    assert await hosts.act("r1", "CORDON_HOST", target={"id": "d", "a": {"device": "nope"}}) == ["ACCEPTED", "FAILED"]
+    assert "node nope: 404 Not Found" in hosts.sent.detail("r1")
+    hosts.api.is_away = True
+    assert await hosts.act("r2", "CORDON_HOST") == ["ACCEPTED", "FAILED"]
+    assert "connection refused" in hosts.sent.detail("r2")
+
+
+async def test_a_node_that_a_person_uncordoned_loses_our_taint_at_the_restore(hosts: Hosts) -> None:
+    """`kubectl uncordon` leaves taints and annotations."""
+    assert await hosts.act("r1", "CORDON_HOST") == ["ACCEPTED", "DONE"]
+    hosts.api.node["spec"]["unschedulable"] = False
+    assert await hosts.act("r2", "UNCORDON_HOST") == ["ACCEPTED", "DONE"]
+    assert hosts.api.node["spec"]["taints"] == [OTHER_TAINT]
