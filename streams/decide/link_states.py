@@ -6,10 +6,12 @@ by `MAX_UNKNOWN` devices that it does not name: a later version may, and states 
 """
 
 import base64
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from itertools import accumulate, chain, pairwise
+from operator import attrgetter
 from typing import Any
 
 import cramjam
@@ -57,6 +59,11 @@ _TEXTS = {
 }
 _BLOCKS = (Block.NOT_OBSERVED, Block.NONE, Block.DOWN, Block.ADMIN_DOWN)
 """By PortState."""
+_NONE = Block.NONE
+_run_fields = attrgetter(*(own.name for own in fields(ReadingsRun)))
+
+_GROUPS = 64
+"""Parts in which states are written into snapshots: a change compresses one of them again, some 340 devices."""
 
 
 @dataclass(slots=True)
@@ -103,7 +110,11 @@ class LinkStates:
         """Links that are not proven to carry traffic."""
         self._changed: dict[str, None] = {}
         """Devices whose links are to be evaluated."""
-        self._dumped: list[Any] | None = None
+        self._dumped: dict[int, list[str]] = {}
+        """Parts of the states as they are in snapshots."""
+        self._undumped: set[int] = set(range(_GROUPS))
+        self._members: dict[int, dict[str, None]] = {}
+        """Part -> its devices."""
 
     def set_topology(self, topology: Topology) -> None:
         """Use another version of the inventory; one that differs only in its jobs changes nothing."""
@@ -121,9 +132,9 @@ class LinkStates:
             return
         oldest = sorted(self._unknown, key=lambda device: max(own.changed_ns for own in self._sources[device].values()))
         for device in oldest[: len(oldest) - MAX_UNKNOWN * 3 // 4]:
-            del self._sources[device], self._unknown[device]
+            del self._sources[device], self._unknown[device], self._members[_group_of(device)][device]
         self._runs = {key: run for key, run in self._runs.items() if key[0] in self._sources}
-        self._dumped = None
+        self._undumped = set(range(_GROUPS))
 
     def advance(self, now_ns: int) -> None:
         """Advance to a time; a shard whose heartbeat is older than `fresh_s` becomes stale with all its devices."""
@@ -166,7 +177,9 @@ class LinkStates:
             self._heartbeats[message.shard] = message.changed_ns
             self._update_stale()
         self._changed[device] = None
-        self._dumped = None
+        group = _group_of(device)
+        self._members.setdefault(group, {})[device] = None
+        self._undumped.add(group)
         if len(self._unknown) > MAX_UNKNOWN:
             self._drop_unknown()
 
@@ -181,19 +194,28 @@ class LinkStates:
     def blocked(self) -> Mapping[str, Block]:
         """The links of the inventory that are not proven to carry traffic, by id, with the reason."""
         if self._changed:
-            changed, self._changed = self._changed, {}
-            for device in changed:
-                for link in self._topology.links_of.get(device, ()):
-                    block = max(self._block(link, link.lower), self._block(link, link.upper))
-                    if block:
-                        self._blocked[link.id] = block
-                    else:
-                        self._blocked.pop(link.id, None)
+            self._evaluate()
         return self._blocked
+
+    def _evaluate(self) -> None:
+        """Evaluate the links of the devices that changed."""
+        changed, self._changed = self._changed, {}
+        links_of, blocked = self._topology.links_of, self._blocked
+        links: Iterable[TopologyLink] = chain.from_iterable(links_of.get(device, ()) for device in changed)
+        if len(changed) > len(links_of) // 2:  # both ends of most links changed: each is evaluated once
+            links = self._topology.links.values()
+        for link in links:
+            lower, upper = self._block(link, link.lower), self._block(link, link.upper)
+            if lower or upper:
+                blocked[link.id] = max(lower, upper)
+            elif link.id in blocked:
+                del blocked[link.id]
 
     def carries(self, link_id: str) -> bool:
         """Return whether a link of the inventory is proven to carry traffic."""
-        return link_id in self._topology.links and link_id not in self.blocked
+        if self._changed:
+            self._evaluate()
+        return link_id not in self._blocked and link_id in self._topology.links
 
     def why_not(self, link_id: str) -> str:
         """Return the reason for which a link is not proven to carry traffic; empty where it is."""
@@ -250,21 +272,21 @@ class LinkStates:
 
     def _block(self, link: TopologyLink, end: Port) -> Block:
         """Return the reason for which an end is not proven to be up, as all live sources read it."""
-        sources = self._sources.get(end.device)
+        device, port = end
+        sources = self._sources.get(device)
         if sources is None:
-            return Block.NONE if self._is_accepted(link, end) else Block.NOT_OBSERVED
-        found, missing = -1, Block.NOT_OBSERVED
+            return _NONE if self._is_accepted(link, end) else Block.NOT_OBSERVED
+        found, missing = None, Block.NOT_OBSERVED
         for own in sources.values():
-            index = own.ports.get(end.port)
+            index = own.ports.get(port)
             if index is None and (index := self._index_of_alias(own, end)) is None:
                 continue
             if own.silent_since_ns or own.shard in self._stale:
                 missing = Block.STALE
             elif state := own.states[index]:
-                found = max(found, _BLOCKS[state])
-            else:
-                missing = max(missing, Block.NOT_OBSERVED)
-        return missing if found < 0 else Block(found)
+                block = _BLOCKS[state]
+                found = block if found is None else max(found, block)
+        return missing if found is None else found
 
     def _index_of_alias(self, own: _SourcePorts, end: Port) -> int | None:
         """Return the index of a port that a source reads by another name than the inventory."""
@@ -287,26 +309,28 @@ class LinkStates:
 
     def dump(self) -> dict[str, Any]:
         """Return the state for a snapshot, as JSON holds it; states of ports are compressed when they have changed."""
-        if self._dumped is None:
-            self._dumped = self._pack()
+        for group in sorted(self._undumped):
+            self._dumped[group] = self._pack(self._members.get(group, ()))
+        self._undumped = set()
         return {
-            "now_ns": self._now_ns, "heartbeats": list(self._heartbeats.items()), "sources": self._dumped,
-            "runs": [[*key, *astuple(run)] for key, run in self._runs.items()],
+            "now_ns": self._now_ns, "heartbeats": list(self._heartbeats.items()),
+            "sources": [self._dumped[group] for group in range(_GROUPS)],
+            "runs": [[*key, *_run_fields(run)] for key, run in self._runs.items()],
         }  # fmt: skip
 
-    def _pack(self) -> list[Any]:
-        items = [(device, source, own) for device, sources in self._sources.items() for source, own in sources.items()]
-        self._ports = {own.names: self._ports[own.names] for *_, own in items}
-        numbers = {names: number for number, names in enumerate(self._ports)}
+    def _pack(self, devices: Iterable[str]) -> list[str]:
+        items = [(device, source, own) for device in sorted(devices) for source, own in self._sources[device].items()]
+        tables = {id(own.names): own.names for *_, own in items}
+        numbers = {identity: number for number, identity in enumerate(tables)}
         columns = [
             [device for device, _, _ in items], [source for _, source, _ in items],
-            [own.shard for *_, own in items], _deltas(own.changed_ns for *_, own in items),
+            [own.shard for *_, own in items], [own.changed_ns - own.first_ns for *_, own in items],
             [own.silent_since_ns for *_, own in items], _deltas(own.first_ns for *_, own in items),
-            [numbers[own.names] for *_, own in items],
+            [numbers[id(own.names)] for *_, own in items],
             [[i, list(own.since_ns.items())] for i, (*_, own) in enumerate(items) if own.since_ns],
         ]  # fmt: skip
         states = b"".join(own.states for *_, own in items)
-        return [_packed(orjson.dumps([list(map(list, self._ports)), columns])), _packed(states)]
+        return [_packed(orjson.dumps([list(tables.values()), columns])), _packed(states)]
 
     def load(self, data: Mapping[str, Any]) -> None:
         """Restore what `dump` returned, before `set_topology`; raises Reject on anything else."""
@@ -318,28 +342,40 @@ class LinkStates:
             raise Reject(f"the data is not a state of links: {error}") from error
 
     def _load(self, data: Mapping[str, Any]) -> None:
-        packed, states = (_unpacked(text) for text in data["sources"])
+        for group, parts in enumerate(data["sources"]):
+            self._load_part(*(_unpacked(text) for text in parts))
+            self._dumped[group] = list(parts)
+        self._undumped = set()
+        self._members = {}
+        for device in self._sources:
+            self._members.setdefault(_group_of(device), {})[device] = None
+        self._heartbeats = dict(data["heartbeats"])
+        self._runs = {(device, Source(source), port): ReadingsRun(*run) for device, source, port, *run in data["runs"]}
+        self._changed = dict.fromkeys(self._sources)
+        self._now_ns = data["now_ns"]
+        self._update_stale()
+
+    def _load_part(self, packed: bytes, states: bytes) -> None:
         tables, columns = orjson.loads(packed)
         shared = [self._shared(tuple(ports)) for ports in tables]
         devices, sources, shards, changed, silent, first, numbers, since = columns
         ends = list(accumulate((len(shared[number][0]) for number in numbers), initial=0))
         owns: list[_SourcePorts] = []
-        for device, source, shard, changed_ns, silent_ns, first_ns, number, (begin, end) in zip(
-            devices, sources, shards, accumulate(changed), silent, accumulate(first), numbers, pairwise(ends),
+        for device, source, shard, later_ns, silent_ns, first_ns, number, (begin, end) in zip(
+            devices, sources, shards, changed, silent, accumulate(first), numbers, pairwise(ends),
             strict=True,
         ):  # fmt: skip
             names, ports = shared[number]
-            own = _SourcePorts(shard, changed_ns, silent_ns, first_ns, names, ports, states[begin:end])
+            own = _SourcePorts(shard, first_ns + later_ns, silent_ns, first_ns, names, ports, states[begin:end])
             self._sources.setdefault(device, {})[Source(source)] = own
             owns.append(own)
         for index, items in since:
             owns[index].since_ns = dict(items)
-        self._heartbeats = dict(data["heartbeats"])
-        self._runs = {(device, Source(source), port): ReadingsRun(*run) for device, source, port, *run in data["runs"]}
-        self._changed = dict.fromkeys(self._sources)
-        self._now_ns = data["now_ns"]
-        self._dumped = list(data["sources"])
-        self._update_stale()
+
+
+def _group_of(device: str) -> int:
+    """Return the part of snapshots that a device belongs to."""
+    return zlib.crc32(device.encode()) % _GROUPS
 
 
 def _deltas(times: Iterable[int]) -> list[int]:

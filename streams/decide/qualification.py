@@ -163,8 +163,6 @@ def qualify(params: QualificationParams, ends: Sequence[EndEvidence], now_ns: in
 
 def _find_gaps(params: QualificationParams, end: EndEvidence) -> list[str]:
     """Return why the readings of an end, which is up long enough, prove too little."""
-    if not any(run.errors is not None or run.ber is not None for run in end.runs):
-        return [f"{end.port}: no counter of errors and no BER is read"]
     reasons = []
     for run in end.runs:
         clean_s = (run.end_ns - max(run.begin_ns, end.up_since_ns)) / 1e9
@@ -173,6 +171,8 @@ def _find_gaps(params: QualificationParams, end: EndEvidence) -> list[str]:
             reasons.append(f"{end.port}: {max(clean_s, 0):.0f} s of {params.qualify_s:g} s of sound readings{after}")
         elif (reason := _find_weakness(params, run)) and (run.errors is not None or run.ber is not None):
             reasons.append(f"{end.port}: {reason}")
+    if not reasons and not any(run.errors is not None or run.ber is not None for run in end.runs):
+        reasons.append(f"{end.port}: no counter of errors and no BER is read")
     return reasons
 
 

@@ -57,6 +57,11 @@ class Decide:
         self._revisions = itertools.count(1)
         self._links = self._make_links()
 
+    @property
+    def link_states(self) -> LinkStates:
+        """The states of the links as of the last message."""
+        return self._links
+
     def _make_links(self) -> LinkStates:
         own = self._params
         return LinkStates(own.freshness_limit_s, own.qualification, accept_unread_hosts=own.accept_unread_hosts)

@@ -1,0 +1,151 @@
+"""Tests the evidence of `decide` over all stages: which links of a simulated fabric count as capacity and qualify."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import pytest
+
+from streams.decide.link_states import Block
+from streams.decide.qualification import Qualification
+from streams.decide.stage import Decide
+from streams.replay.driver import Driver, batches, event_time
+from streams.wire.models import Message
+from tests.worlds.link_quality import SPEED_BPS, with_quality
+from tests.worlds.observations import T0
+from tests.worlds.small_world import SmallWorld, stages
+
+QUALIFY_S = 900
+SLACK_S = 80
+"""A reading after a transition begins a stretch, which is sent at the first reading of the next minute."""
+
+
+class Moment(NamedTuple):
+    """The links at the time of a batch."""
+
+    t: float
+    blocked: dict[str, Block]
+    qualification: Qualification
+
+
+def link_at(world: SmallWorld, port: str) -> str:
+    device, _, name = port.partition("/")
+    found = world.topology.link_at(world.topology.resolve_port(device, name))
+    assert found is not None
+    return found.id
+
+
+def watch(
+    world: SmallWorld, port: str, until: float, read: Callable[[SmallWorld, float], Iterable[Message]]
+) -> list[Moment]:
+    """Return the states of the links after each batch, and the qualification of one."""
+    own = stages()
+    assert isinstance(own.decide, Decide)
+    driver, decide, link_id = Driver(own, world.topology), own.decide, link_at(world, port)
+    moments = []
+    for batch in batches(sorted(read(world, until), key=event_time)):
+        driver.process(batch)
+        links = decide.link_states
+        t = event_time(batch[-1])[0] / 1e9 - T0
+        moments.append(Moment(t, dict(links.blocked), links.qualification(link_id)))
+    return moments
+
+
+def plain(world: SmallWorld, until: float) -> Iterable[Message]:
+    return world.rounds(until)
+
+
+def measured(world: SmallWorld, until: float) -> Iterable[Message]:
+    return with_quality(world.rounds(until))
+
+
+def at_time(moments: list[Moment], t: float) -> Moment:
+    return [moment for moment in moments if moment.t <= t][-1]
+
+
+def first_qualified(moments: list[Moment], after: float = 0) -> float:
+    return next(moment.t for moment in moments if moment.t > after and moment.qualification.qualified)
+
+
+def test_a_link_that_is_administratively_down_is_no_capacity() -> None:
+    """From the reading that shows it at one end until that which shows it enabled."""
+    world = SmallWorld(disabled={"p1-l0/u1": [(200, 400)]})
+    link = link_at(world, "p1-l0/u1")
+    moments = watch(world, "p1-l0/u1", 600, plain)
+    assert at_time(moments, 190).blocked == {}
+    assert at_time(moments, 200).blocked == {link: Block.ADMIN_DOWN}
+    assert at_time(moments, 390).blocked == {link: Block.ADMIN_DOWN}
+    assert at_time(moments, 400).blocked == {}
+
+
+def test_the_links_of_a_device_that_is_not_read_are_no_capacity() -> None:
+    """Healthy or not: within the stale limit after its last reading they no longer count, until it is read again."""
+    world = SmallWorld(not_polled={"s1": [(200, 500)]})
+    links = {link.id for link in world.topology.links_of["s1"]}
+    moments = watch(world, "p1-l0/u0", 700, plain)
+    assert at_time(moments, 200).blocked == {}
+    assert at_time(moments, 240).blocked == dict.fromkeys(links, Block.STALE)
+    assert at_time(moments, 500).blocked == {}
+
+
+def test_a_device_that_was_never_read_is_no_capacity() -> None:
+    """What the inventory names and no source reads is unknown."""
+    world = SmallWorld(not_polled={"s1": [(-1, 1e9)]})
+    links = {link.id for link in world.topology.links_of["s1"]}
+    assert at_time(watch(world, "p1-l0/u0", 100, plain), 100).blocked == dict.fromkeys(links, Block.NOT_OBSERVED)
+
+
+def test_a_link_that_comes_back_and_stays_up_qualifies_after_900_seconds() -> None:
+    """Not before, and within a minute and a reading after."""
+    world = SmallWorld(down={"p1-l0/u0": [(100, 160)]})
+    moments = watch(world, "p1-l0/u0", 1300, measured)
+    t = first_qualified(moments, after=160)
+    assert 160 + QUALIFY_S <= t <= 160 + QUALIFY_S + SLACK_S
+    assert all(moment.qualification.qualified for moment in moments if moment.t >= t)
+    final = moments[-1].qualification
+    assert (final.one_sided, final.pre_fec_ber) == (False, 1e-8)
+    assert final.ber_bound == pytest.approx(3 / (SPEED_BPS * (1260 - 170)), rel=0.05)
+
+
+def test_one_flap_begins_the_time_again() -> None:
+    """A link that is down for ten seconds after 600 qualifies 900 seconds after that."""
+    world = SmallWorld(down={"p1-l0/u0": [(100, 160), (760, 770)]})
+    moments = watch(world, "p1-l0/u0", 1900, measured)
+    assert not any(moment.qualification.qualified for moment in moments if 100 < moment.t < 770 + QUALIFY_S)
+    assert first_qualified(moments, after=160) <= 770 + QUALIFY_S + SLACK_S
+
+
+def test_silence_does_not_qualify() -> None:
+    """A link of which one end is not read any more does not qualify, and the time begins again when it is."""
+    world = SmallWorld(down={"p1-l0/u0": [(100, 160)]}, not_polled={"s1": [(400, 1200)]})
+    moments = watch(world, "p1-l0/u0", 2300, measured)
+    assert not any(moment.qualification.qualified for moment in moments if 100 < moment.t < 1200 + QUALIFY_S)
+    assert at_time(moments, 1100).qualification.reasons[0] == "s1/p1-l0 was not read lately"
+    assert first_qualified(moments, after=1200) <= 1200 + QUALIFY_S + SLACK_S
+
+
+def test_symbol_errors_begin_the_time_again() -> None:
+    """A link that is up but loses codewords at one end is not repaired."""
+    world = SmallWorld(down={"p1-l0/u0": [(100, 160)]})
+
+    def lossy(own: SmallWorld, until: float) -> Iterable[Message]:
+        return with_quality(own.rounds(until), errors=lambda port, t: float(port == "s1/p1-l0" and t >= 700))
+
+    moments = watch(world, "p1-l0/u0", 1900, lossy)
+    assert not any(moment.qualification.qualified for moment in moments if 100 < moment.t < 700 + QUALIFY_S)
+    assert "since 1 symbol errors or lost frames" in at_time(moments, 1300).qualification.reasons[0]
+    assert first_qualified(moments, after=700) <= 720 + QUALIFY_S + SLACK_S
+
+
+def test_a_repair_takes_the_link_down_and_is_proven_at_both_ends() -> None:
+    """The light of one end was low while the link stayed up; the far end has evidence only since the repair."""
+    world = SmallWorld(down={"p1-l0/u0": [(1600, 1640)]})
+
+    def dirty(own: SmallWorld, until: float) -> Iterable[Message]:
+        return with_quality(own.rounds(until), light=lambda port, t: -4.5 if port in dim and 1200 < t < 1600 else -1.0)
+
+    dim = {"p1-l0/u0"}
+    moments = watch(world, "p1-l0/u0", 2700, dirty)
+    low, far = at_time(moments, 1590).qualification.reasons
+    assert low.endswith("sound readings since receive power -4.5 dBm, limit -3.0 dBm")
+    assert far == "s1/p1-l0: no counter of errors and no BER is read"
+    assert 1640 + QUALIFY_S <= first_qualified(moments, after=100) <= 1640 + QUALIFY_S + SLACK_S
