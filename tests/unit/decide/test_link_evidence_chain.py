@@ -88,7 +88,7 @@ def test_the_links_of_a_device_that_is_not_read_are_no_capacity() -> None:
 
 
 def test_a_device_that_was_never_read_is_no_capacity() -> None:
-    """What the inventory names and no source reads is unknown."""
+    """A device of the inventory that no source reads is unknown."""
     world = SmallWorld(not_polled={"s1": [(-1, 1e9)]})
     links = {link.id for link in world.topology.links_of["s1"]}
     assert at_time(watch(world, "p1-l0/u0", 100, plain), 100).blocked == dict.fromkeys(links, Block.NOT_OBSERVED)
