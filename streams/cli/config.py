@@ -7,6 +7,7 @@ import typer
 
 from streams.cli.collector_registry import collector_params
 from streams.config.settings import load
+from streams.decide.policy import load_policy
 
 config = typer.Typer(no_args_is_help=True, help="Check a configuration file.")
 
@@ -22,5 +23,6 @@ def check(
 ) -> None:
     """Check a configuration and print all its problems at once; exit 2 if there are any."""
     settings = load(path, collector_params())
+    load_policy(settings.decide.policy)
     running = ", ".join(settings.collectors) or "none"
     typer.echo(f"{path}: valid (collectors: {running})")

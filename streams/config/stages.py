@@ -37,14 +37,18 @@ def _makers(settings: Settings) -> dict[str, Callable[[int], Stage]]:
         return Attribute(settings.detect)
 
     def decide(_partition: int) -> Stage:
+        from streams.decide.policy import load_policy
         from streams.decide.stage import Decide
 
-        return Decide(settings.decide)
+        return Decide(settings.decide, load_policy(settings.decide.policy))
 
     return dict(zip(STAGES, (measure, correlate, attribute, decide), strict=True))
 
 
 def settings_digest(settings: Settings) -> str:
     """Return the digest of thresholds and policy: 12 digits of SHA-256 over their JSON."""
-    text = settings.detect.model_dump_json() + settings.decide.model_dump_json()
+    from streams.decide.policy import load_policy
+
+    policy = load_policy(settings.decide.policy)
+    text = settings.detect.model_dump_json() + settings.decide.model_dump_json(exclude={"policy"}) + policy.digest
     return hashlib.sha256(text.encode()).hexdigest()[:12]

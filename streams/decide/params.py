@@ -1,5 +1,6 @@
 """Settings of `decide`: its mode and the limits of its guards."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,6 +15,9 @@ class DecideParams(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     mode: Literal["shadow", "act"] = "shadow"
+    policy: Path | None = None
+    """The file of the policy (TOML); by default the one of railsight (streams/decide/policy.toml)."""
+
     settle_s: Annotated[float, Field(ge=0)] = 10
     """No decision is made on a younger finding (DESIGN 2.2): after this time the parent is known, if there is one."""
 

@@ -1,115 +1,260 @@
-"""Declares the policy: the action for a condition and its number of occurrences, in one table.
+"""The policy as data: which action a finding leads to, and which one follows if that has no effect.
 
-The first occurrence is observed, because transient faults need no action; a link with repeated faults is drained; a
-link that is down has no traffic to move and is repaired (DETECTION 4).
+A rule matches by condition, severity, cause, role and number of occurrences. Its ladder has steps, which begin with
+time, or when the step before was attempted often enough without effect. policy.toml is the default. Whether an action
+is permitted is decided by the guards.
 """
 
+import difflib
+import hashlib
+import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, Self, TypeVar
 
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from streams.wire.errors import Misconfigured
 from streams.wire.models import Action, Cause, Condition, Finding, Severity
+
+Member = TypeVar("Member", bound=IntEnum)
+
+DEFAULT = resources.files("streams.decide") / "policy.toml"
+
+RESTORES = (Action.RESTORE_LINK, Action.UNCORDON_HOST)
+"""Actions that no ladder may have: a target returns after proof, not by a condition."""
+
+NO_ATTEMPTS: Mapping[Action, int] = MappingProxyType({})
+
+
+def _named(names: Mapping[str, Member], what: str) -> BeforeValidator:
+    """Return a validator that accepts a name and lists a similar one otherwise."""
+
+    def member(value: object) -> Member:
+        found = names.get(value) if isinstance(value, str) else None
+        if found is None:
+            near = difflib.get_close_matches(str(value), names, n=1)
+            raise ValueError(f"unknown {what} {value!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        return found
+
+    return BeforeValidator(member)
+
+
+ActionName = Annotated[Action, _named({a.name: a for a in Action if a}, "action")]
+ConditionName = Annotated[Condition, _named({c.slug: c for c in Condition if c}, "condition")]
+SeverityName = Annotated[Severity, _named({s.name: s for s in Severity if s}, "severity")]
+CauseName = Annotated[Cause, _named({c.label: c for c in Cause if c}, "cause")]
+
+
+class Step(BaseModel):
+    """One step of a ladder."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    action: ActionName
+    after_s: Annotated[float, Field(ge=0)] = 0
+    """The step begins when the finding has been open for this long."""
+    attempts: Annotated[int, Field(ge=1)] = 3
+    """After so many attempts without effect the next step begins at once; observing is not limited."""
+    hint: str = ""
+    """The part to inspect, for people."""
+
+    @model_validator(mode="after")
+    def _is_no_restore(self) -> Self:
+        if self.action in RESTORES:
+            raise ValueError(f"{self.action.name} cannot be a step; it follows a proof ([reversals])")
+        return self
+
+
+class Rule(BaseModel):
+    """One rule: the findings that it matches, and its ladder."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Annotated[str, Field(min_length=1)]
+    condition: ConditionName
+    ladder: Annotated[tuple[Step, ...], Field(min_length=1)]
+    severity: SeverityName = Severity.INFO
+    """Matches findings of at least this severity."""
+    occurrences: Annotated[int, Field(ge=1)] = 1
+    """Matches findings of at least so many occurrences in 28 days."""
+    causes: tuple[CauseName, ...] = ()
+    """Matches findings with one of these causes; with any if it is empty."""
+    roles: tuple[Literal["host-link", "fabric-link"], ...] = ()
+    """Matches subjects with one of these roles; with any if it is empty."""
+
+    @model_validator(mode="after")
+    def _is_in_order(self) -> Self:
+        times = [step.after_s for step in self.ladder]
+        if times != sorted(times):
+            raise ValueError("after_s of the ladder must not decrease")
+        return self
+
+    def matches(self, finding: Finding) -> bool:
+        """Return whether the rule applies to a finding."""
+        return (
+            self.condition is finding.condition
+            and (finding.occurrences or 1) >= self.occurrences
+            and finding.severity >= self.severity
+            and (not self.causes or finding.cause in self.causes)
+            and (not self.roles or finding.subject.role in self.roles)
+        )
+
+    @property
+    def rank(self) -> tuple[int, int, bool, bool]:
+        """Return the order of precedence among matching rules."""
+        return self.occurrences, self.severity, bool(self.causes), bool(self.roles)
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """The action from this number of occurrences of a condition; `hint` names the part to inspect."""
+class PolicyAction:
+    """The action that the policy proposes for a finding now."""
 
-    condition: Condition
-    occurrences: int
+    rule: str
     action: Action
     hint: str = ""
-    min_severity: Severity = Severity.INFO
-    """The rule applies only to findings of at least this severity."""
-
-    causes: tuple[Cause, ...] = ()
-    """The rule applies only to findings with one of these causes; to all if it is empty."""
-
-
-POLICY: tuple[Rule, ...] = (
-    Rule(Condition.LINK_FLAP, 1, Action.OBSERVE),
-    Rule(
-        Condition.LINK_FLAP,
-        2,
-        Action.DRAIN_LINK,
-        "repeated flaps: clean or reseat both ends, then replace the transceiver",
-    ),
-    Rule(Condition.LINK_DOWN, 1, Action.REPAIR_LINK, "transceiver or cable; first inspect the end that reported first"),
-    Rule(Condition.LINK_DEGRADING, 1, Action.OBSERVE),
-    Rule(
-        Condition.LINK_DEGRADING,
-        1,
-        Action.DRAIN_LINK,
-        "move traffic away, then replace the part that the finding's cause names: transceiver, cable or port",
-        Severity.WARNING,
-    ),
-    Rule(Condition.RAIL_DEGRADED, 1, Action.OBSERVE, "the NIC, its slot or its transceiver; reset the NIC first"),
-    Rule(
-        Condition.CONGESTION_INCAST,
-        1,
-        Action.OBSERVE,
-        "the placement of the job's traffic; if the cause is nic or pcie, the host",
-    ),
-    Rule(
-        Condition.CONGESTION_IMBALANCE,
-        1,
-        Action.OBSERVE,
-        "the distribution of flows: hash seed and fields, more queue pairs",
-    ),
-    Rule(
-        Condition.CONGESTION_COLLAPSE,
-        1,
-        Action.OBSERVE,
-        "what the named hosts share: leaves and spines, their job's traffic, the settings of ECN and pause",
-    ),
-    Rule(Condition.CONGESTION_PFC_STORM, 1, Action.OBSERVE, "the switch that pauses without being paused"),
-    Rule(
-        Condition.CONGESTION_PFC_STORM,
-        1,
-        Action.DRAIN_LINK,
-        "the NIC that pauses without being paused: take its link out, reset it, and look at its host",
-        causes=(Cause.NIC, Cause.PCIE),
-    ),
-    Rule(Condition.HOST_PCIE_DEGRADED, 1, Action.OBSERVE, "reseat the card or its riser at the next maintenance"),
-    Rule(
-        Condition.HOST_THERMAL_THROTTLE,
-        1,
-        Action.OBSERVE,
-        "the cooling of the named part: heat sink, fan, airflow, a cable that blocks it; then the part",
-    ),
-    Rule(Condition.HOST_GPU_FAULT, 1, Action.OBSERVE, "none yet; repeated faults identify a bad GPU"),
-    Rule(
-        Condition.HOST_GPU_FAULT,
-        1,
-        Action.CORDON_HOST,
-        "no new job on the host; reset the GPU, or restart the host if the GPU is off the bus; then field diagnostics",
-        Severity.CRITICAL,
-    ),
-    Rule(
-        Condition.LINK_MISCABLED,
-        1,
-        Action.OBSERVE,
-        "the cable: exchange it with the cable of the port that it occupies",
-    ),
-    Rule(Condition.FLEET_VERSION_DRIFT, 1, Action.OBSERVE),
-    Rule(
-        Condition.FLEET_VERSION_DRIFT,
-        1,
-        Action.OBSERVE,
-        "if the share is changing, stop the rollout; else install the version of the other devices",
-        Severity.WARNING,
-    ),
-    Rule(Condition.DEVICE_DOWN, 1, Action.OBSERVE),
-    Rule(Condition.TELEMETRY_STALE, 1, Action.OBSERVE),
-)
+    step: int = 0
+    """The index of the step in the ladder."""
+    next_ns: int | None = None
+    """The time at which the next step begins, if time alone begins one."""
 
 
-def rule_for(finding: Finding) -> Rule | None:
-    """Return the rule with the highest number of occurrences and severity that this finding reaches."""
-    matching = [
-        rule
-        for rule in POLICY
-        if rule.condition is finding.condition
-        and (finding.occurrences or 1) >= rule.occurrences
-        and finding.severity >= rule.min_severity
-        and (not rule.causes or finding.cause in rule.causes)
-    ]
-    return max(matching, key=lambda rule: (rule.occurrences, rule.min_severity, bool(rule.causes)), default=None)
+class Policy(BaseModel):
+    """A checked policy."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rules: tuple[Rule, ...]
+    reversals: dict[ActionName, ActionName] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        problems = [*self._duplicates(), *self._wrong_reversals()]
+        if problems:
+            raise ValueError("\n".join(problems))
+        return self
+
+    def rule_for(self, finding: Finding) -> Rule | None:
+        """Return the rule that applies to a finding."""
+        return max((rule for rule in self.rules if rule.matches(finding)), key=lambda rule: rule.rank, default=None)
+
+    def action_for(
+        self, finding: Finding, now_ns: int, attempts: Mapping[Action, int] = NO_ATTEMPTS
+    ) -> PolicyAction | None:
+        """Return the action for a finding now; None without a rule, before its first step, or after its last attempt.
+
+        `attempts` are those that ended without effect, by action.
+        """
+        rule = self.rule_for(finding)
+        if rule is None:
+            return None
+        since_ns = max(finding.started_at_ns, finding.detected_at_ns or 0)
+        begins_ns = [since_ns + round(step.after_s * 1e9) for step in rule.ladder]
+        index = sum(begin_ns <= now_ns for begin_ns in begins_ns) - 1
+        if index < 0:
+            return None
+        while _is_exhausted(rule.ladder[index], attempts):
+            index += 1
+            if index == len(rule.ladder):
+                return None
+        step, later = rule.ladder[index], begins_ns[index + 1 :]
+        return PolicyAction(rule.name, step.action, step.hint, index, next((t for t in later if t > now_ns), None))
+
+    def reversal_of(self, action: Action) -> Action | None:
+        """Return the action that brings a target back after this one; None if it takes nothing out of service."""
+        return self.reversals.get(action)
+
+    @property
+    def digest(self) -> str:
+        """Return 12 digits of SHA-256 over the policy."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
+
+    def _duplicates(self) -> Iterator[str]:
+        names: set[str] = set()
+        for rule in self.rules:
+            if rule.name in names:
+                yield f"the rule {rule.name} exists twice; rename one"
+            names.add(rule.name)
+        for first, rule in ((a, b) for i, b in enumerate(self.rules) for a in self.rules[:i]):
+            if (
+                first.condition is rule.condition
+                and first.rank == rule.rank
+                and _overlap(first.causes, rule.causes)
+                and _overlap(first.roles, rule.roles)
+            ):
+                yield f"the rules {first.name} and {rule.name} match the same findings; remove one or narrow it"
+
+    def _wrong_reversals(self) -> Iterator[str]:
+        for action, reversal in self.reversals.items():
+            if reversal not in RESTORES:
+                yield f"reversals.{action.name}: {reversal.name} brings nothing back; use RESTORE_LINK or UNCORDON_HOST"
+            elif action.name.endswith("_LINK") is not (reversal is Action.RESTORE_LINK):
+                yield f"reversals.{action.name}: {reversal.name} is for another kind of target"
+        needed = {step.action for rule in self.rules for step in rule.ladder} & set(_TAKES_OUT)
+        yield from (f"reversals.{a.name}: required, because a rule has it" for a in needed - set(self.reversals))
+
+
+_TAKES_OUT = (Action.DRAIN_LINK, Action.REPAIR_LINK, Action.CORDON_HOST, Action.REBOOT_HOST)
+
+
+def load_policy(path: Path | None = None) -> Policy:
+    """Return the policy of a file, or the default; raises Misconfigured with a line for each problem."""
+    return _default() if path is None else parse_policy(_read(path), str(path))
+
+
+def parse_policy(text: str, origin: str) -> Policy:
+    """Return the policy of a TOML text; raises Misconfigured with a line for each problem."""
+    try:
+        tree = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise Misconfigured(f"cannot parse {origin}: {error}") from error
+    try:
+        return Policy.model_validate(tree)
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_context=False)
+        raise Misconfigured("\n".join(line for one in details for line in _lines(origin, tree, one))) from error
+
+
+@cache
+def _default() -> Policy:
+    return parse_policy(DEFAULT.read_text(encoding="utf-8"), "policy.toml of railsight")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise Misconfigured(f"cannot read {path}: {error.strerror}; set decide.policy to a readable file") from error
+    except UnicodeDecodeError as error:
+        raise Misconfigured(f"cannot read {path}: not UTF-8") from error
+
+
+def _lines(origin: str, tree: Mapping[str, Any], detail: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each problem of one error: the file, the rule by name, the field, the problem."""
+    where = [str(part) for part in detail["loc"] if part != "[key]"]
+    if len(where) > 1 and where[0] == "rules":
+        where = [_rule_name(tree, int(where[1])), *where[2:]]
+    place = "".join(f"{part}: " for part in (origin, *where[:1], ".".join(where[1:])) if part)
+    message = {"extra_forbidden": "unknown key", "missing": "required and not set"}.get(
+        str(detail["type"]), str(detail["msg"]).removeprefix("Value error, ")
+    )
+    yield from (f"{place}{line.replace('Input', 'input', 1)}" for line in message.splitlines())
+
+
+def _rule_name(tree: Mapping[str, Any], index: int) -> str:
+    rule = tree["rules"][index]
+    name = rule.get("name") if isinstance(rule, dict) else None
+    return f"rule {name}" if isinstance(name, str) and name else f"rule {index + 1}"
+
+
+def _is_exhausted(step: Step, attempts: Mapping[Action, int]) -> bool:
+    return step.action is not Action.OBSERVE and attempts.get(step.action, 0) >= step.attempts
+
+
+def _overlap(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
+    return not some or not others or bool(set(some) & set(others))

@@ -12,7 +12,7 @@ from streams.decide import first_guards as guards
 from streams.decide.first_guards import GuardResult
 from streams.decide.link_states import LinkStates
 from streams.decide.params import DecideParams
-from streams.decide.policy import Rule, rule_for
+from streams.decide.policy import Policy, PolicyAction, load_policy
 from streams.decide.state import Case, DecideState
 from streams.fabric.ids import Port, remediation_id
 from streams.fabric.inventory import Inventory
@@ -50,8 +50,9 @@ class Decide:
 
     name = "decide"
 
-    def __init__(self, params: DecideParams) -> None:
+    def __init__(self, params: DecideParams, policy: Policy | None = None) -> None:
         self._params = params
+        self._policy = policy or load_policy()
         self._topology = Topology(Inventory())
         self._state = DecideState()
         self._revisions = itertools.count(1)
@@ -158,7 +159,7 @@ class Decide:
 
     def _decide(self, case: Case) -> list[Output]:
         finding = case.finding
-        rule = rule_for(finding)
+        rule = self._policy.action_for(finding, self._state.watermark_ns)
         if (
             rule is None
             or finding.parent_id
@@ -180,7 +181,7 @@ class Decide:
             )
         )  # fmt: skip
 
-    def _guard(self, rule: Rule, finding: Finding) -> GuardResult:
+    def _guard(self, rule: PolicyAction, finding: Finding) -> GuardResult:
         """Return the result of the first guard that denies; else that of the last with the surviving capacity."""
         if rule.action is Action.OBSERVE:
             return GuardResult()

@@ -398,6 +398,7 @@ class Control:
     until_ns: int | None = None
     actor: str = ""
     reason: str = ""
+    endless: bool = False
 
 
 @dataclass(frozen=True, slots=True)

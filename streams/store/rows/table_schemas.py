@@ -176,6 +176,7 @@ CONTROLS = TableSchema(
         nullable_time_column("until"),
         attribute_column("actor", "String"),
         attribute_column("reason", "String"),
+        attribute_column("endless", "Bool"),
     ),
 )
 

@@ -988,12 +988,15 @@ class Control(_message.Message):
     UNTIL_FIELD_NUMBER: _builtins.int
     ACTOR_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    ENDLESS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     kind: Global___Control.Kind.ValueType
     subject_id: _builtins.str
     """or device, pod, remediation or finding id; empty for all"""
     actor: _builtins.str
     reason: _builtins.str
+    endless: _builtins.bool
+    """has no end on purpose; an APPROVE, MAINTENANCE or EXCLUDE with neither is refused"""
     @_builtins.property
     def at(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -1010,10 +1013,11 @@ class Control(_message.Message):
         until: _timestamp_pb2.Timestamp | None = ...,
         actor: _builtins.str = ...,
         reason: _builtins.str = ...,
+        endless: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["at", b"at", "until", b"until"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "at", b"at", "id", b"id", "kind", b"kind", "reason", b"reason", "subject_id", b"subject_id", "until", b"until"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "at", b"at", "endless", b"endless", "id", b"id", "kind", b"kind", "reason", b"reason", "subject_id", b"subject_id", "until", b"until"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

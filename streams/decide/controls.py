@@ -1,0 +1,146 @@
+"""The controls of operators as they apply to decisions: kill switches, maintenances, exclusions, answers and repairs.
+
+Fails closed: until the topic was read to its end, a kill switch counts as on. A control applies from its reception,
+because event time lags behind the operator's clock; only a maintenance may be planned, and applies from shortly before
+its begin. After its end a control has no effect, and a tombstone lifts it. A control that is refused changes nothing.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from streams.wire.control_scope import has_ended, subject_names
+from streams.wire.models import Control, ControlKind, Subject
+
+ANSWERS = (ControlKind.APPROVE, ControlKind.REJECT)
+
+MUST_END = (ControlKind.APPROVE, ControlKind.MAINTENANCE, ControlKind.EXCLUDE)
+"""Kinds that are refused without an end unless they are marked endless: a forgotten one applies for ever (NVSentinel
+issue 1577)."""
+
+BEGIN_MARGIN_NS = 600_000_000_000
+"""A planned maintenance applies from this time before its begin (choice): the time in which a decision can be carried
+out, so that no action is under way when the work begins, and event time may lag."""
+
+RETENTION_NS = 30 * 86_400_000_000_000
+"""An ended control is retained for 30 days, so that an older signed record with its id is recognised as a replay."""
+
+_UNREAD = Control("unread", ControlKind.KILL_SWITCH, reason="the controls have not been read to their end")
+
+NEVER_EMPTY = "has no subject; only a kill switch applies to everything"
+
+
+def refusal(control: Control) -> str:
+    """Return the reason why a control is refused; empty if it is valid."""
+    if control.kind is ControlKind.KIND_UNSPECIFIED:
+        return "has no kind"
+    name = control.kind.name
+    if control.kind is not ControlKind.KILL_SWITCH and not control.subject_id:
+        return f"{name} {NEVER_EMPTY}"
+    if control.kind in MUST_END and control.until_ns is None and not control.endless:
+        return f"{name} has no end; set until, or endless"
+    return ""
+
+
+class Controls:
+    """The valid controls by id, and whether all are known; with `strict`, a control replaces only an older one."""
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self.loaded = False
+        """Set by the owner once the topic was read to its end."""
+        self._strict = strict
+        self._controls: dict[str, Control] = {}
+        self._by_subject: dict[tuple[ControlKind, str], dict[str, Control]] = defaultdict(dict)
+
+    def update(self, control: Control) -> str:
+        """Apply a record of the topic; return the reason if it is refused, else an empty string.
+
+        A control without a kind is a tombstone: it lifts the control with its id, except with `strict`, because a
+        tombstone has no signature.
+        """
+        if control.kind is ControlKind.KIND_UNSPECIFIED:
+            if self._strict:
+                return "a tombstone has no signature"
+            self._remove(control.id)
+            return ""
+        if reason := refusal(control):
+            return reason
+        known = self._controls.get(control.id)
+        if self._strict and known is not None and (control.at_ns or 0) <= (known.at_ns or 0):
+            return f"{control.kind.name} is not newer than the last control with its id"
+        self._remove(control.id)
+        self._controls[control.id] = control
+        self._by_subject[control.kind, self._subject_of(control)][control.id] = control
+        return ""
+
+    def kill_switch(self, now_ns: int) -> Control | None:
+        """Return an active kill switch; one with a subject also stops everything."""
+        return self._active(ControlKind.KILL_SWITCH, ("",), now_ns) if self.loaded else _UNREAD
+
+    def maintenance(self, target: Subject, now_ns: int) -> Control | None:
+        """Return an active maintenance of a target: of its id, a device, its pod or its plane."""
+        return self._active(ControlKind.MAINTENANCE, subject_names(target), now_ns)
+
+    def exclusion(self, target: Subject, now_ns: int) -> Control | None:
+        """Return an active exclusion of a target, addressed as in a maintenance."""
+        return self._active(ControlKind.EXCLUDE, subject_names(target), now_ns)
+
+    def maintained(self, now_ns: int) -> frozenset[str]:
+        """Return the subjects of all active maintenances."""
+        return frozenset(
+            subject
+            for (kind, subject), controls in self._by_subject.items()
+            if kind is ControlKind.MAINTENANCE and any(_applies(control, now_ns) for control in controls.values())
+        )
+
+    def answer(self, remediation_id: str, now_ns: int) -> Control | None:
+        """Return the approval or rejection of a remediation, the newest; its id includes the attempt."""
+        return self._newest(ANSWERS, remediation_id, now_ns)
+
+    def repaired(self, remediation_id: str, now_ns: int) -> Control | None:
+        """Return a person's report that the target of a remediation is repaired."""
+        return self._newest((ControlKind.REPAIRED,), remediation_id, now_ns)
+
+    def prune(self, now_ns: int) -> None:
+        """Evict controls that ended longer ago than the retention."""
+        for control in list(self._controls.values()):
+            if has_ended(control, now_ns - RETENTION_NS):
+                self._remove(control.id)
+
+    def dump(self) -> list[Control]:
+        """Return all controls, for the snapshot."""
+        return list(self._controls.values())
+
+    def load(self, controls: Iterable[Control]) -> None:
+        """Replace all controls by those of a snapshot; later ones may exist, so that `loaded` is False again."""
+        self._controls.clear()
+        self._by_subject.clear()
+        self.loaded = False
+        for control in controls:
+            self.update(control)
+
+    @staticmethod
+    def _subject_of(control: Control) -> str:
+        return "" if control.kind is ControlKind.KILL_SWITCH else control.subject_id
+
+    def _remove(self, identity: str) -> None:
+        control = self._controls.pop(identity, None)
+        if control is not None:
+            key = control.kind, self._subject_of(control)
+            del self._by_subject[key][identity]
+            if not self._by_subject[key]:
+                del self._by_subject[key]
+
+    def _active(self, kind: ControlKind, names: Iterable[str], now_ns: int) -> Control | None:
+        found = (control for name in names for control in self._by_subject.get((kind, name), {}).values())
+        applying = (control for control in found if _applies(control, now_ns))
+        return min(applying, key=lambda control: control.id, default=None)
+
+    def _newest(self, kinds: Iterable[ControlKind], subject: str, now_ns: int) -> Control | None:
+        found = (control for kind in kinds for control in self._by_subject.get((kind, subject), {}).values())
+        applying = (control for control in found if not has_ended(control, now_ns))
+        return max(applying, key=lambda control: (control.at_ns or 0, control.id), default=None)
+
+
+def _applies(control: Control, now_ns: int) -> bool:
+    is_planned = control.kind is ControlKind.MAINTENANCE and (control.at_ns or 0) > now_ns + BEGIN_MARGIN_NS
+    return not is_planned and not has_ended(control, now_ns)
