@@ -11,7 +11,8 @@ T0 with two. A link changes the paths of no switch outside its domain, so a deci
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from streams.decide.capacity_domain import Domain, domain_numbers
 from streams.decide.isolations import TargetKind
 from streams.fabric.graph import ABSENT, Graph, Ints, Mask
+from streams.fabric.ids import device_id
 from streams.fabric.topology import Topology, TopologyLink
 
 ROUNDING = 1e-9
@@ -59,8 +61,11 @@ class Capacity:
         self._domain_of = domain_numbers(graph, self._is_fabric)[graph.lower]
         fabric_links = np.flatnonzero(self._is_fabric)
         self._by_pod = _split(fabric_links, graph.pod, len(graph.pods))
-        self._by_domain = _split(fabric_links, self._domain_of, int(self._domain_of.max(initial=-1)) + 1)
-        self._domains: dict[int, Domain] = {}
+        by_domain = _split(fabric_links, self._domain_of, int(self._domain_of.max(initial=-1)) + 1)
+        self._domains = [Domain(graph, members) if len(members) else None for members in by_domain]
+        self._numbers = [{graph.links[number].id: number for number in numbers.tolist()} for numbers in self._by_pod]
+        self._lost = [set(numbers.values()) for numbers in self._numbers]
+        """The links of each pod that are not proven to carry."""
         self._population = _population(topology)
         self.maintenance = tuple(
             (device.name, topology.maintenance_until_ns((device.name,)))
@@ -68,10 +73,12 @@ class Capacity:
             if device.maintenance_until is not None
         )
         """The devices in maintenance by the inventory, and the end of it."""
+        self.device_of = {device_id(name): name for name in topology.devices}
+        """The name of each device by its subject id."""
 
     def population(self, kind: TargetKind, pod: str | None = None) -> int:
         """Return the number of links or of hosts of a pod, or of the fabric."""
-        return self._population[kind, pod]
+        return self._population.get((kind, pod), 0)
 
     def number_of(self, link: TopologyLink) -> int | None:
         """Return the number of a link between two tiers of switches; None for any other link."""
@@ -89,6 +96,8 @@ class Capacity:
         """Set whether a link between switches is proven to carry traffic; other links are not counted."""
         if self._is_fabric[link] and bool(self._carrying[link]) != carries:
             self._carrying[link] = carries
+            lost = self._lost[self.graph.pod[link]]
+            (lost.discard if carries else lost.add)(link)
             for group in self._groups_of(link):
                 self._counts[group] += 1 if carries else -1
 
@@ -96,23 +105,21 @@ class Capacity:
         """Set all links between switches at once."""
         self._carrying = self._is_fabric & carries
         self._counts = [size * carries for size in self._sizes]
+        self._lost = [set() if carries else set(numbers.values()) for numbers in self._numbers]
 
     def pods_of(self, link: int) -> frozenset[int]:
         """Return the numbers of the pods with links that a decision on this link counts."""
         return frozenset({int(self.graph.pod[link]), *self._domain(link).pods.tolist()})
 
-    def refresh(self, pod: int, carries: Callable[[str], bool]) -> None:
-        """Evaluate all links between switches of a pod, by id."""
-        numbers, links = self._by_pod[pod], self.graph.links
-        proven = np.fromiter((carries(links[number].id) for number in numbers.tolist()), np.bool_, len(numbers))
-        changed = numbers[proven != self._carrying[numbers]]
-        self._carrying[changed] = ~self._carrying[changed]
-        steps = np.where(self._carrying[changed], 1, -1)
-        for column in self._groups[changed].T:
-            present = column != ABSENT
-            groups, places = np.unique(column[present], return_inverse=True)
-            for group, step in zip(groups.tolist(), np.bincount(places, steps[present]).tolist(), strict=True):
-                self._counts[group] += round(step)
+    def refresh(self, pod: int, *lost: AbstractSet[str]) -> None:
+        """Set which links between switches of a pod carry: all but those in any of these sets of ids.
+
+        The cost is proportional to the smaller of the pod and each set, and to the links that change.
+        """
+        numbers = self._numbers[pod]
+        current = {numbers[identity] for ids in lost for identity in numbers.keys() & ids}
+        for link in current ^ self._lost[pod]:
+            self.set_carrying(link, link not in current)
 
     def surviving(self, links: Collection[int], lost: Collection[int] = ()) -> list[Surviving]:
         """Return what survives in every group of these links, without them and without the `lost` links.
@@ -160,10 +167,9 @@ class Capacity:
                 yield Surviving(Group(SWITCH, self.graph.names[switch]), ratio)
 
     def _domain(self, link: int) -> Domain:
-        number = int(self._domain_of[link])
-        if number not in self._domains:
-            self._domains[number] = Domain(self.graph, self._by_domain[number])
-        return self._domains[number]
+        domain = self._domains[self._domain_of[link]]
+        assert domain is not None  # a link between switches has a domain
+        return domain
 
     def _groups_of(self, link: int) -> list[int]:
         return [group for group in self._groups[link].tolist() if group != ABSENT]
@@ -204,13 +210,13 @@ def _split(links: Ints, column: Ints, groups: int) -> list[Ints]:
     return np.split(by_group, np.cumsum(np.bincount(column[links], minlength=groups))[:-1])
 
 
-def _population(topology: Topology) -> Counter[tuple[TargetKind, str | None]]:
+def _population(topology: Topology) -> dict[tuple[TargetKind, str | None], int]:
     """Count the links and the hosts of each pod, and of the fabric as pod None."""
-    counts = Counter((TargetKind.LINK, link.pod) for link in topology.links.values())
-    hosts = (device.name for device in topology.devices.values() if device.kind == "host")
-    counts.update((TargetKind.HOST, topology.pod_of(host)) for host in hosts)
-    found: Counter[tuple[TargetKind, str | None]] = Counter()
-    for (kind, pod), count in counts.items():
-        found[kind, pod] = count
-        found[kind, None] += count
-    return found
+    graph = topology.graph
+    links = np.bincount(graph.pod, minlength=len(graph.pods)).tolist()
+    hosts = Counter(topology.pod_of(device.name) for device in topology.devices.values() if device.kind == "host")
+    counts: dict[tuple[TargetKind, str | None], int] = {
+        (TargetKind.LINK, pod): count for pod, count in zip(graph.pods, links, strict=True)
+    }
+    counts |= {(TargetKind.HOST, pod): count for pod, count in hosts.items()}
+    return counts | {(TargetKind.LINK, None): len(topology.links), (TargetKind.HOST, None): hosts.total()}

@@ -26,17 +26,17 @@ class Domain:
         self.switches: Ints = np.unique(graph.lower[links])
         self.pods: Ints = np.unique(graph.pod[links])
         self._lower_of: Ints = graph.lower
-        self._number: Ints = np.full(len(graph.names), len(self.switches), np.int64)
-        self._number[self.switches] = np.arange(len(self.switches))
         ranks = graph.rank[graph.lower[links]]
         self._tiers = [self._tier(graph, links[ranks == rank]) for rank in np.unique(ranks)[::-1]]
         self._paths = self._count(np.ones(len(graph.links), np.bool_))
 
     def _tier(self, graph: Graph, links: Ints) -> _Tier:
         links = np.sort(links)  # sorted by lower end
-        lower = self._number[graph.lower[links]]
+        lower = np.searchsorted(self.switches, graph.lower[links])
+        upper = np.searchsorted(self.switches, graph.upper[links])
+        is_inside = self.switches[np.minimum(upper, len(self.switches) - 1)] == graph.upper[links]
         starts = np.flatnonzero(np.diff(lower, prepend=ABSENT))
-        return _Tier(links, self._number[graph.upper[links]], lower[starts], starts)
+        return _Tier(links, np.where(is_inside, upper, len(self.switches)), lower[starts], starts)
 
     def _count(self, carrying: Mask) -> Ints:
         """Return the number of paths of each switch over the links that carry."""
@@ -52,7 +52,7 @@ class Domain:
     def affected(self, links: Ints) -> Mask:
         """Return the switches with a path through any of these links, whether it carries or not."""
         affected = np.zeros(len(self.switches) + 1, np.bool_)
-        affected[self._number[self._lower_of[links]]] = True
+        affected[np.searchsorted(self.switches, self._lower_of[links])] = True
         for tier in self._tiers:
             affected[tier.lower] |= np.logical_or.reduceat(affected[tier.upper], tier.starts)
         return affected[:-1]

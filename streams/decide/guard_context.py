@@ -1,6 +1,6 @@
 """Defines the input of the guards: the proposed action, and the state of the fabric and of the controls."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
@@ -8,7 +8,6 @@ from typing import Protocol
 from streams.decide.capacity import Capacity
 from streams.decide.isolations import Isolations
 from streams.decide.params import DecideParams
-from streams.fabric.ids import device_id
 from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import Action, Control, Finding, Subject
 
@@ -37,8 +36,9 @@ class ControlsView(Protocol):
 class LinkStatesView(Protocol):
     """The observed states of links that the guards read."""
 
-    def carries(self, link_id: str) -> bool:
-        """Return whether both ends of a link are observed up and fresh."""
+    @property
+    def blocked(self) -> Mapping[str, object]:
+        """Return the links of the inventory, by id, that are not proven to carry traffic: down, stale or unobserved."""
         ...
 
     def observed_ns(self, device: str) -> int | None:
@@ -89,21 +89,19 @@ class GuardContext:
     @cached_property
     def lost_links(self) -> frozenset[str]:
         """Return the links that carry nothing whatever their ports report: lost, or at a device that is out."""
+        device_of = self.capacity.device_of
         devices = {device for device, until_ns in self.capacity.maintenance if until_ns > self.now_ns}
-        devices |= (
-            {device for device in self.topology.links_of if device_id(device) in self.lost} if self.lost else set()
-        )
+        devices |= {device_of[identity] for identity in self.lost if identity in device_of}
         links = (link.id for device in devices for link in self.topology.links_of.get(device, ()))
         return frozenset(self.lost).union(links)
 
-    def carries(self, link_id: str) -> bool:
-        """Return whether a link is proven to carry traffic; isolations are counted separately."""
-        return link_id not in self.lost_links and self.link_states.carries(link_id)
+    def carries(self, link: TopologyLink) -> bool:
+        """Return whether a link of the inventory is proven to carry traffic; isolations are counted separately."""
+        return link.id not in self.link_states.blocked and link.id not in self.lost_links
 
     def current_capacity(self, link: int) -> Capacity:
         """Return the capacity with current states of all links that a decision on this link counts."""
-        lost, carries = self.lost_links, self.link_states.carries
         for pod in self.capacity.pods_of(link) - self._refreshed:
-            self.capacity.refresh(pod, lambda link_id: link_id not in lost and carries(link_id))
+            self.capacity.refresh(pod, self.link_states.blocked.keys(), self.lost_links)
             self._refreshed.add(pod)
         return self.capacity

@@ -261,7 +261,7 @@ def least_surviving(link: TopologyLink, context: GuardContext) -> Surviving | No
 def _other_planes(link: TopologyLink, context: GuardContext) -> list[bool]:
     """Return for each other link of the same host and rail whether it is in service and proven to carry."""
     return [
-        other.id not in context.isolations.active and context.carries(other.id)
+        other.id not in context.isolations.active and context.carries(other)
         for other in context.topology.uplinks_of[link.lower.device]
         if other.rail == link.rail and other.id != link.id
     ]

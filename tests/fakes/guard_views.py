@@ -1,5 +1,6 @@
 """Fakes of what the guards read: controls, and states of links with their observations."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from streams.wire.models import Control, ControlKind, Subject
@@ -32,8 +33,9 @@ class FakeLinkStates:
     not_carrying: set[str] = field(default_factory=set)
     unobserved: set[str] = field(default_factory=set)
 
-    def carries(self, link_id: str) -> bool:
-        return link_id not in self.not_carrying
+    @property
+    def blocked(self) -> Mapping[str, object]:
+        return dict.fromkeys(self.not_carrying)
 
     def observed_ns(self, device: str) -> int | None:
         return None if device in self.unobserved else self.observed_at_ns

@@ -9,6 +9,7 @@ from streams.cli.bench.backtest import backtest
 from streams.cli.bench.baselines import baselines
 from streams.cli.bench.collector_benchmarks import benches
 from streams.cli.bench.corropt import corropt
+from streams.cli.bench.decide import decide
 from streams.cli.bench.detection import detection
 from streams.cli.bench.growth import growth
 from streams.cli.bench.pipeline import pipeline
@@ -29,5 +30,6 @@ bench.command()(growth)
 bench.command()(baselines)
 bench.command()(sizing)
 bench.command()(corropt)
+bench.command()(decide)
 for _name, _command in benches().items():
     bench.command(_name)(_command)

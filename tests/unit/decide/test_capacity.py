@@ -91,7 +91,7 @@ def test_refresh_evaluates_one_pod() -> None:
     """Links of other pods keep their state."""
     own, target = Capacity(TOP), number("b-t0-0-0", "u0")
     (pod,) = own.pods_of(target)
-    own.refresh(pod, lambda identity: "b-t0-0-0/u1" not in identity)
+    own.refresh(pod, {TOP.graph.links[number("b-t0-0-0", "u1")].id})
     assert ratios(own, [target])["switch b-t0-0-0"] == 1 / 2
     assert ratios(own, [target])["pod b"] == 46 / 48
     assert ratios(own, [number("a-t0-0-0", "u0")])["pod a"] == 0
@@ -151,7 +151,7 @@ def test_incremental_counts_equal_a_recount(changes: list[tuple[int, bool]], dow
     (pod,) = own.pods_of(FABRIC[0])
     for link, carries in changes:
         own.set_carrying(link, carries)
-    own.refresh(pod, lambda identity: identity not in ids)
+    own.refresh(pod, ids, set())
     for link in FABRIC:
         recounted.set_carrying(link, own.is_carrying(link))
     assert own.surviving(FABRIC) == recounted.surviving(FABRIC)

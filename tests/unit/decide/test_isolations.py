@@ -135,7 +135,9 @@ class Decisions(RuleBasedStateMachine):
         recounted = Capacity(TOP)
         for link in FABRIC:
             identity = TOP.graph.links[link].id
-            recounted.set_carrying(link, self.states.carries(identity) and identity not in self.isolations.active)
+            recounted.set_carrying(
+                link, identity not in self.states.not_carrying and identity not in self.isolations.active
+            )
         assert not recounted.below([number], 0.75)
 
     @rule(

@@ -1,0 +1,32 @@
+"""`railsight bench decide`: measures one decision with the states of all links of a fabric."""
+
+from typing import Annotated
+
+import typer
+
+from streams.cli.options import AsJson
+
+
+def decide(
+    gpus: Annotated[int, typer.Option(min=1, help="Size of the fabric in GPUs.")] = 131_072,
+    decisions: Annotated[int, typer.Option(min=1, help="Decisions of each kind.")] = 300,
+    down: Annotated[float, typer.Option(min=0, max=1, help="Share of the links that are down.")] = 0.001,
+    unobserved: Annotated[float, typer.Option(min=0, max=1, help="Share of the devices without observation.")] = 0.001,
+    isolated: Annotated[int, typer.Option(min=0, help="Links that earlier decisions isolated.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Time decisions on links and hosts, with all guards; exit 1 if one costs more than 10 ms (99th percentile)."""
+    import orjson
+
+    from streams.bench.decide_cost import Options, measure, table_lines
+    from streams.bench.machine import machine_info
+
+    cost = measure(Options(gpus, decisions, down, unobserved, isolated))
+    if as_json:
+        typer.echo(orjson.dumps(cost))
+    else:
+        typer.echo(machine_info())
+        for line in table_lines(cost):
+            typer.echo(line)
+    if not cost.is_passed:
+        raise typer.Exit(1)
