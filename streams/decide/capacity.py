@@ -167,7 +167,7 @@ class Capacity:
                 yield Surviving(Group(SWITCH, self.graph.names[switch]), ratio)
 
     def _domain(self, link: int) -> Domain:
-        domain = self._domains[self._domain_of[link]]
+        domain: Domain | None = self._domains[int(self._domain_of[link])]
         assert domain is not None  # a link between switches has a domain
         return domain
 
