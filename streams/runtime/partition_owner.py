@@ -17,6 +17,7 @@ from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.instrument.clock import Clock
 from streams.instrument.metrics import Metrics
+from streams.runtime.known_epochs import highest_known_epoch
 from streams.runtime.ordered_input import InputSource, OrderedInput
 from streams.runtime.partition_processor import PartitionProcessor
 from streams.runtime.reliable_sender import PartitionLost, ReliableSender
@@ -42,6 +43,11 @@ time would pass over what it is about to read."""
 _NEVER = math.inf
 _SNAPSHOT_SHARE = 0.05
 """Of an owner's time: a state that takes long to write is written less often."""
+_VERIFICATION_SHARE = 0.001
+"""Of an owner's time. Reading back an eighth of the largest fabric takes `measure` 0.1 s; for each of its snapshots it
+would cost 4 % of the pipeline, so that only one in 100 s is read back, which keys of its own protect."""
+
+_SNAPSHOT_RETRY_S = 30.0
 
 
 def _next(every_s: float, now: float) -> float:
@@ -89,6 +95,8 @@ class PartitionOwner:
         self._turned = 0.0
         self._began = 0.0
         self._writing: asyncio.Task[None] | None = None
+        self._verify_at = 0.0
+        """The time from which on the next snapshot is read back before it is written; the first one is."""
 
     async def run(self) -> None:
         """Own the partition until it is lost or given up; whatever else ends this is a bug."""
@@ -119,29 +127,38 @@ class PartitionOwner:
         inputs = [(topic.name, processor.partition) for topic in self._binding.inputs]
         began = time.monotonic()
 
-        async def read(_: int) -> tuple[int, Snapshot | None, dict[str, int], dict[str, int]]:
+        async def read(_: int) -> tuple[int, list[Snapshot], dict[str, int], dict[str, int]]:
             async with asyncio.timeout(_TAKE_OVER_S), open_consumer(context.kafka) as consumer:
-                epoch, state = await self._snapshots.take_over(consumer)
+                epoch, states = await self._snapshots.take_over(
+                    consumer, lambda: highest_known_epoch(consumer, self._binding, processor.partition)
+                )
                 earliest, end = await start_and_end_offsets(consumer, inputs)
                 if self._binding.covers is not None:
                     covers = self._binding.covers.name
                     self._covered_offset = (await start_and_end_offsets(consumer, [(covers, 0)]))[1][covers]
-            return epoch, state, earliest, end
+            return epoch, states, earliest, end
 
         def warn(failure: Failure) -> None:
             error = str(failure.error) or "no answer"
             log.warning("%s/%d: cannot take over, retrying: %s", self._binding.stage, processor.partition, error)
 
-        epoch, state, earliest, end = await retry(read, AWAY, _RETRY, before_wait=warn)
+        epoch, states, earliest, end = await retry(read, AWAY, _RETRY, before_wait=warn)
         # The state of thousands of devices takes a while to read; owners beside this one go on meanwhile.
-        digest = await asyncio.to_thread(processor.begin, epoch, state, earliest, end)
+        digest = await asyncio.to_thread(processor.begin, epoch, states, earliest, end)
         self.input.begin(processor.positions, end)
         await self._publish(processor.resume(digest))
         context.metrics.count("railsight_takeovers_total", self._binding.stage, processor.partition)
         context.metrics.set("railsight_epoch", self._binding.stage, processor.partition, epoch)
         now = time.monotonic()
         context.metrics.set("railsight_takeover_seconds", self._binding.stage, processor.partition, now - began)
-        source = "a snapshot" if state else "nothing"
+        if self._snapshots.unreadable:
+            context.metrics.count(
+                "railsight_snapshots_unreadable_total",
+                self._binding.stage,
+                processor.partition,
+                by=self._snapshots.unreadable,
+            )
+        source = "a snapshot" if states else "nothing"
         log.info(
             "%s/%d: epoch %d from %s, %.2f s", self._binding.stage, processor.partition, epoch, source, now - began
         )
@@ -238,12 +255,23 @@ class PartitionOwner:
         covered = dict(self._processor.positions)
         # At once, some 50 ms for an eighth of the largest fabric: a thread, which gets the interpreter from the others
         # a millisecond at a time, took up to half a second, and what came for this partition waited.
-        snapshot = self._processor.snapshot()
+        try:
+            snapshot = self._processor.snapshot()
+        except (TypeError, ValueError, OverflowError) as error:
+            self._keep_last_snapshot(str(error), began)
+            return
         self._writing = asyncio.create_task(self._write(snapshot, covered, began))
 
     async def _write(self, snapshot: Snapshot, covered: dict[str, int], began: float) -> None:
         """Write a state, then acknowledge the input that it covers."""
-        size = await self._snapshots.write(snapshot)
+        is_verified = began >= self._verify_at
+        if is_verified:
+            reason, lasted = await asyncio.to_thread(self._verify, snapshot)
+            if reason:
+                self._keep_last_snapshot(reason, began)
+                return
+            self._verify_at = began + lasted / _VERIFICATION_SHARE
+        size = await self._snapshots.write(snapshot, is_verified=is_verified)
         for topic, offset in covered.items():
             self._context.input().acknowledge(topic, self._processor.partition, offset)
         lasted = time.monotonic() - began
@@ -253,6 +281,20 @@ class PartitionOwner:
         metrics.count("railsight_snapshots_total", stage, partition)
         metrics.count("railsight_snapshot_bytes_total", stage, partition, by=size)
         metrics.count("railsight_snapshot_seconds_total", stage, partition, by=lasted)
+
+    def _verify(self, snapshot: Snapshot) -> tuple[str, float]:
+        """Return the reason for which a state cannot be restored, empty if it can; and the time that it took."""
+        began = time.thread_time()
+        return self._processor.verify(snapshot), time.thread_time() - began
+
+    def _keep_last_snapshot(self, reason: str, began: float) -> None:
+        """Leave the last good snapshot in place: a successor reads the input after it again."""
+        stage, partition = self._binding.stage, self._processor.partition
+        log.error("cannot write a snapshot, keeping the last one: stage=%s partition=%d: %s", stage, partition, reason)
+        self._context.metrics.count("railsight_snapshot_failures_total", stage, partition)
+        self._processor.changed = True
+        self._verify_at = 0.0
+        self._due["snapshot"] = began + _SNAPSHOT_RETRY_S
 
     async def _written(self) -> None:
         """Wait until the state that was taken down last is written; raises what that ended with."""

@@ -5,7 +5,7 @@ partition_owner.py. Records before a Progress in its partition are processed fir
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from streams.instrument.clock import Clock
 from streams.instrument.metrics import Metrics
@@ -18,6 +18,7 @@ from streams.runtime.versions import Versions
 from streams.runtime.watermarks import UpstreamWatermarks
 from streams.wire import topics
 from streams.wire.batch_fetch import FetchedRecord
+from streams.wire.bounds import clean
 from streams.wire.errors import Reject
 from streams.wire.models import IDLE_NS, Message, Progress, Rejected, Snapshot
 from streams.wire.stage import Output, Stage
@@ -29,6 +30,8 @@ MakeStage = Callable[[int], Stage]
 """Makes one owner's stage for a partition of its input; called again for every take-over."""
 
 REJECTED_BYTES = 4096
+MAX_RECORD_BYTES = 1_000_000
+"""Brokers accept 1 MiB in a batch by default (message.max.bytes); a larger record would be retried for ever."""
 
 
 class PartitionProcessor:
@@ -63,6 +66,7 @@ class PartitionProcessor:
         self._topics = {topic.name: topic for topic in binding.inputs}
         self._highwater: dict[str, int] = {}
         self._arrived_ns: dict[str, int] = {}
+        self._stale_progress = 0
         self.positions: dict[str, int] = {}
         self._set_up()
 
@@ -80,8 +84,8 @@ class PartitionProcessor:
             )
         )
 
-    def begin(self, epoch: int, snapshot: Snapshot | None, earliest: dict[str, int], end: dict[str, int]) -> str:
-        """Take over from a snapshot under a new epoch; answer the digest of the inventory that it was made under.
+    def begin(self, epoch: int, snapshots: Sequence[Snapshot], earliest: dict[str, int], end: dict[str, int]) -> str:
+        """Take over from the first readable snapshot under a new epoch; return the digest of its inventory.
 
         `earliest` and `end` bound what each input holds. Where the state is older than that, input was lost to
         retention; where there is no state, all that is left is read.
@@ -89,15 +93,11 @@ class PartitionProcessor:
         self.epoch = epoch
         self._highwater = dict(end)
         self.stage.start_epoch(epoch)
-        if snapshot is not None and snapshot.state:
-            try:
-                self.stage.restore(snapshot.state)
-            except Reject as error:
-                # Of a later version, or of one that is too old: what the input still holds is processed again.
-                log.warning("%s/%d: state not readable: %s", self.binding.stage, self.partition, error)
-                snapshot = None
-                self._set_up()
-                self.stage.start_epoch(epoch)
+        snapshot = next((one for one in snapshots if self._restore(one)), None)
+        if snapshot is None and snapshots:
+            log.error(
+                "state is lost, reading the input again: stage=%s partition=%d", self.binding.stage, self.partition
+            )
         offsets = snapshot.next_offset if snapshot else {}
         self.positions = {
             topic.name: max(offsets.get(f"{topic.name}/{self.partition}", 0), earliest[topic.name])
@@ -107,6 +107,21 @@ class PartitionProcessor:
             self._upstreams.restore(snapshot.upstream_watermark_ns)
             self._advanced_ns = self._upstreams.watermark_ns or 0
         return snapshot.inventory_digest if snapshot else ""
+
+    def _restore(self, snapshot: Snapshot) -> bool:
+        """Restore a snapshot; return False where it cannot be read, and make the stage new."""
+        if not snapshot.state:
+            return True
+        try:
+            self.stage.restore(snapshot.state)
+        except Reject as error:
+            # Of a later version, or of one that is too old: what the input still holds is processed again.
+            log.warning("state not readable: stage=%s partition=%d: %s", self.binding.stage, self.partition, error)
+            self._metrics.count("railsight_snapshots_unreadable_total", self.binding.stage, self.partition)
+            self._set_up()
+            self.stage.start_epoch(self.epoch)
+            return False
+        return True
 
     def resume(self, inventory_digest: str) -> list[Record]:
         """Adopt the version of the inventory that the state was made under."""
@@ -127,7 +142,7 @@ class PartitionProcessor:
             if isinstance(message, Progress) and self._upstreams is not None:
                 records += self._process(batch)
                 batch = []
-                self._upstreams.update(topic.name, message, self.positions.get(self._barrier, 0))
+                self._update_watermark(self._upstreams, topic, message)
             elif message is not None:
                 self.changed = True
                 if not batch:
@@ -146,6 +161,21 @@ class PartitionProcessor:
             "railsight_messages_total", self.binding.stage, self.partition, topic=topic.name, by=len(fresh)
         )
         return records
+
+    def _update_watermark(self, upstreams: UpstreamWatermarks, topic: Topic, progress: Progress) -> None:
+        """Take a Progress; count one of a replaced owner. An owner whose epochs began again would send no other."""
+        ignored = upstreams.ignored
+        upstreams.update(topic.name, progress, self.positions.get(self._barrier, 0))
+        if upstreams.ignored == ignored:
+            return
+        self._metrics.count("railsight_stale_progress_total", self.binding.stage, self.partition)
+        self._stale_progress += 1
+        if self._stale_progress in (1, 100) or self._stale_progress % 10_000 == 0:
+            log.warning(
+                "ignored Progress of a replaced owner: stage=%s partition=%d sender=%s/%d epoch=%d count=%d",
+                self.binding.stage, self.partition, progress.stage, progress.partition, progress.epoch,
+                self._stale_progress,
+            )  # fmt: skip
 
     def set_end_offset(self, topic: str, end: int) -> None:
         """Record the end of an input that the brokers report."""
@@ -217,6 +247,16 @@ class PartitionProcessor:
             self.stage.snapshot(),
         )
 
+    def verify(self, snapshot: Snapshot) -> str:
+        """Return the reason for which a successor could not restore a snapshot; empty if it can."""
+        stage = self._make_stage(self.partition)
+        stage.start_epoch(snapshot.epoch)
+        try:
+            stage.restore(snapshot.state)
+        except Reject as error:
+            return str(error)
+        return ""
+
     def _next_offset(self) -> dict[str, int]:
         return {f"{topic}/{self.partition}": position for topic, position in self.positions.items()}
 
@@ -227,18 +267,22 @@ class PartitionProcessor:
         try:
             return topics.decode(topic, record.value, record.headers)
         except Reject as error:
-            rejected = Rejected(
-                topic.name,
-                self.partition,
-                record.offset,
-                self.binding.stage,
-                str(error),
-                self._clock.now_ns(),
-                (record.value or b"")[:REJECTED_BYTES],
-            )
-            records.append(topics.encode(topics.REJECTED, rejected))
-            self._metrics.count("railsight_rejected_total", self.binding.stage, self.partition, topic=topic.name)
+            records.append(self._rejected(topic, record.offset, str(error), record.value or b""))
             return None
+
+    def _rejected(self, topic: Topic, offset: int, reason: str, value: bytes) -> Record:
+        """Return the record of a rejected message, and count it."""
+        self._metrics.count("railsight_rejected_total", self.binding.stage, self.partition, topic=topic.name)
+        rejected = Rejected(
+            topic.name,
+            self.partition,
+            offset,
+            self.binding.stage,
+            clean(reason)[:REJECTED_BYTES],
+            self._clock.now_ns(),
+            value[:REJECTED_BYTES],
+        )
+        return topics.encode(topics.REJECTED, rejected)
 
     def _process(self, batch: list[Message]) -> list[Record]:
         if not batch:
@@ -278,4 +322,20 @@ class PartitionProcessor:
         if output.message is None:
             assert output.key is not None, f"{self.binding.stage} deletes from {output.topic.name} without a key"
             return topics.tombstone(output.topic, output.key)
-        return topics.encode(output.topic, output.message, key=output.key, cluster=self._cluster)
+        try:
+            record = topics.encode(output.topic, output.message, key=output.key, cluster=self._cluster)
+        except (TypeError, ValueError, OverflowError, UnicodeError) as error:
+            # One output that cannot be encoded must not end the partition: its input would be read again, and end it
+            # again.
+            return self._unsendable(output, f"cannot encode {type(output.message).__name__}: {error}")
+        size = len(record.value or b"")
+        if size > MAX_RECORD_BYTES:
+            return self._unsendable(
+                output, f"{type(output.message).__name__} has {size} bytes, the limit is {MAX_RECORD_BYTES}"
+            )
+        return record
+
+    def _unsendable(self, output: Output, reason: str) -> Record:
+        """Return the rejected record of an output; its offset is -1."""
+        log.error("rejecting an output: stage=%s topic=%s: %s", self.binding.stage, output.topic.name, reason)
+        return self._rejected(output.topic, -1, reason, repr(output.message)[:REJECTED_BYTES].encode(errors="replace"))

@@ -4,15 +4,19 @@ Which record counts is decided in snapshots.py.
 """
 
 import asyncio
+import logging
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from streams.runtime.reliable_sender import ReliableSender
-from streams.runtime.snapshots import SnapshotAssembler, fencing_chunk, split
+from streams.runtime.snapshots import SnapshotAssembler, fencing_chunk, next_sequence, split
 from streams.runtime.standalone_consumer import records
 from streams.wire import topics
 from streams.wire.errors import Reject
 from streams.wire.models import Snapshot, SnapshotChunk
 from streams.wire.topics import Record, Topic
+
+log = logging.getLogger(__name__)
 
 
 class SnapshotTopic:
@@ -24,41 +28,71 @@ class SnapshotTopic:
         self._partition = partition
         self._sender = sender
         self._sequence = 0
+        self._last_of_kind = {True: 0, False: 0}
+        """The sequence of the last verified snapshot of this epoch, and of the last other one."""
         self.assembler = SnapshotAssembler()
+        self.unreadable = 0
+        """Snapshots and records that the take-over passed over."""
         self._read_to = 0
 
-    async def take_over(self, consumer: Any) -> tuple[int, Snapshot | None]:
-        """Return the new epoch of this owner and the last state, None where there is none.
+    async def take_over(
+        self, consumer: Any, highest_known_epoch: Callable[[], Awaitable[int]] | None = None
+    ) -> tuple[int, list[Snapshot]]:
+        """Return the new epoch of this owner, and the states to restore: the newest, then the newest verified one.
 
+        `highest_known_epoch` is used where the topic has no record of an epoch: it was lost, or there was never one.
         The epoch is written when this returns; older ones stay in the topic until its first snapshot is written.
         Raises what aiokafka raises while the brokers are away, and Lost; then it may be called again.
         """
         self.assembler, self._sequence, self._read_to = SnapshotAssembler(), 0, 0
+        self._last_of_kind = {True: 0, False: 0}
         async for record in records(consumer, self._topic.name, self._partition):
             self._read_to = record.offset + 1
             self._shelve(record)
+        self.unreadable = self.assembler.unreadable
+        if self.assembler.highest_epoch == 0 and highest_known_epoch is not None:
+            self.assembler.highest_epoch = seed = await highest_known_epoch()
+            if seed:
+                log.error(
+                    "snapshots are lost: topic=%s partition=%d; continuing after epoch %d without state",
+                    self._topic.name,
+                    self._partition,
+                    seed,
+                )
         while True:
             epoch = self.assembler.highest_epoch + 1
             if await self._claim(consumer, epoch):
-                # The state may be megabytes: only the caller keeps it.
-                state, self.assembler.best = self.assembler.best, None
-                return epoch, state
+                # The states may be megabytes: only the caller keeps them.
+                states = [state for state in (self.assembler.best, self.assembler.fallback) if state is not None]
+                self.assembler.best = self.assembler.fallback = None
+                return epoch, states
 
     def _shelve(self, record: Any) -> SnapshotChunk | None:
         try:
             message = None if record.value is None else topics.decode(self._topic, record.value, record.headers)
-        except Reject:
-            return None  # Only owners write here; what none of them wrote is not a snapshot.
+        except Reject as error:
+            # Only owners write here; what none of them wrote is not a snapshot.
+            self.assembler.unreadable += 1
+            log.warning(
+                "passing over a record: topic=%s partition=%d offset=%d: %s",
+                self._topic.name,
+                self._partition,
+                record.offset,
+                error,
+            )
+            return None
         chunk = message if isinstance(message, SnapshotChunk) else None
         self.assembler.add((record.key or b"").decode(errors="replace"), chunk)
         return chunk
 
-    async def write(self, snapshot: Snapshot) -> int:
+    async def write(self, snapshot: Snapshot, *, is_verified: bool = True) -> int:
         """Write a snapshot; return its bytes once it is acknowledged. An epoch's first ends all that are older."""
-        self._sequence += 1
+        is_first = self._sequence == 0
+        self._sequence = next_sequence(self._sequence, self._last_of_kind[is_verified], is_verified=is_verified)
+        self._last_of_kind[is_verified] = self._sequence
         records = await asyncio.to_thread(self._records, snapshot)
         await self._sender.send(records, [self._partition] * len(records))
-        if self._sequence == 1:
+        if is_first:
             await self._clear(snapshot.epoch)
         return sum(len(record.value or b"") for record in records)
 

@@ -23,6 +23,8 @@ class UpstreamWatermarks:
         self._newest: dict[tuple[str, int], _Watermark] = {}
         self._barrier = barrier
         self._waiting: list[tuple[str, Progress]] = []
+        self.ignored = 0
+        """Progress of replaced owners, since the start."""
 
     def update(self, topic: str, progress: Progress, barrier_offset: int = 0) -> None:
         """Take a Progress that came in `topic`; one of another stage, or of a replaced owner, changes nothing.
@@ -40,6 +42,8 @@ class UpstreamWatermarks:
         # Newest, not highest: a partition that was idle comes back with a real time.
         if known is None or progress.epoch >= known.epoch:
             self._newest[key] = _Watermark(progress.epoch, progress.watermark_ns)
+        else:
+            self.ignored += 1
 
     def reached(self, barrier_offset: int) -> None:
         """Apply what waited for the barrier topic to be read up to here."""

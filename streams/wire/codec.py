@@ -5,6 +5,7 @@ places only: the .proto file and the model. Samples have a path of their own: th
 """
 
 import dataclasses
+import math
 import operator
 import sys
 import types
@@ -16,11 +17,25 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 from google.protobuf import json_format
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as Proto
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from streams.wire import models, symptoms
+from streams.wire.bounds import (
+    ID_CHARACTERS,
+    MAX_ITEMS,
+    MAX_ROWS,
+    MAX_TIME_NS,
+    TEXT_CHARACTERS,
+    Bound,
+    BoundedField,
+    ModelBounds,
+    bound_of,
+    cleaned,
+)
+from streams.wire.consistency import CHECKS
 from streams.wire.errors import Reject
 from streams.wire.interning import ColumnLayoutCache, RowNameCache
 from streams.wire.samples_template_decoder import TemplateDecoder
@@ -57,10 +72,11 @@ class _Field:
 class _ConversionPlan:
     """The conversion of a model: all fields at once, then those with another form on the wire."""
 
-    __slots__ = ("from_wire", "names", "of_message", "of_model", "oneofs", "to_wire")
+    __slots__ = ("bounds", "from_wire", "names", "of_message", "of_model", "oneofs", "to_wire")
 
-    def __init__(self, fields: tuple[_Field, ...], oneofs: tuple["_Oneof", ...] = ()) -> None:
+    def __init__(self, fields: tuple[_Field, ...], oneofs: tuple["_Oneof", ...], bounds: ModelBounds) -> None:
         self.oneofs = oneofs
+        self.bounds = bounds
         self.names = tuple(item.name for item in fields)
         self.of_model = _getter([item.attribute for item in fields])
         self.of_message = _getter(self.names)
@@ -112,13 +128,20 @@ def _inner(hint: Any) -> Any:
     return hint
 
 
-def _timestamp_field(attribute: str, name: str) -> _Field:
+def _timestamp_field(attribute: str, name: str, bound: Bound) -> _Field:
+    least, most = int(bound.least), int(bound.most)
+
     def write(value: int) -> Proto:
         seconds, nanos = divmod(value, _NS)
         return Timestamp(seconds=seconds, nanos=nanos)
 
     def read(stamp: Timestamp) -> int:
-        return stamp.seconds * _NS + stamp.nanos
+        at_ns = stamp.seconds * _NS + stamp.nanos
+        if least <= at_ns <= most:
+            return at_ns
+        if bound.clamps:
+            return min(max(at_ns, least), most)
+        raise Reject(f"{attribute}: {at_ns} ns is beyond its bounds")
 
     return _Field(attribute, name, write, read, optional=True)
 
@@ -128,6 +151,8 @@ def _message_field(name: str, inner: type, repeated: bool) -> _Field:
         return _from_proto(inner, value)
 
     def read_all(value: Any) -> Any:
+        if len(value) > MAX_ITEMS:
+            raise Reject(f"{name}: a list of {len(value)} is beyond its bounds")
         return tuple(_from_proto(inner, item) for item in value)
 
     def write_all(value: Any) -> Any:
@@ -137,11 +162,60 @@ def _message_field(name: str, inner: type, repeated: bool) -> _Field:
 
 
 def _plain_field(name: str, inner: Any, shape: str) -> _Field:
-    read: Callable[[Any], Any] | None = {"map": dict, "repeated": tuple}.get(shape)
+    read: Callable[[Any], Any] | None = tuple if shape == "repeated" else None
     if isinstance(inner, type) and issubclass(inner, IntEnum):
         member = _EnumMembers(inner).__getitem__
         read = member if read is None else lambda numbers: tuple(map(member, numbers))
     return _Field(name, name, None, read, optional=shape == "presence")
+
+
+def _read_map(model: str, name: str, entry: Any) -> Callable[[Any], Any]:
+    """Return the conversion of a map with names or paths as keys, and numbers or texts as values."""
+    kind = _kind(entry.fields_by_name["value"])
+    if kind == "str":
+        return lambda texts: _texts_by_name(f"{model}.{name}", texts)
+    bound = bound_of(model, name, kind)
+    least, most = (bound.least, bound.most) if bound is not None else (-math.inf, math.inf)
+
+    def read(items: Any) -> Any:
+        if len(items) > MAX_ITEMS or not all(least <= number <= most for number in items.values()):
+            raise Reject(f"{model}.{name}: one of {len(items)} values is beyond its bounds")
+        return {cleaned(f"{model}.{name}", key): number for key, number in items.items()}
+
+    return read
+
+
+def _texts_by_name(what: str, texts: Mapping[str, str]) -> dict[str, str]:
+    if len(texts) > MAX_ITEMS:
+        raise Reject(f"{what}: {len(texts)} values are beyond its bounds")
+    return {cleaned(what, key, ID_CHARACTERS): cleaned(what, text, TEXT_CHARACTERS) for key, text in texts.items()}
+
+
+_KINDS = {
+    FieldDescriptor.TYPE_STRING: "str",
+    FieldDescriptor.TYPE_DOUBLE: "float",
+    FieldDescriptor.TYPE_INT32: "int32",
+    FieldDescriptor.TYPE_SINT32: "int32",
+    FieldDescriptor.TYPE_UINT32: "uint32",
+    FieldDescriptor.TYPE_INT64: "int64",
+    FieldDescriptor.TYPE_SINT64: "int64",
+    FieldDescriptor.TYPE_SFIXED64: "int64",
+    FieldDescriptor.TYPE_UINT64: "uint64",
+    FieldDescriptor.TYPE_FIXED64: "uint64",
+}
+
+
+def _kind(wire: Any) -> str:
+    return _KINDS.get(wire.type, "")
+
+
+def _bounded(model: str, place: int, wire: Any) -> BoundedField | None:
+    """Return the field with its bound; None if its type has no other values than the valid ones."""
+    kind = _kind(wire)
+    bound = bound_of(model, wire.name, kind)
+    if bound is None or (bound == bound_of("", "", kind) and kind not in ("str", "float", "uint32")):
+        return None
+    return BoundedField(place, wire.name, bound, wire.is_repeated, kind == "float")
 
 
 def _plan(model: type) -> _ConversionPlan:
@@ -149,6 +223,7 @@ def _plan(model: type) -> _ConversionPlan:
     hints = typing.get_type_hints(model)
     fields: list[_Field] = []
     oneofs: list[_Oneof] = []
+    bounded: list[BoundedField] = []
     for item in dataclasses.fields(model):
         name, inner = item.name, _inner(hints[item.name])
         wire = descriptor.fields_by_name.get(name)
@@ -159,14 +234,20 @@ def _plan(model: type) -> _ConversionPlan:
         if wire is None:
             stem = descriptor.fields_by_name[name.removesuffix("_ns")]
             assert stem.message_type is not None and stem.message_type.full_name == _TIMESTAMP, name
-            fields.append(_timestamp_field(name, stem.name))
+            bound = bound_of(model.__name__, name, "time")
+            assert bound is not None
+            fields.append(_timestamp_field(name, stem.name, bound))
         elif wire.message_type is not None and not wire.message_type.GetOptions().map_entry:
             fields.append(_message_field(name, inner, wire.is_repeated))
         else:
-            is_map = wire.message_type is not None
-            shape = "map" if is_map else "repeated" if wire.is_repeated else "presence" if wire.has_presence else ""
+            if wire.message_type is not None:
+                fields.append(_Field(name, name, None, _read_map(model.__name__, name, wire.message_type)))
+                continue
+            shape = "repeated" if wire.is_repeated else "presence" if wire.has_presence else ""
+            if (limited := _bounded(model.__name__, len(fields), wire)) is not None:
+                bounded.append(limited)
             fields.append(_plain_field(name, inner, shape))
-    return _ConversionPlan(tuple(fields), tuple(oneofs))
+    return _ConversionPlan(tuple(fields), tuple(oneofs), ModelBounds(model.__name__, bounded))
 
 
 def _oneof(place: int, name: str, fields: Sequence[Any]) -> _Oneof:
@@ -199,9 +280,8 @@ def _to_proto(model: object) -> Proto:
 
 def _from_proto(model: type[Model], message: Proto) -> Model:
     plan = _PLANS[model]
-    if not (plan.from_wire or plan.oneofs):
-        return model(*plan.of_message(message))
     values = list(plan.of_message(message))
+    plan.bounds.apply(values)
     for place, optional, convert in plan.from_wire:
         if optional is not None and not message.HasField(optional):
             values[place] = None
@@ -212,7 +292,10 @@ def _from_proto(model: type[Model], message: Proto) -> Model:
         if field is None:
             raise ValueError(f"no {oneof.name} that this version knows")
         values[oneof.place] = _from_proto(oneof.model_of[field], getattr(message, field))
-    return model(*values)
+    made = model(*values)
+    if (check := CHECKS.get(model)) is not None:
+        check(made)
+    return made
 
 
 _PLANS: Mapping[type, _ConversionPlan] = {model: _plan(model) for model in _models()}
@@ -293,15 +376,24 @@ def _samples(message: telemetry_pb2.Samples) -> models.Samples:
     """Convert a message of samples; equal columns and equal row names are the same tuples in every message."""
     device, names, delays = message.device, message.row, tuple(message.row_delay_us)
     rows = len(names)
+    if not (0 <= message.sampled_at_ns <= MAX_TIME_NS and 0 <= message.received_at_ns <= MAX_TIME_NS):
+        raise Reject(f"Samples of {cleaned('device', device)}: a time is beyond its bounds")
+    if rows > MAX_ROWS:
+        raise Reject(f"Samples of {cleaned('device', device)}: {rows} rows, more than {MAX_ROWS}")
     if delays and len(delays) != rows:
         raise Reject(f"Samples of {device}: {len(delays)} row delays for {rows} rows")
     if not device:
         raise Reject("Samples without a device")
-    device, source, row_kind, digest = sys.intern(device), message.source, message.row_kind, message.rows_digest
+    device, source, row_kind, digest = (
+        sys.intern(cleaned("device", device)),
+        message.source,
+        message.row_kind,
+        message.rows_digest,
+    )
     return models.Samples(
         device,
         _SOURCES[source] if source in _SOURCES else models.Source(source),
-        message.collector,
+        cleaned("collector", message.collector),
         message.collector_run,
         message.sequence,
         message.sampled_at_ns,

@@ -8,9 +8,6 @@ from streams.fabric.lldp_verdict import NeighborMatch
 from streams.wire.symptoms import CongestionState, Payload, SymptomKind
 from streams.wire.telemetry import Source
 
-IDLE_NS = 2**63 - 1
-"""The watermark of a partition without live devices: it does not hold back other partitions."""
-
 
 class PeerGroup(IntEnum):
     """The ports of a device that a PeerWindow compares with each other."""

@@ -8,13 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.wire.bounds import MAX_COLUMNS, MAX_INDEX, cleaned_names
+from streams.wire.errors import Reject
 
 _METRICS = {int(metric): metric for metric in Metric}
 
 _MAX_LAYOUTS = 1024
-_MAX_COLUMNS = 4096
-"""A layout with more columns is not cached: the metrics of the catalogue times 32 lanes are fewer."""
-
 _MAX_ENTRIES = 1 << 17
 """Six times the sources of the largest published fabric, 21,504."""
 
@@ -43,11 +42,13 @@ class ColumnLayoutCache:
     def get(self, numbers: tuple[int, ...], index: tuple[int, ...]) -> ColumnLayout:
         """Return the layout of these columns; the same object for the same columns."""
         if (layout := self._known.get((numbers, index))) is None:
-            layout = _layout(numbers, index)
-            if len(numbers) <= _MAX_COLUMNS:
-                if len(self._known) >= _MAX_LAYOUTS:
-                    self._known.clear()
-                self._known[numbers, index] = layout
+            if len(numbers) > MAX_COLUMNS or not (min(index, default=0) >= -1 and max(index, default=0) <= MAX_INDEX):
+                raise Reject(
+                    f"Samples with {len(numbers)} columns: beyond {MAX_COLUMNS}, or an index beyond {MAX_INDEX}"
+                )
+            if len(self._known) >= _MAX_LAYOUTS:
+                self._known.clear()
+            layout = self._known[numbers, index] = _layout(numbers, index)
         return layout
 
 
@@ -96,6 +97,7 @@ class RowNameCache:
         rows = tuple(names)
         if (known := self._interned.get(rows)) is not None:
             return known
+        rows = cleaned_names("Samples.row", rows)
         size = sum(map(len, rows)) + len(rows)
         if self._characters + size > self._most_characters or len(self._interned) >= self._most_entries:
             self._by_digest.clear()

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from streams.wire.bounds import IDLE_NS
 from streams.wire.internal_messages import (
-    IDLE_NS,
     CablingReport,
     InventoryChunk,
     Job,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streams.fabric.catalogue import Metric
+from streams.wire.bounds import MAX_TIME_NS
 from streams.wire.models import RowKind, Samples, Source, Table
 
 _COUNTER, _GAUGE = np.dtype("<u8"), np.dtype("<f8")
@@ -167,6 +168,8 @@ def _read(template: _SenderTemplate, data: bytes) -> Samples | None:
     if (
         sampled != _SAMPLED_AT
         or received != _RECEIVED_AT
+        or not 0 <= sampled_at_ns <= MAX_TIME_NS
+        or not 0 <= received_at_ns <= MAX_TIME_NS
         or at + body.end != len(data)
         or not data.startswith(body.head, at)
         or not data.startswith(body.middle, at + body.middle_at)

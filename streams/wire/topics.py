@@ -249,8 +249,9 @@ def _key_and_route(message: Message) -> tuple[str, str]:
         case Job(job=job, device=device):
             return f"{job}/{device}", ""
         case SnapshotChunk():
-            # Two generations alternate, so that an incomplete snapshot does not overwrite the last complete one.
-            return f"{message.partition}/{message.epoch}/{message.sequence % 2}.{message.chunk}", ""
+            # Two generations alternate, so that an incomplete snapshot does not overwrite the last complete one; two
+            # more are of snapshots that were read back before (streams/runtime/snapshots.py).
+            return f"{message.partition}/{message.epoch}/{message.sequence % 4}.{message.chunk}", ""
         case Rejected(topic=topic, partition=partition, offset=offset):
             return f"{topic}/{partition}/{offset}", ""
         case Symptom(device=device) | SymptomsReplaced(device=device) | CablingReport(device=device):

@@ -19,7 +19,7 @@ from streams.detect.params import DetectParams
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
-from streams.wire.models import Episode, Message, PeerWindow, Symptom, VersionCensus
+from streams.wire.models import Episode, Message, PeerWindow, Symptom, SymptomsReplaced, VersionCensus
 from streams.wire.stage import Output
 from streams.wire.symptoms import SymptomKind
 from streams.wire.topics import EPISODES
@@ -155,6 +155,8 @@ class Correlate:
                 return self._device_symptom(message)
             if message.kind in LINK_KINDS:
                 return self._link_symptom(message)
+        if isinstance(message, SymptomsReplaced):
+            message = _with_own_state(message)
         outputs: list[Output] = []
         for one, unit in self._consumers.get(input_of(message), ()):  # type: ignore[arg-type]
             outputs += self._observe(one, unit, message)  # type: ignore[arg-type]
@@ -267,6 +269,12 @@ class Correlate:
     def _states(self, one: _Bound) -> dict[str, Any]:
         """Return the states of a detector by key."""
         return self._state.detectors.setdefault(one.slug, {})
+
+
+def _with_own_state(replaced: SymptomsReplaced) -> SymptomsReplaced:
+    """Return it without replacements that are no symptoms of the state, which a detector cannot read."""
+    own = tuple(one for one in replaced.replacements if getattr(one.payload, "state", None) is replaced.state)
+    return replaced if len(own) == len(replaced.replacements) else replace(replaced, replacements=own)
 
 
 def _bind(params: DetectParams, detector: Detector[Any]) -> _Bound:

@@ -13,18 +13,7 @@ from streams.fabric.topology import Topology
 from streams.replay.driver import event_time
 from streams.simulation import demo_fabric
 from streams.simulation.demo_fabric import DemoShape
-from streams.wire.models import (
-    Cause,
-    Condition,
-    Event,
-    EventKind,
-    Finding,
-    Message,
-    Samples,
-    Severity,
-    Source,
-    Status,
-)
+from streams.wire.models import Cause, Condition, Event, EventKind, Finding, Message, Samples, Severity, Source, Status
 from streams.wire.symptoms import SymptomKind
 from tests.worlds.observations import NIC, Cells, after, at, samples, span
 from tests.worlds.small_world import SmallWorld, findings, measured, play, statuses

@@ -149,7 +149,7 @@ def test_a_successor_continues_at_the_end_of_the_snapshot() -> None:
     snapshot = predecessor.snapshot()
     rest = [record.value for record in predecessor.on_chunk(log.chunk(47, 90))]
     successor = make_processor(FIRST, lambda _: CountingStage(MID))
-    successor.begin(2, snapshot, {"in": 0, "retained": 0}, {"in": 90, "retained": 0})
+    successor.begin(2, [snapshot], {"in": 0, "retained": 0}, {"in": 90, "retained": 0})
     assert successor.positions == {"in": 47, "retained": 0}
     assert [record.value for record in successor.on_chunk(log.chunk(30, 90))] == rest
     assert successor.snapshot().epoch == 2
@@ -161,7 +161,7 @@ def test_an_unreadable_state_is_rebuilt_from_the_input() -> None:
     predecessor.on_chunk(PartitionLog(IN).add(event(1)).chunk())
     unreadable = replace(predecessor.snapshot(), state=b"{")
     successor = make_processor(FIRST, lambda _: CountingStage(MID))
-    successor.begin(2, unreadable, {"in": 0, "retained": 0}, {"in": 1, "retained": 0})
+    successor.begin(2, [unreadable], {"in": 0, "retained": 0}, {"in": 1, "retained": 0})
     assert successor.positions == {"in": 0, "retained": 0}
     assert successor.stage.watermark_ns == IDLE_NS
 
@@ -169,7 +169,7 @@ def test_an_unreadable_state_is_rebuilt_from_the_input() -> None:
 def test_input_that_retention_deleted_is_skipped() -> None:
     """If the earliest offset is after the end of the snapshot, reading begins at the earliest offset."""
     successor = make_processor(FIRST, lambda _: CountingStage(MID))
-    successor.begin(1, None, {"in": 40, "retained": 3}, {"in": 90, "retained": 3})
+    successor.begin(1, (), {"in": 40, "retained": 3}, {"in": 90, "retained": 3})
     assert successor.positions == {"in": 40, "retained": 3}
 
 
@@ -260,7 +260,7 @@ def test_the_clock_is_read_for_rejected_records_only() -> None:
             raise AssertionError("the clock was read")
 
     processor = make_processor(FIRST, lambda _: CountingStage(MID), clock=BrokenClock())
-    processor.begin(1, None, {"in": 0, "retained": 0}, {"in": 0, "retained": 0})
+    processor.begin(1, (), {"in": 0, "retained": 0}, {"in": 0, "retained": 0})
     processor.on_chunk(PartitionLog(IN).add(event(1)).chunk())
 
 

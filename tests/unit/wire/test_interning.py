@@ -2,8 +2,12 @@
 
 import dataclasses
 
+import pytest
+
 from streams.fabric.catalogue import Metric
 from streams.wire import codec
+from streams.wire.bounds import MAX_INDEX
+from streams.wire.errors import Reject
 from streams.wire.interning import ColumnLayoutCache, RowNameCache
 from streams.wire.models import Samples
 from tests.fixtures.wire_examples import SAMPLES
@@ -68,7 +72,10 @@ def test_the_caches_are_bounded() -> None:
     assert names.get("d", 1, 1, 5, ["y" * 200]) == ("y" * 200,)
     layouts = ColumnLayoutCache()
     for number in range(5000):
-        assert layouts.get((int(Metric.LANE_RAW_ERRORS),), (number,)).index == (number,)
+        columns = (int(Metric.LANE_RAW_ERRORS),) * (1 + number // MAX_INDEX)
+        assert layouts.get(columns, (number % MAX_INDEX,) * len(columns)).index == (number % MAX_INDEX,) * len(columns)
     assert len(layouts._known) <= 1024
-    layouts.get(tuple(range(10_000)), (0,) * 10_000)
-    assert all(len(numbers) <= 4096 for numbers, _ in layouts._known)
+    with pytest.raises(Reject, match="10000 columns"):
+        layouts.get(tuple(range(10_000)), (0,) * 10_000)
+    with pytest.raises(Reject, match="index"):
+        layouts.get((int(Metric.LANE_RAW_ERRORS),), (MAX_INDEX + 1,))

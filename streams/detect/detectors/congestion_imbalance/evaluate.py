@@ -63,6 +63,9 @@ def with_mark(state: ImbalanceState, mark: UplinkMark) -> ImbalanceState:
 
 def mark_of(params: ImbalanceParams, window: PeerWindow) -> UplinkMark:
     """Return the most deviant and the fullest uplink of a window."""
+    blank = UplinkMark(window.begin_ns, window.end_ns, window.source, is_bad=False)
+    if Metric.TX_BYTES not in window.metric or Metric.SPEED_BPS not in window.metric:
+        return blank
     count = len(window.port)
     sent, speeds = (
         np.array(window.value[window.metric.index(metric) * count :][:count])[None]
@@ -71,7 +74,6 @@ def mark_of(params: ImbalanceParams, window: PeerWindow) -> UplinkMark:
     sent, speeds = np.where(sent >= 0, sent, np.nan), np.where(speeds > 0, speeds, np.nan)
     rates = sent * 8 / (max(window.at_ns - window.since_ns, 1) / 1e9)
     off, fill = deviations(rates, speeds, params.unused)
-    blank = UplinkMark(window.begin_ns, window.end_ns, window.source, is_bad=False)
     if np.isnan(off).all():
         return blank
     worst, fullest = int(np.nanargmax(np.abs(off))), int(np.nanargmax(fill))

@@ -48,7 +48,9 @@ def _with_victims(topology: Topology, root: Finding, children: Sequence[Finding]
         parts.append(f"job {', '.join(origin_jobs)} runs on it")
     if hosts:
         parts.append(f"{len(hosts)} hosts are paused" + (f", of job {', '.join(jobs)}" if jobs else ""))
-    evidence = Evidence("; ".join(parts), comparison="peers", at=root.evidence[0].at, peers=len(children))
+    evidence = Evidence(
+        "; ".join(parts), comparison="peers", at=root.evidence[0].at if root.evidence else None, peers=len(children)
+    )
     radius = root.blast_radius
     affected = sorted({*hosts, *(radius.hosts if radius is not None else ())})
     return replace(

@@ -21,6 +21,6 @@ class XidMonitor(Monitor):
         if event.kind not in _KINDS or not event.port:
             return
         xid = event.code if event.kind is EventKind.GPU_XID else xids.code_of(event.detail)
-        if xid is not None:
+        if xid is not None and xid >= 0:  # a negative code is no Xid
             payload = GpuXid(xid, xids.is_recovered(xid, event.detail), event.detail)
             yield Symptom(event.device, event.port, payload, at_ns, source=event.source, by_event=True)

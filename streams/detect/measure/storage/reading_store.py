@@ -23,6 +23,7 @@ from streams.detect.measure.storage.column_store import (
 from streams.detect.measure.storage.device_block import BlockLayout, DeviceBlock, MakeWindows
 from streams.detect.measure.storage.message_batch import DeviceSlot, LateMessage, MessageBatch, PendingMessage
 from streams.detect.measure.storage.window_store import ClosedWindows, WindowSpec, WindowStore
+from streams.wire.bounds import MAX_NUMBER
 from streams.wire.models import RowKind, Samples, Source, Table
 
 Key = tuple[str, Source, RowKind]
@@ -88,7 +89,7 @@ class ReadingStore:
                 self._apply_group(
                     group,
                     (counters, _stacked([message.samples.counters.values for message in group])),
-                    (gauges, _stacked([message.samples.gauges.values for message in group])),
+                    (gauges, _within_bounds(_stacked([message.samples.gauges.values for message in group]))),
                 )
 
     def restarted(self, device: str, source: Source, at_ns: int) -> None:
@@ -135,6 +136,8 @@ class ReadingStore:
         """
         self.flush()
         slot, samples, at_ns = message.slot, message.samples, message.at_ns
+        gauges = samples.gauges
+        samples = message.samples = replace(samples, gauges=replace(gauges, values=_within_bounds(gauges.values)))
         index_of = {row: index for index, row in enumerate(slot.rows)}
         for row in samples.row:
             index_of.setdefault(row, len(index_of))
@@ -229,6 +232,12 @@ def _stacked(tables: list[Cells]) -> Cells:
     only = tables[0].view()
     only.flags.writeable = False
     return only
+
+
+def _within_bounds(gauges: Cells) -> Cells:
+    """Return gauges in which a value beyond the bounds of messages is absent: infinity, or more than MAX_NUMBER."""
+    beyond = np.abs(gauges) > MAX_NUMBER
+    return np.where(beyond, np.nan, gauges) if np.count_nonzero(beyond) else gauges
 
 
 def _merged_columns(columns: tuple[Column, ...], table: Table) -> tuple[Column, ...]:

@@ -1,0 +1,254 @@
+"""Neither an output that cannot be encoded nor a state that cannot be restored ends a partition."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from streams.config.kafka import KafkaSettings
+from streams.config.runtime import RuntimeSettings
+from streams.runtime.bindings import BINDINGS
+from streams.runtime.known_epochs import highest_known_epoch
+from streams.runtime.partition_owner import OwnerContext, PartitionOwner
+from streams.runtime.partition_processor import MAX_RECORD_BYTES
+from streams.runtime.reliable_sender import ReliableSender
+from streams.runtime.snapshot_topic import SnapshotTopic
+from streams.runtime.snapshots import SCHEMA, SnapshotAssembler, is_verified, next_sequence, split
+from streams.wire import topics
+from streams.wire.errors import Reject
+from streams.wire.models import (
+    Condition,
+    Event,
+    Finding,
+    Message,
+    Progress,
+    Rejected,
+    Severity,
+    Snapshot,
+    SnapshotChunk,
+    Status,
+    Subject,
+    Symptom,
+)
+from streams.wire.stage import Output
+from streams.wire.symptoms import GpuXid
+from streams.wire.topics import Partitions
+from tests.fakes.chunk_source import FakeChunkSource
+from tests.fakes.log_consumer import LogConsumer
+from tests.fakes.producer import FakeProducer
+from tests.fakes.stages import CountingStage
+from tests.fixtures.runtime_bindings import (
+    FIRST,
+    IN,
+    MID,
+    SECOND,
+    SNAPSHOTS,
+    FixedClock,
+    PartitionLog,
+    event,
+    make_processor,
+    started_processor,
+)
+
+
+@dataclass
+class CountedMetrics:
+    """Counts by name."""
+
+    counts: dict[str, float] = field(default_factory=dict)
+
+    def count(self, name: str, stage: str, partition: int, *, topic: str = "", by: float = 1) -> None:
+        self.counts[name] = self.counts.get(name, 0) + by
+
+    def set(self, name: str, stage: str, partition: int, value: float) -> None:
+        self.counts[name] = value
+
+
+class FaultyOutputs(CountingStage):
+    """Emits symptoms for each event: one that cannot be encoded, one that is too large, and a good one."""
+
+    def process(self, batch: Sequence[Message]) -> list[Output]:
+        codes = (-1, 1, 2)
+        texts = ("", "x" * (MAX_RECORD_BYTES + 1), "good")
+        return [
+            Output(MID, Symptom(one.device, "p", GpuXid(code, False, text), 1), key="k")
+            for one in batch
+            if isinstance(one, Event)
+            for code, text in zip(codes, texts, strict=True)
+        ]
+
+
+@dataclass
+class AcknowledgedSource(FakeChunkSource):
+    """Accepts acknowledgements."""
+
+    acknowledged: list[int] = field(default_factory=list)
+
+    def acknowledge(self, topic: str, partition: int, offset: int) -> None:
+        self.acknowledged.append(offset)
+
+
+class FaultyState(CountingStage):
+    """Its state cannot be written, or not be read back, while a flag of the class is set."""
+
+    unwritable = unreadable = False
+
+    def snapshot(self) -> bytes:
+        if type(self).unwritable:
+            raise TypeError("Integer exceeds 64-bit range")
+        return super().snapshot()
+
+    def restore(self, data: bytes) -> None:
+        if type(self).unreadable:
+            raise Reject("null where a number belongs")
+        super().restore(data)
+
+
+def test_an_output_that_cannot_be_sent_is_rejected_and_the_others_are_sent() -> None:
+    """A number beyond its field and a record above the brokers' limit go to the rejected topic with the reason."""
+    processor = started_processor(FIRST, lambda _: FaultyOutputs(MID))
+    records = processor.on_chunk(PartitionLog(IN).add(event(1)).chunk())
+    unencodable, oversized, good = (topics.decode(r.topic, r.value, r.headers) for r in records)
+    assert isinstance(unencodable, Rejected) and isinstance(oversized, Rejected) and isinstance(good, Symptom)
+    assert unencodable.topic == oversized.topic == MID.name
+    assert unencodable.offset == -1
+    assert "cannot encode Symptom" in unencodable.reason
+    assert "the limit is" in oversized.reason
+    assert processor.positions[IN.name] == 1
+
+
+def _owner(producer: FakeProducer, metrics: CountedMetrics) -> PartitionOwner:
+    source = AcknowledgedSource()
+    context = OwnerContext(
+        KafkaSettings(), RuntimeSettings(wall_clock_ticks=False), FixedClock(), metrics, lambda: source,
+        lambda: producer,
+    )  # fmt: skip
+    return PartitionOwner(started_processor(FIRST, lambda _: FaultyState(MID)), context, lambda: True)
+
+
+@pytest.mark.parametrize("fault", ["unwritable", "unreadable"])
+async def test_a_state_that_cannot_be_restored_replaces_no_snapshot(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The owner goes on, counts the failure and tries again later; then the snapshot is written."""
+    producer, metrics = FakeProducer(), CountedMetrics()
+    owner = _owner(producer, metrics)
+    monkeypatch.setattr(FaultyState, fault, True)
+    owner._processor.on_chunk(PartitionLog(IN).add(event(1)).chunk())
+    await owner._snapshot()
+    await owner._written()
+    assert not producer.log[SNAPSHOTS.name, 0]
+    assert metrics.counts["railsight_snapshot_failures_total"] == 1
+    assert owner._processor.changed
+    monkeypatch.setattr(FaultyState, fault, False)
+    await owner._snapshot()
+    await owner._written()
+    assert len(producer.log[SNAPSHOTS.name, 0]) == 1
+
+
+async def test_the_first_snapshot_is_verified_and_then_a_small_share_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snapshots in between have keys of their own, so that they do not replace a verified one."""
+    producer = FakeProducer()
+    owner = _owner(producer, CountedMetrics())
+    verified: list[Snapshot] = []
+
+    def verify(snapshot: Snapshot) -> str:
+        verified.append(snapshot)
+        return ""
+
+    monkeypatch.setattr(owner._processor, "verify", verify)
+    log = PartitionLog(IN).add(*(event(number) for number in range(4)))
+    for number in range(4):
+        owner._processor.on_chunk(log.chunk(number, number + 1))
+        await owner._snapshot()
+        await owner._written()
+        owner._verify_at = 0.0 if number == 2 else 1e18
+        await asyncio.sleep(0)
+    assert len(verified) == 2
+    slots = [key.decode().rsplit("/", 1)[1].split(".")[0] for key, _ in producer.log[SNAPSHOTS.name, 0]]
+    assert [int(slot) >= 2 for slot in slots] == [True, False, False, True]
+
+
+def test_four_snapshots_in_a_row_have_four_keys() -> None:
+    """Verified ones and others alternate between two keys each, in increasing sequence."""
+    kinds = (True, False, False, True, False)
+    sequences, of_kind = [0], {True: 0, False: 0}
+    for verified in kinds:
+        of_kind[verified] = next_sequence(sequences[-1], of_kind[verified], is_verified=verified)
+        sequences.append(of_kind[verified])
+    assert sequences == sorted(set(sequences))
+    assert tuple(map(is_verified, sequences[1:])) == kinds
+    slots = [sequence % 4 for sequence in sequences[1:]]
+    assert slots[0] != slots[3]
+    assert slots[1] != slots[2] != slots[4]
+
+
+def _snapshot(state: bytes, schema: int = SCHEMA) -> Snapshot:
+    return Snapshot(schema, 3, {"in/0": 7}, {}, 5, "", state)
+
+
+def _assembled(*written: tuple[int, Snapshot]) -> SnapshotAssembler:
+    assembler = SnapshotAssembler()
+    for sequence, snapshot in written:
+        for chunk in split("measure", 0, sequence, snapshot):
+            assembler.add(f"{sequence % 4}", chunk)
+    return assembler
+
+
+def test_a_successor_falls_back_to_the_last_verified_snapshot() -> None:
+    """The newest state cannot be read: the verified one before it is restored, and its input is read again."""
+    good = started_processor(FIRST, lambda _: CountingStage(MID))
+    log = PartitionLog(IN).add(*(event(number) for number in range(30)))
+    good.on_chunk(log.chunk(0, 12))
+    verified = replace(good.snapshot(), epoch=3)
+    assembler = _assembled((2, verified), (4, _snapshot(b"{")))
+    assert assembler.best is not None and assembler.fallback is not None
+    successor = make_processor(FIRST, lambda _: CountingStage(MID))
+    ends = {"in": 30, "retained": 0}
+    successor.begin(4, [assembler.best, assembler.fallback], {"in": 0, "retained": 0}, ends)
+    assert successor.positions["in"] == 12
+    assert _assembled((2, verified), (4, verified), (6, verified)).fallback is None
+
+
+def test_snapshots_that_are_passed_over_are_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    """A newer schema and bytes that are no snapshot; both name the epoch and the reason."""
+    assembler = _assembled((1, _snapshot(b"s", SCHEMA + 1)))
+    assembler.add("x", SnapshotChunk("measure", 0, 5, 1, 0, 1, b"\xff\xff"))
+    assert assembler.unreadable == 2
+    assert "upgrade this process" in caplog.text
+    assert "epoch=5" in caplog.text
+
+
+def _finding(revision: int) -> Finding:
+    return Finding(
+        "f", revision, False, Condition.LINK_DOWN, Status.OPEN, Severity.WARNING, Subject("link:a"), 1, 1
+    )  # fmt: skip
+
+
+async def test_epochs_continue_after_the_snapshots_are_lost(caplog: pytest.LogCaptureFixture) -> None:
+    """The first epoch is higher than any in the Progress or the revisions of former owners, and the loss is logged."""
+    consumer = LogConsumer()
+    consumer.add(
+        0,
+        *(topics.encode(topics.PROGRESS, Progress("attribute", 0, epoch, 5), key="k") for epoch in (3, 7, 5)),
+        topics.encode(topics.PROGRESS, Progress("correlate", 1, 99, 5), key="k"),
+        topics.encode(topics.FINDINGS, _finding((9 << 32) + 4)),
+    )
+    binding = BINDINGS["attribute"]
+    producer = FakeProducer()
+    sender = ReliableSender(
+        lambda: producer, Partitions(), lambda: True, stage="attribute", partition=0, metrics=CountedMetrics()
+    )  # fmt: skip
+    topic = SnapshotTopic("attribute", binding.snapshots, 0, sender)
+    epoch, states = await topic.take_over(consumer, lambda: highest_known_epoch(consumer, binding, 0))
+    assert (epoch, states) == (10, [])
+    assert "snapshots are lost" in caplog.text
+
+
+def test_progress_of_a_lower_epoch_is_counted() -> None:
+    """Time would stand still without a sign if epochs began again."""
+    processor = started_processor(SECOND, lambda _: CountingStage(MID, "correlate"))
+    log = PartitionLog(MID).add(*(Progress("measure", 0, epoch, at) for at, epoch in ((5, 7), (6, 1), (7, 1))))
+    processor.on_chunk(log.chunk())
+    assert processor._stale_progress == 2
