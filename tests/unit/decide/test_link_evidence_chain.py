@@ -1,5 +1,6 @@
 """Tests the evidence of `decide` over all stages: which links of a simulated fabric count as capacity and qualify."""
 
+import random
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from streams.decide.stage import Decide
 from streams.replay.driver import Driver, batches, event_time
 from streams.wire.models import Message
 from tests.worlds.link_quality import SPEED_BPS, with_quality
+from tests.worlds.live_stages import LiveStages, in_order
 from tests.worlds.observations import T0
 from tests.worlds.small_world import SmallWorld, stages
 
@@ -149,3 +151,33 @@ def test_a_repair_takes_the_link_down_and_is_proven_at_both_ends() -> None:
     assert low.endswith("sound readings since receive power -4.5 dBm, limit -3.0 dBm")
     assert far == "s1/p1-l0: no counter of errors and no BER is read"
     assert 1640 + QUALIFY_S <= first_qualified(moments, after=100) <= 1640 + QUALIFY_S + SLACK_S
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_restarts_of_measure_and_decide_change_no_evidence(seed: int) -> None:
+    """Both are replaced by successors at random points, and messages come twice: links and proofs are the same."""
+    world = SmallWorld(
+        down={"p1-l0/u0": [(100, 160)], "p2-l0/u2": [(150, 900)]}, disabled={"p2-l1/u0": [(300, 500)]},
+        offline={"s1": [(400, 500)]}, not_polled={"p1-h2": [(300, 700)]}, boots={"s1": 520},
+    )  # fmt: skip
+    messages = in_order(measured(world, 1300))
+    rng = random.Random(seed)
+    whole, killed = LiveStages(world.topology), LiveStages(world.topology)
+    cuts = {rng.randrange(len(messages)): rng.choice((0, 3)) for _ in range(8)}
+    for number, message in enumerate(messages):
+        whole.process(message)
+        if number in cuts:
+            killed.take_over(cuts[number])
+            for repeated in messages[max(0, number - rng.randrange(30)) : number]:
+                killed.process(repeated)
+        killed.process(message)
+    assert _evidence(killed, world) == _evidence(whole, world)
+
+
+def _evidence(live: LiveStages, world: SmallWorld) -> object:
+    decide = live.stages[3]
+    assert isinstance(decide, Decide)
+    links = decide.link_states
+    return dict(links.blocked), {
+        link: (links.why_not(link), links.qualification(link)) for link in world.topology.links
+    }
