@@ -73,12 +73,26 @@ class Capacity:
             if device.maintenance_until is not None
         )
         """The devices in maintenance by the inventory, and the end of it."""
-        self.device_of = {device_id(name): name for name in topology.devices}
-        """The name of each device by its subject id."""
+        self.device_of = {name: name for name in topology.devices}
+        self.device_of |= {device_id(name): name for name in topology.devices}
+        """The name of each device by its name and its subject id."""
+        self._pod_of = {name: pod for pod in graph.pods for name in (pod, f"pod:{pod}")}
+        self._plane_of = {f"plane:{plane}": plane for plane in np.unique(graph.plane).tolist() if plane != ABSENT}
+        self._members: tuple[frozenset[str], frozenset[str]] = frozenset(), frozenset()
 
     def population(self, kind: TargetKind, pod: str | None = None) -> int:
         """Return the number of links or of hosts of a pod, or of the fabric."""
         return self._population.get((kind, pod), 0)
+
+    def links_of_groups(self, names: Collection[str]) -> frozenset[str]:
+        """Return the ids of all links of the pods and planes among these names of subjects."""
+        groups = frozenset(name for name in names if name in self._pod_of or name in self._plane_of)
+        if groups != self._members[0]:
+            pods = {self._pod_of.get(name) for name in groups} - {None}
+            planes = {self._plane_of.get(name) for name in groups} - {None}
+            members = (link.id for link in self.graph.links if link.pod in pods or link.plane in planes)
+            self._members = groups, frozenset(members)
+        return self._members[1]
 
     def number_of(self, link: TopologyLink) -> int | None:
         """Return the number of a link between two tiers of switches; None for any other link."""

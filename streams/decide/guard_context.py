@@ -41,6 +41,10 @@ class LinkStatesView(Protocol):
         """Return the links of the inventory, by id, that are not proven to carry traffic: down, stale or unobserved."""
         ...
 
+    def is_one_sided(self, link_id: str) -> bool:
+        """Return whether less than both ends of a link are observed."""
+        ...
+
     def observed_ns(self, device: str) -> int | None:
         """Return the time of the last observation of a device; None for a device without one."""
         ...
@@ -79,7 +83,8 @@ class GuardContext:
     capacity: Capacity
     """The capacity of this topology; the guards bring it up to date."""
     lost: Collection[str] = ()
-    """Links and devices, by id, that an open finding reports down, or that a maintenance takes out of service."""
+    """Links and devices that an open finding reports down, and all subjects of maintenances, as `subject_names` names
+    them."""
     miscabled: Collection[str] = ()
     """Links, by id, with an open finding that their LLDP neighbors contradict the inventory."""
     approved_by: str = ""
@@ -89,11 +94,10 @@ class GuardContext:
     @cached_property
     def lost_links(self) -> frozenset[str]:
         """Return the links that carry nothing whatever their ports report: lost, or at a device that is out."""
-        device_of = self.capacity.device_of
         devices = {device for device, until_ns in self.capacity.maintenance if until_ns > self.now_ns}
-        devices |= {device_of[identity] for identity in self.lost if identity in device_of}
+        devices |= {device for name in self.lost if (device := self.capacity.device_of.get(name)) is not None}
         links = (link.id for device in devices for link in self.topology.links_of.get(device, ()))
-        return frozenset(self.lost).union(links)
+        return frozenset(self.lost).union(links, self.capacity.links_of_groups(self.lost))
 
     def carries(self, link: TopologyLink) -> bool:
         """Return whether a link of the inventory is proven to carry traffic; isolations are counted separately."""

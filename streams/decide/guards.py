@@ -103,6 +103,8 @@ def evidence(proposal: Proposal, context: GuardContext) -> GuardResult | None:
         return GuardResult(Verdict.NEEDS_APPROVAL, 5, "confidence", floor, confidence)
     if coverage is not None and coverage.seen is not None and coverage.seen < (coverage.expected or 0):
         return GuardResult(Verdict.NEEDS_APPROVAL, 5, "one-sided evidence", coverage.expected, coverage.seen)
+    if proposal.link is not None and context.link_states.is_one_sided(proposal.link.id):
+        return GuardResult(Verdict.NEEDS_APPROVAL, 5, "one-sided evidence", 2)
     return None
 
 
@@ -250,12 +252,14 @@ def least_surviving(link: TopologyLink, context: GuardContext) -> Surviving | No
     number = context.capacity.number_of(link)
     if number is None:
         return None
-    capacity, isolated = context.current_capacity(number), []
-    for target in context.isolations.active:
-        found = context.topology.links.get(target)
-        if found is not None and (other := capacity.number_of(found)) is not None:
-            isolated.append(other)
-    return capacity.least([number], isolated)
+    return context.current_capacity(number).least([number], isolated_links(context))
+
+
+def isolated_links(context: GuardContext) -> list[int]:
+    """Return the numbers of the links between switches that decisions took out of service."""
+    found = (context.topology.links.get(target) for target in context.isolations.active)
+    numbers = (context.capacity.number_of(link) for link in found if link is not None)
+    return [number for number in numbers if number is not None]
 
 
 def _other_planes(link: TopologyLink, context: GuardContext) -> list[bool]:

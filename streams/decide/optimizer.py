@@ -7,7 +7,7 @@ of capacity checks, because a complete search is exponential (7 to 8 hours at 75
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from streams.decide.capacity import Capacity, Group
@@ -27,18 +27,25 @@ class Selection(NamedTuple):
     waiting: tuple[Candidate, ...]
 
 
-def select(capacity: Capacity, candidates: Sequence[Candidate], floor: float, max_checks: int = 200) -> Selection:
+def select(
+    capacity: Capacity,
+    candidates: Sequence[Candidate],
+    floor: float,
+    max_checks: int = 200,
+    isolated: Collection[int] = (),
+) -> Selection:
     """Return the candidates that fit together and leave the least penalty.
 
-    `max_checks` limits the capacity checks of each part. The first combination is always complete, so that a limit of 1
-    is the greedy selection by penalty.
+    `isolated` are links that earlier decisions took out, whatever their ports report. `max_checks` limits the capacity
+    checks of each part. The first combination is always complete, so that a limit of 1 is the greedy selection by
+    penalty.
     """
     ordered = sorted(set(candidates), key=lambda candidate: (-candidate.penalty, candidate.link))
-    broken = capacity.below([candidate.link for candidate in ordered], floor) if ordered else set()
+    broken = capacity.below([candidate.link for candidate in ordered], floor, isolated) if ordered else set()
     constraints = {candidate: capacity.groups_of(candidate.link) & broken if broken else set() for candidate in ordered}
     selected = {candidate for candidate in ordered if not constraints[candidate]}
     for part in _parts({candidate: groups for candidate, groups in constraints.items() if groups}):
-        lost = [candidate.link for candidate in selected]
+        lost = [*isolated, *(candidate.link for candidate in selected)]
         selected |= set(_Search(capacity, part, floor, lost, max_checks).best)
     return Selection(
         tuple(candidate for candidate in ordered if candidate in selected),

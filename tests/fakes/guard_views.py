@@ -32,10 +32,14 @@ class FakeLinkStates:
     observed_at_ns: int = 0
     not_carrying: set[str] = field(default_factory=set)
     unobserved: set[str] = field(default_factory=set)
+    one_sided: set[str] = field(default_factory=set)
 
     @property
     def blocked(self) -> Mapping[str, object]:
         return dict.fromkeys(self.not_carrying)
+
+    def is_one_sided(self, link_id: str) -> bool:
+        return link_id in self.one_sided
 
     def observed_ns(self, device: str) -> int | None:
         return None if device in self.unobserved else self.observed_at_ns

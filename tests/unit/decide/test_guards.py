@@ -150,6 +150,10 @@ def test_guard_5_evidence_of_one_end() -> None:
     one_end = proposal("a-t0-0-0/u0", coverage=Coverage(1, 2))
     assert result(evaluate(one_end, context())) == (Verdict.NEEDS_APPROVAL, 5, "one-sided evidence", 2, 1)
     assert evaluate(proposal("a-t0-0-0/u0", coverage=Coverage(2, 2)), context()).verdict is Verdict.APPROVED
+    states = FakeLinkStates(at(1_000_000), one_sided={one_end.target.id})
+    for approved_by, verdict in (("", Verdict.NEEDS_APPROVAL), ("ops", Verdict.APPROVED)):
+        now = context(link_states=states, approved_by=approved_by)
+        assert evaluate(proposal("a-t0-0-0/u0"), now).verdict is verdict
     miscabled = context(miscabled={one_end.target.id}, approved_by="ops")
     assert result(evaluate(one_end, miscabled)) == (Verdict.DENIED, 5, "cabling", None, None)
 
@@ -212,6 +216,21 @@ LOSSES: dict[str, Callable[[str, str], dict[str, Any]]] = {
     "at a device that is down": lambda _, device: {"lost": {f"device:{device}"}},
     "isolated or decided": lambda link, _: {"isolations": isolated(link)},
 }
+
+
+@pytest.mark.parametrize("name", ["a", "pod:a", "plane:0", "a-t1-0-1", "device:a-t1-0-1"])
+def test_guard_8_counts_the_subject_of_a_maintenance(name: str) -> None:
+    """Two of eight uplinks are lost, and one more by each name of their surroundings: a third is denied."""
+    states = FakeLinkStates(at(1_000_000), {link_at("a-t0-0-0/u2").id})
+    assert evaluate(proposal("a-t0-0-0/u0"), context(link_states=states)).verdict is Verdict.APPROVED
+    decision = evaluate(proposal("a-t0-0-0/u0"), context(link_states=states, lost={name}))
+    assert (decision.verdict, decision.guard) == (Verdict.DENIED, 8)
+
+
+def test_guard_8_a_plane_in_maintenance_is_no_other_plane() -> None:
+    """The only other plane of a host is in maintenance: a person decides."""
+    assert evaluate(proposal("a-h0/e00"), context(lost={"plane:1"})).guard == 8
+    assert evaluate(proposal("b-h0/e00"), context(lost={"pod:a"})).verdict is Verdict.APPROVED
 
 
 @pytest.mark.parametrize("reason", LOSSES)

@@ -56,6 +56,13 @@ def test_a_combination_may_be_better_than_the_worst() -> None:
     assert select(capacity(), [leaf, *aggs], FLOOR, max_checks=1).selected == (leaf,)
 
 
+def test_isolated_links_count_as_lost() -> None:
+    """One uplink of the leaf is isolated although its port is up: no other fits."""
+    first, second, *_ = uplinks("a-t0-0-0")
+    assert select(capacity(), [Candidate(second, 1)], FLOOR, isolated=[first]).selected == ()
+    assert select(capacity(), [Candidate(second, 1)], FLOOR).selected == (Candidate(second, 1),)
+
+
 def test_nothing_goes_where_capacity_is_unknown() -> None:
     """Without proof that a link carries, all candidates wait."""
     candidates = [Candidate(uplinks("a-t0-0-0")[0], 1)]
