@@ -8,6 +8,7 @@ import signal
 import ssl
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,28 +70,47 @@ async def run(config: Config, folder: Path) -> None:
         stack.callback(journal.close)
         journal.compact(time.time_ns())
         options = client_options(config.kafka, folder)
-        producer = aiokafka.AIOKafkaProducer(acks="all", enable_idempotence=True, **options)
-        await _start(producer, stack)
-        consumer = aiokafka.AIOKafkaConsumer(
-            config.kafka.remediations, group_id=None, enable_auto_commit=False, auto_offset_reset="earliest", **options
+        producer = await _started(
+            lambda: aiokafka.AIOKafkaProducer(acks="all", enable_idempotence=True, **options), stack
         )
-        await _start(consumer, stack)
+        await _until_exists(config.kafka.remediations, options)
+        consumer = await _started(
+            lambda: aiokafka.AIOKafkaConsumer(
+                config.kafka.remediations,
+                group_id=None,
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+                **options,
+            ),
+            stack,
+        )
         answers = KafkaAnswers(producer, config.kafka.results, config.actor, time.time_ns, KafkaError)
         engine = Engine(journal, Parts(parts), answers, config.actor, time.time_ns, config.confirm_s)
         await Service(consumer, engine, journal).run()
 
 
-async def _start(client: Any, stack: contextlib.AsyncExitStack) -> None:
-    """Start a client of Kafka, as soon as a broker answers."""
-    stack.push_async_callback(client.stop)
+async def _started(make: Callable[[], Any], stack: contextlib.AsyncExitStack) -> Any:
+    """Return a started client of Kafka, as soon as a broker answers."""
     while True:
+        client = make()
         try:
             await client.start()
         except KafkaConnectionError as error:
             log.warning("retrying connection error=%s", error)
+            await client.stop()
             await asyncio.sleep(_CONNECT_S)
         else:
-            return
+            stack.push_async_callback(client.stop)
+            return client
+
+
+async def _until_exists(topic: str, options: dict[str, Any]) -> None:
+    """Wait until a topic exists: a consumer of a topic that does not would fail after its timeout."""
+    async with contextlib.AsyncExitStack() as stack:
+        consumer = await _started(lambda: aiokafka.AIOKafkaConsumer(group_id=None, **options), stack)
+        while topic not in await consumer.topics():
+            log.warning("waiting for topic=%s", topic)
+            await asyncio.sleep(_CONNECT_S)
 
 
 def client_options(params: KafkaParams, folder: Path) -> dict[str, Any]:

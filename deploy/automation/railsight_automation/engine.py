@@ -91,6 +91,8 @@ class Engine:
         remediation = self._latest.get(remediation_id)
         if remediation is None or remediation_id in self._journal.intents:
             return False
+        if remediation.state not in ("", _APPROVED_STATE):
+            return False  # another automation accepted it, or it is done
         return remediation.action in (*OUT, *BACK) and not self._why_not(remediation)
 
     async def carry_out(self, remediation_id: str) -> None:

@@ -125,7 +125,8 @@ async def test_an_id_is_carried_out_once(automation: Automation) -> None:
     [
         {"verdict": "DENIED"}, {"verdict": "SHADOW"}, {"verdict": "NEEDS_APPROVAL"}, {"verdict": "REVOKED"},
         {"verdict": "NEW"}, {"expiresAt": "2023-11-14T22:13:20.000000000Z"}, {"action": "TUNE_CONGESTION"},
-        {"action": "OBSERVE"}, {"action": "CORDON_HOST"},
+        {"action": "OBSERVE"}, {"action": "CORDON_HOST"}, {"state": "ACCEPTED", "actor": "other"},
+        {"state": "DRAINED"},
     ],
 )  # fmt: skip
 async def test_what_is_not_approved_or_expired_or_unsupported_is_not_accepted(
