@@ -5,7 +5,7 @@ have no symptom; `MessageBatch.appeared` marks them. A ReadingsHeartbeat every 1
 sent, because the watermark does not pass the newest reading of a source that is not silent.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +50,10 @@ _BY_EVENT = {
     SymptomKind.ADMIN_ENABLED: PortState.NOT_OBSERVED,
 }
 """The state that an event shows until the next reading; NOT_OBSERVED: that of the last reading."""
+
+_ASCII = bytes.maketrans(bytes(range(len(PortState))), b"0123")
+_STATES = bytes.maketrans(b"0123", bytes(range(len(PortState))))
+"""Between states and the digits of a snapshot."""
 
 SourceKey = tuple[str, Source]
 
@@ -228,7 +232,7 @@ class PortStateTracker:
         return {
             "next_heartbeat_ns": self.next_heartbeat_ns, "swept_ns": self._swept_ns,
             "sources": [
-                [*key, known.first_ns, known.changed_ns, known.silent_since_ns, _digits(known.states),
+                [*key, known.first_ns, known.changed_ns, known.silent_since_ns, known.states.translate(_ASCII).decode(),
                  known.since_ns, known.events]
                 for key, known in self.sources.items()
             ],
@@ -242,7 +246,7 @@ class PortStateTracker:
             slot = readings.slots.get((*key, RowKind.ROW_KIND_PORT))
             ports = slot.rows[: len(digits)] if slot is not None else ()
             self.sources[key] = SourcePorts(
-                first_ns, changed_ns, silent_since_ns, ports, bytes(int(digit) for digit in digits), since_ns,
+                first_ns, changed_ns, silent_since_ns, ports, digits.encode().translate(_STATES), since_ns,
                 {port: (at_ns, state) for port, (at_ns, state) in events.items()},
             )  # fmt: skip
             if events:
@@ -253,10 +257,6 @@ class PortStateTracker:
         for (device, source, kind), slot in readings.slots.items():
             if kind is RowKind.ROW_KIND_PORT:
                 self.first_read((device, source), slot.newest_ns)
-
-
-def _digits(states: Iterable[int]) -> str:
-    return "".join(map(str, states))
 
 
 def _row_of(slot: DeviceSlot, port: str, topology: Topology) -> str:
