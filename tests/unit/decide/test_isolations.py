@@ -1,11 +1,12 @@
 """Tests the history of isolations, and that no sequence of decisions exceeds a cap, rate, budget or floor."""
 
 from dataclasses import replace
+from math import ceil
 
 import orjson
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from pydantic import TypeAdapter
 
 from streams.decide.capacity import Capacity
@@ -14,10 +15,12 @@ from streams.decide.guards import ISOLATES, evaluate, isolation_of
 from streams.decide.isolations import WEEK_S, Isolations, TargetKind
 from streams.decide.params import DecideParams
 from streams.fabric.ids import device_id
-from streams.fabric.topology import TopologyLink
+from streams.fabric.inventory_rows import HOST_LINK
+from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import Action, Condition, Endpoint, Finding, Severity, Status, Subject, Verdict
 from tests.fakes.guard_views import FakeControls, FakeLinkStates
 from tests.worlds.observations import at
+from tests.worlds.small_fabric import topology as small_fabric
 from tests.worlds.three_tiers import three_tiers
 
 HOUR_NS = 3600 * 10**9
@@ -76,13 +79,12 @@ def test_isolations_are_plain_values() -> None:
     assert TypeAdapter(Isolations).validate_json(orjson.dumps(isolations)) == isolations
 
 
-TOP = three_tiers()
-LINKS = tuple(TOP.links.values())
-FABRIC = tuple(number for number, link in enumerate(TOP.graph.links) if link.role == "fabric-link")
-HOSTS = tuple(device.name for device in TOP.devices.values() if device.kind == "host")
+FABRICS = (small_fabric(), three_tiers(), three_tiers(aggs=8, tops=4, hosts=2), three_tiers(aggs=5, tops=2, hosts=3))
 PARAMS = DecideParams(
     mode="act", fabric_cap=5, fabric_cap_ratio=0.05, pod_cap=3, pod_cap_ratio=0.04, actions_per_hour=6, cool_down_s=300
 )
+ANY = st.integers(0, 10_000)
+"""The number of a link or a device; the fabric has fewer, so that it counts modulo their number."""
 
 
 def proposal(link: TopologyLink | None, host: str, action: Action, confidence: float, relapse: bool) -> Proposal:
@@ -105,12 +107,18 @@ class Decisions(RuleBasedStateMachine):
         self.now_ns = at(WEEK_S)
         self.states = FakeLinkStates(self.now_ns)
         self.isolations = Isolations()
-        self.capacity = Capacity(TOP)
-        self.floor_after_approval: float | None = None
+        self.use(FABRICS[0])
+
+    @initialize(top=st.sampled_from(FABRICS))
+    def use(self, top: Topology) -> None:
+        self.top, self.capacity = top, Capacity(top)
+        self.links = tuple(top.links.values())
+        self.fabric_links = tuple(link for link in self.links if link.role != HOST_LINK)
+        self.hosts = tuple(device.name for device in top.devices.values() if device.kind == "host")
 
     def propose(self, target: Proposal, approved_by: str) -> None:
         context = GuardContext(
-            self.now_ns, PARAMS, TOP, FakeControls(), self.states, self.isolations, self.capacity,
+            self.now_ns, PARAMS, self.top, FakeControls(), self.states, self.isolations, self.capacity,
             approved_by=approved_by,
         )  # fmt: skip
         decision = evaluate(target, context)
@@ -129,51 +137,53 @@ class Decisions(RuleBasedStateMachine):
 
     def check_floors(self, target: Proposal) -> None:
         """Count all groups of the target from the states of the links alone."""
-        number = None if target.link is None else Capacity(TOP).number_of(target.link)
+        recounted = Capacity(self.top)
+        number = None if target.link is None else recounted.number_of(target.link)
         if number is None:
             return
-        recounted = Capacity(TOP)
-        for link in FABRIC:
-            identity = TOP.graph.links[link].id
-            recounted.set_carrying(
-                link, identity not in self.states.not_carrying and identity not in self.isolations.active
-            )
-        assert not recounted.below([number], 0.75)
+        for link in self.fabric_links:
+            other = recounted.number_of(link)
+            assert other is not None
+            is_lost = link.id in self.states.not_carrying or link.id in self.isolations.active
+            recounted.set_carrying(other, not is_lost)
+        assert not recounted.below([number], PARAMS.capacity_floor)
 
     @rule(
-        link=st.sampled_from(LINKS),
+        link=ANY,
         action=st.sampled_from([Action.DRAIN_LINK, Action.REPAIR_LINK, Action.RESET_NIC]),
         confidence=st.sampled_from([0.6, 0.95]),
         relapse=st.booleans(),
         approved_by=st.sampled_from(["", "ops"]),
     )
-    def propose_for_link(
-        self, link: TopologyLink, action: Action, confidence: float, relapse: bool, approved_by: str
-    ) -> None:
+    def propose_for_link(self, link: int, action: Action, confidence: float, relapse: bool, approved_by: str) -> None:
         relapse = relapse and action is Action.DRAIN_LINK
-        self.propose(proposal(link, "", action, confidence, relapse), approved_by)
+        target = self.links[link % len(self.links)]
+        self.propose(proposal(target, "", action, confidence, relapse), approved_by)
 
-    @rule(host=st.sampled_from(HOSTS), action=st.sampled_from([Action.CORDON_HOST, Action.REBOOT_HOST]))
-    def propose_for_host(self, host: str, action: Action) -> None:
-        self.propose(proposal(None, host, action, 0.95, relapse=False), "ops")
+    @rule(host=ANY, action=st.sampled_from([Action.CORDON_HOST, Action.REBOOT_HOST]))
+    def propose_for_host(self, host: int, action: Action) -> None:
+        self.propose(proposal(None, self.hosts[host % len(self.hosts)], action, 0.95, relapse=False), "ops")
 
-    @rule(leaf=st.sampled_from(sorted({link.lower.device for link in LINKS if link.role == "fabric-link"})))
-    def propose_for_all_uplinks(self, leaf: str) -> None:
-        for link in TOP.uplinks_of[leaf]:
-            self.propose(proposal(link, "", Action.DRAIN_LINK, 0.95, relapse=False), "")
+    @rule(link=ANY)
+    def propose_for_all_uplinks(self, link: int) -> None:
+        lower = self.fabric_links[link % len(self.fabric_links)].lower.device
+        for uplink in self.top.uplinks_of[lower]:
+            self.propose(proposal(uplink, "", Action.DRAIN_LINK, 0.95, relapse=False), "")
 
-    @rule(link=st.sampled_from(LINKS), carries=st.booleans())
-    def change_state(self, link: TopologyLink, carries: bool) -> None:
-        (self.states.not_carrying.discard if carries else self.states.not_carrying.add)(link.id)
+    @rule(link=ANY, carries=st.booleans())
+    def change_state(self, link: int, carries: bool) -> None:
+        changed = self.states.not_carrying.discard if carries else self.states.not_carrying.add
+        changed(self.links[link % len(self.links)].id)
 
-    @rule(link=st.sampled_from(LINKS), observed=st.booleans())
-    def change_observation(self, link: TopologyLink, observed: bool) -> None:
-        (self.states.unobserved.discard if observed else self.states.unobserved.add)(link.lower.device)
+    @rule(link=ANY, observed=st.booleans())
+    def change_observation(self, link: int, observed: bool) -> None:
+        changed = self.states.unobserved.discard if observed else self.states.unobserved.add
+        changed(self.links[link % len(self.links)].lower.device)
 
-    @rule(data=st.data())
-    def restore(self, data: st.DataObject) -> None:
-        if self.isolations.active:
-            self.isolations.restored(data.draw(st.sampled_from(sorted(self.isolations.active))), self.now_ns)
+    @rule(number=ANY)
+    def restore(self, number: int) -> None:
+        if active := sorted(self.isolations.active):
+            self.isolations.restored(active[number % len(active)], self.now_ns)
 
     @rule(seconds=st.sampled_from([1, 60, 299, 300, 1800, 7200]))
     def pass_time(self, seconds: int) -> None:
@@ -181,12 +191,21 @@ class Decisions(RuleBasedStateMachine):
         self.states = replace(self.states, observed_at_ns=self.now_ns)
         self.isolations.prune(self.now_ns)
 
+    @rule()
+    def restart(self) -> None:
+        """Continue from the snapshot; the capacity is built from the inventory."""
+        self.isolations = TypeAdapter(Isolations).validate_json(orjson.dumps(self.isolations))
+        self.capacity = Capacity(self.top)
+
     @invariant()
     def no_cap_is_exceeded(self) -> None:
+        counts = self.capacity.population
         assert self.isolations.count() <= 5
-        for pod in ("a", "b"):
+        for pod in {isolation.pod for isolation in self.isolations.active.values()}:
             assert self.isolations.count(pod=pod) <= 3
-            assert self.isolations.count(TargetKind.HOST, pod=pod) <= 1  # 4 % of 4 hosts, rounded up
+            for kind in TargetKind:
+                assert self.isolations.count(kind, pod) <= ceil(0.04 * counts(kind, pod) - 1e-9)
+                assert self.isolations.count(kind) <= ceil(0.05 * counts(kind) - 1e-9)
 
     @invariant()
     def no_rate_or_budget_is_exceeded(self) -> None:
