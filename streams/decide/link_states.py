@@ -32,8 +32,9 @@ from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.errors import Reject
 from streams.wire.models import PortQuality, PortStates, ReadingsHeartbeat, Source
 
-MAX_UNKNOWN = 4096
-"""Devices beside those of the inventory; more are dropped, the one first whose states changed last the longest ago."""
+MAX_UNKNOWN = 32_768
+"""Devices beside those of the inventory: all of the largest fabric, whose inventory may come after their states, and
+half as many more. Beyond, those are dropped whose states changed last the longest ago."""
 
 _RUN_NS = 86_400_000_000_000
 """Readings of a port that is not watched any more are dropped after a day."""

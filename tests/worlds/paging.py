@@ -14,7 +14,7 @@ from streams.notify.params import NotifyParams
 from streams.replay.driver import Stages
 from streams.wire.models import IDLE_NS, Event, EventKind, Finding, Message, Source, Status
 from streams.wire.stage import Output
-from streams.wire.topics import EPISODES, FINDINGS, SUMMARIES, SYMPTOMS
+from streams.wire.topics import EPISODES, FINDINGS, PORT_STATES, SUMMARIES, SYMPTOMS
 from tests.worlds.observations import NIC, at, samples
 from tests.worlds.small_world import SmallWorld, stages
 
@@ -109,7 +109,7 @@ class PagedPipeline:
         self._stages = own or stages()
         self._reader = {
             SYMPTOMS: self._stages.correlate, SUMMARIES: self._stages.correlate,
-            EPISODES: self._stages.attribute, FINDINGS: self._stages.decide,
+            EPISODES: self._stages.attribute, FINDINGS: self._stages.decide, PORT_STATES: self._stages.decide,
         }  # fmt: skip
         self._notifier = Notifier(NotifyParams(cluster="test"))
         self.published = PublishedFindings()
