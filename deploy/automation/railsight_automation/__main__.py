@@ -24,6 +24,7 @@ from railsight_automation.kubernetes_nodes import KubernetesHosts, OfficialClien
 from railsight_automation.links import Links
 from railsight_automation.planning import Part, Parts
 from railsight_automation.service import KafkaAnswers, Service
+from railsight_automation.signing import load_signer
 from railsight_automation.slurm import SlurmHosts
 
 log = logging.getLogger("railsight_automation")
@@ -66,6 +67,7 @@ async def run(config: Config, folder: Path) -> None:
             parts.append(SlurmHosts(config.slurm))
         if config.kubernetes is not None:
             parts.append(KubernetesHosts(config.kubernetes, OfficialClient(config.kubernetes)))
+        signer = load_signer(folder / config.signing_key, config.actor) if config.signing_key else None
         journal = Journal(folder / config.journal)
         stack.callback(journal.close)
         journal.compact(time.time_ns())
@@ -84,7 +86,7 @@ async def run(config: Config, folder: Path) -> None:
             ),
             stack,
         )
-        answers = KafkaAnswers(producer, config.kafka.results, config.actor, time.time_ns, KafkaError)
+        answers = KafkaAnswers(producer, config.kafka.results, config.actor, time.time_ns, KafkaError, signer)
         engine = Engine(journal, Parts(parts), answers, config.actor, time.time_ns, config.confirm_s)
         await Service(consumer, engine, journal).run()
 

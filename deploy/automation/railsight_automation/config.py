@@ -73,6 +73,8 @@ class Config:
     actor: str = ""
     """The name in the results."""
     journal: str = "/var/lib/railsight-automation/journal.jsonl"
+    signing_key: str = ""
+    """The file of the private key that signs the results, if `decide` has `trusted_keys`."""
     confirm_s: float = 30.0
     """Longest wait for the revision with which `decide` confirms an acceptance, after its guards."""
     kafka: KafkaParams = field(default_factory=KafkaParams)
@@ -82,7 +84,7 @@ class Config:
     kubernetes: KubernetesParams | None = None
 
 
-_PLAIN = {"actor": str, "journal": str, "confirm_s": float}
+_PLAIN = {"actor": str, "journal": str, "signing_key": str, "confirm_s": float}
 _SECTIONS = {
     "kafka": KafkaParams,
     "gnmi": GnmiParams,

@@ -21,6 +21,8 @@ from railsight_automation.settings import Setting
 log = logging.getLogger(__name__)
 
 OUT = ("DRAIN_LINK", "REPAIR_LINK", "CORDON_HOST")
+_DAY_NS = 86_400 * 10**9
+_PRUNE_FROM = 10_000
 _APPROVED_STATE, _ACCEPTED_STATE = "APPROVED", "ACCEPTED"
 BACK = ("RESTORE_LINK", "UNCORDON_HOST")
 
@@ -73,6 +75,7 @@ class Engine:
         self._confirm_s = confirm_s
         self._retry_s = retry_s
         self._latest: dict[str, Remediation] = {}
+        self._pruned_to = 0
         self._observed = asyncio.Condition()
         self._changing = asyncio.Lock()
         """One change at a time in the whole fabric: a second one rehashes the flows of the first (ECMP)."""
@@ -83,8 +86,16 @@ class Engine:
         known = self._latest.get(remediation.id)
         if known is None or remediation.revision > known.revision:
             self._latest[remediation.id] = remediation
+            if len(self._latest) > 2 * self._pruned_to + _PRUNE_FROM:
+                self._prune()
             async with self._observed:
                 self._observed.notify_all()
+
+    def _prune(self) -> None:
+        """Forget revisions that expired a day ago: an id is not approved again, and the expired are refused."""
+        since_ns = self._now_ns() - _DAY_NS
+        self._latest = {key: known for key, known in self._latest.items() if known.expires_at_ns > since_ns}
+        self._pruned_to = len(self._latest)
 
     def is_due(self, remediation_id: str) -> bool:
         """Return whether a remediation is approved, unexpired, supported and not yet accepted."""
@@ -186,11 +197,13 @@ class Engine:
     async def _take_out(self, remediation: Remediation, settings: tuple[Setting, ...]) -> None:
         own = {change.address for change in self._journal.changes_of(remediation.target_id)}
         for setting in settings:
-            if setting.address in own:
-                continue
             if why := self._why_not(self._newest(remediation)):
                 raise Refused(why)
             present = await setting.read()
+            if setting.address in own:
+                if setting.is_out(present):
+                    continue
+                self._journal.undone(remediation.target_id, setting.address)  # by another party
             wanted = setting.out(present, remediation.id)
             if wanted == present:
                 continue  # another party's: it is not undone by us

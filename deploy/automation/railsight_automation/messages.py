@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 APPROVED = "APPROVED"
+_DETAIL_CHARACTERS = 4000
+"""railsight rejects a result with a detail of more than 16,384 characters; a command can print any number."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def encode_result(
 ) -> bytes:
     """Return the JSON of a result."""
     fields: dict[str, object] = {"remediationId": remediation_id, "outcome": outcome, "at": rfc3339(at_ns)}
-    fields |= {"actor": actor, "detail": detail, "priorValues": dict(prior_values)}
+    fields |= {"actor": actor, "detail": detail[:_DETAIL_CHARACTERS], "priorValues": dict(prior_values)}
     return json.dumps({name: value for name, value in fields.items() if value}).encode()
 
 

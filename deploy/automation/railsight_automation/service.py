@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from railsight_automation.engine import Engine
 from railsight_automation.journal import Journal
 from railsight_automation.messages import decode_remediation, encode_result
+from railsight_automation.signing import Headers, Signer
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class Consumer(Protocol):
 class Producer(Protocol):
     """The part of aiokafka's producer that is used."""
 
-    async def send_and_wait(self, topic: str, value: bytes, key: bytes) -> Any: ...
+    async def send_and_wait(self, topic: str, value: bytes, key: bytes, *, headers: Headers) -> Any: ...
 
 
 class KafkaAnswers:
@@ -59,6 +60,7 @@ class KafkaAnswers:
         actor: str,
         now_ns: Callable[[], int],
         retry_on: type[Exception],
+        signer: Signer | None = None,
         retry_s: float = _RETRY_S,
     ) -> None:
         self._producer = producer
@@ -66,13 +68,16 @@ class KafkaAnswers:
         self._actor = actor
         self._now_ns = now_ns
         self._retry_on = retry_on
+        self._signer = signer
         self._retry_s = retry_s
 
     async def send(self, remediation_id: str, outcome: str, detail: str, prior_values: Mapping[str, str]) -> None:
-        value = encode_result(remediation_id, outcome, self._actor, detail, prior_values, self._now_ns())
+        now_ns = self._now_ns()
+        value = encode_result(remediation_id, outcome, self._actor, detail, prior_values, now_ns)
+        headers = [] if self._signer is None else self._signer.headers(remediation_id, value, now_ns)
         while True:
             try:
-                await self._producer.send_and_wait(self._topic, value, remediation_id.encode())
+                await self._producer.send_and_wait(self._topic, value, remediation_id.encode(), headers=headers)
             except self._retry_on as error:
                 log.warning("retrying answer remediation=%s error=%s", remediation_id, error)
                 await asyncio.sleep(self._retry_s)

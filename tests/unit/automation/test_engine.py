@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from railsight_automation.engine import Engine
 from railsight_automation.journal import Journal
+from railsight_automation.messages import rfc3339
 
 from tests.fixtures.automation import (
     ACTOR,
@@ -227,6 +228,29 @@ async def test_a_failed_repair_of_a_drained_link_leaves_it_drained(automation: A
     await automation.deliver("r2", "REPAIR_LINK")
     assert automation.sent.outcomes("r2") == ["ACCEPTED", "FAILED"]
     assert automation.sent.detail("r2") == "no robot; every change was undone" and automation.changed == DRAINED
+
+
+async def test_a_second_drain_of_a_link_is_read_and_not_assumed(automation: Automation) -> None:
+    """A person removed one of the policies of the first drain: only that one is set again."""
+    await automation.deliver("r1")
+    await automation.deliver("r2")
+    assert automation.sent.outcomes("r2") == ["ACCEPTED", "DONE"]
+    assert automation.sent.detail("r2") == "nothing changed"
+    automation.devices.values["a policy"] = "in"
+    await automation.deliver("r3")
+    assert automation.sent.detail("r3") == "changed a policy"
+    assert automation.devices.taken_out == {"a policy": 2, "z policy": 1} and automation.changed == DRAINED
+    await automation.deliver("r4", "RESTORE_LINK")
+    assert automation.changed == {} and automation.journaled == []
+
+
+async def test_expired_revisions_are_forgotten(automation: Automation) -> None:
+    """Memory is bounded by the remediations of a day."""
+    for number in range(12_000):
+        automation.now_ns = NOW_NS + number * MINUTE_NS
+        expiry = rfc3339(automation.now_ns + MINUTE_NS)
+        await automation.engine.observe(remediation(f"x{number}", verdict="DENIED", expiresAt=expiry))
+    assert len(automation.engine._latest) < 4_000
 
 
 async def test_a_failed_restore_can_be_tried_again(automation: Automation) -> None:

@@ -26,8 +26,8 @@ GOLDEN = ROOT / "tests/contract/wire/golden/railsight.remediations.v1.remediatio
 
 
 def test_it_imports_nothing_of_the_pipeline() -> None:
-    """Only the standard library, Kafka's client, gRPC and protobuf; Kubernetes' client where it is configured."""
-    optional = {"kubernetes", "urllib3"}
+    """Only the standard library, Kafka's client, gRPC and protobuf; others where they are configured."""
+    optional = {"kubernetes", "urllib3", "cryptography"}
     allowed = {"railsight_automation", "aiokafka", "grpc", "google", *optional, *sys.stdlib_module_names}
     imported: set[str] = set()
     for path in PACKAGE.glob("*.py"):
@@ -49,6 +49,7 @@ def test_it_reads_the_golden_remediation_and_writes_a_result_that_the_pipeline_r
     result = codec.from_json(RemediationResult, data)
     expected = RemediationResult("r1", Outcome.DONE, NOW_NS + 5, "netbot", "changed x", prior_values={"x": '["IN"]'})
     assert result == expected
+    assert codec.from_json(RemediationResult, encode_result("r1", "DONE", "netbot", "x" * 10**5, {}, 1)).detail
 
 
 def test_its_topics_are_the_pipelines() -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from railsight_automation.engine import Engine
 from railsight_automation.journal import Journal
+from railsight_automation.messages import decode_remediation
 from railsight_automation.service import KafkaAnswers, Service
 
 from tests.fixtures.automation import ACTOR, NOW_NS, Devices, MemoryPlanner, remediation_json
@@ -37,6 +38,8 @@ class FakeKafka:
     begin: int = 0
     position: int = 0
     results: list[dict[str, str]] = field(default_factory=list)
+    headers: list[tuple[str, bytes]] = field(default_factory=list)
+    """Of the last result."""
     failures: int = 0
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -65,13 +68,14 @@ class FakeKafka:
         self.position += len(found)
         return {P0: found}
 
-    async def send_and_wait(self, topic: str, value: bytes, key: bytes) -> None:
+    async def send_and_wait(self, topic: str, value: bytes, key: bytes, *, headers: list[tuple[str, bytes]]) -> None:
         if self.failures:
             self.failures -= 1
             raise ConnectionError
         result = json.loads(value)
         assert (topic, key.decode(), result["actor"]) == ("results", result["remediationId"], "netbot")
         self.results.append(result)
+        self.headers = headers
 
     def append(self, value: bytes | None) -> None:
         self.log.append(value)
@@ -151,8 +155,6 @@ async def test_a_topic_that_was_made_again_is_read_from_its_begin(tmp_path: Path
 
 async def test_what_was_interrupted_is_resumed_at_the_start(tmp_path: Path) -> None:
     """An acceptance in the journal whose record is no longer delivered."""
-    from railsight_automation.messages import decode_remediation
-
     journal = Journal(tmp_path / "journal.jsonl")
     journal.accept(decode_remediation(remediation_json()), NOW_NS)
     journal.begin("r1")

@@ -1,0 +1,48 @@
+"""Tests the signatures of results."""
+
+import base64
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from railsight_automation.errors import Misconfigured
+from railsight_automation.signing import load_signer
+
+from tests.fixtures.automation import ACTOR, NOW_NS
+
+_NO_PASSWORD = serialization.NoEncryption()
+_PEM, _PKCS8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+
+
+def test_a_signature_is_of_the_attributes_and_the_data(tmp_path: Path) -> None:
+    """DSSE signs the lengths of type and payload; the payload is the digest of the digests of all parts."""
+    key = Ed25519PrivateKey.generate()
+    path = tmp_path / "netbot.pem"
+    path.write_bytes(key.private_bytes(_PEM, _PKCS8, _NO_PASSWORD))
+    headers = dict(load_signer(path, ACTOR).headers("r1", b"{}", NOW_NS))
+    assert headers["ce_type"] == b"railsight.remediation-result.v1" and headers["ce_subject"] == b"r1"
+    assert headers["ce_id"] == b"r1/%d" % NOW_NS and headers["ce_source"] == b"railsight-automation/netbot"
+    envelope = json.loads(base64.b64decode(headers["ce_dssematerial"]))
+    names = ("ce_id", "ce_source", "ce_specversion", "ce_type", "content-type", "", "ce_subject", "ce_time")
+    digests = [hashlib.sha256(part).digest() for part in (*(headers.get(name, b"") for name in names), b"{}")]
+    payload = hashlib.sha256(b"".join(digests)).digest()
+    assert base64.b64decode(envelope["payload"]) == payload
+    kind = envelope["payloadType"].encode()
+    signature = base64.b64decode(envelope["signatures"][0]["sig"])
+    key.public_key().verify(signature, b"DSSEv1 %d %s 32 %s" % (len(kind), kind, payload))
+    with pytest.raises(InvalidSignature):
+        key.public_key().verify(signature, payload)
+
+
+def test_a_wrong_key_is_one_line(tmp_path: Path) -> None:
+    """A missing file, and a file without a key."""
+    path = tmp_path / "netbot.pem"
+    with pytest.raises(Misconfigured, match=r"signing_key: .*netbot\.pem"):
+        load_signer(path, ACTOR)
+    path.write_text("no key")
+    with pytest.raises(Misconfigured, match=r"signing_key: .*netbot\.pem"):
+        load_signer(path, ACTOR)
