@@ -132,8 +132,16 @@ class Capacity:
         """
         numbers = self._numbers[pod]
         current = {numbers[identity] for ids in lost for identity in numbers.keys() & ids}
-        for link in current ^ self._lost[pod]:
-            self.set_carrying(link, link not in current)
+        changed = np.array(list(current ^ self._lost[pod]), np.int64)
+        self._lost[pod] = current
+        if len(changed):
+            self._carrying[changed] ^= True
+            groups, places = np.unique(self._groups[changed], return_inverse=True)
+            steps = np.where(self._carrying[changed], 1, -1)[:, np.newaxis]
+            sums = np.bincount(places.ravel(), np.broadcast_to(steps, self._groups[changed].shape).ravel())
+            for group, change in zip(groups.tolist(), sums.tolist(), strict=True):
+                if group != ABSENT:
+                    self._counts[group] += round(change)
 
     def surviving(self, links: Collection[int], lost: Collection[int] = ()) -> list[Surviving]:
         """Return what survives in every group of these links, without them and without the `lost` links.
