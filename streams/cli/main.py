@@ -49,11 +49,22 @@ COMMANDS: tuple[Command, ...] = (
     Command("explain", "streams.cli.explain:explain", "Print one finding with its evidence."),
     Command("job", "streams.cli.job:job", "Report whether the network was clean for a job."),
     Command("ack", "streams.cli.ack:ack", "Acknowledge a finding."),
+    Command("remediations", "streams.cli.remediations:remediations", "List the open remediations, or explain one."),
+    Command("approve", "streams.cli.answers:approve", "Approve a remediation that waits."),
+    Command("reject", "streams.cli.answers:reject", "Reject a remediation."),
+    Command("repaired", "streams.cli.answers:repaired", "Report the repair of a remediation's target."),
+    Command("maintenance", "streams.cli.subject_controls:maintenance", "No page and no action on a subject."),
+    Command("exclude", "streams.cli.subject_controls:exclude", "No action on a subject."),
+    Command("kill-switch", "streams.cli.kill_switch:kill_switch", "Stop every action."),
+    Command("key", "streams.cli.key:key", "Make the key that signs controls."),
     Command("config", "streams.cli.config:config", "Check a configuration file."),
     Command("bench", "streams.cli.bench.command:bench", "Measure what the pipeline costs on this machine."),
 )
 _LIBRARIES = ("aiokafka", "clickhouse_connect", "urllib3")
-_INTERACTIVE = {"demo", "up", "inventory", "findings", "explain", "ack", "job"}
+_INTERACTIVE = {
+    "demo", "up", "inventory", "findings", "explain", "ack", "job", "remediations", "approve", "reject", "repaired",
+    "maintenance", "exclude", "kill-switch",
+}  # fmt: skip
 
 
 def application(arguments: Sequence[str]) -> typer.Typer:

@@ -50,5 +50,9 @@ def settings_digest(settings: Settings) -> str:
     from streams.decide.policy import load_policy
 
     policy = load_policy(settings.decide.policy)
-    text = settings.detect.model_dump_json() + settings.decide.model_dump_json(exclude={"policy"}) + policy.digest
+    text = (
+        settings.detect.model_dump_json()
+        + settings.decide.model_dump_json(exclude={"policy", "signing_key"})
+        + policy.digest
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:12]

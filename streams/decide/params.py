@@ -18,6 +18,13 @@ class DecideParams(BaseModel):
     policy: Path | None = None
     """The file of the policy (TOML); by default the one of railsight (streams/decide/policy.toml)."""
 
+    trusted_keys: tuple[str, ...] = ()
+    """Public keys (`railsight key show`). If there are any, a control or a result without a signature by one of them is
+    rejected."""
+
+    signing_key: Path | None = None
+    """The file of the private key with which the commands sign controls."""
+
     settle_s: Annotated[float, Field(ge=0)] = 10
     """No decision is made on a younger finding (DESIGN 2.2): after this time the parent is known, if there is one."""
 

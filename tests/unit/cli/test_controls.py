@@ -1,0 +1,136 @@
+"""Controls from the command line: their ends and subjects, refusals before Kafka is contacted, and key files."""
+
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from streams.cli.answers import answer_to
+from streams.cli.main import main
+from streams.cli.publish_control import HOUR_NS
+from streams.cli.subject_controls import control_line, ended
+from streams.decide.controls import Controls, refusal
+from streams.wire.models import Action, Control, ControlKind, Remediation, Subject, Verdict
+
+AWAY = ("--bootstrap", "127.0.0.1:1")
+NOW = 1_790_000_000_000_000_000
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as done:
+        main(arguments)
+    assert isinstance(done.value.code, int)
+    return done.value.code
+
+
+REFUSED = [
+    (("maintenance", "add", "device:leaf1"), "give one of --hours, --until and --no-end"),
+    (("maintenance", "add", "device:leaf1", "--hours", "1", "--no-end"), "give one of --hours, --until and --no-end"),
+    (("maintenance", "add", "device:leaf1", "--until", "2020-01-01"), "the end 2020-01-01 00:00:00Z is in the past"),
+    (("maintenance", "add", "", "--hours", "1"), "SUBJECT is empty; only the kill switch applies to everything"),
+    (("exclude", "add", "device:", "--hours", "1"), "SUBJECT is empty; only the kill switch applies to everything"),
+    (("exclude", "add", "leaf:1", "--hours", "1"), "unknown kind of subject leaf; one of link, port, device, pod"),
+    (("kill-switch", "on", "--key", "/nonexistent/key"), "cannot read /nonexistent/key: No such file or directory"),
+    (("key", "new", "/nonexistent/key"), "cannot create /nonexistent/key: No such file or directory"),
+    (("key", "show", "/nonexistent/key"), "cannot read /nonexistent/key: No such file or directory"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "line"), REFUSED, ids=[" ".join(arguments) for arguments, _ in REFUSED])
+def test_a_wrong_control_is_refused_in_one_line(
+    arguments: tuple[str, ...], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 2 before Kafka is contacted, with the value and the next step."""
+    assert run(*arguments) == 2
+    (printed,) = capsys.readouterr().err.splitlines()
+    assert printed.startswith(f"railsight: {line}")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("approve", "0123"),
+        ("reject", "0123"),
+        ("repaired", "0123"),
+        ("remediations",),
+        ("remediations", "explain", "0123"),
+        ("maintenance", "add", "pod:p1", "--hours", "1"),
+        ("exclude", "list"),
+        ("kill-switch", "on"),
+        ("kill-switch", "status"),
+    ],
+    ids=" ".join,
+)
+def test_without_kafka_each_command_names_the_address(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 1, one line: no control is lost silently."""
+    assert run(*arguments, *AWAY) == 1
+    assert capsys.readouterr().err == "railsight: Kafka at 127.0.0.1:1 does not answer\n"
+
+
+def test_a_key_file_is_readable_by_its_owner_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The public key is printed, and printed again by `show`; an existing file is not replaced."""
+    file = tmp_path / "key"
+    assert run("key", "new", str(file)) == 0
+    public = capsys.readouterr().out
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert run("key", "show", str(file)) == 0
+    assert capsys.readouterr().out == public
+    assert run("key", "new", str(file)) == 2
+    assert "File exists" in capsys.readouterr().err
+
+
+def test_a_key_that_others_can_read_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As ssh does: a copy of it may exist."""
+    file = tmp_path / "key"
+    assert run("key", "new", str(file)) == 0
+    file.chmod(0o640)
+    assert run("kill-switch", "on", "--key", str(file), *AWAY) == 2
+    assert "other users can read this key (mode 0640)" in capsys.readouterr().err
+
+
+def test_where_signatures_are_required_an_unsigned_control_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else the command would succeed, and the pipeline would reject the control."""
+    file, config = tmp_path / "key", tmp_path / "railsight.toml"
+    run("key", "new", str(file))
+    config.write_text(f'[decide]\ntrusted_keys = ["{capsys.readouterr().out.strip()}"]\n')
+    assert run("kill-switch", "on", "--config", str(config), *AWAY) == 2
+    assert "controls must be signed" in capsys.readouterr().err
+    config.write_text(config.read_text() + f'signing_key = "{file}"\n')
+    assert run("kill-switch", "on", "--config", str(config), *AWAY) == 1
+    assert "does not answer" in capsys.readouterr().err
+
+
+def test_an_approval_ends_and_a_rejection_does_not() -> None:
+    """Both name the remediation, and each answer has an id of its own."""
+    remediation = Remediation("r1", 1, ("f1",), Action.DRAIN_LINK, Verdict.NEEDS_APPROVAL, Subject("link:x"))
+    yes = answer_to(remediation, Control("", ControlKind.APPROVE, until_ns=HOUR_NS, actor="anna", reason="ok"), NOW)
+    no = answer_to(remediation, Control("", ControlKind.REJECT, actor="anna"), NOW + 1)
+    assert yes == Control(f"approve/r1/{NOW}", ControlKind.APPROVE, "r1", NOW, NOW + HOUR_NS, "anna", "ok")
+    assert (no.subject_id, no.until_ns, no.id) == ("r1", None, f"reject/r1/{NOW + 1}")
+    assert refusal(yes) == refusal(no) == ""
+
+
+@pytest.mark.parametrize("begin_ns", [NOW - HOUR_NS, NOW + HOUR_NS], ids=["under way", "planned"])
+def test_the_end_of_a_control_replaces_it_also_if_clocks_differ(begin_ns: int) -> None:
+    """It is newer than the control, and has ended now."""
+    added = Control("exclude/x", ControlKind.EXCLUDE, "device:x", begin_ns, None, "anna", endless=True)
+    state = Controls(strict=True)
+    state.loaded = True
+    target = Subject("device:x")
+    assert state.update(added) == "" and state.exclusion(target, NOW) is not None
+    assert state.update(ended(added, NOW, "bob", "")) == ""
+    assert state.exclusion(target, NOW) is None
+
+
+def test_a_control_is_one_line() -> None:
+    """Subject, begin, end, actor and reason."""
+    at_ns = round(datetime(2026, 3, 1, tzinfo=UTC).timestamp() * 1e9)
+    line = control_line(Control("m", ControlKind.MAINTENANCE, "pod:p1", at_ns, at_ns + HOUR_NS, "anna", "new optics"))
+    assert line == "pod:p1  2026-03-01 00:00:00Z  until 2026-03-01 01:00:00Z  anna  new optics"
+    switch = Control("k", ControlKind.KILL_SWITCH, "", at_ns, None, "anna")
+    assert control_line(switch) == "everything  2026-03-01 00:00:00Z  no end  anna"
