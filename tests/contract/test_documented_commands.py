@@ -39,7 +39,10 @@ def parse(arguments: list[str]) -> None:
     command: Any = typer.main.get_command(application(arguments))
     context = command.make_context("railsight", list(arguments))
     while hasattr(command, "resolve_command"):
-        name, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+        given = [*context._protected_args, *context.args]
+        if not given and command.invoke_without_command:
+            return
+        name, command, rest = command.resolve_command(context, given)
         context = command.make_context(name, rest, parent=context)
 
 
