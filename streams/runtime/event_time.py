@@ -42,9 +42,10 @@ def event_time_ns(message: Message) -> int | None:
             return at
         case Control(at_ns=maybe) | RemediationResult(at_ns=maybe):
             return maybe
-        case PortStates() | ReadingsHeartbeat() | PortQuality():
-            # `decide` reads these ahead of findings, and joins them by the version in effect when it decides.
-            return None
+        case PortStates(changed_ns=at) | ReadingsHeartbeat(watermark_ns=at):
+            return at
+        case PortQuality(readings=readings):
+            return max((one.end_ns for one in readings), default=None)
         case Progress(watermark_ns=at) if at != IDLE_NS:
             return at
         case _:
