@@ -75,6 +75,8 @@ class Engine:
         self._confirm_s = confirm_s
         self._retry_s = retry_s
         self._latest: dict[str, Remediation] = {}
+        self._acceptors: dict[str, str] = {}
+        """Remediation id -> the actor whose acceptance `decide` confirmed."""
         self._pruned_to = 0
         self._observed = asyncio.Condition()
         self._changing = asyncio.Lock()
@@ -86,6 +88,9 @@ class Engine:
         known = self._latest.get(remediation.id)
         if known is None or remediation.revision > known.revision:
             self._latest[remediation.id] = remediation
+            if remediation.state == _ACCEPTED_STATE:
+                # Later revisions of an accepted one may have another actor: a second finding joins it, for example.
+                self._acceptors.setdefault(remediation.id, remediation.actor)
             if len(self._latest) > 2 * self._pruned_to + _PRUNE_FROM:
                 self._prune()
             async with self._observed:
@@ -95,6 +100,7 @@ class Engine:
         """Forget revisions that expired a day ago: an id is not approved again, and the expired are refused."""
         since_ns = self._now_ns() - _DAY_NS
         self._latest = {key: known for key, known in self._latest.items() if known.expires_at_ns > since_ns}
+        self._acceptors = {key: actor for key, actor in self._acceptors.items() if key in self._latest}
         self._pruned_to = len(self._latest)
 
     def is_due(self, remediation_id: str) -> bool:
@@ -168,7 +174,8 @@ class Engine:
         newest = self._newest(remediation)
         if newest.state != _ACCEPTED_STATE:
             return f"revision {newest.revision} is {newest.state}"
-        return "" if newest.actor == self._actor else f"accepted by {newest.actor}"
+        acceptor = self._acceptors[remediation.id]
+        return "" if acceptor == self._actor else f"accepted by {acceptor}"
 
     def _newest(self, remediation: Remediation) -> Remediation:
         return self._latest.get(remediation.id, remediation)

@@ -166,7 +166,7 @@ async def test_an_approval_that_is_revoked_after_it_was_accepted_changes_nothing
         ({"state": "ACCEPTED", "actor": ACTOR}, ""),
         ({"state": "ACCEPTED", "actor": "other"}, "accepted by other"),
         ({"state": "DENIED", "actor": "decide", "verdict": "DENIED"}, "revision 3 is DENIED"),
-        ({"state": "ACCEPTED", "actor": ACTOR, "verdict": "REVOKED"}, "revision 3 is REVOKED"),
+        ({"state": "ACCEPTED", "actor": ACTOR, "verdict": "REVOKED"}, "revision 4 is REVOKED"),
         (None, "the acceptance was not confirmed"),
     ],
 )  # fmt: skip
@@ -184,6 +184,8 @@ async def test_the_first_change_waits_for_the_confirmation_of_the_acceptance(
         await asyncio.sleep(0)
         assert not task.done() and automation.devices.values == {}
         await automation.engine.observe(remediation(revision=3, **more))
+        if more["state"] == "ACCEPTED":  # a second finding joins it
+            await automation.engine.observe(remediation(revision=4, **(more | {"actor": "decide"})))
     await task
     assert automation.sent.outcomes() == ["ACCEPTED", "FAILED" if why else "DONE"]
     if why:
