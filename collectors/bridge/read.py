@@ -16,6 +16,7 @@ from collectors.bridge.acknowledged import Place
 from collectors.bridge.message_identity import CommittedState, committed_state
 from collectors.bridge.params import Params
 from collectors.bridge.records import Source
+from streams.wire.bounded_batches import bound_batches
 from streams.wire.errors import Retry
 
 _SESSION_MS = 10_000
@@ -44,6 +45,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]
         self._admin: Any = None
 
     async def __aenter__(self) -> "GroupReader":
+        bound_batches()
         self._admin = AIOKafkaAdminClient(**self._options)
         self._consumer = AIOKafkaConsumer(
             **self._options,
@@ -135,6 +137,7 @@ async def newest(params: Params, options: Mapping[str, Any]) -> Batch:
 
 
 async def _newest(params: Params, options: Mapping[str, Any]) -> Batch:
+    bound_batches()
     admin = AIOKafkaAdminClient(**options)
     consumer = AIOKafkaConsumer(**options, enable_auto_commit=False, auto_offset_reset="earliest")
     found: Batch = []

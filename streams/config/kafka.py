@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
+from streams.wire.bounded_batches import bound_batches
 from streams.wire.errors import Misconfigured
 from streams.wire.topics import Partitions
 
@@ -75,7 +76,8 @@ class KafkaSettings(BaseModel):
         return context
 
     def client_options(self) -> dict[str, Any]:
-        """Return the connection arguments of an aiokafka client."""
+        """Return the connection arguments of an aiokafka client, whose batches are bounded from here on."""
+        bound_batches()
         options: dict[str, Any] = {"bootstrap_servers": self.bootstrap.split(",")}
         if self.tls:
             options["ssl_context"] = self.ssl_context()

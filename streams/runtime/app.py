@@ -13,6 +13,7 @@ from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.runtime.chunk import Chunk
 from streams.runtime.chunk_consumer import ChunkApp, ChunkSchema
+from streams.wire.bounded_batches import bound_batches
 
 Take = Callable[[Chunk, int], Awaitable[None]]
 """Takes a chunk, and the generation of the consumer group in which it was fetched."""
@@ -31,6 +32,7 @@ def make_app(
 
     Inputs that are `bulk` are assigned to the app, and read by a reader of their own.
     """
+    bound_batches()
     app = ChunkApp(
         group,
         broker=[f"kafka://{address}" for address in kafka.bootstrap.split(",")],

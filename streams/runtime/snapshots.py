@@ -17,6 +17,9 @@ SCHEMA = 1
 SLOTS = 4
 """Snapshots of an epoch that have keys of their own: sequences 0 and 1 (mod 4) alternate, and 2 and 3, which were read
 back before they were written. A snapshot that cannot be restored replaces none of the last two."""
+MAX_INCOMPLETE = 16
+"""Incomplete snapshots whose chunks are retained. The keys of an epoch have four, and older epochs are removed."""
+
 CHUNK_BYTES = 500 * 1024
 """Below 512 KiB with its envelope: half of Kafka's default limit of a message."""
 
@@ -77,6 +80,8 @@ class SnapshotAssembler:
             return
         parts = self._parts.setdefault(at, {})
         parts[chunk.chunk] = chunk
+        if len(self._parts) > MAX_INCOMPLETE:
+            del self._parts[min(self._parts)]
         if len(parts) == chunk.chunks:
             self._complete(at, parts.values())
 

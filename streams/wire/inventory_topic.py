@@ -5,14 +5,15 @@ compares the digest with the data.
 """
 
 import hashlib
+import logging
 from collections.abc import Iterator
 
-import cramjam
-
-from streams.fabric.inventory import Inventory, pack, unpack
+from streams.fabric.inventory import Inventory, decompressed, pack, unpack
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
 from streams.wire.models import InventoryChunk
+
+log = logging.getLogger(__name__)
 
 CHUNK_BYTES = 512 * 1024
 """Half of Kafka's default maximum message size."""
@@ -27,11 +28,18 @@ def to_chunks(inventory: Inventory, effective_ns: int) -> Iterator[InventoryChun
         yield InventoryChunk(digest, effective_ns, chunk, chunks, part)
 
 
-class Assembler:
-    """Assembles versions from chunks in any order; retains the chunks of incomplete versions."""
+MAX_INCOMPLETE_BYTES = 64 << 20
+"""Chunks of incomplete versions that are retained; the version that began first is dropped beyond it."""
 
-    def __init__(self) -> None:
+
+class Assembler:
+    """Assembles versions from chunks in any order; retains the chunks of incomplete versions, up to a limit."""
+
+    def __init__(self, max_bytes: int = MAX_INCOMPLETE_BYTES) -> None:
         self._parts: dict[str, dict[int, InventoryChunk]] = {}
+        self._max_bytes = max_bytes
+        self.dropped = 0
+        """Incomplete versions that were dropped."""
 
     def add(self, chunk: InventoryChunk) -> tuple[int, Topology] | None:
         """Add a chunk; return (effective_ns, topology) when it completes a version.
@@ -46,9 +54,19 @@ class Assembler:
         parts = self._parts.setdefault(chunk.digest, {})
         parts[chunk.chunk] = chunk
         if len(parts) < chunk.chunks:
+            self._drop_oldest(chunk.digest)
             return None
         del self._parts[chunk.digest]
         return b"".join(parts[i].data for i in sorted(parts))
+
+    def _drop_oldest(self, current: str) -> None:
+        sizes = {digest: sum(len(part.data) for part in parts.values()) for digest, parts in self._parts.items()}
+        for digest in list(self._parts):
+            if sum(sizes.values()) <= self._max_bytes or digest == current:
+                return
+            del self._parts[digest], sizes[digest]
+            self.dropped += 1
+            log.warning("dropped an incomplete version of the inventory: digest=%s", digest[:12])
 
 
 def topology_of(digest: str, data: bytes) -> Topology:
@@ -59,9 +77,9 @@ def topology_of(digest: str, data: bytes) -> Topology:
 def inventory_of(digest: str, data: bytes) -> Inventory:
     """Return the inventory of these data; raises Reject if the digest does not match."""
     try:
-        actual = hashlib.sha256(bytes(cramjam.zstd.decompress(data))).hexdigest()
+        actual = hashlib.sha256(decompressed(data)).hexdigest()
         if actual == digest:
             return unpack(data)
-    except (cramjam.DecompressionError, ValueError) as error:
+    except ValueError as error:
         raise Reject(f"inventory {digest[:12]}: {error}") from error
     raise Reject(f"inventory {digest[:12]}: the digest of its data is {actual[:12]}")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.fabric.inventory import Device, Inventory, digest
+from streams.fabric.inventory import MAX_PACKED_BYTES, Device, Inventory, digest
 from streams.wire.errors import Reject
 from streams.wire.inventory_topic import CHUNK_BYTES, Assembler, to_chunks
 from streams.wire.models import InventoryChunk
@@ -67,3 +67,22 @@ def test_a_version_with_a_wrong_digest_is_refused(data: bytes) -> None:
     with pytest.raises(Reject, match=whole.digest[:12]):
         assembler.add(replace(whole, data=data))
     assert assembler.add(whole) is not None, "the right data are taken afterwards"
+
+
+def test_a_bomb_is_rejected_as_a_version() -> None:
+    """A few kilobytes that decompress beyond the limit are refused, and no memory is taken for them."""
+    data = bytes(cramjam.zstd.compress(bytes(MAX_PACKED_BYTES + 1)))
+    assert len(data) < 100_000
+    with pytest.raises(Reject, match="decompressed"):
+        Assembler().add(InventoryChunk("0" * 64, 5, 0, 1, data))
+
+
+def test_incomplete_versions_are_bounded() -> None:
+    """Of a flood of versions that never become complete the newest are retained, and a good one is still read."""
+    assembler = Assembler(max_bytes=10_000)
+    for number in range(1000):
+        assert assembler.add(InventoryChunk(f"{number:064}", 5, 0, 2, bytes(1000))) is None
+        assert len(assembler._parts) <= 10
+    assert assembler.dropped == 990
+    made = [assembler.add(chunk) for chunk in _divided(inventory(), 2)]
+    assert made[-1] is not None

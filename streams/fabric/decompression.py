@@ -1,0 +1,91 @@
+"""Decompresses data of others within a limit: a few kilobytes can contain a gigabyte.
+
+Each function writes into a buffer that is no larger than the limit, and raises DecompressionLimit beyond it. A limit is
+exact for snappy, whose length is in the data; for zstd and lz4 frames the declared length is not trusted.
+"""
+
+import struct
+import zlib
+from typing import Any
+
+import cramjam
+
+_FIRST_BYTES = 1 << 20
+_FIRST_RATIO = 8
+_XERIAL_HEADER = b"\x82SNAPPY\x00"
+_XERIAL_HEADER_BYTES = 16
+_LENGTH = struct.Struct(">i")
+
+
+class DecompressionLimit(ValueError):
+    """The data decompress to more than the limit, or are no data of the codec."""
+
+
+def zstd(data: Any, limit: int) -> bytes:
+    """Return the content of a zstd frame."""
+    return _into_buffer(cramjam.zstd, "zstd", data, limit)
+
+
+def lz4(data: Any, limit: int) -> bytes:
+    """Return the content of an lz4 frame."""
+    return _into_buffer(cramjam.lz4, "lz4", data, limit)
+
+
+def gzip(data: Any, limit: int) -> bytes:
+    """Return the content of gzip members, one after the other."""
+    content, rest = b"", bytes(data)
+    try:
+        while rest:
+            member = zlib.decompressobj(31)
+            content += member.decompress(rest, limit + 1 - len(content))
+            if len(content) > limit:
+                raise _beyond("gzip", data, limit)
+            if not member.eof:
+                raise DecompressionLimit("gzip: truncated")
+            rest = member.unused_data
+    except zlib.error as error:
+        raise DecompressionLimit(f"gzip: {error}") from error
+    return content
+
+
+def snappy(data: Any, limit: int) -> bytes:
+    """Return the content of a snappy block, or of the blocks of the xerial format, which Kafka's clients use."""
+    view = memoryview(data)
+    try:
+        if bytes(view[: len(_XERIAL_HEADER)]) != _XERIAL_HEADER:
+            return _snappy_block(view, limit)
+        blocks, place, left = [], _XERIAL_HEADER_BYTES, limit
+        while place < len(view):
+            (size,) = _LENGTH.unpack_from(view, place)
+            if size < 0:
+                raise DecompressionLimit(f"snappy: a block of {size} bytes")
+            place += _LENGTH.size
+            blocks.append(_snappy_block(view[place : place + size], left))
+            left -= len(blocks[-1])
+            place += size
+    except (cramjam.DecompressionError, struct.error) as error:
+        raise DecompressionLimit(f"snappy: {error}") from error
+    return b"".join(blocks)
+
+
+def _snappy_block(block: memoryview, limit: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(block) > limit:
+        raise _beyond("snappy", block, limit)
+    return bytes(cramjam.snappy.decompress_raw(block))
+
+
+def _into_buffer(codec: Any, name: str, data: Any, limit: int) -> bytes:
+    """Decompress into a small buffer first: most data fit, and a large buffer costs its pages."""
+    size = min(limit, max(_FIRST_BYTES, _FIRST_RATIO * len(data)))
+    while True:
+        buffer = bytearray(size)
+        try:
+            return bytes(memoryview(buffer)[: codec.decompress_into(data, buffer)])
+        except cramjam.DecompressionError as error:
+            if size >= limit:
+                raise DecompressionLimit(f"{name}: {len(data)} bytes, at most {limit} decompressed: {error}") from error
+            size = min(limit, size * 8)
+
+
+def _beyond(name: str, data: Any, limit: int) -> DecompressionLimit:
+    return DecompressionLimit(f"{name}: {len(data)} bytes have more than {limit} decompressed")

@@ -1,0 +1,98 @@
+"""Bounds the decompressed size of the record batches that aiokafka reads.
+
+aiokafka decompresses a batch without a limit: 300 MiB came out of one below the brokers' 4 MiB. Here a batch beyond the
+limit, or one that is not decompressible, becomes one record without content, which every reader rejects; so the offset
+passes it. This replaces private names of aiokafka 0.14.0; tests/contract/runtime/test_private_names.py checks them.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import aiokafka.consumer.fetcher as fetcher
+import aiokafka.record._crecords.default_records as batches
+import aiokafka.record._crecords.legacy_records as legacy_batches
+from aiokafka.record.memory_records import MemoryRecords
+
+from streams.fabric import decompression
+from streams.fabric.decompression import DecompressionLimit
+
+log = logging.getLogger(__name__)
+
+MAX_BATCH_BYTES = 32 << 20
+"""Brokers accept 4 MiB compressed on our topics, and clients fill batches to 1 MB before they compress them."""
+
+UNREADABLE = b"unreadable-batch"
+"""The header `type` of the record that replaces a batch."""
+
+_CODECS = ("gzip", "snappy", "lz4", "zstd")
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableBatch:
+    """The record in place of a batch: no topic has messages of its type."""
+
+    offset: int
+    timestamp: int
+    timestamp_type: int | None
+    key: bytes | None = None
+    value: bytes = b""
+    headers: tuple[tuple[str, bytes], ...] = (("type", UNREADABLE),)
+    checksum: int | None = None
+
+
+class BoundedBatch:
+    """A batch of aiokafka that decompresses at most MAX_BATCH_BYTES."""
+
+    __slots__ = ("_batch",)
+
+    def __init__(self, batch: Any) -> None:
+        self._batch = batch
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._batch, name)
+
+    def __iter__(self) -> Iterator[Any]:
+        batch = self._batch
+        try:
+            return iter(batch)
+        except DecompressionLimit as error:
+            log.warning("a batch is not readable: offsets=%d-%d: %s", batch.base_offset, batch.next_offset - 1, error)
+            # The last offset: a fetch may begin in the middle of a batch.
+            return iter((UnreadableBatch(batch.next_offset - 1, batch.max_timestamp, batch.timestamp_type),))
+
+    def __next__(self) -> Any:
+        return next(self._batch)
+
+
+class BoundedRecords:
+    """The batches of one fetch."""
+
+    __slots__ = ("_records", "has_next", "size_in_bytes")
+
+    def __init__(self, data: bytes) -> None:
+        self._records = MemoryRecords(data)
+        self.has_next, self.size_in_bytes = self._records.has_next, self._records.size_in_bytes
+
+    def next_batch(self) -> BoundedBatch | None:
+        """Return the next batch."""
+        batch = self._records.next_batch()
+        return None if batch is None else BoundedBatch(batch)
+
+
+def bound_batches() -> None:
+    """Bound all consumers of this process; a second call changes nothing."""
+    fetcher.MemoryRecords = BoundedRecords
+    for name in _CODECS:
+        decode = _bounded(getattr(decompression, name))
+        setattr(batches, f"{name}_decode", decode)
+        if hasattr(legacy_batches, f"{name}_decode"):
+            setattr(legacy_batches, f"{name}_decode", decode)
+
+
+def _bounded(decode: Any) -> Any:
+    def bounded(data: Any) -> bytes:
+        return bytes(decode(data, MAX_BATCH_BYTES))
+
+    return bounded
