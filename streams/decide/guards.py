@@ -223,10 +223,20 @@ GUARDS: tuple[Guard, ...] = (
 )  # fmt: skip
 
 
-def evaluate(proposal: Proposal, context: GuardContext) -> Decision:
-    """Return the verdict on a proposal: a denial, else shadow, else a request for approval, else the approval."""
+COUNTING_GUARDS: tuple[Guard, ...] = (caps, rate, budget, cool_down)
+"""Guards that count isolations and resets."""
+
+
+def evaluate(proposal: Proposal, context: GuardContext, *, is_counted: bool = False) -> Decision:
+    """Return the verdict on a proposal: a denial, else shadow, else a request for approval, else the approval.
+
+    With `is_counted` the proposal was approved before and is in the isolations, so that the guards that count them do
+    not apply again.
+    """
     pending: dict[Verdict, GuardResult] = {}
     for guard in (mode,) if proposal.action in UNGUARDED else GUARDS:
+        if is_counted and guard in COUNTING_GUARDS:
+            continue
         result = guard(proposal, context)
         if result is None or (result.verdict is Verdict.NEEDS_APPROVAL and context.approved_by):
             continue

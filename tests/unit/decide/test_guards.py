@@ -426,3 +426,21 @@ def test_a_denial_outranks_a_request_for_approval() -> None:
     lost = {link_at("p1-l0/u1", top).id}
     assert evaluate(target, context(top, lost=lost)).guard == 8
     assert evaluate(target, context(top)).guard == 5
+
+
+def test_an_approval_is_evaluated_again_without_its_own_counts() -> None:
+    """The own isolation exceeds no cap, rate, budget or cool-down; other guards apply, and ask for approval again."""
+    target = proposal("a-t0-0-0/u0")
+    limits = {"pod_cap": 1, "actions_per_hour": 1, "isolation_budget": 1}
+    now = context(isolations=isolated(target.target.id, t=1_000_000), params=limits)
+    assert evaluate(target, now).constraint == "cool-down"
+    assert evaluate(target, now, is_counted=True).verdict is Verdict.APPROVED
+    weaker = proposal("a-t0-0-0/u0", confidence=0.6)
+    assert evaluate(weaker, now, is_counted=True).verdict is Verdict.NEEDS_APPROVAL
+    stopped = replace(now, controls=FakeControls(is_stopped=True))
+    assert evaluate(target, stopped, is_counted=True).constraint == "kill-switch"
+    reset, history = proposal("a-h0/e00", Action.RESET_NIC), Isolations()
+    history.reset(reset.target.id, at(1_000_000))
+    counted = context(isolations=history, params={"actions_per_hour": 1, "reset_budget": 1}, approved_by="ops")
+    assert evaluate(reset, counted).verdict is Verdict.DENIED
+    assert evaluate(reset, counted, is_counted=True).verdict is Verdict.APPROVED
