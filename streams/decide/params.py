@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from streams.decide.isolations import WEEK_S
 from streams.decide.qualification import QualificationParams
@@ -78,6 +78,16 @@ class DecideParams(BaseModel):
 
     expires_s: Annotated[float, Field(gt=0)] = 600
     """A decision without a result within this time expires, because the fabric may have changed."""
+
+    @field_validator("trusted_keys")
+    @classmethod
+    def _are_public_keys(cls, keys: tuple[str, ...]) -> tuple[str, ...]:
+        if keys:
+            from streams.wire.signatures import parse_public_key
+
+            for key in keys:
+                parse_public_key(key)
+        return keys
 
     @property
     def freshness_limit_s(self) -> float:

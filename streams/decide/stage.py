@@ -7,6 +7,8 @@ an intent, and a decision that must no longer be carried out is revoked under th
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from streams.decide import first_guards as guards
 from streams.decide.first_guards import GuardResult
@@ -36,7 +38,10 @@ from streams.wire.models import (
     Verdict,
 )
 from streams.wire.stage import Output
-from streams.wire.topics import REMEDIATIONS, REMEDIATIONS_OPEN
+from streams.wire.topics import REMEDIATIONS, REMEDIATIONS_OPEN, Headers, Topic
+
+if TYPE_CHECKING:
+    from streams.wire.signatures import SignatureVerifier
 
 _OPEN_VERDICTS = (Verdict.APPROVED, Verdict.SHADOW, Verdict.NEEDS_APPROVAL)
 _FINAL_OUTCOMES = (Outcome.DONE, Outcome.FAILED, Outcome.REJECTED)
@@ -296,6 +301,17 @@ class Decide:
         state, links = DecideState.from_bytes(data), self._make_links()
         links.load(state.links)
         self._state, self._links = state, links
+
+    def verify(self, topic: Topic, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+        """Raise Reject on a control or a result without the signature of a trusted key, if there are any."""
+        if self._params.trusted_keys:
+            self._verifier.verify(topic, key, value, headers)
+
+    @cached_property
+    def _verifier(self) -> "SignatureVerifier":
+        from streams.wire.signatures import SignatureVerifier
+
+        return SignatureVerifier(self._params.trusted_keys)
 
 
 def _nth(number: int) -> str:

@@ -21,7 +21,7 @@ from streams.wire.batch_fetch import FetchedRecord
 from streams.wire.bounds import clean
 from streams.wire.errors import Reject
 from streams.wire.models import IDLE_NS, Message, Progress, Rejected, Snapshot
-from streams.wire.stage import Output, Stage
+from streams.wire.stage import Output, Stage, VerifyingStage
 from streams.wire.topics import Partitions, Record, Topic
 
 log = logging.getLogger(__name__)
@@ -72,6 +72,7 @@ class PartitionProcessor:
 
     def _set_up(self) -> None:
         self.stage = self._make_stage(self.partition)
+        self._verify = self.stage.verify if isinstance(self.stage, VerifyingStage) else None
         self._inventory = InventorySchedule(self.stage, self._versions)
         self._advanced_ns = 0
         up = self.binding.upstream
@@ -265,6 +266,8 @@ class PartitionProcessor:
         if record.value is None and topic.retention_s is None:
             return None
         try:
+            if self._verify is not None:
+                self._verify(topic, record.key, record.value, record.headers)
             return topics.decode(topic, record.value, record.headers)
         except Reject as error:
             records.append(self._rejected(topic, record.offset, str(error), record.value or b""))

@@ -6,11 +6,11 @@ Neither depends on what a stage decides. A stage has no access to either of them
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from streams.fabric.topology import Topology
 from streams.wire.models import Message
-from streams.wire.topics import Topic
+from streams.wire.topics import Headers, Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,4 +63,13 @@ class Stage(Protocol):
 
     def restore(self, data: bytes) -> None:
         """Restore the state of a snapshot; raises Reject where it cannot be read."""
+        ...
+
+
+@runtime_checkable
+class VerifyingStage(Stage, Protocol):
+    """A stage that accepts only some records of its input."""
+
+    def verify(self, topic: Topic, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+        """Raise Reject on a record that must not be processed; called before the record is decoded."""
         ...

@@ -12,6 +12,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from railsight_automation.errors import Misconfigured
 from railsight_automation.signing import load_signer
 
+from streams.wire.errors import Reject
+from streams.wire.signatures import SignatureVerifier, load_private_key, new_private_key, public_text
+from streams.wire.topics import REMEDIATION_RESULTS
 from tests.fixtures.automation import ACTOR, NOW_NS
 
 _NO_PASSWORD = serialization.NoEncryption()
@@ -46,3 +49,16 @@ def test_a_wrong_key_is_one_line(tmp_path: Path) -> None:
     path.write_text("no key")
     with pytest.raises(Misconfigured, match=r"signing_key: .*netbot\.pem"):
         load_signer(path, ACTOR)
+
+
+def test_the_pipeline_accepts_a_signed_result(tmp_path: Path) -> None:
+    """The signer and the verifier have no code in common, and agree."""
+    pem = new_private_key()
+    path = tmp_path / "netbot.pem"
+    path.write_bytes(pem)
+    value = b'{"remediationId":"r1","outcome":"DONE"}'
+    headers = load_signer(path, ACTOR).headers("r1", value, NOW_NS)
+    verifier = SignatureVerifier([public_text(load_private_key(pem, "netbot.pem"))])
+    verifier.verify(REMEDIATION_RESULTS, b"r1", value, headers)
+    with pytest.raises(Reject, match="the key of the record"):
+        verifier.verify(REMEDIATION_RESULTS, b"r2", value, headers)
