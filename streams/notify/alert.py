@@ -1,22 +1,23 @@
 """Builds alerts of Alertmanager's API v2 from findings: labels, annotations, start and end.
 
-Labels are an alert's identity in Alertmanager, so they contain only what is constant for an episode, and the four that
-select its receivers: severity, page, explained and cause_id. When one of these changes, the notifier ends the old
-alert. notifier.py decides who is paged, and when.
+Labels are an alert's identity in Alertmanager, so they contain only what is constant while a finding is open; severity,
+parent and the rest are annotations. What begins and ends within that time is an alert of its own with the same
+`finding_id`: the page, and the mark that another open finding explains it. notifier.py decides which are active.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
+from streams.notify.links import allowed_link
 from streams.notify.params import NotifyParams
-from streams.wire.models import BlastRadius, Finding, Status
+from streams.wire.models import BlastRadius, Finding, Status, Subject
 
 SOURCE = "railsight"
 """The label `source` of our alerts: by it and `cluster` a restarted notifier finds its alerts in Alertmanager."""
 
-LOCATION_LABELS = ("subject", "pod", "rail", "plane")
+LOCATION_LABELS = ("subject", "role", "team", "site", "pod", "rail", "plane", "job")
 """Labels of the location: constant once posted, so an inventory that moves a pod does not page again."""
 
 DASHBOARD_UID = "railsight-fabric"
@@ -42,9 +43,9 @@ class Alert:
         return tuple(sorted(self.labels.items()))
 
     def ended(self, at_ns: int, annotations: Mapping[str, str] | None = None) -> "Alert":
-        """Return the alert resolved at that time; not before its start, which Alertmanager would refuse."""
+        """Return the alert resolved at that time; it starts no later, because Alertmanager would refuse it."""
         annotations = self.annotations if annotations is None else annotations
-        return replace(self, annotations=annotations, ends_at_ns=max(at_ns, self.starts_at_ns))
+        return replace(self, annotations=annotations, starts_at_ns=min(at_ns, self.starts_at_ns), ends_at_ns=at_ns)
 
     def to_api(self) -> dict[str, object]:
         """Return the `postableAlert` of the API."""
@@ -66,42 +67,60 @@ def rfc3339(at_ns: int) -> str:
 
 
 def location_labels(finding: Finding) -> dict[str, str]:
-    """Return the location labels without empty ones, which Alertmanager drops too."""
-    subject = finding.subject
+    """Return the location labels of a finding, with the affected jobs, without empty ones."""
+    jobs = finding.blast_radius.jobs if finding.blast_radius is not None else ()
+    return subject_labels(finding.subject, jobs)
+
+
+def subject_labels(subject: Subject, jobs: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return the location labels of a subject without empty ones, which Alertmanager drops too."""
     labels = {
         "subject": subject.id,
+        "role": subject.role,
+        "team": subject.team,
+        "site": subject.site,
         "pod": subject.pod,
         "rail": "" if subject.rail is None else str(subject.rail),
         "plane": "" if subject.plane is None else str(subject.plane),
+        "job": ",".join(jobs[:_MAX_NAMES]),
     }
     return {name: value for name, value in labels.items() if value}
 
 
-def build_alert(
-    finding: Finding, location: Mapping[str, str], *, page: bool, now_ns: int, params: NotifyParams
-) -> Alert:
+def build_alert(finding: Finding, location: Mapping[str, str], *, now_ns: int, params: NotifyParams) -> Alert:
     """Return the alert of an open finding, which expires `expire_s` from now."""
     name = finding.condition.name
     labels = {
         "alertname": "".join(word.capitalize() for word in name.split("_")),
+        "kind": "finding",
         "source": SOURCE,
         "cluster": params.cluster,
         "condition": finding.condition.slug,
-        "severity": finding.severity.name.lower(),
         "finding_id": finding.id,
-        "cause_id": finding.parent_id or finding.id,
-        "explained": "true" if finding.parent_id else "false",
-        "page": "true" if page else "false",
         **location,
     }
     return Alert(
         {label: value for label, value in labels.items() if value},
         build_annotations(finding, params),
-        # A device's clock may be ahead; Alertmanager refuses an alert that starts after its end.
-        starts_at_ns=min(finding.started_at_ns, now_ns),
+        # Not the finding's start: Alertmanager notifies an alert that is older than group_wait at once, before it has
+        # processed the mark that mutes it. Of several starts Alertmanager retains the first.
+        starts_at_ns=now_ns,
         ends_at_ns=now_ns + round(params.expire_s * _NS),
-        generator_url=params.finding_url.replace("{id}", finding.id),
+        generator_url=_finding_url(finding, params),
     )
+
+
+def page_alert(alert: Alert, started_at_ns: int) -> Alert:
+    """Return the page of a finding's alert: it is active only while the finding pages."""
+    labels = {**alert.labels, "kind": "page", "severity": "critical", "page": "true"}
+    # A device's clock may be ahead; Alertmanager refuses an alert that starts after its end.
+    return replace(alert, labels=labels, starts_at_ns=min(started_at_ns, alert.starts_at_ns))
+
+
+def explained_alert(alert: Alert) -> Alert:
+    """Return the mark that an open finding explains this one: an inhibition of Alertmanager mutes it by this alert."""
+    labels = {name: alert.labels[name] for name in ("source", "cluster", "finding_id") if name in alert.labels}
+    return replace(alert, labels={**labels, "alertname": "FindingExplained", "kind": "explained"})
 
 
 def build_annotations(finding: Finding, params: NotifyParams) -> dict[str, str]:
@@ -109,16 +128,18 @@ def build_annotations(finding: Finding, params: NotifyParams) -> dict[str, str]:
     summary = finding.summary or f"{finding.condition.slug} on {finding.subject.id}"
     annotations = {
         "summary": f"Retracted: {summary}" if finding.status is Status.RETRACTED else summary,
+        "severity": finding.severity.name.lower(),
+        "started_at": rfc3339(finding.started_at_ns),
+        "parent_id": finding.parent_id,
         "cause": finding.cause.label,
         "evidence": _evidence(finding, params.evidence_lines),
         "blast_radius": _blast_radius(finding.blast_radius),
         "unseen": ", ".join(finding.coverage.missing[:_MAX_NAMES]) if finding.coverage else "",
         "confidence": "" if finding.confidence is None else f"{finding.confidence:.2f}",
-        "team": finding.subject.team,
         "explain": f"railsight explain {finding.id}",
-        "finding_url": params.finding_url.replace("{id}", finding.id),
-        "runbook_url": _runbook(finding, params.runbooks_url),
-        "dashboard_url": finding.dashboard_url or _dashboard(finding, params.dashboard_url),
+        "finding_url": _finding_url(finding, params),
+        "runbook_url": runbook_link(finding, params),
+        "dashboard_url": allowed_link(finding.dashboard_url, params) or _dashboard(finding, params.dashboard_url),
     }
     return {name: value for name, value in annotations.items() if value}
 
@@ -148,11 +169,18 @@ def _join_names(names: tuple[str, ...]) -> str:
     return ", ".join(names[:_MAX_NAMES]) + more
 
 
-def _runbook(finding: Finding, base: str) -> str:
-    """Return the finding's runbook URL; for a page of the repository, under the base URL where they are served."""
-    if "://" in finding.runbook_url or not base:
-        return finding.runbook_url
-    return f"{base.rstrip('/')}/{finding.condition.slug.replace('/', '-')}.md"
+def _finding_url(finding: Finding, params: NotifyParams) -> str:
+    return params.finding_url.replace("{id}", quote(finding.id, safe=""))
+
+
+def runbook_link(finding: Finding, params: NotifyParams) -> str:
+    """Return the finding's runbook; a page of the repository is under the base URL where they are served."""
+    page = f"{finding.condition.slug.replace('/', '-')}.md"
+    if link := allowed_link(finding.runbook_url, params):
+        return link
+    if params.runbooks_url:
+        return f"{params.runbooks_url.rstrip('/')}/{page}"
+    return f"docs/runbooks/{page}" if finding.runbook_url else ""
 
 
 def _dashboard(finding: Finding, base: str) -> str:

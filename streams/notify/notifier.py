@@ -1,25 +1,38 @@
-"""Computes which alerts should be active in Alertmanager: a pure fold over findings and controls.
+"""Computes which alerts should be active in Alertmanager: a pure fold over findings, remediations and controls.
 
-A finding pages after it was CRITICAL, without a parent and not shadow for `hold_s`; maintenance and acknowledgement
-make it an ordinary alert. The hold is measured by arrival (the broker's time of the record), not by event time: a page
-is for a person now, it must be sent even if the watermark does not move, and a backlog in which a finding opens and
-ends within a second must page no one. Posted alerts are recorded by label set, and a label set that its finding no
-longer has is ended, so severities and pages may change without leaving an alert behind.
+An open finding has one alert with constant labels. It has a second one, its page, after it was CRITICAL, without a
+parent and not shadow for `hold_s`, unless maintenance or an acknowledgement covers it; and another one, the mark by
+which Alertmanager mutes it, while its parent is open. The hold is measured by arrival (the broker's time of the
+record), not by event time: a page is for a person now, it must be sent even if the watermark does not move, and a
+backlog in which a finding opens and ends within a second must page no one. Posted alerts are recorded by label set; one
+that is not desired any more is ended, and its end is repeated for `resolved_s`: Alertmanager may stop before it
+notifies, or process a delayed post after it.
 
-A finding is evaluated when it changes, when its hold ends, when its alert is due for repetition, and all are evaluated
-when a control arrives, begins, ends or is removed: ten thousand open findings cost nothing in a second without these.
+A subject (a finding, a remediation, the watchdog) is evaluated when it changes, when its hold ends, when its alert is
+due for repetition, and all findings are evaluated when a control arrives, begins, ends or is removed: ten thousand open
+findings cost nothing in a second without these.
 """
 
 import heapq
 import itertools
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from streams.notify.alert import LOCATION_LABELS, Alert, build_alert, build_annotations, location_labels
+from streams.notify.alert import (
+    LOCATION_LABELS,
+    Alert,
+    build_alert,
+    build_annotations,
+    explained_alert,
+    location_labels,
+    page_alert,
+)
 from streams.notify.controls import is_silenced
 from streams.notify.params import NotifyParams
-from streams.wire.models import Control, Finding, Severity
+from streams.notify.remediation_alerts import RemediationAlerts
+from streams.notify.watchdog import WATCHDOG, Watchdog
+from streams.wire.models import Control, Finding, Progress, Remediation, RemediationResult, Severity
 
 _NS = 1_000_000_000
 _MAX_CLOSED = 4096  # ends retained against late revisions: half an hour of a fleet's findings (2/s)
@@ -32,11 +45,13 @@ Identity = tuple[tuple[str, str], ...]
 class _Posted:
     alert: Alert
     repeat_at_ns: int
+    drop_at_ns: int = 0
+    """The end of the repetitions of its end; 0 while it is active."""
 
 
 @dataclass(slots=True)
 class Notifier:
-    """The state is rebuilt from findings-open, controls and Alertmanager's active alerts; none is on disk."""
+    """The state is rebuilt from the topics and Alertmanager's active alerts; none is on disk."""
 
     params: NotifyParams
     _open: dict[str, Finding] = field(default_factory=dict)
@@ -44,90 +59,127 @@ class Notifier:
     """By finding id: the highest revision, the last finding where there was one, and when it ended."""
     _pageable_since_ns: dict[str, int] = field(default_factory=dict)
     _locations: dict[str, dict[str, str]] = field(default_factory=dict)
+    _children: dict[str, set[str]] = field(default_factory=dict)
+    """Parent id -> the open findings that it explains."""
     _controls: dict[str, Control] = field(default_factory=dict)
+    _remediations: RemediationAlerts = field(init=False)
+    _watchdog: Watchdog = field(init=False)
     _posted: dict[str, dict[Identity, _Posted]] = field(default_factory=dict)
-    """By finding id and label set."""
+    """By subject id and label set."""
     _to_evaluate: dict[str, None] = field(default_factory=dict)
-    """Findings to evaluate now; a finding stays until it has nothing to post."""
+    """Subjects to evaluate now; each stays until it has nothing to post."""
     _timers: list[tuple[int, str]] = field(default_factory=list)
     _next_timer_ns: dict[str, int] = field(default_factory=dict)
     """The next evaluation of each, unless it changes; other entries of `_timers` are ignored."""
     _next_control_ns: int = 0
     """The time at which a control begins or ends next."""
 
-    def process(self, message: Finding | Control, arrived_ns: int) -> None:
+    def __post_init__(self) -> None:
+        self._remediations = RemediationAlerts(self.params)
+        self._watchdog = Watchdog(self.params)
+
+    def process(self, message: Finding | Control | Remediation | RemediationResult | Progress, arrived_ns: int) -> None:
         """Process one message; neither the order of a finding's revisions nor repetitions matter."""
-        if isinstance(message, Control):
-            self._controls[message.id] = message
-            self._next_control_ns = 0
-        elif message.revision > self._revision(message.id):
-            self._to_evaluate[message.id] = None
-            if message.is_closed:
-                self._end(message, message.resolved_at_ns or arrived_ns)
-            else:
-                self._update_open(message, arrived_ns)
+        match message:
+            case Finding():
+                self._process_finding(message, arrived_ns)
+            case Control():
+                self._controls[message.id] = message
+                self._next_control_ns = 0
+            case Remediation():
+                if self._remediations.process(message, arrived_ns):
+                    self._to_evaluate[message.id] = None
+            case RemediationResult():
+                self._remediations.process_result(message)
+                self._to_evaluate[message.remediation_id] = None
+            case Progress():
+                if self._watchdog.process(message, arrived_ns) and WATCHDOG not in self._posted:
+                    self._to_evaluate[WATCHDOG] = None
 
     def remove(self, key: str, arrived_ns: int) -> None:
-        """Process a tombstone: the finding or control with this id has ended."""
+        """Process a tombstone: the finding, remediation or control with this id has ended."""
         if self._controls.pop(key, None) is not None:
             self._next_control_ns = 0
         if (finding := self._open.pop(key, None)) is not None:
             self._to_evaluate[key] = None
             self._close(key, finding.revision, None, arrived_ns)
+            self._set_parent(finding, None)
+        if self._remediations.remove(key):
+            self._to_evaluate[key] = None
 
-    def restore(self, active: Iterable[Alert]) -> None:
-        """Record our active alerts in Alertmanager, after findings and controls were read and before the first post.
+    def restore(self, active: Iterable[Alert], now_ns: int) -> None:
+        """Record our active alerts in Alertmanager, after the topics were read and before the first post.
 
-        Pages remain pages without a second hold, and alerts whose findings ended meanwhile will be ended.
+        Pages remain pages without a second hold, and alerts whose findings ended meanwhile will be ended. Findings that
+        ended within `ends_s` end once more: Alertmanager may have lost their alerts, and a receiver not its incident.
         """
         for alert in active:
+            if alert.labels.get("kind") == "watchdog":
+                continue  # it expires by itself unless the watermark advances
             identity = alert.labels.get("finding_id", "")
-            if alert.labels.get("page") == "true" and identity in self._pageable_since_ns:
+            if alert.labels.get("kind") == "page" and identity in self._pageable_since_ns:
                 self._pageable_since_ns[identity] = 0
-            if identity in self._open:
+            if identity in self._open and alert.labels.get("kind") == "finding":
                 self._locations[identity] = {
                     name: alert.labels[name] for name in LOCATION_LABELS if name in alert.labels
                 }
             self._record_posted(alert, 0)
+        earliest_ns = now_ns - round(self.params.ends_s * _NS)
+        for identity, (_, last, at_ns) in self._closed.items():
+            if last is not None and at_ns >= earliest_ns and identity not in self._posted and not last.shadow:
+                alert = build_alert(last, location_labels(last), now_ns=now_ns, params=self.params)
+                for one in (
+                    (alert, page_alert(alert, last.started_at_ns)) if last.severity is Severity.CRITICAL else (alert,)
+                ):
+                    self._record_posted(one, 0)
 
     def due(self, now_ns: int) -> list[Alert]:
         """Return the alerts to post: new, changed, repeated and ended ones; call `posted` after success.
 
-        Ended alerts come first, so Alertmanager never has both alerts of a finding whose labels change.
+        Ended alerts come first, then marks, so that Alertmanager mutes a child before it has the child's alert.
         """
         self._collect_due(now_ns)
         ended: list[Alert] = []
         active: list[Alert] = []
         for identity in list(self._to_evaluate):
-            desired, posted = self._desired_alert(identity, now_ns), self._posted.get(identity, {})
-            obsolete = [one.alert for key, one in posted.items() if desired is None or key != desired.identity]
-            ended += [self._ended_alert(alert, now_ns) for alert in obsolete]
-            if desired is not None and self._must_post(posted.get(desired.identity), desired, now_ns):
-                active.append(desired)
-            elif not obsolete:
+            desired, posted = self._desired_alerts(identity, now_ns), self._posted.get(identity, {})
+            obsolete = [
+                self._ended_alert(one, now_ns)
+                for key, one in posted.items()
+                if key not in desired and now_ns >= (one.repeat_at_ns if one.drop_at_ns else 0)
+            ]
+            due = [alert for key, alert in desired.items() if self._must_post(posted.get(key), alert, now_ns)]
+            ended += obsolete
+            active += due
+            if not obsolete and not due:
                 self._schedule(identity, posted, now_ns)
+        active.sort(key=lambda alert: alert.labels["kind"] != "explained")
         return ended + active
 
     def posted(self, alerts: Iterable[Alert], now_ns: int) -> None:
         """Record that Alertmanager accepted these alerts."""
+        resend_ns = round(self.params.resend_s * _NS)
         for alert in alerts:
-            if alert.ends_at_ns <= now_ns:
-                identity = alert.labels.get("finding_id", "")
-                posted = self._posted.get(identity, {})
-                posted.pop(alert.identity, None)
-                if not posted:
-                    self._posted.pop(identity, None)
-            else:
-                self._record_posted(alert, now_ns + round(self.params.resend_s * _NS))
+            if alert.ends_at_ns > now_ns:
+                self._record_posted(alert, now_ns + resend_ns)
+                continue
+            identity = _subject_of(alert)
+            posted = self._posted.get(identity, {})
+            known = posted.pop(alert.identity, None)
+            drop_at_ns = (known.drop_at_ns if known is not None else 0) or now_ns + round(self.params.resolved_s * _NS)
+            if now_ns + resend_ns < drop_at_ns:
+                posted[alert.identity] = _Posted(alert, now_ns + resend_ns, drop_at_ns)
+            elif not posted:
+                self._posted.pop(identity, None)
 
     @property
     def desired_alerts(self) -> Mapping[Identity, Alert]:
         """The posted alerts that were not ended."""
-        return {key: one.alert for posted in self._posted.values() for key, one in posted.items()}
+        return {key: one.alert for posted in self._posted.values() for key, one in posted.items() if not one.drop_at_ns}
 
     def _record_posted(self, alert: Alert, repeat_at_ns: int) -> None:
         """Record an alert that is active in Alertmanager, with the time of its repetition."""
-        identity = alert.labels.get("finding_id", "")
+        identity = _subject_of(alert)
         self._posted.setdefault(identity, {})[alert.identity] = _Posted(alert, repeat_at_ns)
         self._to_evaluate[identity] = None
 
@@ -146,11 +198,15 @@ class Notifier:
             )
 
     def _schedule(self, identity: str, posted: Mapping[Identity, _Posted], now_ns: int) -> None:
-        """Set the timer of a finding without anything to post: the end of its hold or its alert's repetition."""
+        """Set the timer of a subject without anything to post: the end of its hold or its alert's repetition."""
         del self._to_evaluate[identity]
         times = [one.repeat_at_ns for one in posted.values()]
         if (since_ns := self._pageable_since_ns.get(identity)) is not None:
             times.append(since_ns + self._hold_ns)
+        if (change_ns := self._remediations.next_change_ns(identity, now_ns)) is not None:
+            times.append(change_ns)
+        if identity == WATCHDOG and (stops_ns := self._watchdog.stops_ns) is not None:
+            times.append(stops_ns)
         at_ns = min((at_ns for at_ns in times if at_ns > now_ns), default=None)
         if at_ns is None:
             self._next_timer_ns.pop(identity, None)
@@ -163,18 +219,43 @@ class Notifier:
             return finding.revision
         return self._closed[identity][0] if identity in self._closed else -1
 
+    def _process_finding(self, finding: Finding, arrived_ns: int) -> None:
+        if finding.revision <= self._revision(finding.id):
+            return
+        self._to_evaluate[finding.id] = None
+        if finding.is_closed:
+            before = self._open.pop(finding.id, None)
+            self._close(finding.id, finding.revision, finding, finding.resolved_at_ns or arrived_ns)
+            self._set_parent(before, None)
+        else:
+            self._update_open(finding, arrived_ns)
+
     def _update_open(self, finding: Finding, arrived_ns: int) -> None:
+        before = self._open.get(finding.id)
         self._open[finding.id] = finding
         self._closed.pop(finding.id, None)
+        self._set_parent(before, finding)
         self._locations.setdefault(finding.id, location_labels(finding))
         if finding.severity is Severity.CRITICAL and not finding.parent_id and not finding.shadow:
             self._pageable_since_ns.setdefault(finding.id, arrived_ns)
         else:
             self._pageable_since_ns.pop(finding.id, None)
 
-    def _end(self, finding: Finding, at_ns: int) -> None:
-        self._open.pop(finding.id, None)
-        self._close(finding.id, finding.revision, finding, at_ns)
+    def _set_parent(self, before: Finding | None, now: Finding | None) -> None:
+        """Update the children of the parents, and evaluate the children of a finding that begins or ends to explain."""
+        finding = now or before
+        if finding is None:
+            return
+        old, new = (one.parent_id if one is not None else "" for one in (before, now))
+        if old != new and old:
+            children = self._children[old]
+            children.discard(finding.id)
+            if not children:
+                del self._children[old]
+        if old != new and new:
+            self._children.setdefault(new, set()).add(finding.id)
+        if (before is not None and not before.shadow) != (now is not None and not now.shadow):
+            self._to_evaluate |= dict.fromkeys(self._children.get(finding.id, ()))
 
     def _close(self, identity: str, revision: int, last: Finding | None, at_ns: int) -> None:
         self._pageable_since_ns.pop(identity, None)
@@ -187,25 +268,53 @@ class Notifier:
     def _hold_ns(self) -> int:
         return round(self.params.hold_s * _NS)
 
-    def _desired_alert(self, identity: str, now_ns: int) -> Alert | None:
-        """Return the alert that a finding should have."""
-        finding = self._open.get(identity)
-        if finding is None or finding.shadow:
-            return None  # ended, or shadow: recorded only
+    def _desired_alerts(self, identity: str, now_ns: int) -> dict[Identity, Alert]:
+        """Return the alerts that a finding, a remediation or the watchdog should have."""
+        alerts: Sequence[Alert | None]
+        if (finding := self._open.get(identity)) is not None:
+            alerts = self._finding_alerts(finding, now_ns)
+        elif identity == WATCHDOG:
+            alerts = [self._watchdog.alert(now_ns)]
+        else:
+            alerts = [self._remediations.alert(identity, now_ns)]
+        return {alert.identity: alert for alert in alerts if alert is not None}
+
+    def _finding_alerts(self, finding: Finding, now_ns: int) -> list[Alert]:
+        if finding.shadow:
+            return []  # recorded only
+        identity = finding.id
+        alert = build_alert(finding, self._locations[identity], now_ns=now_ns, params=self.params)
         since_ns = self._pageable_since_ns.get(identity)
-        page = (
+        if (
             since_ns is not None
             and now_ns - since_ns >= self._hold_ns
             and not is_silenced(finding, self._controls.values(), now_ns)
-        )
-        return build_alert(finding, self._locations[identity], page=page, now_ns=now_ns, params=self.params)
+        ):
+            return [alert, page_alert(alert, finding.started_at_ns)]
+        parent = self._open.get(finding.parent_id)
+        # A parent that is not shown must not mute its children.
+        return [alert, explained_alert(alert)] if parent is not None and not parent.shadow else [alert]
 
     def _must_post(self, posted: _Posted | None, alert: Alert, now_ns: int) -> bool:
-        return posted is None or now_ns >= posted.repeat_at_ns or posted.alert.annotations != alert.annotations
+        if posted is None or posted.drop_at_ns or posted.alert.annotations != alert.annotations:
+            return True
+        return now_ns >= posted.repeat_at_ns
 
-    def _ended_alert(self, alert: Alert, now_ns: int) -> Alert:
-        """Return the alert with its end: the episode's where it is over, else now, because its labels changed."""
+    def _ended_alert(self, posted: _Posted, now_ns: int) -> Alert:
+        """Return the alert with its end: the episode's where it is over, else now."""
+        alert = posted.alert
+        if posted.drop_at_ns:
+            return alert
         _, last, at_ns = self._closed.get(alert.labels.get("finding_id", ""), (0, None, now_ns))
+        if alert.labels.get("kind") == "remediation":
+            last, at_ns = None, now_ns
         annotations = build_annotations(last, self.params) if last is not None else None
-        # The start is not after now, so neither is the end; a device's clock ahead of ours must not delay it.
+        # A device's clock ahead of ours must not delay the end.
         return alert.ended(min(at_ns, now_ns), annotations)
+
+
+def _subject_of(alert: Alert) -> str:
+    """Return the id of the remediation or finding that an alert is of, or the watchdog's name."""
+    if alert.labels.get("kind") == "watchdog":
+        return WATCHDOG
+    return alert.labels.get("remediation_id") or alert.labels.get("finding_id", "")

@@ -28,8 +28,20 @@ class NotifyParams(BaseModel):
     """A page waits this long for a parent finding, or for its end. DETECTION 3a."""
     resend_s: float = Field(default=60, gt=0)
     """Interval of repetitions: an Alertmanager that restarted has all alerts again after this time."""
-    expire_s: float = Field(default=600, gt=0)
-    """An alert without repetition ends after this time; longer than a restart of the notifier, which must end none."""
+    expire_s: float = Field(default=7200, gt=0)
+    """An alert without repetition ends after this time. Longer than the notifier or the way to Alertmanager may be
+    interrupted: an alert that expires meanwhile is notified as resolved, and pages again afterwards. The watchdog
+    alert, which expires after `watchdog_s`, reports the interruption."""
+    resolved_s: float = Field(default=900, ge=0)
+    """An end is posted again for this time, as Prometheus does: an Alertmanager that stopped before it notified the end
+    has it again."""
+    ends_s: float = Field(default=7200, ge=0)
+    """A notifier that takes over posts the ends of findings of this time again: its predecessor may have had no
+    Alertmanager to post them to."""
+    remediation_s: float = Field(default=86_400, gt=0)
+    """Denied, failed and unanswered remediations are alerts for at most this time."""
+    watchdog_s: float = Field(default=300, gt=0)
+    """The watchdog alert ends if the watermark of findings has not advanced for this time."""
 
     evidence_lines: int = Field(default=8, ge=1)
     dashboard_url: str = ""
@@ -38,6 +50,8 @@ class NotifyParams(BaseModel):
     """The URL under which docs/runbooks is served; the page's name, such as `link-flap.md`, is appended."""
     finding_url: str = ""
     """The URL of a finding's JSON; `{id}` is replaced by its id."""
+    link_prefixes: tuple[str, ...] = ()
+    """Links of findings and remediations are in alerts only below these URLs, or below the three above."""
 
     @field_validator("alertmanagers")
     @classmethod
@@ -51,6 +65,15 @@ class NotifyParams(BaseModel):
                     "the URL must not contain credentials, because it is logged; set username and password"
                 )
         return tuple(url.rstrip("/") for url in urls)
+
+    @field_validator("link_prefixes")
+    @classmethod
+    def _check_prefixes(cls, prefixes: tuple[str, ...]) -> tuple[str, ...]:
+        for prefix in prefixes:
+            parts = urlsplit(prefix)
+            if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+                raise ValueError("a prefix of links needs http:// or https:// and a host, and has no query")
+        return prefixes
 
     @model_validator(mode="after")
     def _check_combinations(self) -> Self:

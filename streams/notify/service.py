@@ -1,9 +1,9 @@
 """Runs the notifier as a process: reads Kafka, posts to Alertmanager, and hands over to another notifier.
 
 The group `railsight-notify` elects one of several: the owner of the partition of findings posts, the others wait. A new
-owner reads the open findings (open_findings.py) and Alertmanager's active alerts before it posts, so a takeover neither
-pages again nor loses an alert. It reads findings from the end, to learn how an episode ended. Records that cannot be
-read go to the rejected topic. While Alertmanager is unavailable, processing goes on: each attempt computes the due
+owner reads what is open (board.py) and Alertmanager's active alerts before it posts, so a takeover neither pages again
+nor loses an alert. It reads findings from the end, to learn how an episode ended. Records that cannot be read go to the
+rejected topic. While Alertmanager is unavailable, processing goes on: each attempt computes the due
 alerts from the current state, so an alert that ended meanwhile is never posted.
 """
 
@@ -18,13 +18,13 @@ from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from streams.instrument.clock import Clock
 from streams.notify.alertmanager import Alertmanager
+from streams.notify.board import TOPICS, Board
 from streams.notify.notifier import Notifier
-from streams.notify.open_findings import OpenFindings
 from streams.notify.params import NotifyParams
 from streams.wire.errors import Misconfigured, Reject, Retry
-from streams.wire.models import Control, Finding, Rejected
+from streams.wire.models import Control, Finding, Progress, Rejected, Remediation, RemediationResult
 from streams.wire.producer_backoff import throttle_metadata_refresh
-from streams.wire.topics import BY_NAME, CONTROLS, FINDINGS, FINDINGS_OPEN, REJECTED, decode, encode
+from streams.wire.topics import BY_NAME, FINDINGS, REJECTED, decode, encode
 
 GROUP = "railsight-notify"
 POLL_MS = 500
@@ -78,13 +78,13 @@ class NotifyService:
             stack.push_async_callback(self._producer.stop)
             stack.push_async_callback(findings.stop)
             try:
-                self._board = await stack.enter_async_context(OpenFindings(self._kafka))
+                self._board = await stack.enter_async_context(Board(self._kafka, self._params))
                 await self._producer.start()
                 await findings.start()
             except KafkaConnectionError as error:
                 raise Retry(f"cannot connect to Kafka: {error}") from error
             # Kafka waits for ever for a topic that does not exist.
-            if missing := {FINDINGS.name, FINDINGS_OPEN.name, CONTROLS.name} - await findings.topics():
+            if missing := {topic.name for topic in TOPICS} - await findings.topics():
                 raise Retry(f"Kafka lacks the topics {', '.join(sorted(missing))}: create them with `railsight topics`")
             findings.subscribe([FINDINGS.name], listener=self._ownership)
             while True:
@@ -109,16 +109,17 @@ class NotifyService:
             await asyncio.sleep(self._delay_s)
 
     async def _take_over(self, findings: AIOKafkaConsumer) -> None:
-        """Load the open findings and Alertmanager's active alerts; after Retry it is repeated."""
+        """Load what is open and Alertmanager's active alerts; after Retry it is repeated."""
         await findings.seek_to_end()
         notifier = self._notifier = Notifier(self._params)
-        async for record in self._board.read_all():
-            await self._process(record)
-        notifier.restore(await self._alertmanager.active_alerts())
+        now_ns = self._clock.now_ns()
+        async for record in self._board.read_all(now_ns):
+            await self._process(record, is_history=record.topic == FINDINGS.name)
+        notifier.restore(await self._alertmanager.active_alerts(), now_ns)
         self._ownership.takeover_pending = False
         log.info("took over as the notifier", alerts=len(notifier.desired_alerts))
 
-    async def _process(self, record: ConsumerRecord) -> None:
+    async def _process(self, record: ConsumerRecord, *, is_history: bool = False) -> None:
         arrived_ns = record.timestamp * 1_000_000
         if record.value is None:
             self._notifier.remove((record.key or b"").decode(errors="replace"), arrived_ns)
@@ -128,7 +129,9 @@ class NotifyService:
         except Reject as error:
             await self._reject(record, str(error))
             return
-        if isinstance(message, Finding | Control):
+        if is_history and not (isinstance(message, Finding) and message.is_closed):
+            return  # findings-open has what is open
+        if isinstance(message, Finding | Control | Remediation | RemediationResult | Progress):
             self._notifier.process(message, arrived_ns)
 
     async def _reject(self, record: ConsumerRecord, reason: str) -> None:
@@ -147,8 +150,7 @@ class NotifyService:
 
     async def _post_due(self) -> None:
         now_ns = self._clock.now_ns()
-        due = self._notifier.due(now_ns)
-        if not due or now_ns < self._not_before_ns:
+        if now_ns < self._not_before_ns or not (due := self._notifier.due(now_ns)):
             return
         try:
             await self._alertmanager.post(due)

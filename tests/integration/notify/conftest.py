@@ -4,6 +4,7 @@ import asyncio
 import copy
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -90,6 +91,23 @@ class Server:
             self.process.wait(20)
             self.process = None
 
+    def kill(self) -> None:
+        """End the server at once, without what it writes at a stop."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(20)
+            self.process = None
+
+    def freeze(self) -> None:
+        """Stop the server's execution; its port accepts connections and nothing answers."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Continue the server."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+
 
 @pytest.fixture
 async def receivers() -> AsyncIterator[Receivers]:
@@ -112,7 +130,8 @@ def shipped_config(receivers: Receivers) -> dict[str, Any]:
     for receiver in config["receivers"]:
         receiver["webhook_configs"] = [{"url": f"{receivers.url}/{receiver['name']}"}]
     for route in (config["route"], *config["route"]["routes"]):
-        for wait in ("group_wait", "group_interval"):
+        waits = ("group_wait", "group_interval", *(["repeat_interval"] if route["receiver"] == "watchdog" else []))
+        for wait in waits:
             if wait in route:
                 route[wait] = f"{max(200, _seconds(route[wait]) * 10)}ms" if route[wait] != "0s" else "0s"
     return dict(config)

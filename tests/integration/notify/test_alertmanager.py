@@ -52,16 +52,16 @@ async def test_one_cause_pages_once_and_is_resolved_once(alertmanager: Server, r
             child = now_finding(id=f"c{i}", parent_id="f1", subject=Subject(f"link:{i}", pod="pod-1"))
             notifier.process(child, time.time_ns())
         await post_due(notifier, client, HOLD_S + 0.3)
-        await until(lambda: receivers.to("pager"))
+        await until(lambda: receivers.to("on-call"))
         notifier.process(now_finding(revision=2, status=Status.UPDATED, summary="still down"), time.time_ns())
         await post_due(notifier, client, 2)  # a group interval passes, in which a repetition would arrive
-        assert [len(notification["alerts"]) for notification in receivers.to("pager", "firing")] == [1]
+        assert [len(notification["alerts"]) for notification in receivers.to("on-call", "firing")] == [1]
         notifier.process(now_finding(revision=3, status=Status.RESOLVED, resolved_at_ns=time.time_ns()), time.time_ns())
         await post_due(notifier, client)
-        await until(lambda: receivers.to("pager", "resolved"))
-    assert [notification["status"] for notification in receivers.to("pager")] == ["firing", "resolved"]
-    (page,) = receivers.to("pager", "firing")
-    assert page["groupLabels"] == {"cluster": "test", "cause_id": "f1"}
+        await until(lambda: receivers.to("on-call", "resolved"))
+    assert [notification["status"] for notification in receivers.to("on-call")] == ["firing", "resolved"]
+    (page,) = receivers.to("on-call", "firing")
+    assert page["groupLabels"] == {"cluster": "test", "finding_id": "f1", "alertname": "LinkDown"}
     assert page["alerts"][0]["labels"]["page"] == "true"
     assert page["alerts"][0]["annotations"]["summary"] == "host-1 rail 4 has no link"
 
@@ -76,30 +76,53 @@ async def test_the_board_gets_one_notification_of_a_cause_without_its_children(
         # Alertmanager processes the alerts of a post one by one; the test's short group_wait may end in between.
         notifier.process(now_finding(severity=Severity.WARNING), time.time_ns())
         await post_due(notifier, client)
-        await until(lambda: receivers.to("board"))
+        await until(lambda: receivers.to("noc"))
         for i in range(4):
             notifier.process(now_finding(id=f"c{i}", parent_id="f1", subject=Subject(f"link:{i}")), time.time_ns())
         await post_due(notifier, client, 1.5)
     received = [
-        alert["labels"]["finding_id"] for notification in receivers.to("board") for alert in notification["alerts"]
+        alert["labels"]["finding_id"] for notification in receivers.to("noc") for alert in notification["alerts"]
     ]
     assert received == ["f1"]
-    assert not receivers.to("pager")
+    assert not receivers.to("on-call")
 
 
-async def test_a_change_of_severity_leaves_one_alert_active(alertmanager: Server) -> None:
-    """The alert with the old labels has ended in Alertmanager, and the page is resolved."""
+async def test_a_change_of_severity_ends_the_page_and_repeats_nothing_else(
+    alertmanager: Server, receivers: Receivers
+) -> None:
+    """No message has the finding twice, firing and resolved: the NOC sees it once, on-call sees the page's end."""
     params = params_for(alertmanager)
     notifier = Notifier(params)
     async with Alertmanager(params) as client:
         notifier.process(now_finding(), time.time_ns())
         await post_due(notifier, client, HOLD_S + 0.2)
-        assert [a.labels["page"] for a in await client.active_alerts()] == ["true"]
+        await until(lambda: receivers.to("on-call") and receivers.to("noc"))
+        assert sorted(a.labels["kind"] for a in await client.active_alerts()) == ["finding", "page"]
         notifier.process(now_finding(revision=2, severity=Severity.WARNING), time.time_ns())
+        await post_due(notifier, client, 2)
+        (left,) = await client.active_alerts()
+        assert (left.labels["kind"], left.annotations["severity"]) == ("finding", "warning")
+    assert [notification["status"] for notification in receivers.to("on-call")] == ["firing", "resolved"]
+    assert [notification["status"] for notification in receivers.to("noc")] == ["firing"]
+    assert all(len(notification["alerts"]) == 1 for _, notification in receivers.received)
+
+
+async def test_a_child_that_opens_before_its_parent_is_not_notified(alertmanager: Server, receivers: Receivers) -> None:
+    """The wait of the NOC's group covers the time until the parent is known."""
+    params = params_for(alertmanager)
+    notifier = Notifier(params)
+    async with Alertmanager(params) as client:
+        for i in range(8):
+            notifier.process(now_finding(id=f"c{i}", subject=Subject(f"link:{i}")), time.time_ns())
         await post_due(notifier, client)
-        assert [(a.labels["severity"], a.labels["page"]) for a in await client.active_alerts()] == [
-            ("warning", "false")
-        ]
+        notifier.process(now_finding(id="reboot", subject=Subject("device:leaf-2")), time.time_ns())
+        for i in range(8):
+            notifier.process(now_finding(id=f"c{i}", revision=2, parent_id="reboot"), time.time_ns())
+        await post_due(notifier, client, 2)
+        assert len(await client.active_alerts()) == 18
+    for receiver in ("noc", "on-call"):
+        assert [alert["labels"]["finding_id"] for n in receivers.to(receiver) for alert in n["alerts"]] == ["reboot"]
+    assert not receivers.to("none", "resolved")
 
 
 async def test_a_successor_takes_over_without_a_second_page(alertmanager: Server, receivers: Receivers) -> None:
@@ -110,14 +133,16 @@ async def test_a_successor_takes_over_without_a_second_page(alertmanager: Server
         for identity in ("f1", "ended"):
             first.process(now_finding(id=identity), time.time_ns())
         await post_due(first, client, HOLD_S + 0.2)
-        await until(lambda: len(receivers.to("pager", "firing")) == 2)
+        await until(lambda: len(receivers.to("on-call", "firing")) == 2)
         second.process(now_finding(revision=5), time.time_ns())
-        second.restore(await client.active_alerts())
+        second.restore(await client.active_alerts(), time.time_ns())
         await post_due(second, client, 2)
-        await until(lambda: receivers.to("pager", "resolved"))
-        assert [a.labels["finding_id"] for a in await client.active_alerts()] == ["f1"]
-    assert len(receivers.to("pager", "firing")) == 2
-    assert [notification["groupLabels"]["cause_id"] for notification in receivers.to("pager", "resolved")] == ["ended"]
+        await until(lambda: receivers.to("on-call", "resolved"))
+        assert [a.labels["finding_id"] for a in await client.active_alerts()] == ["f1", "f1"]
+    assert len(receivers.to("on-call", "firing")) == 2
+    assert [notification["groupLabels"]["finding_id"] for notification in receivers.to("on-call", "resolved")] == [
+        "ended"
+    ]
 
 
 async def test_alerts_are_posted_again_after_a_restart_without_a_second_page(
@@ -129,15 +154,15 @@ async def test_alerts_are_posted_again_after_a_restart_without_a_second_page(
     async with Alertmanager(params) as client:
         notifier.process(now_finding(), time.time_ns())
         await post_due(notifier, client)
-        await until(lambda: receivers.to("pager"))
+        await until(lambda: receivers.to("on-call"))
         alertmanager.stop()
         with pytest.raises(Retry):
             await client.post(list(notifier.desired_alerts.values()))
         alertmanager.start()
         assert await client.active_alerts() == []
         await post_due(notifier, client, 2)
-        assert len(await client.active_alerts()) == 1
-    assert len(receivers.to("pager")) == 1
+        assert len(await client.active_alerts()) == 2
+    assert len(receivers.to("on-call")) == 1
 
 
 async def test_an_invalid_alert_is_rejected_and_the_valid_ones_are_accepted(alertmanager: Server) -> None:

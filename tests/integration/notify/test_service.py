@@ -14,6 +14,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.notify.alertmanager import Alertmanager
+from streams.notify.board import TOPICS
 from streams.notify.params import NotifyParams
 from streams.notify.service import NotifyService
 from streams.wire.errors import Retry
@@ -42,7 +43,7 @@ async def bootstrap(broker: str) -> AsyncIterator[str]:
     """Yield the broker with the topics empty."""
     admin = AIOKafkaAdminClient(bootstrap_servers=broker)
     await admin.start()
-    topics = (FINDINGS, FINDINGS_OPEN, CONTROLS, REJECTED)
+    topics = (*TOPICS, REJECTED)
     answer = await admin.create_topics(
         [NewTopic(topic.name, 1, 1, topic_configs=topic.broker_config()) for topic in topics]
     )
@@ -100,12 +101,12 @@ async def test_findings_become_one_page_and_its_resolution(
     """A finding that is open at the start pages, an update does not page again, and the end is notified once."""
     await publish(producer, fresh())
     async with running(bootstrap, alertmanager):
-        await until(lambda: receivers.to("pager"), 30)
+        await until(lambda: receivers.to("on-call"), 30)
         await publish(producer, fresh(revision=2, status=Status.UPDATED, summary="still down"))
         await publish(producer, fresh(revision=3, status=Status.RETRACTED, resolved_at_ns=time.time_ns()))
-        await until(lambda: receivers.to("pager", "resolved"))
-    assert [notification["status"] for notification in receivers.to("pager")] == ["firing", "resolved"]
-    (end,) = receivers.to("pager", "resolved")
+        await until(lambda: receivers.to("on-call", "resolved"))
+    assert [notification["status"] for notification in receivers.to("on-call")] == ["firing", "resolved"]
+    (end,) = receivers.to("on-call", "resolved")
     assert end["alerts"][0]["annotations"]["summary"].startswith("Retracted")
 
 
@@ -116,15 +117,15 @@ async def test_a_stop_resolves_nothing_and_a_restart_pages_nothing(
     await publish(producer, fresh())
     await publish(producer, fresh(id="f2"))
     async with running(bootstrap, alertmanager):
-        await until(lambda: len(receivers.to("pager")) == 2, 30)
+        await until(lambda: len(receivers.to("on-call")) == 2, 30)
     await publish(producer, fresh(id="f2", revision=2, status=Status.RESOLVED, resolved_at_ns=time.time_ns()))
     # With a hold of an hour, a successor that held again would end the page.
     async with running(bootstrap, alertmanager, hold_s=3600):
-        await until(lambda: receivers.to("pager", "resolved"), 30)
+        await until(lambda: receivers.to("on-call", "resolved"), 30)
         await publish(producer, fresh(id="f3"))
-        await until(lambda: any("f3" in str(notification) for notification in receivers.to("board")), 30)
+        await until(lambda: any("f3" in str(notification) for notification in receivers.to("noc")), 30)
     received = [
-        (notification["status"], notification["groupLabels"]["cause_id"]) for notification in receivers.to("pager")
+        (notification["status"], notification["groupLabels"]["finding_id"]) for notification in receivers.to("on-call")
     ]
     assert sorted(received[:2]) == [("firing", "f1"), ("firing", "f2")]
     assert received[2:] == [("resolved", "f2")]
@@ -138,9 +139,9 @@ async def test_an_acknowledgement_before_the_start_silences_the_finding(
     await publish(producer, fresh())
     await publish(producer, fresh(id="f2"))
     async with running(bootstrap, alertmanager):
-        await until(lambda: receivers.to("pager"), 30)
-        await until(lambda: any("f1" in str(notification) for notification in receivers.to("board")), 30)
-    assert [notification["groupLabels"]["cause_id"] for notification in receivers.to("pager")] == ["f2"]
+        await until(lambda: receivers.to("on-call"), 30)
+        await until(lambda: any("f1" in str(notification) for notification in receivers.to("noc")), 30)
+    assert [notification["groupLabels"]["finding_id"] for notification in receivers.to("on-call")] == ["f2"]
 
 
 async def test_an_invalid_record_is_rejected_without_stopping_the_service(
@@ -150,7 +151,7 @@ async def test_an_invalid_record_is_rejected_without_stopping_the_service(
     await send(producer, Record(FINDINGS_OPEN, b"poison", b"not json"))
     await publish(producer, fresh())
     async with running(bootstrap, alertmanager):
-        await until(lambda: receivers.to("pager"), 30)
+        await until(lambda: receivers.to("on-call"), 30)
     async with AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(REJECTED.name, 0)])
         await consumer.seek_to_beginning()
@@ -171,14 +172,14 @@ async def test_open_findings_are_posted_when_alertmanager_is_available_again(
     """A finding that is still open pages; one that opened and closed meanwhile does not."""
     async with running(bootstrap, alertmanager):
         await publish(producer, fresh(id="f0"))
-        await until(lambda: receivers.to("pager"), 30)
+        await until(lambda: receivers.to("on-call"), 30)
         alertmanager.stop()
         await publish(producer, fresh(id="short"))
         await publish(producer, fresh())
         await publish(producer, fresh(id="short", revision=2, status=Status.RESOLVED, resolved_at_ns=time.time_ns()))
         await asyncio.sleep(2)  # longer than the hold, so posting is tried without success
         alertmanager.start()
-        await until(lambda: any("f1" in str(notification) for notification in receivers.to("pager")), 60)
+        await until(lambda: any("f1" in str(notification) for notification in receivers.to("on-call")), 60)
     assert not any("short" in str(notification) for _, notification in receivers.received)
 
 
@@ -189,10 +190,10 @@ async def test_a_second_notifier_waits_and_takes_over(
     async with running(bootstrap, alertmanager):
         async with running(bootstrap, alertmanager):
             await publish(producer, fresh())
-            await until(lambda: receivers.to("pager"), 60)
+            await until(lambda: receivers.to("on-call"), 60)
         await publish(producer, fresh(id="f2"))
-        await until(lambda: len(receivers.to("pager")) == 2, 60)
-    assert sorted(notification["groupLabels"]["cause_id"] for notification in receivers.to("pager")) == ["f1", "f2"]
+        await until(lambda: len(receivers.to("on-call")) == 2, 60)
+    assert sorted(notification["groupLabels"]["finding_id"] for notification in receivers.to("on-call")) == ["f1", "f2"]
 
 
 async def test_the_command_pages_and_a_stop_leaves_the_page_active(
@@ -208,22 +209,22 @@ async def test_the_command_pages_and_a_stop_leaves_the_page_active(
     command = [sys.executable, "-m", "streams.cli.main", "notify", "--config", str(config)]
     process = await asyncio.create_subprocess_exec(*command)
     try:
-        await until(lambda: receivers.to("pager"), 60)
+        await until(lambda: receivers.to("on-call"), 60)
         process.terminate()
         assert await asyncio.wait_for(process.wait(), 20) == 0
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    assert [alert["labels"]["cluster"] for alert in receivers.to("pager")[0]["alerts"]] == ["ams"]
+    assert [alert["labels"]["cluster"] for alert in receivers.to("on-call")[0]["alerts"]] == ["ams"]
     async with Alertmanager(NotifyParams(cluster="ams", alertmanagers=(alertmanager.url,))) as client:
-        assert [alert.labels["page"] for alert in await client.active_alerts()] == ["true"]
+        assert sorted(alert.labels["kind"] for alert in await client.active_alerts()) == ["finding", "page"]
 
 
 async def test_missing_topics_are_named(broker: str, alertmanager: Server) -> None:
     """A notifier on a new cluster fails with the next step instead of waiting."""
     service = NotifyService(NotifyParams(alertmanagers=(alertmanager.url,)), {"bootstrap_servers": broker}, WallClock())
-    with pytest.raises(Retry, match=r"railsight\.findings\.v1: create them with `railsight topics`"):
+    with pytest.raises(Retry, match=r"railsight\.findings\.v1.*: create them with `railsight topics`"):
         await asyncio.wait_for(service.run(), 30)
 
 

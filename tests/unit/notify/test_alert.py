@@ -8,8 +8,17 @@ import yaml
 from jsonschema import Draft4Validator, FormatChecker
 
 from dashboards.fabric import UID
-from streams.notify.alert import DASHBOARD_UID, Alert, build_alert, build_annotations, location_labels
-from streams.wire.models import Cause, Coverage, Evidence, Finding, Severity, Status, Subject
+from streams.notify.alert import (
+    DASHBOARD_UID,
+    Alert,
+    build_alert,
+    build_annotations,
+    explained_alert,
+    location_labels,
+    page_alert,
+)
+from streams.notify.links import allowed_link
+from streams.wire.models import BlastRadius, Cause, Coverage, Evidence, Finding, Severity, Status, Subject
 from tests.fixtures.notify_examples import LINK, T0, S, finding, params
 from tests.recordings import DATA
 
@@ -17,26 +26,46 @@ OPENAPI = DATA / "interop/alertmanager-api-v2-openapi.yaml"
 NOW = T0 + 40 * S
 
 
-def alert(of: Finding, *, page: bool = True, now_ns: int = NOW, **settings: Any) -> Alert:
-    return build_alert(of, location_labels(of), page=page, now_ns=now_ns, params=params(**settings))
+def alert(of: Finding, *, now_ns: int = NOW, **settings: Any) -> Alert:
+    return build_alert(of, location_labels(of), now_ns=now_ns, params=params(**settings))
 
 
 def test_labels_identify_condition_location_and_routing() -> None:
     """The labels are exactly these, so that routes and silences can use them."""
     assert alert(finding(), cluster="ams-1").labels == {
         "alertname": "LinkDown",
+        "kind": "finding",
         "source": "railsight",
         "cluster": "ams-1",
         "condition": "link/down",
-        "severity": "critical",
         "subject": LINK,
+        "role": "host-link",
+        "team": "fabric",
         "pod": "pod-1",
         "rail": "4",
         "plane": "0",
+        "job": "llama-7",
         "finding_id": "f1",
-        "cause_id": "f1",
-        "explained": "false",
-        "page": "true",
+    }
+
+
+def test_site_and_several_jobs_are_labels() -> None:
+    """A route selects one of several jobs by a regular expression; the label has at most five."""
+    radius = BlastRadius(jobs=tuple(f"j{i}" for i in range(7)))
+    labels = location_labels(finding(subject=Subject("device:leaf-2", site="ams"), blast_radius=radius))
+    assert labels == {"subject": "device:leaf-2", "site": "ams", "job": "j0,j1,j2,j3,j4"}
+
+
+def test_a_page_and_a_mark_are_alerts_of_their_own() -> None:
+    """Both have the finding's id; neither can have the identity of the finding's alert."""
+    one = alert(finding(), cluster="ams-1")
+    assert page_alert(one, T0).labels == {**one.labels, "kind": "page", "severity": "critical", "page": "true"}
+    assert explained_alert(one).labels == {
+        "alertname": "FindingExplained",
+        "kind": "explained",
+        "source": "railsight",
+        "cluster": "ams-1",
+        "finding_id": "f1",
     }
 
 
@@ -48,6 +77,8 @@ def test_fields_that_change_in_an_episode_are_not_labels() -> None:
         summary="another summary",
         cause=Cause.OPTIC,
         confidence=0.2,
+        severity=Severity.WARNING,
+        parent_id="p1",
         observed_at_ns=T0 + 500 * S,
         evidence=(Evidence("more"),),
         detector_version="2",
@@ -58,15 +89,16 @@ def test_fields_that_change_in_an_episode_are_not_labels() -> None:
     assert alert(later, now_ns=NOW + S).identity == alert(finding()).identity
 
 
-def test_a_child_has_the_id_of_its_parent() -> None:
-    """A child is grouped with its parent and labeled as explained."""
-    labels = alert(finding(parent_id="p1"), page=False).labels
-    assert (labels["cause_id"], labels["explained"], labels["page"]) == ("p1", "true", "false")
+def test_severity_and_parent_are_annotations() -> None:
+    """They change while a finding is open."""
+    annotations = build_annotations(finding(severity=Severity.WARNING, parent_id="p1"), params())
+    assert (annotations["severity"], annotations["parent_id"]) == ("warning", "p1")
 
 
 def test_a_location_without_rail_or_pod_has_no_empty_labels() -> None:
     """Alertmanager drops empty labels, so an alert with them could not be found by its labels."""
-    assert location_labels(finding(subject=Subject("device:leaf-2"))) == {"subject": "device:leaf-2"}
+    bare = finding(subject=Subject("device:leaf-2"), blast_radius=None)
+    assert location_labels(bare) == {"subject": "device:leaf-2"}
 
 
 def test_rail_0_is_a_rail() -> None:
@@ -80,11 +112,12 @@ def test_annotations_have_summary_evidence_and_blast_radius() -> None:
     annotations = build_annotations(finding(), params())
     assert annotations == {
         "summary": "host-1 rail 4 has no link",
+        "severity": "critical",
+        "started_at": "2027-01-15T08:00:00.000Z",
         "cause": "cable",
         "evidence": "- host-1/eth4 lost carrier\n- leaf-2/Ethernet1/1 is down as well",
         "blast_radius": "jobs llama-7; hosts host-1; 8 GPUs; 12% of their capacity lost",
         "confidence": "0.90",
-        "team": "fabric",
         "explain": "railsight explain f1",
     }
 
@@ -105,11 +138,52 @@ def test_links_to_runbook_dashboard_and_finding() -> None:
 
 
 def test_links_of_the_finding_take_precedence() -> None:
-    """A link that the detector sets overrides the configured base URL."""
+    """A link that the detector sets overrides the configured base URL, if its prefix is allowed."""
     annotations = build_annotations(
-        finding(runbook_url="https://x/a", dashboard_url="https://x/b"), params(runbooks_url="y")
+        finding(runbook_url="https://x/a", dashboard_url="https://x/b"),
+        params(runbooks_url="https://y", link_prefixes=["https://x/"]),
     )
     assert (annotations["runbook_url"], annotations["dashboard_url"]) == ("https://x/a", "https://x/b")
+
+
+def test_other_links_are_replaced_or_left_out() -> None:
+    """A link of a message that is not below a configured URL never reaches a person."""
+    annotations = build_annotations(
+        finding(runbook_url="https://evil.example/a", dashboard_url="javascript:alert(1)"),
+        params(runbooks_url="https://y"),
+    )
+    assert annotations["runbook_url"] == "https://y/link-down.md"
+    assert "dashboard_url" not in annotations
+
+
+@pytest.mark.parametrize(
+    ("link", "is_allowed"),
+    [
+        ("https://docs.example/run", True),
+        ("https://docs.example/run/link-down.md?a=1#b", True),
+        ("https://docs.example:443/run/x", True),
+        ("https://DOCS.example/run/x", True),
+        ("https://docs.example/runner", False),
+        ("https://docs.example/", False),
+        ("http://docs.example/run/x", False),
+        ("https://docs.example:8443/run/x", False),
+        ("https://docs.example.evil.example/run/x", False),
+        ("https://docs.example@evil.example/run/x", False),
+        ("https://docs.example/run/../admin", False),
+        ("https://docs.example/run/%2e%2E/admin", False),
+        ("https://docs.example/run/..%2fadmin", False),
+        ("https://docs.example\\@evil.example/run/x", False),
+        ("https://docs.example/run/x y", False),
+        ("https://docs.example/run/x\nhttps://evil.example", False),
+        ("https://docs.example:99999/run/x", False),
+        ("//docs.example/run/x", False),
+        ("javascript://docs.example/run/x", False),
+        ("", False),
+    ],
+)
+def test_a_link_is_allowed_below_a_prefix_only(link: str, is_allowed: bool) -> None:
+    """Scheme, host, port and path are compared, not characters."""
+    assert allowed_link(link, params(link_prefixes=["https://docs.example/run/"])) == (link if is_allowed else "")
 
 
 @pytest.mark.parametrize(
@@ -144,16 +218,22 @@ def test_a_retraction_is_named_in_the_summary() -> None:
 
 
 @pytest.mark.parametrize(("started_ns", "expected_ns"), [(T0, T0), (NOW + 5 * S, NOW)])
-def test_an_alert_never_starts_in_the_future(started_ns: int, expected_ns: int) -> None:
+def test_a_page_never_starts_in_the_future(started_ns: int, expected_ns: int) -> None:
     """A device's clock ahead of ours must not give an alert that Alertmanager refuses."""
-    made = alert(finding(started_at_ns=started_ns))
+    made = page_alert(alert(finding(started_at_ns=started_ns)), started_ns)
     assert made.starts_at_ns == expected_ns
-    assert made.ends_at_ns == NOW + 600 * S
+    assert made.ends_at_ns == NOW + 7200 * S
 
 
-def test_an_end_before_the_start_is_corrected() -> None:
-    """An episode that resolved at its start has an end that Alertmanager accepts."""
-    assert alert(finding()).ended(T0 - S).ends_at_ns == T0
+def test_an_alert_starts_when_it_is_posted() -> None:
+    """Alertmanager would not wait for `group_wait` with an alert that is older, and its mark would be too late."""
+    assert alert(finding()).starts_at_ns == NOW
+
+
+def test_an_end_before_the_first_post_moves_the_start() -> None:
+    """The end has the event time, and Alertmanager accepts it."""
+    ended = alert(finding()).ended(T0 - S)
+    assert (ended.starts_at_ns, ended.ends_at_ns) == (T0 - S, T0 - S)
 
 
 def test_the_linked_dashboard_exists() -> None:

@@ -28,22 +28,21 @@ def post_due(notifier: Notifier, now_ns: int) -> list[Alert]:
 
 
 def pages(alerts: list[Alert], now_ns: int) -> list[str]:
-    return [a.labels["finding_id"] for a in alerts if a.labels["page"] == "true" and a.ends_at_ns > now_ns]
+    return [a.labels["finding_id"] for a in alerts if a.labels["kind"] == "page" and a.ends_at_ns > now_ns]
 
 
-def active_labels(notifier: Notifier) -> list[tuple[str, str]]:
-    return sorted((a.labels["severity"], a.labels["page"]) for a in notifier.desired_alerts.values())
+def active_kinds(notifier: Notifier) -> list[str]:
+    return sorted(a.labels["kind"] for a in notifier.desired_alerts.values())
 
 
 def test_a_critical_finding_pages_after_its_hold_and_not_before() -> None:
-    """For 15 s it is an ordinary alert; then that alert ends and the page is the only one."""
+    """For 15 s it is an ordinary alert; then its page is a second one, and the first is unchanged."""
     notifier = make_notifier(finding())
     assert not pages(post_due(notifier, NOW), NOW)
     assert post_due(notifier, NOW + 15 * S - 1) == []
-    ended, paged = post_due(notifier, NOW + 15 * S)
-    assert ended.labels["page"] == "false" and ended.ends_at_ns == NOW + 15 * S
-    assert paged.labels["page"] == "true" and paged.ends_at_ns == NOW + 615 * S
-    assert active_labels(notifier) == [("critical", "true")]
+    (paged,) = post_due(notifier, NOW + 15 * S)
+    assert paged.labels["kind"] == "page" and paged.ends_at_ns == NOW + 7215 * S
+    assert active_kinds(notifier) == ["finding", "page"]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +58,7 @@ def test_a_finding_that_is_not_critical_or_has_a_parent_never_pages(harmless: Fi
     notifier = make_notifier(harmless)
     post_due(notifier, NOW)
     post_due(notifier, NOW + 3600 * S)
-    assert [page for _, page in active_labels(notifier)] == ["false"]
+    assert active_kinds(notifier) == ["finding"]
 
 
 def test_a_shadow_finding_has_no_alert() -> None:
@@ -110,9 +109,9 @@ def test_a_control_ends_the_page_and_the_page_returns_after_its_end(kind: Contro
     post_due(notifier, NOW + 20 * S)
     notifier.process(control(kind, "f1", until_ns=NOW + 100 * S), NOW + 30 * S)
     post_due(notifier, NOW + 30 * S)
-    assert active_labels(notifier) == [("critical", "false")]
+    assert active_kinds(notifier) == ["finding"]
     post_due(notifier, NOW + 100 * S)
-    assert active_labels(notifier) == [("critical", "true")]
+    assert active_kinds(notifier) == ["finding", "page"]
 
 
 def test_a_removed_control_is_inactive() -> None:
@@ -120,21 +119,75 @@ def test_a_removed_control_is_inactive() -> None:
     notifier = make_notifier(finding())
     notifier.process(control(ControlKind.MAINTENANCE, "host-1"), NOW)
     post_due(notifier, NOW + 20 * S)
-    assert active_labels(notifier) == [("critical", "false")]
+    assert active_kinds(notifier) == ["finding"]
     notifier.remove("MAINTENANCE", NOW + 21 * S)
     post_due(notifier, NOW + 21 * S)
-    assert active_labels(notifier) == [("critical", "true")]
+    assert active_kinds(notifier) == ["finding", "page"]
 
 
-def test_a_change_of_severity_replaces_the_alert() -> None:
-    """The alert with the old labels ends in the same post in which the new one begins, and before it."""
+def test_a_change_of_severity_ends_the_page_and_not_the_alert() -> None:
+    """The finding's alert has another annotation; no label of it flips, so it is never resolved and firing at once."""
     notifier = make_notifier(finding())
     post_due(notifier, NOW + 15 * S)
     notifier.process(finding(revision=2, severity=Severity.WARNING), NOW + 20 * S)
-    old, new = post_due(notifier, NOW + 20 * S)
-    assert (old.labels["severity"], old.ends_at_ns) == ("critical", NOW + 20 * S)
-    assert (new.labels["severity"], new.ends_at_ns) == ("warning", NOW + 620 * S)
-    assert active_labels(notifier) == [("warning", "false")]
+    page, alert = post_due(notifier, NOW + 20 * S)
+    assert (page.labels["kind"], page.ends_at_ns) == ("page", NOW + 20 * S)
+    assert (alert.labels["kind"], alert.annotations["severity"]) == ("finding", "warning")
+    assert active_kinds(notifier) == ["finding"]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([Severity.WARNING, Severity.CRITICAL]), st.sampled_from(["", "p"]), st.booleans(),
+            st.booleans(), st.integers(0, 40),
+        ),
+        max_size=12,
+    )
+)  # fmt: skip
+def test_the_alert_of_an_open_finding_never_ends(
+    script: list[tuple[Severity, str, bool, bool, int]],
+) -> None:
+    """Severity, parent, acknowledgement and the parent's state change other alerts of it, and annotations."""
+    notifier, now = make_notifier(finding(), at_ns=NOW), NOW
+    (posted,) = post_due(notifier, now)
+    for revision, (severity, parent, acknowledged, parent_is_open, pause) in enumerate(script, 2):
+        now += pause * S
+        notifier.process(finding(revision=revision, severity=severity, parent_id=parent), now)
+        status = Status.UPDATED if parent_is_open else Status.RESOLVED
+        notifier.process(finding(id="p", revision=revision, status=status), now)
+        if acknowledged:
+            notifier.process(control(ControlKind.ACKNOWLEDGE, "f1"), now)
+        else:
+            notifier.remove("ACKNOWLEDGE", now)
+        due = post_due(notifier, now)
+        assert [a for a in due if a.identity == posted.identity and a.ends_at_ns <= now] == []
+        expected = "explained" if parent and parent_is_open else "page"
+        kinds = {a.labels["kind"] for a in notifier.desired_alerts.values() if a.labels["finding_id"] == "f1"}
+        assert {"finding"} <= kinds <= {"finding", expected}
+        assert ("explained" in kinds) is bool(parent and parent_is_open)
+
+
+def test_a_child_is_marked_while_its_parent_is_open_whatever_comes_first() -> None:
+    """The mark mutes the child's alert in Alertmanager; it is posted before the child's, and ends with the parent."""
+    child, parent = finding(id="c", parent_id="p"), finding(id="p")
+    for first, second in ((child, parent), (parent, child)):
+        notifier = make_notifier(first)
+        post_due(notifier, NOW)
+        notifier.process(second, NOW + S)
+        post_due(notifier, NOW + S)
+        assert active_kinds(notifier) == ["explained", "finding", "finding"]
+        notifier.process(finding(id="p", revision=9, status=Status.RESOLVED, resolved_at_ns=NOW), NOW + 2 * S)
+        post_due(notifier, NOW + 2 * S)
+        assert active_kinds(notifier) == ["finding"]
+    assert make_notifier(child, parent).due(NOW)[0].labels["kind"] == "explained"
+
+
+def test_a_shadow_parent_does_not_mute() -> None:
+    """Its own alert does not exist, so the child's must be seen."""
+    notifier = make_notifier(finding(id="c", parent_id="p"), finding(id="p", shadow=True))
+    post_due(notifier, NOW)
+    assert active_kinds(notifier) == ["finding"]
 
 
 def test_a_moved_subject_does_not_page_again() -> None:
@@ -143,17 +196,43 @@ def test_a_moved_subject_does_not_page_again() -> None:
     assert pages(post_due(notifier, NOW + 15 * S), NOW + 15 * S) == ["f1"]
     notifier.process(finding(revision=2, subject=Subject(finding().subject.id, pod="pod-7", rail=1)), NOW + 20 * S)
     post_due(notifier, NOW + 20 * S)
-    assert [a.labels["pod"] for a in notifier.desired_alerts.values()] == ["pod-1"]
+    assert {a.labels["pod"] for a in notifier.desired_alerts.values()} == {"pod-1"}
 
 
-def test_an_end_is_posted_once_with_the_event_time() -> None:
-    """The resolution has the event time of the end and the annotations of the last revision."""
+def test_an_end_is_posted_with_the_event_time_and_repeated_for_a_while() -> None:
+    """Alertmanager may stop between the post and the notification; each repetition is the same."""
     notifier = make_notifier(finding())
     post_due(notifier, NOW)
     notifier.process(resolved(at_ns=NOW + 5 * S), NOW + 60 * S)
     (end,) = post_due(notifier, NOW + 60 * S)
     assert end.ends_at_ns == NOW + 5 * S
+    repeated = [s for s in range(61, 1200) if post_due(notifier, NOW + s * S) == [end]]
+    assert repeated == list(range(120, 960, 60))
     assert notifier.due(NOW + 7200 * S) == []
+
+
+def test_a_page_that_returns_while_its_end_is_repeated_is_active() -> None:
+    """The same labels are posted as active again, and the end is forgotten."""
+    notifier = make_notifier(finding())
+    post_due(notifier, NOW + 15 * S)
+    notifier.process(control(ControlKind.ACKNOWLEDGE, "f1", until_ns=NOW + 30 * S), NOW + 20 * S)
+    (ended,) = post_due(notifier, NOW + 20 * S)
+    (page,) = post_due(notifier, NOW + 30 * S)
+    assert page.identity == ended.identity and page.ends_at_ns > NOW + 30 * S
+    assert not [a for s in range(31, 900) for a in post_due(notifier, NOW + s * S) if a.ends_at_ns <= NOW + s * S]
+
+
+def test_a_successor_ends_what_ended_while_alertmanager_was_away() -> None:
+    """The predecessor could not post the ends and is gone; Alertmanager has no alerts, but receivers have incidents."""
+    successor = make_notifier(
+        resolved(at_ns=NOW), finding(id="old", status=Status.RESOLVED, resolved_at_ns=T0 - 7200 * S)
+    )
+    successor.restore([], NOW + 60 * S)
+    ends = post_due(successor, NOW + 60 * S)
+    assert [(a.labels["finding_id"], a.labels["kind"], a.ends_at_ns) for a in ends] == [
+        ("f1", "finding", NOW),
+        ("f1", "page", NOW),
+    ]
 
 
 def test_a_retraction_ends_the_alert_with_a_summary_that_names_it() -> None:
@@ -201,7 +280,7 @@ def test_an_open_alert_is_repeated_each_minute_with_a_later_end() -> None:
     """Alertmanager loses alerts at a restart, and ends alerts that are not repeated."""
     notifier = make_notifier(finding(severity=Severity.WARNING))
     times = [
-        s for s in range(300) for alert in post_due(notifier, NOW + s * S) if alert.ends_at_ns == NOW + (s + 600) * S
+        s for s in range(300) for alert in post_due(notifier, NOW + s * S) if alert.ends_at_ns == NOW + (s + 7200) * S
     ]
     assert times == [0, 60, 120, 180, 240]
 
@@ -228,11 +307,13 @@ def test_a_successor_neither_pages_again_nor_loses_an_alert() -> None:
     post_due(first, NOW + 20 * S)
     later = NOW + 3000 * S
     successor = make_notifier(finding(revision=4, subject=Subject(finding().subject.id, pod="pod-7")), at_ns=later - S)
-    successor.restore(first.desired_alerts.values())
-    ended, repeated = post_due(successor, later)
-    assert (ended.labels["finding_id"], ended.ends_at_ns) == ("f2", later)
-    original = next(a for a in first.desired_alerts.values() if a.labels["finding_id"] == "f1")
-    assert (repeated.identity, repeated.ends_at_ns) == (original.identity, later + 600 * S)
+    successor.restore(first.desired_alerts.values(), later)
+    posted = post_due(successor, later)
+    assert [(a.labels["finding_id"], a.ends_at_ns) for a in posted[:2]] == [("f2", later)] * 2
+    originals = {a.identity for a in first.desired_alerts.values() if a.labels["finding_id"] == "f1"}
+    assert len(originals) == 2
+    assert {a.identity for a in posted[2:]} == originals
+    assert {a.ends_at_ns for a in posted[2:]} == {later + 7200 * S}
 
 
 def test_a_successor_ends_a_page_that_is_no_longer_due() -> None:
@@ -240,9 +321,9 @@ def test_a_successor_ends_a_page_that_is_no_longer_due() -> None:
     first = make_notifier(finding())
     post_due(first, NOW + 20 * S)
     successor = make_notifier(finding(revision=2, parent_id="p"), at_ns=NOW + 30 * S)
-    successor.restore(first.desired_alerts.values())
+    successor.restore(first.desired_alerts.values(), NOW + 30 * S)
     post_due(successor, NOW + 30 * S)
-    assert active_labels(successor) == [("critical", "false")]
+    assert active_kinds(successor) == ["finding"]
 
 
 def test_the_order_and_repetition_of_revisions_does_not_matter() -> None:
@@ -251,7 +332,7 @@ def test_the_order_and_repetition_of_revisions_does_not_matter() -> None:
     for order in permutations([*revisions, revisions[0]]):
         notifier = make_notifier(*order)
         post_due(notifier, NOW + 60 * S)
-        assert [a.labels["cause_id"] for a in notifier.desired_alerts.values()] == ["p"]
+        assert [a.annotations["parent_id"] for a in notifier.desired_alerts.values()] == ["p"]
 
 
 @given(
@@ -266,10 +347,10 @@ def test_the_order_and_repetition_of_revisions_does_not_matter() -> None:
         max_size=12,
     )
 )
-def test_a_finding_never_has_two_alerts_and_an_ended_one_has_none(
+def test_an_open_finding_has_one_alert_and_an_ended_one_has_none(
     script: list[tuple[str, Severity, Status, str, int]],
 ) -> None:
-    """After any sequence, each open finding has exactly one alert, and no other alert is active."""
+    """After any sequence, each open finding has exactly one alert of its kind, and no other finding has any."""
     notifier, now = make_notifier(), NOW
     last: dict[str, Finding] = {}
     for revision, (identity, severity, status, parent, pause) in enumerate(script):
@@ -279,5 +360,7 @@ def test_a_finding_never_has_two_alerts_and_an_ended_one_has_none(
         last[identity] = one
         post_due(notifier, now)
         open_ids = sorted(identity for identity, one in last.items() if not one.is_closed)
-        assert sorted(a.labels["finding_id"] for a in notifier.desired_alerts.values()) == open_ids
+        active = notifier.desired_alerts.values()
+        assert sorted(a.labels["finding_id"] for a in active if a.labels["kind"] == "finding") == open_ids
+        assert {a.labels["finding_id"] for a in active} <= set(open_ids)
     assert notifier.due(now) == []
