@@ -76,8 +76,55 @@ class DecideParams(BaseModel):
 
     qualification: QualificationParams = QualificationParams()
 
-    expires_s: Annotated[float, Field(gt=0)] = 600
-    """A decision without a result within this time expires, because the fabric may have changed."""
+    proposed_s: Annotated[float, Field(gt=0)] = 60
+    """A proposal waits so long for the controls to be read; then it is denied. The times of the life cycle, from here
+    to `max_relapses`, are choices."""
+
+    approval_s: Annotated[float, Field(gt=0)] = 3600
+    """A decision without the approval that it needs expires after this time."""
+
+    expires_s: Annotated[float, Field(gt=0)] = 300
+    """An approval that no automation accepts within this time expires, because the fabric may have changed."""
+
+    answer_s: Annotated[float, Field(gt=0)] = 600
+    """An accepted action without a result within this time has an unknown result: it counts as carried out."""
+
+    no_answer_s: Annotated[float, Field(gt=0)] = 3600
+    """After this time with an unknown result a person must act."""
+
+    failed_s: Annotated[float, Field(gt=0)] = 3600
+    """An action that failed and was not tried again within this time waits for a person."""
+
+    max_attempts: Annotated[int, Field(ge=1)] = 3
+    """Attempts of an action that fails; then it waits for a person."""
+
+    repair_s: Annotated[float, Field(gt=0)] = 345_600
+    """A target without a reported repair after this time waits for a person; repairs take up to four days (CorrOpt)."""
+
+    verify_s: Annotated[float, Field(gt=0)] = 3600
+    """A target that does not qualify within this time after its repair is repaired again, by the next hint."""
+
+    restore_s: Annotated[float, Field(gt=0)] = 3600
+    """A restore without success within this time is escalated; it is retried until it succeeds."""
+
+    restore_retry_s: Annotated[float, Field(ge=0)] = 60
+    """Pause before a failed restore is retried."""
+
+    probation_s: Annotated[float, Field(gt=0)] = 3600
+    """A restored target is watched for this time; if its fault is back, it is drained at once."""
+
+    max_relapses: Annotated[int, Field(ge=1)] = 3
+    """This relapse of a target waits for a person instead."""
+
+    page_again_s: Annotated[float, Field(gt=0)] = 86_400
+    """An escalated remediation is published again after this time."""
+
+    retained_s: Annotated[float, Field(gt=0)] = 86_400
+    """A denied, expired or shadow decision is closed after this time."""
+
+    evaluate_s: Annotated[float, Field(gt=0)] = 10
+    """Denied decisions are evaluated again after this time, because capacity, rates and cool-downs change with time;
+    after a change of the controls or of the isolations at once."""
 
     @field_validator("trusted_keys")
     @classmethod

@@ -6,18 +6,82 @@ from typing import Any
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from streams.decide.isolations import Isolations
 from streams.wire.errors import Reject
-from streams.wire.models import Finding, Remediation
+from streams.wire.models import Action, Cause, Control, Finding, Remediation, RemediationState, Severity
+
+
+@dataclass(slots=True)
+class Order:
+    """A repair or a restore of a target that is out of service: a remediation with an id of its own."""
+
+    record: Remediation
+    issued_ns: int
+    accepted_by: str = ""
+
+
+@dataclass(slots=True)
+class Remedy:
+    """One remediation: its last revision, and what the next transitions depend on."""
+
+    record: Remediation
+    finding: Finding | None
+    """The newest finding that it acts on; None after the state was lost, until the finding is read again."""
+    since_ns: int
+    """The time at which it entered its state."""
+    accepted_by: str = ""
+    answered: bool = False
+    """The acceptor sent its final result."""
+    was_approved: bool = False
+    isolates: bool = False
+    """Its target counts as out of service because of it: from APPROVED until the restore is done."""
+    pod: str = ""
+    restoring: bool = False
+    """It qualified; the restore is retried until it is done."""
+    rejected: bool = False
+    """A person rejected it; only another severity, cause or action leads to the next attempt."""
+    is_relapse: bool = False
+    relapses: int = 0
+    failures: int = 0
+    hint: int = 0
+    """The place of the repair hint."""
+    order: Order | None = None
+    retry_ns: int = 0
+    """No restore is issued before this time."""
+    handled: list[str] = field(default_factory=list)
+    """Controls of persons that were processed; their repetition has no effect."""
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def state(self) -> RemediationState:
+        return self.record.state
+
+    @property
+    def target_id(self) -> str:
+        return self.record.target.id
 
 
 @dataclass(slots=True)
 class Case:
-    """One finding with decisions, made or due."""
+    """One open finding with its remediation, made or due."""
 
     finding: Finding
     due_ns: int
-    decided: str = ""
-    """The remediation's id, once there is one."""
+    remedy: str = ""
+    """The id of its newest remediation."""
+    decided: tuple[Action, Severity, Cause] | None = None
+    """The basis of the newest decision."""
+
+
+@dataclass(slots=True)
+class Ended:
+    """A finding that had its final revision, so that an older revision that arrives late is recognised."""
+
+    revision: int
+    at_ns: int
 
 
 @dataclass(slots=True)
@@ -26,18 +90,21 @@ class DecideState:
 
     watermark_ns: int = 0
     cases: dict[str, Case] = field(default_factory=dict)
-    remediations: dict[str, Remediation] = field(default_factory=dict)
-    """Open remediations by id."""
-    unanswered: dict[str, Remediation] = field(default_factory=dict)
-    """Revoked or expired remediations that may still be carried out."""
-    drained: dict[str, str] = field(default_factory=dict)
-    """Link id -> the remediation that took it out of service."""
-    acted_ns: dict[str, int] = field(default_factory=dict)
-    """Target id -> when it was last acted on or restored."""
+    ended: dict[str, Ended] = field(default_factory=dict)
+    remedies: dict[str, Remedy] = field(default_factory=dict)
+    """Remediations that are not CLOSED, by id."""
+    late: dict[str, Remedy] = field(default_factory=dict)
+    """CLOSED remediations that were approved and not accepted: automation may still have begun."""
+    attempts: dict[str, dict[str, int]] = field(default_factory=dict)
+    """First finding id -> action -> the highest attempt."""
+    isolations: Isolations = field(default_factory=Isolations)
+    controls: list[Control] = field(default_factory=list)
     links: dict[str, Any] = field(default_factory=dict)
     """The state of LinkStates, as of the snapshot."""
-    kill_switches: dict[str, int | None] = field(default_factory=dict)
-    """Control id -> end of the kill switch."""
+    evaluated_ns: int = 0
+    """The time at which the guards were last evaluated again for all that they had denied."""
+    is_changed: bool = False
+    """Controls, isolations or answers changed since then."""
 
     def to_bytes(self) -> bytes:
         """Return the state as JSON."""

@@ -20,7 +20,7 @@ from streams.wire.models import (
     Remediation,
     Samples,
 )
-from streams.wire.stage import Output, Stage
+from streams.wire.stage import Output, RecoverableStage, Stage
 from streams.wire.topics import EPISODES, FINDINGS, PORT_STATES, REMEDIATIONS, SUMMARIES, SYMPTOMS
 
 
@@ -109,6 +109,8 @@ class Driver:
         for stage in (stages.measure, stages.correlate, stages.attribute, stages.decide):
             stage.start_epoch(1)
             self._forward(stage.set_topology(topology))
+            if isinstance(stage, RecoverableStage):
+                self._forward(stage.recover([]))
 
     def process(self, batch: Sequence[Message]) -> list[Conclusion]:
         """Return the conclusions from the messages of one grain of event time; a control is a batch of its own."""

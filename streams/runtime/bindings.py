@@ -37,6 +37,10 @@ class Binding:
     """The topic of its Progress for monitoring."""
     bulk: tuple[Topic, ...] = ()
     """Busy inputs whose messages may wait for a batch of them; the others are delivered as they come."""
+    recovered: tuple[Topic, ...] = ()
+    """Inputs that an owner reads to their end before anything else."""
+    history: tuple[Topic, ...] = ()
+    """Own outputs that an owner without a state reads as well."""
     covers: Topic | None = None
     """The topic whose offsets its Progress beside covers, for a stage without Progress in band."""
 
@@ -88,6 +92,8 @@ BINDINGS: dict[str, Binding] = {
             upstream=Upstream("attribute", topics.EPISODES, (topics.PROGRESS,), barrier=topics.FINDINGS),
             progress_in_band=(),
             progress_topic=topics.PROGRESS,
+            recovered=(topics.CONTROLS,),
+            history=(topics.REMEDIATIONS,),
         ),
     )
 }

@@ -22,11 +22,11 @@ from streams.runtime.ordered_input import InputSource, OrderedInput
 from streams.runtime.partition_processor import PartitionProcessor
 from streams.runtime.reliable_sender import PartitionLost, ReliableSender
 from streams.runtime.snapshot_topic import SnapshotTopic
-from streams.runtime.standalone_consumer import AWAY, open_consumer, start_and_end_offsets
+from streams.runtime.standalone_consumer import AWAY, open_consumer, records, start_and_end_offsets
 from streams.wire import topics
 from streams.wire.models import IDLE_NS, Progress, Snapshot
 from streams.wire.retry import Backoff, Failure, retry
-from streams.wire.topics import Record
+from streams.wire.topics import Record, Topic
 
 log = logging.getLogger(__name__)
 
@@ -145,8 +145,10 @@ class PartitionOwner:
         epoch, states, earliest, end = await retry(read, AWAY, _RETRY, before_wait=warn)
         # The state of thousands of devices takes a while to read; owners beside this one go on meanwhile.
         digest = await asyncio.to_thread(processor.begin, epoch, states, earliest, end)
-        self.input.begin(processor.positions, end)
+        read, ends = await self._read_recovered()
         await self._publish(processor.resume(digest))
+        await self._publish(processor.recover(read, ends))
+        self.input.begin(processor.positions, end)
         context.metrics.count("railsight_takeovers_total", self._binding.stage, processor.partition)
         context.metrics.set("railsight_epoch", self._binding.stage, processor.partition, epoch)
         now = time.monotonic()
@@ -171,6 +173,21 @@ class PartitionOwner:
             "snapshot": now + self._snapshot_s * share,
             "tick": now + context.runtime.settle_s,
         }
+
+    async def _read_recovered(self) -> tuple[dict[Topic, list[Any]], dict[str, int]]:
+        """Return the records that the stage needs before its first message, and the offsets after them."""
+        binding, partition = self._binding, self._processor.partition
+        wanted = (*binding.recovered, *(() if self._processor.is_restored else binding.history))
+
+        async def read(_: int) -> tuple[dict[Topic, list[Any]], dict[str, int]]:
+            async with asyncio.timeout(_TAKE_OVER_S), open_consumer(self._context.kafka) as consumer:
+                found = {topic: [one async for one in records(consumer, topic.name, partition)] for topic in wanted}
+                return found, {topic.name: own[-1].offset + 1 for topic, own in found.items() if own}
+
+        def warn(failure: Failure) -> None:
+            log.warning("%s/%d: cannot read controls, retrying: %s", binding.stage, partition, failure.error)
+
+        return await retry(read, AWAY, _RETRY, before_wait=warn) if wanted else ({}, {})
 
     def _next_turn(self) -> float:
         """Return the time at which there is something to do though nothing comes."""

@@ -21,7 +21,7 @@ from streams.wire.batch_fetch import FetchedRecord
 from streams.wire.bounds import clean
 from streams.wire.errors import Reject
 from streams.wire.models import IDLE_NS, Message, Progress, Rejected, Snapshot
-from streams.wire.stage import Output, Stage, VerifyingStage
+from streams.wire.stage import Output, RecoverableStage, Stage, VerifyingStage
 from streams.wire.topics import Partitions, Record, Topic
 
 log = logging.getLogger(__name__)
@@ -57,6 +57,8 @@ class PartitionProcessor:
         """Something happened since the last snapshot that a successor should not have to repeat."""
         self.moved = False
         """Input was read since the last snapshot, if only to learn how far time has come."""
+        self.is_restored = False
+        """The stage has the state of a snapshot."""
         self._make_stage = make_stage
         self._partitions = partitions
         self._versions = versions
@@ -122,11 +124,34 @@ class PartitionProcessor:
             self._set_up()
             self.stage.start_epoch(self.epoch)
             return False
+        self.is_restored = True
         return True
 
     def resume(self, inventory_digest: str) -> list[Record]:
         """Adopt the version of the inventory that the state was made under."""
         return self._records(self._inventory.restore(inventory_digest))
+
+    def recover(self, read: dict[Topic, list[FetchedRecord]], ends: dict[str, int]) -> list[Record]:
+        """Give the stage the topics that it needs before its first message; `ends` are the offsets after them.
+
+        What was read of an input is not delivered again.
+        """
+        if not isinstance(self.stage, RecoverableStage):
+            return []
+        records: list[Record] = []
+        batch = [
+            message
+            for topic, fetched in read.items()
+            for record in fetched
+            if (message := self._decode(topic, record, records)) is not None
+        ]
+        records += self._records(self.stage.recover(batch))
+        for topic, end in ends.items():
+            if topic in self.positions:
+                self.positions[topic] = max(self.positions[topic], end)
+                self.set_end_offset(topic, end)
+        self.changed = True
+        return records
 
     def on_chunk(self, chunk: Chunk) -> list[Record]:
         """Fold a chunk that begins where the last of its input ended, or before: what was read is left out."""
@@ -262,9 +287,9 @@ class PartitionProcessor:
         return {f"{topic}/{self.partition}": position for topic, position in self.positions.items()}
 
     def _decode(self, topic: Topic, record: FetchedRecord, records: list[Record]) -> Message | None:
-        """Return the message of a record; None for a tombstone, and where it was rejected."""
+        """Return the message of a record; None for a tombstone without a meaning, and where it was rejected."""
         if record.value is None and topic.retention_s is None:
-            return None
+            return topics.decode_tombstone(topic, record.key)
         try:
             if self._verify is not None:
                 self._verify(topic, record.key, record.value, record.headers)

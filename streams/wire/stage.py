@@ -73,3 +73,15 @@ class VerifyingStage(Stage, Protocol):
     def verify(self, topic: Topic, key: bytes | None, value: bytes | None, headers: Headers) -> None:
         """Raise Reject on a record that must not be processed; called before the record is decoded."""
         ...
+
+
+@runtime_checkable
+class RecoverableStage(Stage, Protocol):
+    """A stage that needs the content of some topics before its first message."""
+
+    def recover(self, batch: Sequence[Message]) -> list[Output]:
+        """Fold in these topics up to their end; called once, after `set_topology` and before the first `process`.
+
+        A topic of its own outputs is in the batch only if there was no snapshot.
+        """
+        ...

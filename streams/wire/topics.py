@@ -18,6 +18,7 @@ from streams.wire.models import (
     CablingReport,
     CollectorStatus,
     Control,
+    ControlKind,
     Episode,
     Event,
     Facts,
@@ -200,6 +201,14 @@ def encode(
 def tombstone(topic: Topic, key: str) -> Record:
     """Return the record that deletes a key from a compacted topic."""
     return Record(topic, key.encode(), None)
+
+
+def decode_tombstone(topic: Topic, key: bytes | None) -> Message | None:
+    """Return the message that a tombstone means to the reader of a compacted topic; None if it means nothing.
+
+    A control that was removed is a control without a kind.
+    """
+    return Control(key.decode(errors="replace"), ControlKind.KIND_UNSPECIFIED) if topic is CONTROLS and key else None
 
 
 def decode(topic: Topic, value: bytes | None, headers: Headers = ()) -> Message:

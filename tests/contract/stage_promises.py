@@ -20,7 +20,7 @@ from streams.fabric.topology import Topology
 from streams.wire import topics
 from streams.wire.errors import Reject
 from streams.wire.models import IDLE_NS, Finding, Message, Remediation
-from streams.wire.stage import Output, Stage
+from streams.wire.stage import Output, RecoverableStage, Stage
 
 Step = Sequence[Message] | int
 """A batch to process, or a time to advance to."""
@@ -45,6 +45,8 @@ class Case:
         if state is not None:
             stage.restore(state)
         stage.set_topology(self.topology)
+        if isinstance(stage, RecoverableStage):
+            stage.recover([])
         return stage
 
     @cached_property

@@ -14,7 +14,7 @@ from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
 from streams.replay.driver import event_time
 from streams.wire.models import IDLE_NS, Finding, Message, Progress, Remediation, Samples, Status
-from streams.wire.stage import Output, Stage
+from streams.wire.stage import Output, RecoverableStage, Stage
 from streams.wire.topics import EPISODES, FINDINGS, PORT_STATES, SUMMARIES, SYMPTOMS
 
 READER = {SYMPTOMS: 1, SUMMARIES: 1, EPISODES: 2, FINDINGS: 3, PORT_STATES: 3}
@@ -36,6 +36,8 @@ class LiveStages:
         for stage in self.stages:
             stage.start_epoch(1)
             self._pass_on(stage.set_topology(top))
+            if isinstance(stage, RecoverableStage):
+                self._pass_on(stage.recover([]))
 
     def process(self, message: Message) -> None:
         """One message arrives."""
@@ -62,6 +64,8 @@ class LiveStages:
         successor.restore(self.stages[number].snapshot())
         self.stages[number] = successor
         self._pass_on(successor.set_topology(self._top))
+        if isinstance(successor, RecoverableStage):
+            self._pass_on(successor.recover([]))
 
     def _pass_on(self, outputs: list[Output]) -> None:
         for output in outputs:

@@ -221,8 +221,8 @@ def test_a_decision_is_published_with_its_reason_and_expiry(mode: str, verdict: 
         Action.DRAIN_LINK,
         verdict,
     )
-    assert (after(decision.decided_at_ns), after(decision.expires_at_ns)) == (10, 610)
-    assert (decision.surviving_capacity_ratio, decision.constraint) == (0.75, "")
+    assert (after(decision.decided_at_ns), after(decision.expires_at_ns)) == (10, 310)
+    assert (decision.surviving_capacity_ratio, decision.constraint) == (0.75, "mode" if mode == "shadow" else "")
     assert decision.reason == "it broke (2nd link/flap in 28 days)"
     assert decision.finding_ids == (example.id,)
     assert [o.key for o in outputs if o.topic is REMEDIATIONS_OPEN] == [decision.id]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from streams.decide.params import DecideParams
 from streams.detect.evidence import xids
 from streams.detect.evidence.xids import Grade
 from streams.detect.params import DetectParams
@@ -159,10 +160,11 @@ def test_a_fault_after_the_restart_is_another() -> None:
 
 def test_no_host_is_taken_out_without_a_person() -> None:
     """CRITICAL asks to cordon it, and that needs an approval; a warning is observed."""
-    published = play([*beats(600), xid(GPU, 100, 79), xid(f"p1-h2/{GPUS[1]}", 100, 94)])
+    act = DecideParams(mode="act", freshness_s=1e9)
+    published = play([*beats(600), xid(GPU, 100, 79), xid(f"p1-h2/{GPUS[1]}", 100, 94)], decide=act)
     asked = {one.target.id: one for one in published if isinstance(one, Remediation)}
-    grave, mild = asked[f"port:{GPU}"], asked[f"port:p1-h2/{GPUS[1]}"]
-    assert (grave.action, grave.verdict, grave.constraint) == (Action.CORDON_HOST, Verdict.NEEDS_APPROVAL, "hosts")
+    grave, mild = asked["device:p1-h1"], asked[f"port:p1-h2/{GPUS[1]}"]
+    assert (grave.action, grave.verdict, grave.constraint) == (Action.CORDON_HOST, Verdict.NEEDS_APPROVAL, "job")
     assert mild.action is Action.OBSERVE
 
 

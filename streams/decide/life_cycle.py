@@ -1,0 +1,153 @@
+"""Defines the life cycle of a remediation: its states, the events that end each state, and the timeouts.
+
+One table has every transition; an event that is not in it changes nothing, so that a repeated or forged answer has no
+effect. docs/remediation.md shows the same table, and a test compares both. `remedies.py` publishes each transition.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from streams.wire.models import Action
+from streams.wire.models import RemediationState as State
+
+
+class Event(StrEnum):
+    """The causes of transitions."""
+
+    APPROVE = "the guards approve"
+    ASK = "a guard asks for approval"
+    DENY = "a guard or a person denies"
+    SHADOW = "the guards approve in shadow mode"
+    CHANGE = "evaluated again: the next attempt takes over"
+    WITHDRAW = "the finding ends, is retracted or gets a parent"
+    REVOKE = "a guard or a person revokes"
+    ACCEPT = "automation accepts"
+    ACCEPT_LATE = "automation accepts what the guards deny now, or what is revoked or expired"
+    ISOLATED = "the isolation is done"
+    REPAIRED = "a repair is reported"
+    DONE = "an action that isolates nothing is done"
+    FAIL = "the action failed and changed nothing"
+    QUALIFY = "the target qualifies while it is drained"
+    EXHAUST = "the last repair hint did not help"
+    RESTORED = "the restore is done"
+    RELAPSE = "the fault is back: the next attempt drains"
+    LAST_RELAPSE = "the fault is back for the last time"
+    TAKE_OVER = "a person takes over"
+    TIMEOUT = "timeout"
+
+
+TRANSITIONS: Mapping[tuple[State, Event], State] = {
+    (State.PROPOSED, Event.APPROVE): State.APPROVED,
+    (State.PROPOSED, Event.ASK): State.WAITING,
+    (State.PROPOSED, Event.DENY): State.DENIED,
+    (State.PROPOSED, Event.SHADOW): State.SHADOW,
+    (State.PROPOSED, Event.WITHDRAW): State.CLOSED,
+    (State.PROPOSED, Event.TIMEOUT): State.DENIED,
+    (State.WAITING, Event.APPROVE): State.APPROVED,
+    (State.WAITING, Event.DENY): State.DENIED,
+    (State.WAITING, Event.CHANGE): State.CLOSED,
+    (State.WAITING, Event.WITHDRAW): State.CLOSED,
+    (State.WAITING, Event.TIMEOUT): State.EXPIRED,
+    (State.DENIED, Event.CHANGE): State.CLOSED,
+    (State.DENIED, Event.WITHDRAW): State.CLOSED,
+    (State.DENIED, Event.ACCEPT_LATE): State.NO_ANSWER,
+    (State.DENIED, Event.TIMEOUT): State.CLOSED,
+    (State.EXPIRED, Event.CHANGE): State.CLOSED,
+    (State.EXPIRED, Event.WITHDRAW): State.CLOSED,
+    (State.EXPIRED, Event.ACCEPT_LATE): State.NO_ANSWER,
+    (State.EXPIRED, Event.TIMEOUT): State.CLOSED,
+    (State.SHADOW, Event.CHANGE): State.CLOSED,
+    (State.SHADOW, Event.WITHDRAW): State.CLOSED,
+    (State.SHADOW, Event.TIMEOUT): State.CLOSED,
+    (State.APPROVED, Event.ACCEPT): State.ACCEPTED,
+    (State.APPROVED, Event.ACCEPT_LATE): State.NO_ANSWER,
+    (State.APPROVED, Event.REVOKE): State.DENIED,
+    (State.APPROVED, Event.CHANGE): State.CLOSED,
+    (State.APPROVED, Event.WITHDRAW): State.CLOSED,
+    (State.APPROVED, Event.TIMEOUT): State.EXPIRED,
+    (State.ACCEPTED, Event.ISOLATED): State.DRAINED,
+    (State.ACCEPTED, Event.REPAIRED): State.VERIFYING,
+    (State.ACCEPTED, Event.DONE): State.PROBATION,
+    (State.ACCEPTED, Event.FAIL): State.FAILED,
+    (State.ACCEPTED, Event.TIMEOUT): State.NO_ANSWER,
+    (State.NO_ANSWER, Event.ISOLATED): State.DRAINED,
+    (State.NO_ANSWER, Event.REPAIRED): State.VERIFYING,
+    (State.NO_ANSWER, Event.DONE): State.PROBATION,
+    (State.NO_ANSWER, Event.FAIL): State.FAILED,
+    (State.NO_ANSWER, Event.TIMEOUT): State.ESCALATED,
+    (State.FAILED, Event.CHANGE): State.CLOSED,
+    (State.FAILED, Event.WITHDRAW): State.CLOSED,
+    (State.FAILED, Event.TIMEOUT): State.ESCALATED,
+    (State.DRAINED, Event.REPAIRED): State.VERIFYING,
+    (State.DRAINED, Event.TIMEOUT): State.ESCALATED,
+    (State.VERIFYING, Event.QUALIFY): State.RESTORING,
+    (State.VERIFYING, Event.EXHAUST): State.ESCALATED,
+    (State.VERIFYING, Event.TIMEOUT): State.DRAINED,
+    (State.RESTORING, Event.RESTORED): State.PROBATION,
+    (State.RESTORING, Event.TIMEOUT): State.ESCALATED,
+    (State.PROBATION, Event.RELAPSE): State.CLOSED,
+    (State.PROBATION, Event.LAST_RELAPSE): State.ESCALATED,
+    (State.PROBATION, Event.TIMEOUT): State.CLOSED,
+    (State.ESCALATED, Event.ISOLATED): State.DRAINED,
+    (State.ESCALATED, Event.REPAIRED): State.VERIFYING,
+    (State.ESCALATED, Event.DONE): State.PROBATION,
+    (State.ESCALATED, Event.FAIL): State.FAILED,
+    (State.ESCALATED, Event.RESTORED): State.PROBATION,
+    (State.ESCALATED, Event.CHANGE): State.CLOSED,
+    (State.ESCALATED, Event.TAKE_OVER): State.CLOSED,
+    (State.ESCALATED, Event.WITHDRAW): State.CLOSED,
+    (State.ESCALATED, Event.TIMEOUT): State.ESCALATED,
+    (State.CLOSED, Event.ACCEPT_LATE): State.NO_ANSWER,
+}
+"""(state, event) -> the next state."""
+
+TIMEOUTS: Mapping[State, str] = {
+    State.PROPOSED: "proposed_s",
+    State.WAITING: "approval_s",
+    State.DENIED: "retained_s",
+    State.EXPIRED: "retained_s",
+    State.SHADOW: "retained_s",
+    State.APPROVED: "expires_s",
+    State.ACCEPTED: "answer_s",
+    State.NO_ANSWER: "no_answer_s",
+    State.FAILED: "failed_s",
+    State.DRAINED: "repair_s",
+    State.VERIFYING: "verify_s",
+    State.RESTORING: "restore_s",
+    State.PROBATION: "probation_s",
+    State.ESCALATED: "page_again_s",
+}
+"""State -> the setting of `[decide]` that limits it; every state but CLOSED has one."""
+
+NOT_BEGUN = frozenset((
+    State.PROPOSED, State.WAITING, State.DENIED, State.EXPIRED, State.SHADOW, State.APPROVED, State.FAILED,
+))  # fmt: skip
+"""States in which nothing was carried out; only these end with the finding."""
+
+EVALUATED_AGAIN = frozenset((State.PROPOSED, State.WAITING, State.DENIED, State.FAILED))
+"""States in which the guards are evaluated again when controls, capacity or time may have changed their result."""
+
+REPAIR_ACTIONS = (Action.REPAIR_LINK, Action.REBOOT_HOST)
+"""Actions that are a repair themselves: when one is done, the target must qualify."""
+
+
+def next_state(state: State, event: Event) -> State | None:
+    """Return the state after an event; None if the event has no effect in this state."""
+    return TRANSITIONS.get((state, event))
+
+
+def table() -> str:
+    """Return the table of docs/remediation.md: one row for each state, with its events and its timeout."""
+    rows = ["| state | leaves on | timeout |", "|---|---|---|"]
+    for state in State:
+        if state is State.STATE_UNSPECIFIED:
+            continue
+        events = [
+            f"{event} → {after.name}"
+            for (before, event), after in TRANSITIONS.items()
+            if before is state and event is not Event.TIMEOUT
+        ]
+        after = TRANSITIONS.get((state, Event.TIMEOUT))
+        limit = f"`{TIMEOUTS[state]}` → {after.name}" if after is not None else "–"
+        rows.append(f"| {state.name} | {'; '.join(events)} | {limit} |")
+    return "\n".join(rows)

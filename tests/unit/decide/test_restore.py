@@ -1,0 +1,308 @@
+"""Tests the second half of the life cycle: repair, qualification, restore, probation, relapse, and state loss."""
+
+from dataclasses import replace
+
+import pytest
+
+from streams.decide.remedies import HINTS
+from streams.decide.stage import Decide
+from streams.wire.models import Action, Condition, Control, ControlKind, Outcome, Remediation, Verdict
+from streams.wire.models import RemediationState as State
+from tests.fixtures.decide_stage import (
+    accept,
+    answer,
+    carry_out,
+    deciding,
+    decisions,
+    ended,
+    finding,
+    port_states,
+    readings,
+    remediations,
+    sound,
+)
+from tests.worlds.observations import at
+
+LIMITS = {"isolation_budget": 100}
+
+
+def by_action(found: list[Remediation], action: Action) -> list[Remediation]:
+    return [remediation for remediation in found if remediation.action is action]
+
+
+def drained(stage: Decide, t: float = 10, began: float = 0) -> tuple[Remediation, Remediation]:
+    """Return the drain of a link that automation carried out, and the repair that was ordered for it."""
+    (drain,) = decisions(stage, finding("p1-l0/u0", t=began), t=t)
+    carry_out(stage, drain)
+    (repair,) = remediations(stage.advance_watermark(at(t + 1)))
+    assert (repair.action, repair.state, repair.finding_ids) == (Action.REPAIR_LINK, State.APPROVED, drain.finding_ids)
+    return drain, repair
+
+
+def restoring(stage: Decide, t: float = 10) -> tuple[Remediation, Remediation]:
+    """Return the drain of a link that was repaired at `t` + 1, and the restore 1000 s later."""
+    drain, repair = drained(stage, t)
+    assert [r.state for r in carry_out(stage, repair)][-1] is State.VERIFYING
+    stage.process(sound(drain.target.id, t - 10, t + 1000))
+    moved, restore = remediations(stage.advance_watermark(at(t + 1001)))
+    assert (moved.id, moved.state) == (drain.id, State.RESTORING)
+    assert (restore.action, restore.state, restore.verdict) == (
+        Action.RESTORE_LINK, State.APPROVED, Verdict.APPROVED,
+    )  # fmt: skip
+    return drain, restore
+
+
+def on_probation(stage: Decide, t: float = 10) -> Remediation:
+    """Return the drain of a link that is restored at `t` + 1001."""
+    drain, restore = restoring(stage, t)
+    assert [r.state for r in carry_out(stage, restore)] == [State.ACCEPTED, State.CLOSED, State.PROBATION]
+    return drain
+
+
+def test_a_drained_link_that_is_quiet_is_not_restored() -> None:
+    """The finding resolves because the link is drained; without a repair nothing is restored, and a person is asked."""
+    stage = deciding()
+    drain, _ = drained(stage)
+    stage.process([ended(finding("p1-l0/u0"), final=True)])
+    stage.process(sound(drain.target.id, 0, 6000))
+    assert by_action(remediations(stage.advance_watermark(at(6000))), Action.RESTORE_LINK) == []
+    found = remediations(stage.advance_watermark(at(345_611)))
+    assert [(r.id, r.state) for r in found if r.id == drain.id] == [(drain.id, State.ESCALATED)]
+    (again,) = remediations(stage.advance_watermark(at(345_611 + 86_400)))
+    assert (again.id, again.state) == (drain.id, State.ESCALATED)
+
+
+def test_a_repaired_link_that_does_not_qualify_is_repaired_again_by_the_next_hint() -> None:
+    """A fake repair: errors go on while drained. After an hour the next part is named; after the last a person."""
+    stage = deciding()
+    drain, repair = drained(stage)
+    t = 11.0
+    for hint in HINTS[1:]:
+        carry_out(stage, repair)
+        stage.process([readings("p1-l0", "u0", t, t + 60, errors=5)])
+        moved, repair = remediations(stage.advance_watermark(at(t + 3600)))
+        assert (moved.id, moved.state, moved.repair_hint) == (drain.id, State.DRAINED, hint)
+        assert (repair.action, repair.repair_hint) == (Action.REPAIR_LINK, hint)
+        t += 3600
+    carry_out(stage, repair)
+    (moved,) = remediations(stage.advance_watermark(at(t + 3600)))
+    assert (moved.id, moved.state) == (drain.id, State.ESCALATED)
+    assert list(stage._state.isolations.active) == [drain.target.id]
+
+
+def test_a_qualification_from_before_the_repair_is_no_proof() -> None:
+    """The link was quiet for long when the repair was reported: it must qualify for 900 s from then."""
+    stage = deciding()
+    drain, repair = drained(stage)
+    stage.process(sound(drain.target.id, 0, 3000))
+    stage.advance_watermark(at(2000))
+    carry_out(stage, repair)
+    assert stage.advance_watermark(at(2899)) == []
+    assert [r.state for r in remediations(stage.advance_watermark(at(2900)))] == [State.RESTORING, State.APPROVED]
+
+
+def test_a_person_may_report_the_repair() -> None:
+    """A control REPAIRED counts as a repair, once; qualification is needed all the same."""
+    stage = deciding()
+    drain, repair = drained(stage)
+    control = Control("fixed", ControlKind.REPAIRED, drain.id, actor="anna")
+    closed, moved = remediations(stage.process([control]))
+    assert (closed.id, closed.state) == (repair.id, State.CLOSED)
+    assert (moved.id, moved.state, moved.actor) == (drain.id, State.VERIFYING, "anna")
+    assert stage.process([control]) == []
+    stage.advance_watermark(at(3700))
+    assert stage.process([control]) == [], "the same report is no second repair"
+
+
+def test_a_kill_switch_blocks_no_restore() -> None:
+    """Recovery is never blocked, but no repair is ordered meanwhile."""
+    stage = deciding()
+    drain, repair = drained(stage)
+    (revoked,) = [
+        r
+        for r in remediations(
+            [*stage.process([Control("stop", ControlKind.KILL_SWITCH)]), *stage.advance_watermark(at(12))]
+        )
+        if r.id == repair.id
+    ]
+    assert (revoked.state, revoked.verdict) == (State.DENIED, Verdict.REVOKED)
+    stage.process([Control("fixed", ControlKind.REPAIRED, drain.target.id, actor="anna")])
+    stage.process(sound(drain.target.id, 0, 1000))
+    found = remediations(stage.advance_watermark(at(1000)))
+    assert [(r.action, r.verdict) for r in found if r.action is Action.RESTORE_LINK] == [
+        (Action.RESTORE_LINK, Verdict.APPROVED)
+    ]
+
+
+def test_a_link_counts_as_drained_until_its_restore_is_done() -> None:
+    """From APPROVED on; neither the published restore nor its acceptance ends it."""
+    stage = deciding()
+    drain, restore = restoring(stage)
+    target = drain.target.id
+    assert list(stage._state.isolations.active) == [target]
+    accept(stage, restore)
+    assert list(stage._state.isolations.active) == [target]
+    (denied,) = decisions(stage, finding("p1-l0/u1", t=1020), t=1031)
+    assert denied.verdict is Verdict.DENIED
+    stage.process([answer(restore)])
+    assert stage._state.isolations.active == {}
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.REJECTED, None])
+def test_a_failed_restore_is_retried_until_it_is_done(outcome: Outcome | None) -> None:
+    """Each retry has an id of its own; after an hour a person is asked, and the retries go on."""
+    stage = deciding()
+    drain, restore = restoring(stage)
+    t, ids = 1011.0, {restore.id}
+    while t < 6000:
+        if outcome is None:
+            accept(stage, restore)
+            t += 600
+        else:
+            carry_out(stage, restore, outcome)
+            t += 60
+        found = remediations(stage.advance_watermark(at(t)))
+        (restore,) = [r for r in by_action(found, Action.RESTORE_LINK) if r.state is State.APPROVED]
+        assert restore.id not in ids
+        ids.add(restore.id)
+    assert stage._state.remedies[drain.id].state is State.ESCALATED
+    assert [r.state for r in carry_out(stage, restore)][-1] is State.PROBATION
+
+
+def test_a_restore_that_is_not_accepted_is_published_again_under_its_id() -> None:
+    """No automation began it, so it is the same order with a later expiry."""
+    stage = deciding()
+    _, restore = restoring(stage)
+    (repeated,) = remediations(stage.advance_watermark(at(1311)))
+    assert (repeated.id, repeated.revision > restore.revision) == (restore.id, True)
+    assert repeated.expires_at_ns == at(1611)
+
+
+def test_probation_ends_after_an_hour_without_a_relapse() -> None:
+    """The remediation is closed, with all of its orders."""
+    stage = deciding()
+    drain = on_probation(stage)
+    stage.process([ended(finding("p1-l0/u0"), final=True)])
+    (closed,) = remediations(stage.advance_watermark(at(1011 + 3600)))
+    assert (closed.id, closed.state) == (drain.id, State.CLOSED)
+    assert stage._state.remedies == {}
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_relapse_drains_at_once_with_the_next_hint(same: bool) -> None:
+    """The fault is back on probation, under its id or another: the cool-down is skipped and the hint is raised."""
+    stage = deciding()
+    drain = on_probation(stage)
+    if same:
+        back = replace(finding("p1-l0/u0"), revision=9, observed_at_ns=at(1100))
+    else:
+        back = finding("p1-l0/u0", Condition.LINK_DOWN, t=1100)
+    found = decisions(stage, back, t=1111)
+    (relapse,) = [r for r in found if r.state is State.APPROVED]
+    assert (relapse.action, relapse.attempt, relapse.repair_hint) == (Action.DRAIN_LINK, 2, HINTS[1])
+    assert [(r.id, r.state) for r in found if r.id == drain.id] == [(drain.id, State.CLOSED)]
+    assert "did not help" in next(r.reason for r in found if r.id == drain.id)
+
+
+def test_the_third_relapse_waits_for_a_person() -> None:
+    """Two relapses are drained at once, the third is ESCALATED; a person's approval drains it."""
+    stage = deciding(**LIMITS)
+    on_probation(stage)
+    t = 1011.0
+    for number in (1, 2, 3):
+        found = decisions(stage, finding("p1-l0/u0", t=t + 20), t=t + 31)
+        if number == 3:
+            break
+        (drain,) = [r for r in found if r.state is State.APPROVED]
+        assert drain.attempt == number + 1
+        carry_out(stage, drain)
+        (repair,) = remediations(stage.advance_watermark(at(t + 32)))
+        carry_out(stage, repair)
+        stage.process(sound(drain.target.id, t + 30, t + 1100))
+        _, restore = remediations(stage.advance_watermark(at(t + 1100)))
+        carry_out(stage, restore)
+        t += 1100
+    (escalated,) = found
+    assert (escalated.state, escalated.verdict) == (State.ESCALATED, Verdict.NEEDS_APPROVAL)
+    assert stage._state.isolations.active == {}
+    approved = remediations(
+        stage.process([Control("go", ControlKind.APPROVE, escalated.id, actor="anna", endless=True)])
+    )
+    assert [r.state for r in approved] == [State.CLOSED, State.APPROVED]
+
+
+def test_a_snapshot_has_all_decisions() -> None:
+    """The next owner continues in every state as its predecessor would."""
+    stage = deciding()
+    drain, repair = drained(stage)
+    other = deciding(states=False, loaded=False)
+    other.restore(stage.snapshot())
+    assert other.snapshot() == stage.snapshot()
+    other.set_topology(stage._topology)
+    other.recover([])
+    other.start_epoch(2)
+    assert [r.state for r in carry_out(other, repair)][-1] is State.VERIFYING
+    assert other._state.remedies[drain.id].isolates
+
+
+@pytest.mark.parametrize("when", ["approved", "accepted", "drained", "verifying", "restoring", "denied"])
+def test_own_remediations_are_read_again_when_the_state_is_lost(when: str) -> None:
+    """Drained links are not forgotten, open orders go on, and no id is decided a second time."""
+    example = finding("p1-l0/u0", confidence=None if when == "denied" else 0.95)
+    stage = deciding()
+    published = decisions(stage, example)
+    drain = published[0]
+    if when not in ("approved", "denied"):
+        published += accept(stage, drain)
+    if when in ("drained", "verifying", "restoring"):
+        published += remediations([*stage.process([answer(drain)]), *stage.advance_watermark(at(11))])
+    if when in ("verifying", "restoring"):
+        published += carry_out(stage, published[-1])
+    if when == "restoring":
+        stage.process(sound(drain.target.id, 0, 1000))
+        published += remediations(stage.advance_watermark(at(1000)))
+    successor = deciding(loaded=False)
+    successor.start_epoch(2)
+    successor.recover(published)
+    assert set(successor._state.isolations.active) == ({drain.target.id} if when != "denied" else set())
+    assert {i: r.state for i, r in successor._state.remedies.items()} == {
+        i: r.state for i, r in stage._state.remedies.items()
+    }
+    found = decisions(successor, replace(example, revision=3), t=1000.5)
+    assert [r for r in found if r.id == drain.id and r.state is State.APPROVED] == []
+    if when == "accepted":
+        assert [r.state for r in remediations(successor.process([answer(drain)]))] == [State.DRAINED]
+    if when == "drained":
+        assert [r.state for r in carry_out(successor, published[-1])][-1] is State.VERIFYING
+    if when == "restoring":
+        assert [r.state for r in carry_out(successor, published[-1])][-1] is State.PROBATION
+
+
+def test_a_host_is_restored_by_a_person_and_its_links() -> None:
+    """CORDON_HOST needs a repair that a person reports, and all links of the host must qualify; then UNCORDON_HOST."""
+    example = finding("p1-h1", Condition.HOST_GPU_FAULT, severity=3)
+    stage = deciding()
+    (waiting,) = decisions(stage, example)
+    assert (waiting.action, waiting.state) == (Action.CORDON_HOST, State.WAITING)
+    (cordon,) = remediations(stage.process([Control("c", ControlKind.APPROVE, waiting.id, actor="anna", endless=True)]))
+    carry_out(stage, cordon)
+    assert remediations(stage.advance_watermark(at(20))) == [], "no repair of a host is ordered"
+    stage.process([Control("r", ControlKind.REPAIRED, cordon.id, actor="anna"), ended(example, final=True)])
+    for link in stage._topology.uplinks_of["p1-h1"]:
+        stage.process(sound(link.id, 0, 1000))
+    found = remediations(stage.advance_watermark(at(1000)))
+    assert [r.action for r in found] == [Action.CORDON_HOST, Action.UNCORDON_HOST]
+
+
+def test_a_link_that_is_down_is_repaired_and_proven_before_it_counts_again() -> None:
+    """REPAIR_LINK as the first action: the repair is done, the link qualifies, and the restore follows."""
+    stage = deciding()
+    stage.process([port_states("p1-l0", t=1, u0=2)])
+    (repair,) = decisions(stage, finding("p1-l0/u0", Condition.LINK_DOWN))
+    assert (repair.action, repair.state) == (Action.REPAIR_LINK, State.APPROVED)
+    assert [r.state for r in carry_out(stage, repair)] == [State.ACCEPTED, State.VERIFYING]
+    stage.process([port_states("p1-l0", t=12), *sound(repair.target.id, 12, 1000)])
+    found = remediations(stage.advance_watermark(at(1000)))
+    assert [(r.action, r.state) for r in found] == [
+        (Action.REPAIR_LINK, State.RESTORING), (Action.RESTORE_LINK, State.APPROVED),
+    ]  # fmt: skip
