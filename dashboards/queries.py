@@ -86,8 +86,9 @@ OPEN_FINDINGS = Query(
     formatReadableTimeDelta(dateDiff('second', started_at, $__toTime), 'days', 'seconds') AS lasts,
     summary, cause, length(hosts) AS hosts, arrayStringConcat(jobs, ', ') AS jobs,
     round(100 * confidence) AS confidence_percent, parent_id AS explained_by,
-    if(position(runbook_url, '://') > 0, runbook_url,
-        concat(${{runbooks:sqlstring}}, 'docs/runbooks/', replaceOne(detector, '/', '-'), '.md')) AS runbook, id
+    if(${{runbooks:sqlstring}} != '' AND startsWith(runbook_url, ${{runbooks:sqlstring}}), runbook_url,
+        concat(${{runbooks:sqlstring}}, 'docs/runbooks/', replaceRegexpAll(detector, '[^a-z]', '-'), '.md')
+    ) AS runbook, id
 FROM findings_latest
 WHERE {_OPEN} AND {_CHOSEN}
 ORDER BY parent_id != '', {_LEVEL} DESC, started_at DESC, id

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import Bootstrap, Config, settings_of
+from streams.cli.printing import echo
 from streams.report.finding_reader import open_findings
 from streams.runtime.topic_writer import publish
 from streams.wire.models import Control, ControlKind
@@ -31,7 +32,7 @@ def ack(
     finding, now = matches[0], time.time_ns()
     until = None if hours is None else now + round(hours * 3600e9)
     asyncio.run(publish(kafka, [encode(CONTROLS, acknowledgement(finding.id, now, until, getpass.getuser(), reason))]))
-    typer.echo(f"acknowledged {finding.id}: {finding.summary}")
+    echo(f"acknowledged {finding.id}: {finding.summary}")
 
 
 def acknowledgement(finding: str, at_ns: int, until_ns: int | None, actor: str, reason: str) -> Control:

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from streams.cli.collector_registry import installed_collectors, spec_of
 from streams.cli.options import Bootstrap, Config
+from streams.cli.printing import echo
 from streams.config.settings import Settings, load
 from streams.wire.errors import Misconfigured
 
@@ -42,7 +43,7 @@ def collect(
     if once:
         if spec.once is None:
             raise Misconfigured(f"collect {kind}: it has no single reading to print")
-        spec.print_once(params, typer.echo, collector=name)
+        spec.print_once(params, echo, collector=name)
         return
     kafka = read.kafka
     spec.start(

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
+from streams.cli.printing import echo
 from streams.report.explanation import NoSuchFinding, explain_finding
 from streams.store.clickhouse import ClickHouse
 
@@ -31,7 +32,7 @@ def explain(
     if as_json:
         import orjson
 
-        typer.echo(orjson.dumps(explanation.as_dict()))
+        echo(orjson.dumps(explanation.as_dict()))
         return
     for line in explanation.lines():
-        typer.echo(line)
+        echo(line)

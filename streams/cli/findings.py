@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
+from streams.cli.printing import echo
 from streams.report.finding_reader import follow_findings, open_findings
 from streams.report.render_finding import finding_line, open_finding_line
 from streams.wire import codec
@@ -23,12 +24,12 @@ def findings(
     kafka = settings_of(config, bootstrap).kafka
     _print_open(asyncio.run(open_findings(kafka)), as_json)
     if follow:
-        asyncio.run(follow_findings(kafka, lambda value, found: typer.echo(value if as_json else finding_line(found))))
+        asyncio.run(follow_findings(kafka, lambda value, found: echo(value if as_json else finding_line(found))))
 
 
 def _print_open(found: list[Finding], as_json: bool) -> None:
     now_ns = time.time_ns()
     for finding in found:
-        typer.echo(codec.to_json(finding) if as_json else open_finding_line(finding, now_ns))
+        echo(codec.to_json(finding) if as_json else open_finding_line(finding, now_ns))
     if not found and not as_json:
         typer.echo("nothing is open")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import TIMES, AsJson, Config, ns_of, settings_of
+from streams.cli.printing import echo
 
 Moment = datetime | None
 
@@ -47,9 +48,9 @@ def job(
         typer.echo(f"railsight job: ClickHouse has no job {identity} in that time", err=True)
         raise typer.Exit(1)
     if as_json:
-        typer.echo(orjson.dumps(verdict.as_dict()))
+        echo(orjson.dumps(verdict.as_dict()))
     else:
         for line in verdict_lines(verdict):
-            typer.echo(line)
+            echo(line)
     if not (verdict.is_clean and verdict.is_covered):
         raise typer.Exit(1)

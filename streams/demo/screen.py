@@ -104,7 +104,7 @@ def _changes(state: DemoState) -> RenderableType:
             format_time(finding.observed_at_ns)[11:19],
             Text(finding.status.name.lower(), _STATUS_COLOURS.get(finding.status, "dim")),
             Text(finding.condition.slug, severity),
-            ("↳ " if finding.parent_id else "") + (finding.summary or finding.subject.id),
+            Text(("↳ " if finding.parent_id else "") + (finding.summary or finding.subject.id)),
             style="dim" if finding.parent_id else "",
         )
     if not state.changes:

@@ -5,6 +5,7 @@ parent and the rest are annotations. What begins and ends within that time is an
 `finding_id`: the page, and the mark that another open finding explains it. notifier.py decides which are active.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -24,6 +25,11 @@ DASHBOARD_UID = "railsight-fabric"
 """The uid in dashboards/fabric.py; a test compares the two."""
 
 _NS = 1_000_000_000
+_LINKS = frozenset({"finding_url", "runbook_url", "dashboard_url"})
+_REPLACED = {"<": "\u2039", "://": ": //", "](": "] (", "@": "\uff20"}
+_MARKUP = re.compile(r"<(?=[!@#/A-Za-z])|://|\]\(|@(?=channel|here|everyone|all)")
+"""Slack, Mattermost, Teams and HTML make a link, a mention or a tag of these."""
+
 _MAX_NAMES = 5  # hosts and jobs by name in one line of a pager
 
 
@@ -84,7 +90,7 @@ def subject_labels(subject: Subject, jobs: tuple[str, ...] = ()) -> dict[str, st
         "plane": "" if subject.plane is None else str(subject.plane),
         "job": ",".join(jobs[:_MAX_NAMES]),
     }
-    return {name: value for name, value in labels.items() if value}
+    return {name: without_markup(value) for name, value in labels.items() if value}
 
 
 def build_alert(finding: Finding, location: Mapping[str, str], *, now_ns: int, params: NotifyParams) -> Alert:
@@ -141,7 +147,12 @@ def build_annotations(finding: Finding, params: NotifyParams) -> dict[str, str]:
         "runbook_url": runbook_link(finding, params),
         "dashboard_url": allowed_link(finding.dashboard_url, params) or _dashboard(finding, params.dashboard_url),
     }
-    return {name: value for name, value in annotations.items() if value}
+    return {name: value if name in _LINKS else without_markup(value) for name, value in annotations.items() if value}
+
+
+def without_markup(text: str) -> str:
+    """Return a text of a device in which chat and mail programs find no link, no mention and no tag."""
+    return _MARKUP.sub(lambda found: _REPLACED[found[0]], text)
 
 
 def _evidence(finding: Finding, lines: int) -> str:

@@ -137,6 +137,25 @@ def test_links_to_runbook_dashboard_and_finding() -> None:
     assert made.generator_url == made.annotations["finding_url"] == "https://api.example/findings/f1"
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<!channel> down", "\u2039!channel> down"),
+        ("<https://evil.example|open the runbook>", "\u2039https: //evil.example|open the runbook>"),
+        ("[runbook](https://evil.example)", "[runbook] (https: //evil.example)"),
+        ("<img src=x onerror=y>", "\u2039img src=x onerror=y>"),
+        ("@here look", "\uff20here look"),
+        ("BER 3e-5 < 1e-4, et-0/0/1 <-> e1", "BER 3e-5 < 1e-4, et-0/0/1 <-> e1"),
+    ],
+)
+def test_text_of_devices_is_no_markup(text: str, expected: str) -> None:
+    """Summary, evidence and labels have neither links nor mentions nor tags of a device."""
+    made = alert(finding(summary=text, evidence=(Evidence(text),), subject=Subject(text, pod=text)))
+    assert made.annotations["summary"] == expected
+    assert made.annotations["evidence"] == f"- {expected}"
+    assert made.labels["subject"] == made.labels["pod"] == expected
+
+
 def test_links_of_the_finding_take_precedence() -> None:
     """A link that the detector sets overrides the configured base URL, if its prefix is allowed."""
     annotations = build_annotations(
