@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import TIMES, ns_of, settings_of
+from streams.config.settings import Settings
+from streams.decide.policy import load_policy
 
 Files = Annotated[list[Path] | None, typer.Option(help="CSV or Parquet, gzip allowed; repeatable.")]
 
@@ -28,28 +30,37 @@ def backtest(
         datetime | None, typer.Option("--to", formats=TIMES, help="Read ClickHouse to this time, UTC.")
     ] = None,
     config: Annotated[Path | None, typer.Option(help="Thresholds and policy; default: the defaults.")] = None,
-    against: Annotated[Path | None, typer.Option(help="Another configuration to compare with.")] = None,
+    policy: Annotated[Path | None, typer.Option(help="A policy whose decisions are counted.")] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Another configuration to compare with; with --policy, another policy.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Run the stages over recordings, or over the history in ClickHouse, and write every revision of their findings.
 
     With --against, runs both configurations over the same messages and prints the findings that appear with --config,
-    those that disappear, and those that change; the output file has the findings of --config.
+    those that disappear, and those that change; the output file has the findings of --config. With --policy, an
+    automation in memory carries out what is approved, and --against is another policy: prints the decisions of each,
+    and the lowest capacity that each leaves.
     """
     from streams.instrument.pages import retain_malloc_pages
     from streams.replay.backtest import Recording, run, run_history
-    from streams.report import render_differences
+    from streams.report import render_differences, render_policies
     from streams.wire.errors import Misconfigured
 
     if inventory is None or out is None:
         raise Misconfigured("backtest needs --inventory and --out")
     retain_malloc_pages()
-    settings, other = settings_of(config), None if against is None else settings_of(against)
+    if policy is None:
+        settings, other = settings_of(config), None if against is None else settings_of(against)
+    else:
+        settings, other = with_policy(config, policy), None if against is None else with_policy(config, against)
     if samples and since is None and until is None:
         recording = Recording(tuple(samples), tuple(events or ()), facts, status, controls, inventory)
-        summary = run(recording, settings, out, other)
+        summary = run(recording, settings, out, other, policies=policy is not None)
     elif since is not None and until is not None and not (samples or events or facts or status or controls):
-        summary = run_history(ns_of(since), ns_of(until), inventory, settings, out, other)
+        interval = ns_of(since), ns_of(until)
+        summary = run_history(*interval, inventory, settings, out, other, policies=policy is not None)
     else:
         raise Misconfigured("backtest needs either --samples, or --from and --to without files")
     for line in summary.rejected:
@@ -61,3 +72,14 @@ def backtest(
         if summary.differences is not None:
             for line in render_differences.difference_lines(summary.differences):
                 typer.echo(line)
+        if summary.policies is not None:
+            for line in render_policies.policy_lines(summary.policies):
+                typer.echo(line)
+
+
+def with_policy(config: Path | None, policy: Path) -> Settings:
+    """Return the settings with another policy, in the mode `act`: nothing is published."""
+    load_policy(policy)
+    settings = settings_of(config)
+    decide = settings.decide.model_copy(update={"policy": policy, "mode": "act"})
+    return settings.model_copy(update={"decide": decide})

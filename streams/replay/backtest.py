@@ -18,11 +18,13 @@ from streams.instrument.garbage import relaxed_gc
 from streams.replay import difference, recording, results
 from streams.replay.difference import Differences
 from streams.replay.driver import Conclusion, Driver, Stages, batches, event_time
+from streams.replay.policy_comparison import PolicyComparison, PolicyRun
 from streams.replay.recording import RejectedRows
 from streams.store.clickhouse import ClickHouse
 from streams.store.queries import history, job_allocations
 from streams.wire.errors import Misconfigured
-from streams.wire.models import CollectorStatus, Control, Facts, Finding, Message
+from streams.wire.models import CollectorStatus, Control, Facts, Finding, Message, Remediation
+from streams.wire.topics import REMEDIATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,8 @@ class Recording:
 class Summary:
     """The summary of a backtest.
 
-    `rejected` has a line for each reason why rows were skipped, `differences` compares with another configuration.
+    `rejected` has a line for each reason why rows were skipped, `differences` compares with another configuration,
+    `policies` has the decisions where policies are compared.
     """
 
     messages: int
@@ -49,6 +52,7 @@ class Summary:
     revisions: int
     rejected: tuple[str, ...]
     differences: Differences | None = None
+    policies: PolicyComparison | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the summary as JSON values."""
@@ -56,6 +60,8 @@ class Summary:
             "messages": self.messages, "findings": self.findings, "revisions": self.revisions,
             "rejected": list(self.rejected),
         }  # fmt: skip
+        if self.policies is not None:
+            return values | {"policies": self.policies.as_dict()}
         return values if self.differences is None else values | {"differences": self.differences.as_dict()}
 
 
@@ -93,17 +99,27 @@ def stages(settings: Settings) -> Stages:
     return Stages(measure, correlate, attribute, decide)
 
 
-def run(source: Recording, settings: Settings, out: Path, against: Settings | None = None) -> Summary:
+def run(
+    source: Recording, settings: Settings, out: Path, against: Settings | None = None, *, policies: bool = False
+) -> Summary:
     """Run the stages over a recording and write their conclusions; raises Misconfigured on unreadable input.
 
-    With a second configuration, the summary also compares its findings with those of the second one.
+    With a second configuration, the summary also compares its findings with those of the second one; with `policies`,
+    approved actions are carried out in memory, and it compares the decisions.
     """
-    rejected = RejectedRows()
-    return _run(ordered_messages(source, rejected), read_topology(source.inventory), (settings, against), out, rejected)
+    rejected, topology = RejectedRows(), read_topology(source.inventory)
+    return _run(ordered_messages(source, rejected), topology, (settings, against), out, rejected, policies)
 
 
 def run_history(
-    since_ns: int, until_ns: int, inventory: Path, settings: Settings, out: Path, against: Settings | None = None
+    since_ns: int,
+    until_ns: int,
+    inventory: Path,
+    settings: Settings,
+    out: Path,
+    against: Settings | None = None,
+    *,
+    policies: bool = False,
 ) -> Summary:
     """Run the stages over the rows of [since, until) in ClickHouse; raises Retry while it is unavailable."""
     topology = read_topology(inventory)
@@ -113,7 +129,7 @@ def run_history(
             _jobs(topology, job_allocations.query_allocations(clickhouse, since_ns, until_ns))
         )
         messages = history.messages(clickhouse, since_ns, until_ns)
-        return _run(messages, topology, (settings, against), out, RejectedRows())
+        return _run(messages, topology, (settings, against), out, RejectedRows(), policies)
     finally:
         clickhouse.close()
 
@@ -137,9 +153,11 @@ def _run(
     configurations: tuple[Settings, Settings | None],
     out: Path,
     rejected: RejectedRows,
+    policies: bool = False,
 ) -> Summary:
     settings, against = configurations
-    run, other = _Run(settings, topology), None if against is None else _Run(against, topology)
+    run = _Run(settings, topology, policies)
+    other = None if against is None else _Run(against, topology, policies)
     count = 0
     try:
         with relaxed_gc(), out.open("w", encoding="utf-8") as file:
@@ -153,15 +171,21 @@ def _run(
                 other.end()
     except OSError as error:
         raise Misconfigured(f"{out}: {error}") from error
+    lines = tuple(rejected.lines())
+    if run.policy is not None:
+        comparison = PolicyComparison(run.policy, None if other is None else other.policy)
+        return Summary(count, len(run.last), run.revisions, lines, policies=comparison)
     differences = None if other is None else difference.diff(other.last.values(), run.last.values())
-    return Summary(count, len(run.last), run.revisions, tuple(rejected.lines()), differences)
+    return Summary(count, len(run.last), run.revisions, lines, differences)
 
 
 class _Run:
     """The run of one configuration: the last revision of each finding, and the number of revisions."""
 
-    def __init__(self, settings: Settings, topology: Topology) -> None:
-        self._driver = Driver(stages(settings), topology)
+    def __init__(self, settings: Settings, topology: Topology, acts: bool = False) -> None:
+        made = stages(settings)
+        self._driver, self._decide = Driver(made, topology), made.decide
+        self.policy = PolicyRun() if acts else None
         self._lateness_ns = ns(settings.detect.lateness_s)
         self.last: dict[str, Finding] = {}
         self.revisions = 0
@@ -173,8 +197,22 @@ class _Run:
         return self._record(self._driver.end(self._lateness_ns))
 
     def _record(self, conclusions: list[Conclusion]) -> list[Conclusion]:
+        if self.policy is not None:
+            conclusions = [*conclusions, *self._act(self.policy, conclusions)]
         self.revisions += len(conclusions)
         for message in conclusions:
             if isinstance(message, Finding):
                 self.last[message.id] = message
         return conclusions
+
+    def _act(self, policy: PolicyRun, conclusions: Sequence[Conclusion]) -> list[Conclusion]:
+        """Carry out the approved actions, and those that follow; return the revisions that result."""
+        decided = [one for one in conclusions if isinstance(one, Remediation)]
+        answered: list[Conclusion] = []
+        while decided:
+            for remediation in decided:
+                policy.record(remediation)
+            outputs = self._decide.process(policy.answers(decided))
+            decided = [o.message for o in outputs if o.topic is REMEDIATIONS and isinstance(o.message, Remediation)]
+            answered += decided
+        return answered
