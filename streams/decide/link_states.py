@@ -64,7 +64,10 @@ _NONE = Block.NONE
 _run_fields = attrgetter(*(own.name for own in fields(ReadingsRun)))
 
 _GROUPS = 64
-"""Parts in which states are written into snapshots: a change compresses one of them again, some 340 devices."""
+"""Parts in which states are written into snapshots, some 340 devices each in the largest fabric."""
+
+_MAX_CHANGES = 64
+"""Sources whose newer states stand in snapshots beside the parts; with more, their parts are written again."""
 
 
 @dataclass(slots=True)
@@ -111,11 +114,16 @@ class LinkStates:
         """Links that are not proven to carry traffic."""
         self._changed: dict[str, None] = {}
         """Devices whose links are to be evaluated."""
+        self._changed_ports: dict[tuple[str, str], None] = {}
+        """The same for ports, by device and the name that the source uses."""
         self._dumped: dict[int, list[str]] = {}
         """Parts of the states as they are in snapshots."""
         self._undumped: set[int] = set(range(_GROUPS))
         self._members: dict[int, dict[str, None]] = {}
         """Part -> its devices."""
+        self._newer: dict[tuple[str, Source], None] = {}
+        """Sources that changed since their part was written."""
+        self._dumped_newer: list[str] | None = None
 
     def set_topology(self, topology: Topology) -> None:
         """Use another version of the inventory; one that differs only in its jobs changes nothing."""
@@ -135,7 +143,7 @@ class LinkStates:
         for device in oldest[: len(oldest) - MAX_UNKNOWN * 3 // 4]:
             del self._sources[device], self._unknown[device], self._members[_group_of(device)][device]
         self._runs = {key: run for key, run in self._runs.items() if key[0] in self._sources}
-        self._undumped = set(range(_GROUPS))
+        self._undumped, self._newer, self._dumped_newer = set(range(_GROUPS)), {}, None
 
     def advance(self, now_ns: int) -> None:
         """Advance to a time; a shard whose heartbeat is older than `fresh_s` becomes stale with all its devices."""
@@ -170,17 +178,23 @@ class LinkStates:
             return
         if device not in self._topology.devices:
             self._unknown[device] = None
-        self._sources.setdefault(device, {})[message.source] = _SourcePorts(
+        own = self._sources.setdefault(device, {})[message.source] = _SourcePorts(
             message.shard, message.changed_ns, message.silent_since_ns, message.first_ns, *self._shared(message.ports),
             message.states, dict(zip(message.changed, message.since_ns, strict=True)),
         )  # fmt: skip
         if message.shard not in self._heartbeats:
             self._heartbeats[message.shard] = message.changed_ns
             self._update_stale()
-        self._changed[device] = None
-        group = _group_of(device)
-        self._members.setdefault(group, {})[device] = None
-        self._undumped.add(group)
+        silence = (known.silent_since_ns if known is not None else 0) or own.silent_since_ns
+        if known is None or silence or known.names is not own.names or known.shard != own.shard:
+            self._changed[device] = None
+        else:
+            for name, before, now in zip(own.names, known.states, own.states, strict=True):
+                if before != now:
+                    self._changed_ports[device, name] = None
+        self._members.setdefault(_group_of(device), {})[device] = None
+        self._newer[device, message.source] = None
+        self._dumped_newer = None
         if len(self._unknown) > MAX_UNKNOWN:
             self._drop_unknown()
 
@@ -194,15 +208,19 @@ class LinkStates:
     @property
     def blocked(self) -> Mapping[str, Block]:
         """The links of the inventory that are not proven to carry traffic, by id, with the reason."""
-        if self._changed:
+        if self._changed or self._changed_ports:
             self._evaluate()
         return self._blocked
 
     def _evaluate(self) -> None:
-        """Evaluate the links of the devices that changed."""
-        changed, self._changed = self._changed, {}
-        links_of, blocked = self._topology.links_of, self._blocked
-        links: Iterable[TopologyLink] = chain.from_iterable(links_of.get(device, ()) for device in changed)
+        """Evaluate the links of the devices and ports that changed."""
+        topology, changed, ports = self._topology, self._changed, self._changed_ports
+        self._changed, self._changed_ports = {}, {}
+        links_of, blocked = topology.links_of, self._blocked
+        own = (topology.link_at(topology.resolve_port(*port)) for port in ports)
+        links: Iterable[TopologyLink] = chain(
+            chain.from_iterable(links_of.get(device, ()) for device in changed), filter(None, own)
+        )
         if len(changed) > len(links_of) // 2:  # both ends of most links changed: each is evaluated once
             links = self._topology.links.values()
         for link in links:
@@ -214,7 +232,7 @@ class LinkStates:
 
     def carries(self, link_id: str) -> bool:
         """Return whether a link of the inventory is proven to carry traffic."""
-        if self._changed:
+        if self._changed or self._changed_ports:
             self._evaluate()
         return link_id not in self._blocked and link_id in self._topology.links
 
@@ -310,17 +328,24 @@ class LinkStates:
 
     def dump(self) -> dict[str, Any]:
         """Return the state for a snapshot, as JSON holds it; states of ports are compressed when they have changed."""
-        for group in sorted(self._undumped):
-            self._dumped[group] = self._pack(self._members.get(group, ()))
-        self._undumped = set()
+        if len(self._newer) > _MAX_CHANGES:
+            self._undumped |= {_group_of(device) for device, _ in self._newer}
+        for group in self._undumped:
+            keys = ((d, source) for d in sorted(self._members.get(group, ())) for source in sorted(self._sources[d]))
+            self._dumped[group] = self._pack(keys)
+        if self._undumped:
+            self._newer = {key: None for key in self._newer if _group_of(key[0]) not in self._undumped}
+            self._undumped, self._dumped_newer = set(), None
+        if self._dumped_newer is None:
+            self._dumped_newer = self._pack(self._newer)
         return {
             "now_ns": self._now_ns, "heartbeats": list(self._heartbeats.items()),
-            "sources": [self._dumped[group] for group in range(_GROUPS)],
+            "sources": [self._dumped[group] for group in range(_GROUPS)], "newer": self._dumped_newer,
             "runs": [[*key, *_run_fields(run)] for key, run in self._runs.items()],
         }  # fmt: skip
 
-    def _pack(self, devices: Iterable[str]) -> list[str]:
-        items = [(device, source, own) for device in sorted(devices) for source, own in self._sources[device].items()]
+    def _pack(self, keys: Iterable[tuple[str, Source]]) -> list[str]:
+        items = [(device, source, self._sources[device][source]) for device, source in keys]
         tables = {id(own.names): own.names for *_, own in items}
         numbers = {identity: number for number, identity in enumerate(tables)}
         columns = [
@@ -346,8 +371,8 @@ class LinkStates:
         for group, parts in enumerate(data["sources"]):
             self._load_part(*(_unpacked(text) for text in parts))
             self._dumped[group] = list(parts)
-        self._undumped = set()
-        self._members = {}
+        self._newer = dict.fromkeys(self._load_part(*(_unpacked(text) for text in data["newer"])))
+        self._undumped, self._dumped_newer, self._members = set(), list(data["newer"]), {}
         for device in self._sources:
             self._members.setdefault(_group_of(device), {})[device] = None
         self._heartbeats = dict(data["heartbeats"])
@@ -356,7 +381,8 @@ class LinkStates:
         self._now_ns = data["now_ns"]
         self._update_stale()
 
-    def _load_part(self, packed: bytes, states: bytes) -> None:
+    def _load_part(self, packed: bytes, states: bytes) -> list[tuple[str, Source]]:
+        """Add the sources of a part, and return them."""
         tables, columns = orjson.loads(packed)
         shared = [self._shared(tuple(ports)) for ports in tables]
         devices, sources, shards, changed, silent, first, numbers, since = columns
@@ -372,6 +398,7 @@ class LinkStates:
             owns.append(own)
         for index, items in since:
             owns[index].since_ns = dict(items)
+        return [(device, Source(source)) for device, source in zip(devices, sources, strict=True)]
 
 
 def _group_of(device: str) -> int:

@@ -213,9 +213,15 @@ def _shown(own: LinkStates) -> object:
 
 
 @settings(max_examples=60, deadline=None)
-@given(messages, st.integers(0, 40))
-def test_a_snapshot_at_any_point_changes_nothing(sent: list[LinkMessage | int], cut: int) -> None:
-    """A successor that restores it, before or after it has the inventory, shows the same as its predecessor."""
+@given(messages, st.integers(0, 40), st.sampled_from([0, 1, 64]))
+def test_a_snapshot_at_any_point_changes_nothing(sent: list[LinkMessage | int], cut: int, changes: int) -> None:
+    """A successor that restores it shows the same as its predecessor, however many changes stand beside the parts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(link_states, "_MAX_CHANGES", changes)
+        _compare_with_successor(sent, cut)
+
+
+def _compare_with_successor(sent: list[LinkMessage | int], cut: int) -> None:
     own = LinkStates()
     own.set_topology(TOP)
     for message in sent[:cut]:
