@@ -22,7 +22,11 @@ BEGIN_MARGIN_NS = 600_000_000_000
 out, so that no action is under way when the work begins, and event time may lag."""
 
 RETENTION_NS = 30 * 86_400_000_000_000
-"""An ended control is retained for 30 days, so that an older signed record with its id is recognised as a replay."""
+"""An ended control, and an answer, is retained for 30 days, as long as its remediation: until then an older signed
+record with its id is recognised as a replay."""
+
+PRUNE_NS = 3_600_000_000_000
+"""The interval of eviction; event time advances ten times a second."""
 
 _UNREAD = Control("unread", ControlKind.KILL_SWITCH, reason="the controls have not been read to their end")
 
@@ -48,6 +52,7 @@ class Controls:
         self.loaded = False
         """Set by the owner once the topic was read to its end."""
         self._strict = strict
+        self._pruned_ns = 0
         self._controls: dict[str, Control] = {}
         self._by_subject: dict[tuple[ControlKind, str], dict[str, Control]] = defaultdict(dict)
 
@@ -101,9 +106,14 @@ class Controls:
         return self._newest((ControlKind.REPAIRED,), remediation_id, now_ns)
 
     def prune(self, now_ns: int) -> None:
-        """Evict controls that ended longer ago than the retention."""
+        """Evict controls that ended longer ago than the retention, and answers that are older; at most each hour."""
+        if now_ns - self._pruned_ns < PRUNE_NS:
+            return
+        self._pruned_ns = now_ns
+        oldest_ns = now_ns - RETENTION_NS
         for control in list(self._controls.values()):
-            if has_ended(control, now_ns - RETENTION_NS):
+            is_old_answer = control.kind in (*ANSWERS, ControlKind.REPAIRED) and (control.at_ns or 0) <= oldest_ns
+            if is_old_answer or has_ended(control, oldest_ns):
                 self._remove(control.id)
 
     def dump(self) -> list[Control]:

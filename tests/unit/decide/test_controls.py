@@ -1,9 +1,13 @@
 """Tests which controls are accepted, what they apply to, and when they have no effect."""
 
+from dataclasses import replace
+
 import pytest
 
-from streams.decide.controls import BEGIN_MARGIN_NS, RETENTION_NS, Controls, refusal
-from streams.wire.models import Control, ControlKind, Endpoint, Subject
+from streams.decide.controls import BEGIN_MARGIN_NS, PRUNE_NS, RETENTION_NS, Controls, refusal
+from streams.wire.models import Control, ControlKind, Endpoint, Subject, Verdict
+from streams.wire.signatures import load_private_key, new_private_key, public_text
+from tests.fixtures.decide_stage import deciding, decisions, finding, remediations
 from tests.worlds.observations import at
 
 LINK = Subject(
@@ -170,11 +174,35 @@ def test_a_strict_state_refuses_replays() -> None:
     assert lax.update(on) == ""
 
 
-def test_ended_controls_are_evicted_in_the_end() -> None:
-    """The state does not grow with ended controls; active ones remain."""
-    ended, endless = control(ControlKind.EXCLUDE, "a"), control(ControlKind.EXCLUDE, "b", until_ns=None, endless=True)
-    state = controls(ended, endless)
-    state.prune(at(2000) + RETENTION_NS - 1)
-    assert state.dump() == [ended, endless]
-    state.prune(at(2000) + RETENTION_NS)
+def test_ended_controls_and_old_answers_are_evicted_in_the_end() -> None:
+    """The state does not grow with ended controls and answers; active controls remain."""
+    endless = control(ControlKind.EXCLUDE, "b", until_ns=None, endless=True)
+    ended, answer = control(ControlKind.EXCLUDE, "a", until_ns=at(0)), control(ControlKind.REJECT, "r", until_ns=None)
+    state = controls(ended, endless, answer)
+    state.prune(at(0) + RETENTION_NS - 1)
+    assert state.dump() == [ended, endless, answer]
+    state.prune(at(0) + RETENTION_NS)
+    assert state.dump() == [ended, endless, answer], "not again within the hour"
+    state.prune(at(0) + RETENTION_NS + PRUNE_NS)
     assert state.dump() == [endless]
+
+
+def test_a_worker_with_trusted_keys_lifts_no_kill_switch_by_a_tombstone_or_a_replay() -> None:
+    """Anyone who can write to the topic can append a tombstone, or the record that once ended the kill switch."""
+    key = public_text(load_private_key(new_private_key(), "test"))
+    stage = deciding(trusted_keys=[key])
+    on = control(ControlKind.KILL_SWITCH, id="stop", at_ns=at(1), until_ns=None)
+    off = control(ControlKind.KILL_SWITCH, id="stop", at_ns=at(0), until_ns=at(0))
+    stage.process([off, on, off, Control("stop", ControlKind.KIND_UNSPECIFIED)])
+    (decision,) = decisions(stage, finding("p1-l0/u0"))
+    assert (decision.verdict, decision.constraint) == (Verdict.DENIED, "kill-switch")
+
+
+def test_an_approval_without_an_end_changes_nothing() -> None:
+    """The remediation still waits."""
+    stage = deciding()
+    (waiting,) = decisions(stage, finding("p1-l0/u0", confidence=0.6))
+    approval = Control("a", ControlKind.APPROVE, waiting.id, at(11), actor="anna")
+    assert stage.process([approval, replace(approval, id="b", until_ns=at(5))]) == []
+    (approved,) = remediations(stage.process([replace(approval, id="c", until_ns=at(3600))]))
+    assert (approved.verdict, approved.approved_by) == (Verdict.APPROVED, "anna")
