@@ -58,7 +58,9 @@ class PortPublisher:
     def is_due(self, watermark_ns: int) -> bool:
         """Return whether there is something to publish, beside what follows from symptoms and windows."""
         states = self._states
-        return watermark_ns >= states.next_heartbeat_ns or bool(states.unsent or states.unconfirmed or self.watched)
+        return watermark_ns >= states.next_heartbeat_ns or bool(
+            states.unsent or states.unconfirmed or self._quality.found
+        )
 
     def outputs(self, found: Iterable[Any], known: PartitionReadings, watermark_ns: int) -> list[Output]:
         """Return what is to be published after a batch; `found` are all symptoms and windows of it."""

@@ -94,7 +94,8 @@ class QualityWatch:
         self._by_age: dict[tuple[SourceKey, str], None] = {}
         """All watched ports, the one whose last trigger is oldest first."""
         self._positions = MappingCache(_positions)
-        self._found: list[Output] = []
+        self.found: list[Output] = []
+        """Output that was not returned yet."""
 
     def is_trigger(self, message: Symptom | Window) -> bool:
         """Return whether the port of a symptom or window is to be watched."""
@@ -156,11 +157,11 @@ class QualityWatch:
                     limit_ns = liveness.sources[key].limit_ns
                     readings += self._read(batch, number, rows.index(port), own[port], since_ns(key, port), limit_ns)
             if readings:
-                self._found.append(Output(PORT_STATES, PortQuality(*key, tuple(readings))))
+                self.found.append(Output(PORT_STATES, PortQuality(*key, tuple(readings))))
 
     def outputs(self) -> list[Output]:
         """Return what was published since the last call."""
-        found, self._found = self._found, []
+        found, self.found = self.found, []
         return found
 
     def _read(
