@@ -5,7 +5,7 @@ Values are plain integers in the collectors; they become Prometheus metrics only
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
@@ -104,8 +104,13 @@ class CollectorMetrics:
         return {label: count for (known, label), count in sorted(self._counts.items()) if known == name}
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics for prometheus_client, which calls from its own thread: from copies, which are atomic."""
+        """Yield the metrics for prometheus_client, which calls from its own thread: from copies, which are atomic.
+
+        A counter without a count is 0, so that a scrape shows which metrics exist.
+        """
         counts, gauges = dict(self._counts), dict(self._gauges)
+        counted = {name for name, _ in counts}
+        counts |= {(name, ""): 0 for name in get_args(Name) if name not in counted}
         yield from _families(counts, CounterMetricFamily)
         yield from _families(gauges, GaugeMetricFamily)
 

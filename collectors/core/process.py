@@ -27,7 +27,7 @@ async def collect_to_kafka(kind: str, core: Core, collect: Collect) -> None:
     core = replace(core, collector=core.collector or f"{kind}@{socket.gethostname()}")
     with contextlib.ExitStack() as stack:
         if core.metrics_port is not None:
-            stack.callback(serve_metrics(metrics, core.metrics_port))
+            stack.callback(serve_metrics(metrics, core.metrics_host, core.metrics_port))
         async with KafkaPublisher(core, metrics) as publisher:
             context = CollectorContext(publisher, core.collector, metrics, core=core)
             try:

@@ -1,4 +1,4 @@
-"""Serves a collector's self-metrics to Prometheus, on loopback."""
+"""Serves a collector's self-metrics to Prometheus."""
 
 from collections.abc import Callable, Iterator
 
@@ -12,14 +12,14 @@ from streams.wire.errors import Misconfigured
 _STOP_S = 5.0
 
 
-def serve_metrics(metrics: CollectorMetrics, port: int) -> Callable[[], None]:
-    """Start the server and return the function that stops it; raises Misconfigured if the port is taken."""
+def serve_metrics(metrics: CollectorMetrics, host: str, port: int) -> Callable[[], None]:
+    """Start the server and return the function that stops it; raises Misconfigured if it cannot listen there."""
     registry = CollectorRegistry()
     registry.register(_AsCollector(metrics))
     try:
-        server, thread = start_http_server(port, "127.0.0.1", registry)
+        server, thread = start_http_server(port, host, registry)
     except OSError as error:
-        raise Misconfigured(f"self-metrics: port {port}: {error.strerror}; choose another port") from error
+        raise Misconfigured(f"self-metrics: port {port} of {host}: {error.strerror}; choose another port") from error
 
     def stop() -> None:
         server.shutdown()

@@ -26,8 +26,8 @@ class Core:
 
     `client_options` are the arguments of an aiokafka client for the cluster; None without Kafka, for a collector that
     only prints. `acknowledged_file` receives the acknowledged counts as JSON, about once a second, for tests that prove
-    that no record is lost. `metrics_port` serves self-metrics on loopback. `reload_settings` reads the settings again
-    from the files `configuration`, and raises Misconfigured.
+    that no record is lost. `metrics_port` serves self-metrics at `metrics_host`. `reload_settings` reads the settings
+    again from the files `configuration`, and raises Misconfigured.
     """
 
     client_options: Mapping[str, Any] | None = None
@@ -36,6 +36,7 @@ class Core:
     publisher: PublisherParams = field(default_factory=PublisherParams)
     acknowledged_file: Path | None = None
     metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"
     reload_settings: Callable[[], BaseModel] | None = None
     configuration: tuple[Path, ...] = ()
 

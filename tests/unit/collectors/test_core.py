@@ -89,15 +89,17 @@ def test_metrics_are_returned_by_label_and_to_prometheus() -> None:
     metrics.add("offered", "a")
     metrics.add("offered", "b", 2)
     assert (metrics.value("offered"), metrics.value("offered", "b"), metrics.value("refused")) == (3, 2, 0)
-    (family,) = metrics.collect()
-    assert {sample.labels["of"]: sample.value for sample in family.samples} == {"a": 1, "b": 2}
+    families = {family.name: family for family in metrics.collect()}
+    offered = families["railsight_collector_offered"].samples
+    assert {sample.labels["of"]: sample.value for sample in offered} == {"a": 1, "b": 2}
+    assert [sample.value for sample in families["railsight_collector_refused"].samples] == [0]
+    assert len(families) == len(get_args(Name))
     metrics.set("clock_offset_seconds", -2.5, "leaf1")
     metrics.set("waiting", 3)
     metrics.unset("waiting")
-    assert [family.name for family in metrics.collect()] == [
-        "railsight_collector_offered", "railsight_collector_clock_offset_seconds",
-    ]  # fmt: skip
-    assert [sample.value for sample in list(metrics.collect())[1].samples] == [-2.5]
+    families = {family.name: family for family in metrics.collect()}
+    assert "railsight_collector_waiting" not in families
+    assert [sample.value for sample in families["railsight_collector_clock_offset_seconds"].samples] == [-2.5]
 
 
 def test_every_metric_has_a_help_text() -> None:

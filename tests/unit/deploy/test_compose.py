@@ -214,11 +214,15 @@ def test_the_reader_is_made_with_the_password_of_the_secret(tmp_path: Path) -> N
     assert "readonly = 2" in result and re.findall(r"GRANT (.*?) TO", result) == ["SELECT ON railsight.*"]
 
 
-def test_prometheus_scrapes_the_stages_where_they_listen(project: dict[str, Any]) -> None:
-    """Each target is a service of the project."""
+def test_prometheus_scrapes_stages_and_collector_where_they_listen(project: dict[str, Any]) -> None:
+    """Each target is a service of the project, and a collector serves its metrics to it."""
     config = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())
     targets = [t for job in config["scrape_configs"] for one in job["static_configs"] for t in one["targets"]]
-    assert {target.partition(":")[0] for target in targets} == {*STAGES, "alertmanager"} <= set(project["services"])
+    expected = {*STAGES, "alertmanager", "collect-gnmi"}
+    assert {target.partition(":")[0] for target in targets} == expected <= set(project["services"])
+    collector, prometheus = project["services"]["collect-gnmi"], project["services"]["prometheus"]
+    assert collector["command"][-4:] == ["--metrics-port", "9100", "--metrics-host", "0.0.0.0"]
+    assert set(collector["networks"]) & set(prometheus["networks"])
 
 
 def test_the_image_is_made_of_hashed_wheels_and_has_no_root() -> None:
