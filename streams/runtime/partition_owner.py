@@ -145,9 +145,9 @@ class PartitionOwner:
         epoch, states, earliest, end = await retry(read, AWAY, _RETRY, before_wait=warn)
         # The state of thousands of devices takes a while to read; owners beside this one go on meanwhile.
         digest = await asyncio.to_thread(processor.begin, epoch, states, earliest, end)
-        read, ends = await self._read_recovered()
+        recovered, ends = await self._read_recovered()
         await self._publish(processor.resume(digest))
-        await self._publish(processor.recover(read, ends))
+        await self._publish(processor.recover(recovered, ends))
         self.input.begin(processor.positions, end)
         context.metrics.count("railsight_takeovers_total", self._binding.stage, processor.partition)
         context.metrics.set("railsight_epoch", self._binding.stage, processor.partition, epoch)

@@ -28,7 +28,7 @@ def test_every_state_has_a_timeout_of_the_settings(state: State) -> None:
 def test_every_state_reaches_its_end_by_timeouts_alone() -> None:
     """Without any answer a remediation ends CLOSED, or waits for a person."""
     for first in STATES:
-        seen = [first]
+        seen: list[State] = [first]
         while seen[-1] not in (State.CLOSED, State.ESCALATED):
             after = next_state(seen[-1], Event.TIMEOUT)
             assert after is not None

@@ -1,6 +1,7 @@
 """Tests the second half of the life cycle: repair, qualification, restore, probation, relapse, and state loss."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ from tests.fixtures.decide_stage import (
 )
 from tests.worlds.observations import at
 
-LIMITS = {"isolation_budget": 100}
+LIMITS: dict[str, Any] = {"isolation_budget": 100}
 
 
 def by_action(found: list[Remediation], action: Action) -> list[Remediation]:
