@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from streams.decide import guards
 from streams.decide.capacity import Capacity
-from streams.decide.controls import Controls
+from streams.decide.controls import Controls, refusal
 from streams.decide.guard_context import GuardContext, Proposal
 from streams.decide.guards import Decision
 from streams.decide.life_cycle import EVALUATED_AGAIN, NOT_BEGUN, Event
@@ -28,6 +28,8 @@ from streams.decide.state import Case, DecideState, Ended, Remedy
 from streams.fabric.ids import Port, device_id
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology, TopologyLink
+from streams.wire.codec import from_json
+from streams.wire.errors import Reject
 from streams.wire.models import (
     Action,
     Cause,
@@ -49,7 +51,7 @@ from streams.wire.models import (
 )
 from streams.wire.models import RemediationState as State
 from streams.wire.stage import Output
-from streams.wire.topics import Headers, Topic
+from streams.wire.topics import CONTROLS, Headers, Topic
 
 if TYPE_CHECKING:
     from streams.wire.signatures import SignatureVerifier
@@ -544,9 +546,11 @@ class Decide:
         self._set_state(state, self._revisions)
 
     def verify(self, topic: Topic, key: bytes | None, value: bytes | None, headers: Headers) -> None:
-        """Raise Reject on a control or a result without the signature of a trusted key, if there are any."""
+        """Raise Reject on an invalid control, and on a control or result without a required signature."""
         if self._params.trusted_keys:
             self._verifier.verify(topic, key, value, headers)
+        if topic.name == CONTROLS.name and value is not None and (reason := refusal(from_json(Control, value))):
+            raise Reject(reason)
 
     @cached_property
     def _verifier(self) -> "SignatureVerifier":
