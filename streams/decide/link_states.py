@@ -66,8 +66,11 @@ _run_fields = attrgetter(*(own.name for own in fields(ReadingsRun)))
 _GROUPS = 64
 """Parts in which states are written into snapshots, some 340 devices each in the largest fabric."""
 
-_MAX_CHANGES = 64
-"""Sources whose newer states stand in snapshots beside the parts; with more, their parts are written again."""
+_MAX_CHANGES = 512
+"""Sources whose newer states stand in snapshots beside the parts; with more, their parts are written again.
+
+In the largest fabric that takes 150 ms, 0.3 ms a change; the changes themselves take up to 3 ms a snapshot.
+"""
 
 
 @dataclass(slots=True)

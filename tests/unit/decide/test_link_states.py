@@ -213,7 +213,7 @@ def _shown(own: LinkStates) -> object:
 
 
 @settings(max_examples=60, deadline=None)
-@given(messages, st.integers(0, 40), st.sampled_from([0, 1, 64]))
+@given(messages, st.integers(0, 40), st.sampled_from([0, 1, 512]))
 def test_a_snapshot_at_any_point_changes_nothing(sent: list[LinkMessage | int], cut: int, changes: int) -> None:
     """A successor that restores it shows the same as its predecessor, however many changes stand beside the parts."""
     with pytest.MonkeyPatch.context() as patch:
