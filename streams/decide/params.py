@@ -40,6 +40,10 @@ class DecideParams(BaseModel):
     capacity_floor: Annotated[float, Field(ge=0, le=1)] = 0.75
     """The minimum share of uplink paths that a group retains; CorrOpt (SIGCOMM'17) evaluated 50 % and 75 %."""
 
+    optimizer_checks: Annotated[int, Field(ge=1)] = 200
+    """Capacity checks with which the optimizer looks for a better combination than the worst penalties first (choice:
+    0.1 s at most for a part of the largest fabric; CorrOpt's complete search takes hours)."""
+
     fabric_cap: Annotated[int, Field(ge=0)] = 10
     """Targets that are isolated at once in the fabric; UFM isolates 10 ports at once."""
 

@@ -367,7 +367,8 @@ class Decide:
         for number in numbers:
             context.current_capacity(number)
         candidates = [Candidate(number, review.penalty) for number, review in numbers.items()]
-        selection = select(self._capacity, candidates, self._params.capacity_floor)
+        floor, checks = self._params.capacity_floor, self._params.optimizer_checks
+        selection = select(self._capacity, candidates, floor, checks, guards.isolated_links(context))
         waiting = {numbers[candidate.link].case.finding.id for candidate in selection.waiting}
         return sorted(reviews, key=lambda review: review.case.finding.id in waiting)
 
