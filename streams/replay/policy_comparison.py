@@ -93,6 +93,6 @@ class PolicyComparison:
         return {"policy": self.first.as_dict(), "differences": len(self.differences())} | other
 
 
-def _order(remediation: Remediation | None) -> tuple[int, str]:
+def _order(remediation: Remediation | None) -> tuple[int, int, str, tuple[str, ...]]:
     assert remediation is not None
-    return remediation.decided_at_ns or 0, f"{remediation.action.name} {remediation.target.id}"
+    return remediation.decided_at_ns or 0, remediation.action, remediation.target.id, remediation.finding_ids
