@@ -5,12 +5,13 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 SHELL  := /bin/bash
 
-.PHONY: help env demo test check peers lock proto format clean
+.PHONY: help env demo test check fuzz peers lock proto format clean
 
 help:
 	@echo "make demo   a simulated fabric through the whole pipeline (ARGS='--headless --seconds 60')"
 	@echo "make test   every check there is: format, lint, types, contracts, unit, integration, end to end"
 	@echo "make check  the checks that take seconds"
+	@echo "make fuzz   attacks on the embedded ClickHouse for MINUTES=60 each"
 	@echo "make env    only the environment, in $(VENV)"
 	@echo "make peers  Debian's kcat, snmp, Alertmanager, Prometheus, Slurm: programs the tests use (needs root)"
 	@echo "make lock   update requirements.lock;  make proto  generate the protobuf code again"
@@ -36,6 +37,11 @@ check: env
 
 test: check
 	$(BIN)/python -m pytest tests/integration tests/e2e $(ARGS)
+
+MINUTES ?= 60
+fuzz: env
+	$(BIN)/python -m tests.fuzz.clickhouse --minutes $(MINUTES) $(ARGS)
+	$(BIN)/python -m tests.fuzz.clickhouse --minutes $(MINUTES) --layer engine $(ARGS)
 
 peers:
 	deploy/peers.sh

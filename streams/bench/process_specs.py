@@ -5,21 +5,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from streams.bench.params import Params
-from streams.runtime.process_specs import railsight_command
+from streams.runtime.process_specs import ServerAddresses, railsight_command
 from streams.runtime.supervise import Part
 
 CONFIG = "railsight.toml"
 SINK = "persist"
 
 
-def write_config(params: Params, bootstrap: str, url: str) -> Path:
+def write_config(params: Params, servers: ServerAddresses) -> Path:
     """Write the configuration that all parts share, with everything else at its default."""
     lines = [
         "[kafka]",
-        f'bootstrap = "{bootstrap}"',
+        f'bootstrap = "{servers.kafka}"',
         f"telemetry_partitions = {params.partitions}",
         "[store]",
-        f'url = "{url}"',
+        f'url = "{servers.clickhouse}"',
+        f'password_file = "{servers.clickhouse_password_file}"',
         "[runtime]",
         f'data = "{params.folder / "faust"}"',
     ]

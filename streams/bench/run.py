@@ -82,7 +82,7 @@ class PipelineBenchmark:
         """Start servers and pipeline, with topics, tables and the inventory; return the fabric."""
         self.phase = "starting Kafka and ClickHouse"
         servers = await start_servers(self.supervisor, self.params.folder)
-        config = process_specs.write_config(self.params, servers.kafka, servers.clickhouse)
+        config = process_specs.write_config(self.params, servers)
         self.settings = load(config, None, os.environ)
         self.phase = "making topics and tables"
         for name in ("topics", "migrate"):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from streams.demo.plan import DemoPlan
-from streams.runtime.process_specs import railsight_command
+from streams.runtime.process_specs import ServerAddresses, railsight_command
 from streams.runtime.supervise import Part
 
 CONFIG = "railsight.toml"
@@ -16,13 +16,14 @@ ACKNOWLEDGED = "acknowledged.json"
 """File in which the collector counts what Kafka acknowledged; the check that nothing is lost compares with it."""
 
 
-def write_config(folder: Path, bootstrap: str, url: str, plan: DemoPlan) -> Path:
+def write_config(folder: Path, servers: ServerAddresses, plan: DemoPlan) -> Path:
     """Write the configuration that all parts of this run share, as a user would write it."""
     lines = [
         "[kafka]",
-        f'bootstrap = "{bootstrap}"',
+        f'bootstrap = "{servers.kafka}"',
         "[store]",
-        f'url = "{url}"',
+        f'url = "{servers.clickhouse}"',
+        f'password_file = "{servers.clickhouse_password_file}"',
         "[runtime]",
         f'data = "{folder / "faust"}"',
     ]

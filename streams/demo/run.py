@@ -73,10 +73,11 @@ class Demo:
         folder, supervisor = self.plan.folder, self.supervisor
         self.phase = "starting Kafka and ClickHouse"
         servers = await start_servers(supervisor, folder)
-        config = process_specs.write_config(folder, servers.kafka, servers.clickhouse, self.plan)
+        config = process_specs.write_config(folder, servers, self.plan)
         self.settings = load(config, None, os.environ)
         self.addresses = {
-            "run_dir": str(folder), "kafka": servers.kafka, "clickhouse": servers.clickhouse, "config": str(config),
+            "run_dir": str(folder), "kafka": servers.kafka, "clickhouse": servers.clickhouse,
+            "clickhouse_password_file": servers.clickhouse_password_file, "config": str(config),
         }  # fmt: skip
         scratch = folder / "demo.new"
         scratch.write_bytes(orjson.dumps(self.addresses | {"database": self.settings.store.database}))

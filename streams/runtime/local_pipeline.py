@@ -59,9 +59,11 @@ async def _start_servers(
         os.environ["RAILSIGHT__KAFKA__BOOTSTRAP"] = bootstrap
         print_line(f"Kafka: {bootstrap}")
     if embeds_clickhouse:
-        url = (await wait_until_ready(supervisor, "clickhouse", "url"))["url"]
-        os.environ["RAILSIGHT__STORE__URL"] = url
-        print_line(f"ClickHouse: {url}")
+        ready = await wait_until_ready(supervisor, "clickhouse", "url")
+        os.environ["RAILSIGHT__STORE__URL"] = ready["url"]
+        if not {"user", "password"} & settings.store.model_fields_set:
+            os.environ["RAILSIGHT__STORE__PASSWORD_FILE"] = ready["password_file"]
+        print_line(f"ClickHouse: {ready['url']} (user {ready['user']}, password in {ready['password_file']})")
 
 
 def _spool(params: BaseModel) -> tuple[str, ...]:

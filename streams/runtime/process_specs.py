@@ -46,6 +46,7 @@ class ServerAddresses:
 
     kafka: str
     clickhouse: str
+    clickhouse_password_file: str
 
 
 async def start_servers(supervisor: Supervisor, folder: Path) -> ServerAddresses:
@@ -54,8 +55,8 @@ async def start_servers(supervisor: Supervisor, folder: Path) -> ServerAddresses
     supervisor.start(broker_part(folder / "kafka", kafka_port))
     supervisor.start(clickhouse_part(folder / "clickhouse", clickhouse_port))
     bootstrap = (await wait_until_ready(supervisor, "broker", "bootstrap"))["bootstrap"]
-    url = (await wait_until_ready(supervisor, "clickhouse", "url"))["url"]
-    return ServerAddresses(bootstrap, url)
+    clickhouse = await wait_until_ready(supervisor, "clickhouse", "url")
+    return ServerAddresses(bootstrap, clickhouse["url"], clickhouse["password_file"])
 
 
 async def wait_until_ready(

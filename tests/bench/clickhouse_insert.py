@@ -19,18 +19,19 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
+from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse, User
 
 TABLE = "CREATE TABLE IF NOT EXISTS n (t UInt64, k UInt32, v Float64) ENGINE = MergeTree ORDER BY (k, t)"
 SOURCE = "SELECT number AS t, toUInt32(number % 1000) AS k, number * 0.5 AS v FROM numbers({rows})"
 FORMATS = ("Native", "ArrowStream", "Parquet", "RowBinary", "JSONEachRow", "CSV")
 ROUNDS = 3
+PASSWORD = "bench"
 
 
 def post(port: int, sql: str, body: bytes = b"") -> bytes:
     """Send one statement, with its data as the body."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
-    connection.request("POST", "/?" + urlencode({"query": sql}), body)
+    connection.request("POST", "/?" + urlencode({"query": sql, "password": PASSWORD}), body)
     got = connection.getresponse()
     answer = got.read()
     connection.close()
@@ -71,7 +72,7 @@ def in_engine(folder: Path, rows: int, made: dict[str, bytes]) -> dict[str, floa
 
 def over_http(folder: Path, made: dict[str, bytes]) -> dict[str, float]:
     """Measure the server; return seconds by format."""
-    with EmbeddedClickHouse(ClickHouseParams(data=folder)) as server:
+    with EmbeddedClickHouse(ClickHouseParams(data=folder, users=(User("default", PASSWORD),))) as server:
         post(server.port, TABLE)
         return {
             name: timed(

@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+from pydantic import SecretStr
 
 from streams.bench.load.group import GAUGES, Group, Reader
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
@@ -98,7 +99,7 @@ def measure(rounds: int, alter: str) -> dict[str, float]:
         assert server._process is not None
         assert server._process.pid is not None
         pid = server._process.pid
-        database = ClickHouse(StoreParams(url=server.url))
+        database = ClickHouse(StoreParams(url=server.url, password=SecretStr(server.password)))
         apply(database, shipped_migrations())
         for statement in filter(None, alter.split(";")):
             database.command(statement)

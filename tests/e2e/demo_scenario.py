@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from pydantic import SecretStr
 
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
 from streams.embedded.kafka import EmbeddedKafka
@@ -161,9 +162,12 @@ def _compare(seen: Observed, run: Path) -> None:
     with kafka, clickhouse:
         seen.sent = asyncio.run(_readings(kafka.bootstrap))
         config = run / "again.toml"
-        config.write_text(f'[kafka]\nbootstrap = "{kafka.bootstrap}"\n[store]\nurl = "{clickhouse.url}"\n')
+        config.write_text(
+            f'[kafka]\nbootstrap = "{kafka.bootstrap}"\n[store]\nurl = "{clickhouse.url}"\n'
+            f'password_file = "{clickhouse.password_file}"\n'
+        )
         sink = Marked(railsight("persist", "--config", str(config)), run / "again.log")
-        database = ClickHouse(StoreParams(url=clickhouse.url))
+        database = ClickHouse(StoreParams(url=clickhouse.url, password=SecretStr(clickhouse.password)))
         try:
             until(lambda: _stored(seen, database), 60, "every reading in ClickHouse")
         finally:

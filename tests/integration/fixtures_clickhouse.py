@@ -46,7 +46,7 @@ def in_docker() -> Iterator[ClickHouse]:
 def embedded(data: Path) -> Iterator[ClickHouse]:
     """Run the server of the product, on a folder of its own."""
     with EmbeddedClickHouse(ClickHouseParams(data=data)) as server:
-        yield ClickHouse(server.url)
+        yield ClickHouse(server.url, server.user, server.password)
 
 
 @pytest.fixture(scope="session")

@@ -15,19 +15,24 @@ import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError, StreamFailureError
 from clickhouse_connect.driver.external import ExternalData
 
-from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
+from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse, User
+
+PASSWORD = "connect"
 
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with EmbeddedClickHouse(ClickHouseParams(data=tmp_path_factory.mktemp("clickhouse"))) as server:
+    users = (User("default", PASSWORD),)
+    with EmbeddedClickHouse(ClickHouseParams(data=tmp_path_factory.mktemp("clickhouse"), users=users)) as server:
         yield server.port
 
 
 @pytest.fixture(params=[True, False], ids=["session", "no session"])
 def client(port: int, request: pytest.FixtureRequest) -> Iterator[Any]:
     """Return a client with a session of its own, as is its default, and one without."""
-    one = clickhouse_connect.get_client(host="127.0.0.1", port=port, autogenerate_session_id=request.param)
+    one = clickhouse_connect.get_client(
+        host="127.0.0.1", port=port, password=PASSWORD, autogenerate_session_id=request.param
+    )
     yield one
     one.close()
 
@@ -137,7 +142,7 @@ def test_data_within_the_statement_keeps_its_semicolons(client: Any) -> None:
 
 def test_parameters_may_be_sent_in_a_form(port: int) -> None:
     """They have every character that URLs, forms and SQL treat specially."""
-    one = clickhouse_connect.get_client(host="127.0.0.1", port=port, form_encode_query_params=True)
+    one = clickhouse_connect.get_client(host="127.0.0.1", port=port, password=PASSWORD, form_encode_query_params=True)
     odd = "a$b'\"\\x\t\n&=;%{x:Int8}"
     got = one.query(
         "SELECT {s:String}, {n:Nullable(String)}, {a:Array(UInt32)}", parameters={"s": odd, "n": None, "a": [1, 2]}
@@ -180,8 +185,8 @@ def test_raw_data_may_be_compressed(client: Any, compression: str) -> None:
 
 def test_temporary_tables_belong_to_the_session(port: int) -> None:
     """They are created, filled and read by one client, and unknown to another."""
-    one = clickhouse_connect.get_client(host="127.0.0.1", port=port)
-    other = clickhouse_connect.get_client(host="127.0.0.1", port=port)
+    one = clickhouse_connect.get_client(host="127.0.0.1", port=port, password=PASSWORD)
+    other = clickhouse_connect.get_client(host="127.0.0.1", port=port, password=PASSWORD)
     one.command("CREATE TEMPORARY TABLE mine (a Int32)")
     one.insert("mine", [[1], [2]])
     assert one.command("SELECT sum(a) FROM mine") == 3
@@ -193,7 +198,7 @@ def test_temporary_tables_belong_to_the_session(port: int) -> None:
 
 async def test_an_asynchronous_client_runs_many_queries_concurrently(port: int) -> None:
     """Sixteen queries that sleep overlap."""
-    one = await clickhouse_connect.get_async_client(host="127.0.0.1", port=port)
+    one = await clickhouse_connect.get_async_client(host="127.0.0.1", port=port, password=PASSWORD)
     loop = asyncio.get_running_loop()
     began = loop.time()
     got = await asyncio.gather(*[one.query(f"SELECT {i}, sleep(1)") for i in range(16)])

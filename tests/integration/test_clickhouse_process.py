@@ -15,12 +15,16 @@ import pytest
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse, User
 from streams.wire.errors import Misconfigured
 
+PASSWORD = "processes"
+USERS = (User("default", PASSWORD),)
+
 
 def ask(port: int, sql: bytes, query: str = "", timeout_s: float = 30) -> str:
     """Return the response to one statement; raise OSError or HTTPException if the server has ended."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
     try:
-        connection.request("POST", f"/?{query}" if query else "/", sql)
+        credentials = "" if "password=" in query else f"&password={PASSWORD}"
+        connection.request("POST", f"/?{query}{credentials}", sql)
         got = connection.getresponse()
         body = got.read().decode()
         assert got.status == 200, body
@@ -31,12 +35,12 @@ def ask(port: int, sql: bytes, query: str = "", timeout_s: float = 30) -> str:
 
 def test_acknowledged_rows_survive_a_kill(tmp_path: Path) -> None:
     """After repeated kills during inserts, no acknowledged row is missing or duplicated."""
-    with EmbeddedClickHouse(ClickHouseParams(data=tmp_path)) as server:
+    with EmbeddedClickHouse(ClickHouseParams(data=tmp_path, users=USERS)) as server:
         made = b"CREATE TABLE n (batch UInt32, i UInt32) ENGINE = MergeTree ORDER BY (batch, i)"
         ask(server.port, made + b" SETTINGS non_replicated_deduplication_window = 1000")
     acknowledged = 0
     for after in (3, 7, 12):
-        server = EmbeddedClickHouse(ClickHouseParams(data=tmp_path))
+        server = EmbeddedClickHouse(ClickHouseParams(data=tmp_path, users=USERS))
         server.start()
         done, tally = threading.Event(), list[int]()
         writer = threading.Thread(target=write_from, args=(server.port, acknowledged, after, done, tally))
@@ -45,7 +49,7 @@ def test_acknowledged_rows_survive_a_kill(tmp_path: Path) -> None:
         server.kill()
         writer.join()
         acknowledged = tally[-1]
-    with EmbeddedClickHouse(ClickHouseParams(data=tmp_path)) as server:
+    with EmbeddedClickHouse(ClickHouseParams(data=tmp_path, users=USERS)) as server:
         tally = []
         write_from(server.port, acknowledged, 1, threading.Event(), tally, stop_after=True)
         last = tally[-1]
@@ -81,7 +85,8 @@ def test_it_ends_with_its_parent(tmp_path: Path) -> None:
     """A parent killed by SIGKILL leaves no server, and the folder can be used again."""
     program = (
         "import sys, time; from pathlib import Path; from streams.embedded.clickhouse import *\n"
-        "server = EmbeddedClickHouse(ClickHouseParams(data=Path(sys.argv[1]))); server.start()\n"
+        "users = (User('default', 'processes'),)\n"
+        "server = EmbeddedClickHouse(ClickHouseParams(data=Path(sys.argv[1]), users=users)); server.start()\n"
         "print(server.port, flush=True); time.sleep(600)"
     )
     parent = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE)
@@ -91,7 +96,7 @@ def test_it_ends_with_its_parent(tmp_path: Path) -> None:
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
     parent.stdout.close()
-    with EmbeddedClickHouse(ClickHouseParams(data=tmp_path)) as server:
+    with EmbeddedClickHouse(ClickHouseParams(data=tmp_path, users=USERS)) as server:
         assert ask(server.port, b"SELECT 2") == "2"
     with pytest.raises(OSError, match="refused"):
         ask(port, b"SELECT 1")
@@ -113,10 +118,10 @@ def test_a_taken_port_is_reported_in_one_line(tmp_path: Path) -> None:
 def test_a_folder_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
     """Two engines on one folder would corrupt it."""
     with (
-        EmbeddedClickHouse(ClickHouseParams(data=tmp_path)) as first,
+        EmbeddedClickHouse(ClickHouseParams(data=tmp_path, users=USERS)) as first,
         pytest.raises(Misconfigured, match="in use by another process"),
     ):
-        EmbeddedClickHouse(ClickHouseParams(data=tmp_path)).start()
+        EmbeddedClickHouse(ClickHouseParams(data=tmp_path, users=USERS)).start()
     assert first.exit_code is not None
 
 
@@ -169,5 +174,5 @@ def test_the_command_opens_no_unprotected_port(tmp_path: Path) -> None:
 def test_it_starts_quickly(tmp_path: Path) -> None:
     """A demo does not wait for its database: 0.6 s were measured, ten times that are allowed."""
     began = time.monotonic()
-    with EmbeddedClickHouse(ClickHouseParams(data=tmp_path)):
+    with EmbeddedClickHouse(ClickHouseParams(data=tmp_path, users=USERS)):
         assert time.monotonic() - began < 6

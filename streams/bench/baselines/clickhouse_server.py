@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from pydantic import SecretStr
+
 from streams.bench.baselines.usage import descendants_cpu_s
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
+from streams.embedded.clickhouse.passwords import read_password
 from streams.store.clickhouse import ClickHouse
 from streams.store.params import StoreParams
 
@@ -23,8 +26,9 @@ _MERGE_TIMEOUT_S = 300.0
 class Server:
     """A ClickHouse for one baseline alone."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, password_file: Path) -> None:
         self.url = url
+        self.password_file = password_file
         self._before = self._cpu_s()
 
     def cpu_s(self) -> float:
@@ -37,7 +41,7 @@ class Server:
         Tables defer merges differently, and a short run would include few of those that a row costs in its life. So
         each run has its own merges so far, and one final merge of everything.
         """
-        with closing(ClickHouse(StoreParams(url=self.url, database="default"))) as clickhouse:
+        with closing(ClickHouse(self._params())) as clickhouse:
             for database, table in clickhouse.query(f"SELECT DISTINCT database, table FROM {_PARTS}"):  # noqa: S608 — constants
                 clickhouse.command(f"OPTIMIZE TABLE {database}.{table} FINAL")
             deadline_s = time.monotonic() + _MERGE_TIMEOUT_S
@@ -49,6 +53,10 @@ class Server:
             parts = clickhouse.query(f"SELECT table, sum(rows), sum(bytes_on_disk) FROM {_PARTS} GROUP BY table")  # noqa: S608 — constants
         return {table: int(rows) for table, rows, _ in parts}, sum(int(size) for _, _, size in parts)
 
+    def _params(self) -> StoreParams:
+        password = SecretStr(read_password(self.password_file))
+        return StoreParams(url=self.url, password=password, database="default")
+
     @staticmethod
     def _cpu_s() -> float:
         return descendants_cpu_s(os.getpid(), _SERVER)
@@ -58,4 +66,4 @@ class Server:
 def clickhouse_server(folder: Path) -> Iterator[Server]:
     """Run a new server with its data in the folder."""
     with EmbeddedClickHouse(ClickHouseParams(data=folder)) as clickhouse:
-        yield Server(clickhouse.url)
+        yield Server(clickhouse.url, clickhouse.password_file)

@@ -84,7 +84,11 @@ class Comparison:
 
     def _run_storage(self, baseline: Baseline, task: Task) -> BaselineRun:
         with clickhouse_server(self.folder / f"{baseline.program}.clickhouse") as clickhouse:
-            run = self._run_process(baseline, replace(task, clickhouse=clickhouse.url))
+            password_file = str(clickhouse.password_file)
+            run = self._run_process(
+                baseline,
+                replace(task, clickhouse=clickhouse.url, clickhouse_password_file=password_file),
+            )
             if run.wrong or run.missing:
                 return run
             rows, disk_bytes = clickhouse.at_rest()

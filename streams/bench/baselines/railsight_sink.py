@@ -4,9 +4,13 @@ Runs as `railsight persist` does; the process ends when every message has been a
 """
 
 import asyncio
+from pathlib import Path
+
+from pydantic import SecretStr
 
 from streams.bench.baselines.task import Tally, Task, run_baseline
 from streams.config.kafka import KafkaSettings
+from streams.embedded.clickhouse.passwords import read_password
 from streams.store.clickhouse import ClickHouse
 from streams.store.migrate import apply, shipped_migrations
 from streams.store.params import SinkParams, StoreParams
@@ -18,7 +22,9 @@ POLL_S = 0.05
 
 async def store(task: Task) -> Tally:
     """Store until every message is stored."""
-    clickhouse = ClickHouse(StoreParams(url=task.clickhouse))
+    clickhouse = ClickHouse(
+        StoreParams(url=task.clickhouse, password=SecretStr(read_password(Path(task.clickhouse_password_file))))
+    )
     try:
         await asyncio.to_thread(apply, clickhouse, shipped_migrations())
         sink = Sink(clickhouse, KafkaSettings(bootstrap=task.bootstrap).client_options(), SinkParams())

@@ -8,12 +8,14 @@ guide to bulk inserts recommends 10,000 to 100,000.
 """
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from streams.bench.baselines.task import Tally, Task, run_baseline
+from streams.embedded.clickhouse.passwords import read_password
 from streams.fabric.catalogue import CATALOGUE, Metric
 from streams.wire.codec import from_bytes
 from streams.wire.models import Samples
@@ -111,7 +113,12 @@ async def store(task: Task) -> Tally:
     from aiokafka import AIOKafkaConsumer
 
     tally, block = Tally(task), Block()
-    client = await asyncio.to_thread(clickhouse_connect.get_client, dsn=task.clickhouse, compress=False)
+    client = await asyncio.to_thread(
+        clickhouse_connect.get_client,
+        dsn=task.clickhouse,
+        password=read_password(Path(task.clickhouse_password_file)),
+        compress=False,
+    )
     await asyncio.to_thread(client.command, CREATE)
     consumer = AIOKafkaConsumer(
         task.topic, bootstrap_servers=task.bootstrap, group_id=task.group, auto_offset_reset="earliest"

@@ -26,6 +26,7 @@ class Task:
     answers: str
     folder: str
     clickhouse: str = ""
+    clickhouse_password_file: str = ""
 
     @property
     def group(self) -> str:

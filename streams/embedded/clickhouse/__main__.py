@@ -10,17 +10,20 @@ import resource
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from aiohttp import web
 
-from streams.embedded.clickhouse.data_dir import lock
+import streams
+from streams.embedded.clickhouse.data_dir import engine_folder, lock, write_configuration
 from streams.embedded.clickhouse.engine import Engine
 from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.params import ClickHouseParams, from_json
 from streams.embedded.clickhouse.server import HttpServer
 from streams.embedded.directories import prepare
+from streams.embedded.sandbox import interpreter_paths, restrict
 from streams.instrument.pages import retain_malloc_pages
 from streams.wire.errors import Misconfigured
 
@@ -46,6 +49,20 @@ def bind(host: str, port: int) -> socket.socket:
             f"ClickHouse cannot listen on {host} port {port}: {os.strerror(error.errno or 0)}"
         ) from error
     return listening
+
+
+def enter_sandbox(data: Path, config: Path) -> list[str]:
+    """Take all rights from this process that the engine does not need; return what this system cannot take.
+
+    It must run before chdb is imported, which starts threads. Left are the engine's folder, for reading the
+    configuration and the libraries, and the sockets that are open.
+    """
+    folder = engine_folder(data)
+    os.umask(0o077)
+    os.chdir(folder)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder / "tmp")
+    package = Path(streams.__file__).parent
+    return restrict(read=[*interpreter_paths([package]), config, config.with_name("users.xml")], write=[folder])
 
 
 async def serve(params: ClickHouseParams, listening: socket.socket, engine: Engine, ready: str) -> None:
@@ -94,10 +111,14 @@ def main(arguments: Sequence[str]) -> int:
         prepare(data, purpose="ClickHouse's data folder", needs_bytes=_NEEDS_BYTES)
         lock_descriptor = lock(data)
         listening = bind(params.host, params.port or 0)
-        engine = Engine(data, params.limits)
+        config = write_configuration(data, params.limits)
+        missing = enter_sandbox(data, config)
+        engine = Engine(data, config)
     except (Misconfigured, ClickHouseError) as error:
         print(json.dumps({"error": " ".join(str(error).split())}), flush=True)  # noqa: T201 — the parent reads it
         return 2
+    for protection in missing:
+        print(json.dumps({"warning": protection}), flush=True)  # noqa: T201 — the server's log
     ready = json.dumps({"port": listening.getsockname()[1], "version": engine.version})
     asyncio.run(serve(params, listening, engine, ready))
     os.close(lock_descriptor)

@@ -3,7 +3,7 @@
 import bz2
 import lzma
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from streams.embedded.clickhouse.block_checksum import city_hash_128
@@ -14,8 +14,12 @@ _OFFERED = ("lz4", "zstd", "gzip", "deflate", "br")
 
 _CHECKSUM_BYTES, _HEADER_BYTES = 16, 9
 _LZ4, _ZSTD, _NONE = 0x82, 0x90, 0x02
-# ClickHouse's DBMS_MAX_COMPRESSED_SIZE: a larger block is an error of the sender.
-_MAX_BLOCK_BYTES = 1 << 30
+# ClickHouse's clients write blocks of 1 MiB; the server's own limit is 1 GiB, which one header of 25 bytes could claim.
+_MAX_BLOCK_BYTES = 64 << 20
+# Decompressed data is returned in pieces of at most this, so that a few bytes cannot become gigabytes at once.
+_PIECE_BYTES = 1 << 20
+# zstandard has no limit of one call: an RLE block of 4 bytes is 128 KiB, so 256 bytes of input are at most 8 MiB.
+_ZSTD_SLICE_BYTES = 1 << 8
 _OUT_BLOCK_BYTES = 1 << 20
 
 
@@ -24,6 +28,9 @@ class Decoder(Protocol):
 
     def feed(self, data: bytes) -> bytes:
         """Return the data that can be decompressed so far."""
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        """Yield the same in pieces of bounded size; the caller stops when it has too much."""
 
     def finish(self) -> bytes:
         """Return the rest; raise ClickHouseError if the stream is truncated."""
@@ -81,20 +88,59 @@ def _lz4_decompressor() -> Any:
     return lz4.frame.LZ4FrameDecompressor()
 
 
-def _zstd_decompressor() -> Any:
-    import zstandard
+class _Zstd:
+    """A decompressor of one zstd frame that passes its input on in small slices."""
 
-    return zstandard.ZstdDecompressor().decompressobj()
+    def __init__(self) -> None:
+        import zstandard
+
+        self._frame = zstandard.ZstdDecompressor(max_window_size=128 << 20).decompressobj()
+        self._input = b""
+        self.eof = False
+        self.unused_data = b""
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._input
+
+    def decompress(self, data: bytes, _: int) -> bytes:
+        self._input += data
+        piece, self._input = self._input[:_ZSTD_SLICE_BYTES], self._input[_ZSTD_SLICE_BYTES:]
+        out = self._frame.decompress(piece)
+        if self._frame.eof:
+            self.eof, self.unused_data, self._input = True, self._frame.unused_data + self._input, b""
+        return out
+
+
+class _Zlib:
+    """zlib's decompressor with the interface of those of bz2, lzma and lz4."""
+
+    def __init__(self, wbits: int) -> None:
+        self._stream = zlib.decompressobj(wbits)
+        self.needs_input = True
+
+    @property
+    def eof(self) -> bool:
+        return self._stream.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._stream.unused_data
+
+    def decompress(self, data: bytes, max_bytes: int) -> bytes:
+        out = self._stream.decompress(self._stream.unconsumed_tail + data, max_bytes)
+        self.needs_input = not self._stream.unconsumed_tail and len(out) < max_bytes
+        return out
 
 
 _STREAMS: dict[str, Callable[[], Any]] = {
-    "gzip": lambda: zlib.decompressobj(31),
-    "x-gzip": lambda: zlib.decompressobj(31),
-    "deflate": lambda: zlib.decompressobj(15),
+    "gzip": lambda: _Zlib(31),
+    "x-gzip": lambda: _Zlib(31),
+    "deflate": lambda: _Zlib(15),
     "bz2": bz2.BZ2Decompressor,
     "xz": lzma.LZMADecompressor,
     "lz4": _lz4_decompressor,
-    "zstd": _zstd_decompressor,
+    "zstd": _Zstd,
 }
 
 
@@ -114,18 +160,24 @@ class _Frames:
         self._frame: Any = None
 
     def feed(self, data: bytes) -> bytes:
-        out = []
+        return b"".join(self.pieces(data))
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
         try:
             while data:
                 if self._frame is None:
                     self._frame = self._make()
-                out.append(self._frame.decompress(data))
+                piece = self._frame.decompress(data, _PIECE_BYTES)
+                while not self._frame.eof and not self._frame.needs_input:
+                    yield piece
+                    piece = self._frame.decompress(b"", _PIECE_BYTES)
+                if piece:
+                    yield piece
                 data = b""
                 if self._frame.eof:
                     data, self._frame = self._frame.unused_data or b"", None
         except _broken() as error:
             raise _corrupt(self._encoding, error) from None
-        return b"".join(out)
 
     def finish(self) -> bytes:
         if self._frame is not None:
@@ -148,13 +200,23 @@ class _Brotli:
             )
         return b""
 
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        yield self.feed(data)
+
     def finish(self) -> bytes:
         import cramjam
 
+        # The library has no limit for a buffer that grows; into one that does not, it writes no more than fits.
+        out = bytearray(self._max)
         try:
-            return bytes(cramjam.brotli.decompress(bytes(self._buffer)))
+            size = cramjam.brotli.decompress_into(bytes(self._buffer), out)
         except cramjam.DecompressionError as error:
             raise _corrupt("br", error) from None
+        if size >= self._max:
+            raise ClickHouseError(
+                229, "QUERY_IS_TOO_LARGE", f"A brotli body may have {self._max} bytes; send lz4 or zstd"
+            )
+        return bytes(out[:size])
 
 
 class ClickHouseBlocks:
@@ -164,8 +226,10 @@ class ClickHouseBlocks:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> bytes:
+        return b"".join(self.pieces(data))
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
         self._buffer += data
-        out = []
         while len(self._buffer) >= _CHECKSUM_BYTES + _HEADER_BYTES:
             header = self._buffer[_CHECKSUM_BYTES : _CHECKSUM_BYTES + _HEADER_BYTES]
             packed, plain = int.from_bytes(header[1:5], "little"), int.from_bytes(header[5:9], "little")
@@ -174,9 +238,9 @@ class ClickHouseBlocks:
             end = _CHECKSUM_BYTES + packed
             if len(self._buffer) < end:
                 break
-            out.append(_unpacked(header[0], bytes(self._buffer[_CHECKSUM_BYTES + _HEADER_BYTES : end]), plain))
+            packed_data = bytes(self._buffer[_CHECKSUM_BYTES + _HEADER_BYTES : end])
             del self._buffer[:end]
-        return b"".join(out)
+            yield _unpacked(header[0], packed_data, plain)
 
     def finish(self) -> bytes:
         if self._buffer:
@@ -223,6 +287,9 @@ def _unpacked(method: int, data: bytes, plain_bytes: int) -> bytes:
         if method == _LZ4:
             return bytes(lz4.block.decompress(data, uncompressed_size=plain_bytes))
         if method == _ZSTD:
+            # max_output_size has no effect on a frame that declares its size.
+            if zstandard.frame_content_size(data) > plain_bytes:
+                raise _corrupt("block", "its size cannot be")
             return bytes(zstandard.ZstdDecompressor().decompress(data, max_output_size=plain_bytes))
     except (lz4.block.LZ4BlockError, zstandard.ZstdError) as error:
         raise _corrupt("block", error) from None

@@ -11,6 +11,7 @@ import time
 import uuid
 from pathlib import Path
 
+from streams.embedded.clickhouse.allowed_names import ENGINES
 from streams.embedded.clickhouse.params import Limits
 from streams.wire.errors import Misconfigured
 
@@ -32,30 +33,58 @@ _CONFIG = """<clickhouse>
 <max_thread_pool_free_size>64</max_thread_pool_free_size>
 <custom_settings_prefixes>SQL_</custom_settings_prefixes>
 <display_secrets_in_show_and_select>0</display_secrets_in_show_and_select>
-<access_control_improvements>
-<table_engines_require_grant>true</table_engines_require_grant>
-</access_control_improvements>
 </clickhouse>
 """
 
-# SOURCES are all table functions and engines that access data outside of the database: FILE, URL, REMOTE, S3, ODBC ...
+# An allow list: what is not granted here, the engine refuses for every session. It has one user for all sessions, and
+# CREATE USER does not work, so users of the server differ by readonly and by the policy of statements.
+# Without a grant: CREATE DICTIONARY, FUNCTION, NAMED COLLECTION, USER and the like; BACKUP; SYSTEM; every table
+# function with a source outside (FILE, URL, REMOTE, S3, ODBC, MONGO, ...); introspection.
+_GRANTS = (
+    "SELECT, INSERT, SHOW, TRUNCATE, OPTIMIZE, UNDROP TABLE, CHECK, KILL QUERY, SYSTEM MERGES, ALTER UPDATE, "
+    "ALTER DELETE, ALTER COLUMN, ALTER INDEX, ALTER PROJECTION, ALTER CONSTRAINT, ALTER STATISTICS, ALTER ORDER BY, "
+    "ALTER SAMPLE BY, ALTER TTL, ALTER SETTINGS, ALTER VIEW, DROP TABLE, DROP VIEW, DROP DATABASE, CREATE DATABASE, "
+    "CREATE TABLE, CREATE VIEW ON *.*",
+    "CREATE TEMPORARY TABLE, CREATE ARBITRARY TEMPORARY TABLE ON *.*",
+    *(f"TABLE ENGINE ON {engine}" for engine in sorted(ENGINES)),
+)
+
 _USERS = """<clickhouse>
 <users><default>
 <password></password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>
 <grants>
-<query>GRANT ALL ON *.*</query>
-<query>REVOKE SOURCES ON *.*</query>
-<query>REVOKE TABLE ENGINE ON File, TABLE ENGINE ON Executable, TABLE ENGINE ON ExecutablePool, \
-TABLE ENGINE ON URL, TABLE ENGINE ON SQLite</query>
+{grants}
 </grants>
 </default></users>
 <profiles><default>
 <max_memory_usage>{memory}</max_memory_usage>
 <max_read_buffer_size_local_fs>{read}</max_read_buffer_size_local_fs>
+<allow_introspection_functions>0</allow_introspection_functions>
+<constraints>
+<max_memory_usage><max>{memory}</max></max_memory_usage>
+{constants}
+</constraints>
 </default></profiles>
 <quotas><default/></quotas>
 </clickhouse>
 """
+
+# No client changes these settings: they name files, folders, hosts or secrets, hold SQL as text (which no policy of
+# statements sees), choose another language for statements, or another engine for a table without one.
+_CONSTANT_SETTINGS = """
+    additional_result_filter additional_table_filters column_names_for_schema_inference filter order
+    parallel_replicas_custom_key schema_inference_hints select sort
+    allow_experimental_kusto_dialect allow_experimental_polyglot_dialect allow_experimental_prql_dialect compatibility
+    dialect enable_json_ast_dialect enable_trino_dialect implicit_table_at_top_level polyglot_dialect
+    allow_experimental_eval_table_function allow_introspection_functions allow_python_table_function
+    cloud_mode_database_engine cloud_mode_engine default_database_engine default_table_engine
+    default_temporary_table_engine allow_deprecated_database_ordinary
+    cluster_for_parallel_replicas format_avro_schema_registry_url s3_base s3queue_default_zookeeper_path url_base
+    compression format_schema format_schema_message_name format_schema_source format_template_resultset
+    format_template_resultset_format format_template_row format_template_row_format framing_output_format input_format
+    input_format_record_errors_file_path into_outfile_create_parent_directories output_format output_format_schema
+    rename_files_after_processing format_display_secrets_in_show_and_select filesystem_cache_name
+""".split()  # noqa: SIM905 — a table of names
 
 
 def lock(data: Path) -> int:
@@ -77,14 +106,37 @@ def lock(data: Path) -> int:
         return descriptor
 
 
+def engine_folder(data: Path) -> Path:
+    """Return the folder of the engine's data, the only one that its process can write."""
+    return data / "engine"
+
+
+def server_folder(data: Path) -> Path:
+    """Return the folder of configuration, password and log, which the engine's process cannot write."""
+    return data / "face"
+
+
 def write_configuration(data: Path, limits: Limits) -> Path:
     """Write the engine's configuration and the metadata of its first database; return the configuration's path."""
-    server = data / "face"
-    server.mkdir(exist_ok=True)
+    if (data / "metadata").exists():
+        raise Misconfigured(
+            f"ClickHouse's data folder {data} has the layout of an older version; move its content into {data}/engine"
+        )
+    server, engine = server_folder(data), engine_folder(data)
+    for folder in (data, server, engine, engine / "tmp"):
+        folder.mkdir(exist_ok=True, mode=0o700)
     users, config = server / "users.xml", server / "config.xml"
-    users.write_text(_USERS.format(memory=limits.query_memory_bytes, read=_READ_BYTES))
-    config.write_text(_CONFIG.format(boot=BOOT_DATABASE, users=_escaped(users), memory=limits.server_memory_bytes))
-    metadata = data / "metadata"
+    _write_private(
+        users,
+        _USERS.format(
+            memory=limits.query_memory_bytes,
+            read=_READ_BYTES,
+            grants="\n".join(f"<query>GRANT {grant}</query>" for grant in _GRANTS),
+            constants="\n".join(f"<{name}><readonly/></{name}>" for name in _CONSTANT_SETTINGS),
+        ),
+    )
+    _write_private(config, _CONFIG.format(boot=BOOT_DATABASE, users=_escaped(users), memory=limits.server_memory_bytes))
+    metadata = engine / "metadata"
     metadata.mkdir(exist_ok=True)
     default = metadata / "default.sql"
     if not default.exists():
@@ -95,6 +147,13 @@ def write_configuration(data: Path, limits: Limits) -> Path:
     if link.is_symlink():
         link.unlink()
     return config
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read."""
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
 
 
 def _escaped(path: Path) -> str:

@@ -12,9 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from streams.embedded.clickhouse.data_dir import BOOT_DATABASE, write_configuration
+from streams.embedded.clickhouse.data_dir import BOOT_DATABASE, engine_folder
 from streams.embedded.clickhouse.errors import ClickHouseError, from_engine
-from streams.embedded.clickhouse.params import Limits
 
 # Settings that clickhouse-local has for interactive use, and a server has not.
 _AS_A_SERVER = {"implicit_select": "0", "allow_introspection_functions": "0"}
@@ -152,10 +151,9 @@ class Insert:
 class Engine:
     """The chdb engine of a folder; a process can have one engine only."""
 
-    def __init__(self, data: Path, limits: Limits) -> None:
-        """Open the folder; raise ClickHouseError if the engine refuses it."""
-        config = write_configuration(data, limits)
-        self._address = f"{data}?config-file={config}"
+    def __init__(self, data: Path, config: Path) -> None:
+        """Open the folder of `write_configuration`; raise ClickHouseError if the engine refuses it."""
+        self._address = f"{engine_folder(data)}?config-file={config}"
         # Stays open until the process ends, because the engine ends with its last connection.
         self._keeper = self.connect({}, "")
         self._keeping = threading.Lock()
@@ -164,12 +162,16 @@ class Engine:
         self.version = self._keeper.value("version()")
         self.timezone = self._keeper.value("timezone()")
 
-    def connect(self, settings: Mapping[str, str], database: str) -> Connection:
-        """Open a connection that behaves like one to a server, with these settings and this database."""
+    def connect(self, settings: Mapping[str, str], database: str, *, read_only: bool = False) -> Connection:
+        """Open a connection that behaves like one to a server, with these settings and this database.
+
+        `read_only` is `readonly = 2` from the connection's first statement on; nothing can revert it.
+        """
         import chdb
 
         try:
-            connection = Connection(chdb.connect(self._address))  # type: ignore[no-untyped-call]
+            address = f"{self._address}&readonly=2" if read_only else self._address
+            connection = Connection(chdb.connect(address))  # type: ignore[no-untyped-call]
         except RuntimeError as error:
             raise from_engine(str(error)) from None
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """One user of the server; the default password is the empty one."""
+    """One user of the server; for one without a password a password is made at the start (passwords.py)."""
 
     name: str
     password: str = field(default="", repr=False)
@@ -25,8 +25,8 @@ class Limits:
     query_memory_bytes: int = 4 << 30
     concurrent_queries: int = 32
     sessions: int = 256
-    query_bytes: int = 64 << 20  # of one statement's text; an INSERT's data is not counted
-    compressed_body_bytes: int = 1 << 30  # of bodies that can only be decompressed whole
+    query_bytes: int = 8 << 20  # of one statement's text, with VALUES; other data of an INSERT is not counted
+    compressed_body_bytes: int = 256 << 20  # of forms, and of brotli, which can only be decompressed whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ class ClickHouseParams:
     host: str = "127.0.0.1"
     port: int | None = None
     users: tuple[User, ...] = (User("default"),)
+    host_names: tuple[str, ...] = ()
+    """Names by which clients may reach the server, besides `host` and the names of loopback."""
     limits: Limits = Limits()
 
     def to_json(self) -> dict[str, object]:
@@ -45,6 +47,7 @@ class ClickHouseParams:
             "data": str(self.data),
             "host": self.host,
             "port": self.port or 0,
+            "host_names": list(self.host_names),
             "users": [{"name": u.name, "password": u.password, "read_only": u.read_only} for u in self.users],
             "limits": {name: getattr(self.limits, name) for name in Limits.__slots__},
         }
@@ -52,13 +55,15 @@ class ClickHouseParams:
 
 def from_json(text: Mapping[str, object]) -> ClickHouseParams:
     """Return the parameters from the JSON of `to_json`."""
-    users, limits = text["users"], text["limits"]
+    users, limits, names = text["users"], text["limits"], text["host_names"]
     assert isinstance(users, list)
+    assert isinstance(names, list)
     assert isinstance(limits, dict)
     return ClickHouseParams(
         data=Path(str(text["data"])),
         host=str(text["host"]),
         port=int(str(text["port"])),
         users=tuple(User(**user) for user in users),
+        host_names=tuple(str(name) for name in names),
         limits=Limits(**limits),
     )

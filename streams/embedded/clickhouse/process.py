@@ -9,7 +9,9 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+from streams.embedded.clickhouse.data_dir import server_folder
 from streams.embedded.clickhouse.params import ClickHouseParams
+from streams.embedded.clickhouse.passwords import password_file, read_password, with_passwords
 from streams.embedded.directories import data_directory, prepare, refusing_disk_errors
 from streams.embedded.watched_process import WatchedProcess
 from streams.wire.errors import Misconfigured
@@ -41,7 +43,23 @@ class EmbeddedClickHouse:
     @property
     def log(self) -> Path:
         """The log file of the server process."""
-        return self.data / "face" / "server.log"
+        return server_folder(self.data) / "server.log"
+
+    @property
+    def user(self) -> str:
+        """The name of the user with all rights."""
+        return self._params.users[0].name
+
+    @property
+    def password(self) -> str:
+        """That user's password, given or made at the first start; raises Misconfigured before it."""
+        given = self._params.users[0].password
+        return given or read_password(self.password_file)
+
+    @property
+    def password_file(self) -> Path:
+        """The file with the password that was made for a user without a given one; only its owner can read it."""
+        return password_file(self.data, self.user)
 
     @property
     def exit_code(self) -> int | None:
@@ -61,7 +79,8 @@ class EmbeddedClickHouse:
         """Start the server and return once /ping and queries respond; raise Misconfigured, in one line, if it fails."""
         prepare(self.data, purpose=_PURPOSE, needs_bytes=_NEEDS_BYTES)
         with refusing_disk_errors(self.data, _PURPOSE):
-            self.log.parent.mkdir(exist_ok=True)
+            self.log.parent.mkdir(exist_ok=True, mode=0o700)
+            self._params = dataclasses.replace(self._params, users=with_passwords(self.data, self._params.users))
             self._process = self._spawn()
         try:
             self.port = self._wait_for_port(time.monotonic() + _START_WITHIN_S)

@@ -11,6 +11,7 @@ from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.request_body import ExternalTable
 from streams.embedded.clickhouse.sessions import Session
 from streams.embedded.clickhouse.statement import Statement
+from streams.embedded.clickhouse.structure import rebuild
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +25,10 @@ class QueryScope:
 
     def open(self, engine: Engine) -> Connection:
         """Open a separate connection for the statement."""
-        connection = engine.connect(self.settings, self.database)
+        # A read-only connection is that from its first statement on: what a client sends never runs before it.
+        connection = engine.connect(self.settings, self.database, read_only=bool(self.read_only))
         try:
             self._create_tables(connection)
-            if self.read_only:
-                # Last and separately: from here on the connection cannot write, and the setting cannot be reverted.
-                connection.query(f"SET readonly = {self.read_only}")
         except BaseException:
             connection.close()
             raise
@@ -61,7 +60,7 @@ class QueryScope:
 
     def _create_tables(self, connection: Connection) -> None:
         for table in self.tables:
-            connection.query(f"CREATE TEMPORARY TABLE {identifier(table.name)} ({table.structure})")
+            connection.query(f"CREATE TEMPORARY TABLE {identifier(table.name)} ({rebuild(table.structure)})")
             insert = connection.insert(f"INSERT INTO {identifier(table.name)}", table.format)
             if table.data:
                 insert.append(table.data)

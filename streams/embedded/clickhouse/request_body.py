@@ -1,6 +1,6 @@
 """Reads the body of a request, decompressed as it arrives: the statement, then the data of an INSERT."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 
 from aiohttp import BodyPartReader, web
@@ -8,7 +8,9 @@ from aiohttp import BodyPartReader, web
 from streams.embedded.clickhouse.compression import ClickHouseBlocks, Decoder, decoder
 from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.params import Limits
+from streams.embedded.clickhouse.policy import denied
 from streams.embedded.clickhouse.request import QueryRequest
+from streams.embedded.clickhouse.structure import rebuild, rebuild_type
 
 # ClickHouse searches for the end of an INSERT's head within max_query_size bytes, 256 KiB by default.
 HEAD_BYTES = 1 << 18
@@ -37,19 +39,38 @@ class RequestBody:
         if call.flag("decompress"):
             self._decoders.append(ClickHouseBlocks())
         self._source = request.content
-        self._ended = False
+        self._ended = self._at_end = False
+        self._ready: Iterator[bytes] = iter(())
         self.buffered = call.query.encode() + b"\n" if call.query else b""
 
     async def read(self) -> bytes:
-        """Return the next piece, empty at the end."""
+        """Return the next piece, of bounded size whatever it was compressed to; empty at the end."""
         while not self._ended:
+            for piece in self._ready:
+                if piece:
+                    return piece
             data = await self._source.read(_PIECE_BYTES)
-            self._ended = not data
-            for one in self._decoders:
-                data = one.feed(data) + (one.finish() if self._ended else b"")
-            if data:
-                return data
+            if not data and self._at_end:
+                self._ended = True
+            self._at_end = not data
+            self._ready = iter(()) if self._ended else self._decompressed(data, 0)
         return b""
+
+    def _decompressed(self, data: bytes, level: int) -> Iterator[bytes]:
+        """Yield the data after all decoders; an empty `data` is the end of the body."""
+        if level == len(self._decoders):
+            if data:
+                yield data
+            return
+        one = self._decoders[level]
+        if data:
+            for piece in one.pieces(data):
+                if piece:
+                    yield from self._decompressed(piece, level + 1)
+            return
+        if rest := one.finish():
+            yield from self._decompressed(rest, level + 1)
+        yield from self._decompressed(b"", level + 1)
 
     async def read_head(self) -> bytes:
         """Read until the head must be complete; return all buffered data."""
@@ -60,13 +81,13 @@ class RequestBody:
     async def read_statement(self) -> bytes:
         """Read a statement without data; raise ClickHouseError if it is too long."""
         pieces, size = [self.buffered], len(self.buffered)
-        while piece := await self.read():
+        while size <= self._limits.query_bytes and (piece := await self.read()):
             pieces.append(piece)
             size += len(piece)
-            if size > self._limits.query_bytes:
-                raise ClickHouseError(
-                    229, "QUERY_IS_TOO_LARGE", f"The query is longer than {self._limits.query_bytes} bytes"
-                )
+        if size > self._limits.query_bytes:
+            raise ClickHouseError(
+                229, "QUERY_IS_TOO_LARGE", f"The query is longer than {self._limits.query_bytes} bytes"
+            )
         self.buffered = b"".join(pieces)
         return self.buffered
 
@@ -97,10 +118,17 @@ async def read_form(
     async for part in await request.multipart():
         if not isinstance(part, BodyPartReader) or not part.name:
             continue
-        data = bytes(await part.read(decode=True))
-        size += len(data)
-        if size > limits.compressed_body_bytes:
-            raise ClickHouseError(229, "QUERY_IS_TOO_LARGE", f"A form may have {limits.compressed_body_bytes} bytes")
+        if "Content-Encoding" in part.headers or "Content-Transfer-Encoding" in part.headers:
+            raise ClickHouseError(89, "UNKNOWN_COMPRESSION_METHOD", "The parts of a form are sent without encoding")
+        pieces = []
+        while piece := await part.read_chunk(_PIECE_BYTES):
+            pieces.append(bytes(piece))
+            size += len(piece)
+            if size > limits.compressed_body_bytes:
+                raise ClickHouseError(
+                    229, "QUERY_IS_TOO_LARGE", f"A form may have {limits.compressed_body_bytes} bytes"
+                )
+        data = b"".join(pieces)
         if part.filename is None:
             fields[part.name] = data.decode()
         else:
@@ -115,5 +143,8 @@ def _external(call: QueryRequest, name: str, data: bytes) -> ExternalTable:
     if not structure and not types:
         raise ClickHouseError(36, "BAD_ARGUMENTS", f"Neither {name}_structure nor {name}_types is given")
     if not structure:
-        structure = ", ".join(f"_{number} {kind}" for number, kind in enumerate(types.split(","), 1))
-    return ExternalTable(name, structure, call.parameters.get(f"{name}_format", "TabSeparated"), data)
+        structure = ", ".join(f"_{number} {rebuild_type(kind)}" for number, kind in enumerate(types.split(","), 1))
+    written_as = call.parameters.get(f"{name}_format", "TabSeparated")
+    if written_as.lower() in {"values", "mysqldump"}:
+        raise denied("An external table is not sent as VALUES, which are expressions")
+    return ExternalTable(name, rebuild(structure), written_as, data)

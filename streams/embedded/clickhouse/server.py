@@ -14,13 +14,14 @@ from streams.embedded.clickhouse.access import authenticate, refuse_writing, set
 from streams.embedded.clickhouse.engine import Connection, Engine
 from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.execution import Execution
+from streams.embedded.clickhouse.origin import OriginCheck
 from streams.embedded.clickhouse.params import ClickHouseParams, User
 from streams.embedded.clickhouse.query_scope import QueryScope
 from streams.embedded.clickhouse.request import QueryRequest, parse_request
 from streams.embedded.clickhouse.request_body import ExternalTable, RequestBody, read_form
 from streams.embedded.clickhouse.response import Response
 from streams.embedded.clickhouse.sessions import Sessions
-from streams.embedded.clickhouse.statement import Statement, parse
+from streams.embedded.clickhouse.statement import Statement, check_values, parse, parse_head
 
 T = TypeVar("T")
 
@@ -32,6 +33,7 @@ class HttpServer:
         self._engine = engine
         self._params = params
         self._running = 0
+        self._origins = OriginCheck((params.host, *params.host_names))
         limits = params.limits
         # Killing a query must not wait for the threads that run queries.
         self._threads = ThreadPoolExecutor(limits.concurrent_queries + 8, "clickhouse")
@@ -63,6 +65,7 @@ class HttpServer:
         reply = Response(request, QueryRequest(), self._headers(""), self._engine.version)
         try:
             headers = {name.lower(): value for name, value in request.headers.items()}
+            self._origins.refuse_foreign(headers)
             call = parse_request(request.method, request.query.items(), headers)
             query_id = call.parameters.get("query_id") or str(uuid.uuid4())
             reply = Response(request, call, self._headers(query_id), self._engine.version)
@@ -86,9 +89,9 @@ class HttpServer:
             data = _no_data()
         else:
             body = RequestBody(request, call, self._params.limits)
-            statement = parse(await body.read_head())
-            if statement.data_at is None:
-                statement = parse(await body.read_statement())
+            statement = parse_head(await body.read_head()) or parse(await body.read_statement())
+            if statement.data_at is not None and (statement.format or "").lower() == "values":
+                check_values((await body.read_statement())[statement.data_at :])
             data = body.data_from(statement.data_at or 0)
         refuse_writing(user, call, statement)
         async with self._scope(call, user, statement, tables) as connection:
@@ -114,7 +117,7 @@ class HttpServer:
             session_id,
             must_exist=call.flag("session_check"),
             timeout_s=call.session_timeout_s,
-            connect=lambda: self._engine.connect({}, ""),
+            connect=lambda: self._engine.connect({}, "", read_only=user.read_only),
         )
         try:
             await self._in_thread(lambda: scope.enter(session, statement))
@@ -148,7 +151,6 @@ class HttpServer:
             "X-ClickHouse-Server-Display-Name": socket.gethostname(),
             "X-ClickHouse-Query-Id": query_id,
             "X-ClickHouse-Timezone": self._engine.timezone,
-            "Access-Control-Expose-Headers": "X-ClickHouse-Query-Id,X-ClickHouse-Summary,X-ClickHouse-Exception-Code",
         }
 
 

@@ -3,9 +3,10 @@
 These are `INSERT … SELECT … FROM input('structure')`, which the library accepts only complete and as text.
 """
 
-import re
 from dataclasses import dataclass
 
+from streams.embedded.clickhouse.policy import plain_string
+from streams.embedded.clickhouse.structure import rebuild
 from streams.embedded.clickhouse.tokens import tokens
 
 _TABLE = "_railsight_input"
@@ -23,7 +24,7 @@ class StagingTable:
 
     @property
     def create(self) -> str:
-        return f"CREATE TEMPORARY TABLE {_TABLE} ({self.structure})"
+        return f"CREATE TEMPORARY TABLE {_TABLE} ({rebuild(self.structure)})"
 
 
 def staging_table(sql: str) -> StagingTable | None:
@@ -32,9 +33,5 @@ def staging_table(sql: str) -> StagingTable | None:
     for at, token in enumerate(all_tokens[:-3]):
         called, structure, closed = all_tokens[at + 1 : at + 4]
         if token.name.lower() == "input" and called.text == "(" and structure.kind == "string" and closed.text == ")":
-            return StagingTable(_unquoted(structure.text), sql[: token.start] + _TABLE + sql[closed.end :])
+            return StagingTable(plain_string(structure), sql[: token.start] + _TABLE + sql[closed.end :])
     return None
-
-
-def _unquoted(literal: str) -> str:
-    return re.sub(r"\\(.)|''", lambda found: found[1] or "'", literal[1:-1], flags=re.DOTALL)

@@ -1,15 +1,17 @@
-"""Parses statements: their kind, output format, the begin of an INSERT's data, and forbidden functions.
+"""Parses statements: their kind, output format, and the begin of an INSERT's data; policy.py decides what is allowed.
 
 It reads no more grammar than this needs; everything else is the engine's to parse and to refuse.
 """
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Literal
 
 from streams.embedded.clickhouse.errors import ClickHouseError
-from streams.embedded.clickhouse.tokens import Token, tokens
+from streams.embedded.clickhouse.policy import created_database, refuse_unlisted, refuse_unlisted_values
+from streams.embedded.clickhouse.tokens import Token, UnknownText, tokens
 
 Kind = Literal["select", "insert", "other"]
 
@@ -18,25 +20,6 @@ _SELECTS = {"SELECT", "WITH", "FROM", "EXPLAIN", "("}
 
 _READS = {"SHOW", "DESC", "DESCRIBE", "EXISTS", "SET", "USE"}
 _ANSWERS = {"BACKUP", "CHECK", "DESC", "DESCRIBE", "EXISTS", "KILL", "RESTORE", "SHOW", "WITH"}
-
-# Table functions of these are refused by the engine's own grants (engine.py). The names here are those that reach
-# files or processes of the server in another way: the scalar function, the engines and the dictionary sources.
-_OUTSIDE = {
-    "executable",
-    "executablepool",
-    "file",
-    "filecluster",
-    "filesystem",
-    "http",
-    "library",
-    "odbc",
-    "python",
-    "s3queue",
-    "azurequeue",
-    "sqlite",
-    "url",
-    "urlcluster",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +75,69 @@ class Statement:
 def parse(raw: bytes) -> Statement:
     """Return the statement that `raw` begins with; for an INSERT, `raw` may be cut anywhere in its data.
 
-    Raises ClickHouseError for what a client may not do: several statements, files, processes.
+    Raises ClickHouseError for what is not on the list of policy.py, and for several statements.
     """
+    try:
+        return _parse(raw)
+    except UnknownText as error:
+        raise _unknown(raw, error) from None
+
+
+def parse_head(raw: bytes) -> Statement | None:
+    """Return the INSERT with data that `raw` begins with; None if it is another statement, or its head is cut.
+
+    The rest of another statement must be read before it can be judged.
+    """
+    try:
+        first = next(tokens(text := raw.decode("latin-1")), None)
+        return _insert(raw, tokens(text)) if first and first.keyword in {"INSERT", "WITH"} else None
+    except UnknownText:
+        return None
+
+
+def check_values(data: bytes) -> None:
+    """Raise ClickHouseError for what the data of an INSERT … VALUES may not contain.
+
+    The engine evaluates its values as expressions, so the whole data is a part of the statement.
+    """
+    try:
+        refuse_unlisted_values([_NONE, *_limited(tokens(data.decode("latin-1")))])
+    except UnknownText as error:
+        raise _unknown(data, error) from None
+
+
+def _limited(stream: Iterable[Token]) -> list[Token]:
+    """Return all tokens; raise ClickHouseError if they would take too much memory (some 150 bytes each)."""
+    seen = list(islice(stream, _MAX_TOKENS + 1))
+    if len(seen) > _MAX_TOKENS:
+        raise ClickHouseError(
+            229, "QUERY_IS_TOO_LARGE", f"The query has more than {_MAX_TOKENS} tokens; insert data in another format"
+        )
+    return seen
+
+
+_MAX_TOKENS = 500_000
+_NONE = Token("sign", 0, 0, ",")
+
+
+def _unknown(raw: bytes, error: UnknownText) -> ClickHouseError:
+    shown = raw[error.at : error.at + 4].decode(errors="replace")[:1]
+    return ClickHouseError(
+        62, "SYNTAX_ERROR", f"Syntax error: unknown character {shown!r}, or a quote without its end, at byte {error.at}"
+    )
+
+
+def _parse(raw: bytes) -> Statement:
     text = raw.decode("latin-1")  # one character a byte: offsets are those of the client's bytes
     first = next(tokens(text), None)
     if first is None:
         raise ClickHouseError(62, "SYNTAX_ERROR", "Empty query")
     if first.keyword in {"INSERT", "WITH"} and (statement := _insert(raw, tokens(text))):
         return statement
-    seen = _single(list(tokens(text)))
-    _refuse_outside(seen)
+    seen = _single(_limited(tokens(text)))
+    refuse_unlisted(seen)
+    if (database := created_database(seen)) is not None:
+        return Statement("other", database.encode("latin-1").decode(errors="surrogateescape"))
     sql = _decode(raw[: seen[-1].end])
     word = seen[0].keyword or seen[0].text
     writes = any(one.keyword == "INSERT" and two.keyword == "INTO" for one, two in pairwise(seen))
@@ -132,10 +168,10 @@ def _insert(raw: bytes, stream: Iterable[Token]) -> Statement | None:
             # `INSERT INTO format FORMAT CSV`: the first of them is the table's name.
             named = seen[-3].keyword in {"INTO", "TABLE"} or seen[-3].text == "."
             if before == "FORMAT" and token.name and not named:
-                _refuse_outside(seen)
+                refuse_unlisted(seen)
                 return _with_data(raw, seen, selects)
             if token.keyword == "VALUES" and not selects:
-                _refuse_outside(seen)
+                refuse_unlisted(seen)
                 return Statement("insert", _decode(raw[: token.start]), "Values", token.end)
             selects = selects or token.keyword in {"SELECT", "WITH"}
     return None
@@ -164,17 +200,19 @@ def _with_data(raw: bytes, head: Sequence[Token], selects: bool) -> Statement | 
 def _settings_after(raw: bytes, at: int) -> int:
     """Return where `SETTINGS a = 1, b = 2` after the format's name ends, or 0 if there is none."""
     stream = tokens(raw[at : at + 65536].decode("latin-1"))
-    first = next(stream, None)
-    if first is None or first.keyword != "SETTINGS":
-        return 0
     end = 0
-    for name, equals, value in zip(stream, stream, stream, strict=False):
-        if not name.name or equals.text != "=":
-            break
-        end = at + value.end
-        if raw[end : end + 1] != b",":
-            break
-        next(stream, None)
+    # What follows may be binary data, which is no text for the lexer.
+    with contextlib.suppress(UnknownText):
+        first = next(stream, None)
+        if first is None or first.keyword != "SETTINGS":
+            return 0
+        for name, equals, value in zip(stream, stream, stream, strict=False):
+            if not name.name or equals.text != "=":
+                break
+            end = at + value.end
+            if raw[end : end + 1] != b",":
+                break
+            next(stream, None)
     return end
 
 
@@ -199,31 +237,6 @@ def _format_clause(seen: Sequence[Token]) -> int | None:
             followed = seen[index + 2].keyword if index + 2 < len(seen) else "SETTINGS"
             return index if followed == "SETTINGS" and seen[index - 1].text not in {",", "."} else None
     return None
-
-
-def _refuse_outside(seen: Sequence[Token]) -> None:
-    for token, after in pairwise(seen):
-        pair = (token.keyword, after.keyword)
-        if pair == ("INTO", "OUTFILE"):
-            raise ClickHouseError(358, "INTO_OUTFILE_NOT_ALLOWED", "INTO OUTFILE is not allowed")
-        if pair == ("FROM", "INFILE"):
-            raise ClickHouseError(78, "UNKNOWN_TYPE_OF_QUERY", "Query has infile and was sent directly to server")
-        name = token.name.lower()
-        if name in _OUTSIDE and after.text == "(":
-            raise ClickHouseError(
-                497, "ACCESS_DENIED", f"Not enough privileges. {token.name}() is outside of this database"
-            )
-        if token.keyword == "ENGINE" or (token.text == "=" and _names_engine(seen, token)):
-            named = after.name.lower()
-            if named in _OUTSIDE:
-                raise ClickHouseError(
-                    497, "ACCESS_DENIED", f"Not enough privileges. Engine {after.name} is outside of this database"
-                )
-
-
-def _names_engine(seen: Sequence[Token], equals: Token) -> bool:
-    at = seen.index(equals)
-    return at > 0 and seen[at - 1].keyword == "ENGINE"
 
 
 def _decode(raw: bytes) -> str:

@@ -11,7 +11,7 @@ from tests.integration.clickhouse_http.plain import Client
 @pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedClickHouse]:
     """Yield a server with a user with all privileges and a read-only one."""
-    users = (User("default"), User("reader", "pw", read_only=True))
+    users = (User("default", "writer"), User("reader", "pw", read_only=True))
     limits = Limits(server_memory_bytes=2 << 30, query_memory_bytes=256 << 20, concurrent_queries=4)
     params = ClickHouseParams(data=tmp_path_factory.mktemp("clickhouse"), users=users, limits=limits)
     with EmbeddedClickHouse(params) as one:

@@ -31,7 +31,9 @@ class Client:
     """Sends requests to one server over plain HTTP."""
 
     port: int
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(
+        default_factory=lambda: {"X-ClickHouse-User": "default", "X-ClickHouse-Key": "writer"}
+    )
 
     def ask(self, body: bytes | str = b"", method: str = "POST", path: str = "/", **parameters: Any) -> Answer:
         given = {name.removesuffix("_"): str(value) for name, value in parameters.items() if name != "headers"}

@@ -96,7 +96,7 @@ def test_our_checksums_equal_those_of_the_engine(server: EmbeddedClickHouse, cli
     for size in (1, 7, 15, 40, 130, 300, 1000, 5000):
         client.ask(f"INSERT INTO sums SELECT cityHash64(number), toString(number * number) FROM numbers({size})")
     seen = set()
-    for file in server.data.glob("store/*/*/all_*/data.bin"):
+    for file in server.data.glob("engine/store/*/*/all_*/data.bin"):
         data, at = file.read_bytes(), 0
         while at < len(data):
             end = at + 16 + int.from_bytes(data[at + 17 : at + 21], "little")
@@ -130,6 +130,8 @@ def test_an_aborted_upload_inserts_nothing(client: Client) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)
     connection.putrequest("POST", "/")
     connection.putheader("Content-Length", "100000")
+    for name, value in client.headers.items():
+        connection.putheader(name, value)
     connection.endheaders(f"INSERT INTO {table} FORMAT CSV\n1,x\n2,y\n".encode())
     connection.close()
     until(lambda: client.ask("SELECT count() FROM system.processes").text == "1", "the INSERT outlives its client")

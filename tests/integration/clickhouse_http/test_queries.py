@@ -47,7 +47,7 @@ def test_a_large_result_is_streamed(client: Client) -> None:
     """The first bytes of an endless result are sent while it is computed; a disconnect stops the query."""
     connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)
     mark = f"n_{uuid.uuid4().hex}"
-    connection.request("POST", "/", f"SELECT number AS {mark} FROM system.numbers")
+    connection.request("POST", "/", f"SELECT number AS {mark} FROM system.numbers", client.headers)
     got = connection.getresponse()
     assert got.status == 200
     assert got.read(8) == b"0\n1\n2\n3\n"

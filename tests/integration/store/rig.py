@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from aiokafka import AIOKafkaProducer
+from pydantic import SecretStr
 
 from streams.config.kafka import KafkaSettings
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
@@ -127,7 +128,9 @@ class Database:
     def __init__(self, rig: Rig, name: str) -> None:
         self.rig = rig
         self.name = name
-        self.client = ClickHouse(StoreParams(url=rig.clickhouse.url, database=name))
+        self.client = ClickHouse(
+            StoreParams(url=rig.clickhouse.url, password=SecretStr(rig.clickhouse.password), database=name)
+        )
         self._sinks: list[subprocess.Popen[bytes]] = []
 
     def start_sink(self, **params: object) -> subprocess.Popen[bytes]:
@@ -143,6 +146,7 @@ class Database:
             **os.environ,
             "RAILSIGHT__KAFKA__BOOTSTRAP": self.rig.kafka.bootstrap,
             "RAILSIGHT__STORE__URL": self.rig.clickhouse.url,
+            "RAILSIGHT__STORE__PASSWORD_FILE": str(self.rig.clickhouse.password_file),
             "RAILSIGHT__STORE__DATABASE": self.name,
             **{f"RAILSIGHT__PERSIST__{key.upper()}": str(value) for key, value in settings.items()},
         }

@@ -51,9 +51,7 @@ def stored(rig: Rig) -> Iterator[Database]:
 
 
 def _settings(database: Database, **detect: object) -> Settings:
-    return Settings.model_validate(
-        {"store": {"url": database.client.params.url, "database": database.name}, "detect": detect}
-    )
+    return Settings.model_validate({"store": database.client.params.model_dump(), "detect": detect})
 
 
 def _identity(finding: Finding) -> tuple[object, ...]:

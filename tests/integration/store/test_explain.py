@@ -126,6 +126,7 @@ def test_the_command_prints_the_same_with_and_without_kafka(
 ) -> None:
     """Evidence, samples, remediations and revisions come from Kafka, or from ClickHouse if Kafka is unavailable."""
     monkeypatch.setenv("RAILSIGHT__STORE__URL", stored.client.params.url)
+    monkeypatch.setenv("RAILSIGHT__STORE__PASSWORD", stored.client.params.password.get_secret_value())
     monkeypatch.setenv("RAILSIGHT__STORE__DATABASE", stored.name)
     with pytest.raises(SystemExit) as ended:
         main(["explain", "f00", "--bootstrap", bootstrap or stored.rig.kafka.bootstrap])

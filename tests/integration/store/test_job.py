@@ -184,6 +184,7 @@ def test_a_job_that_did_not_run_then_has_no_verdict(stored: Database) -> None:
 def _run_command(database: Database, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     """Return the exit code of the command over this database."""
     monkeypatch.setenv("RAILSIGHT__STORE__URL", database.client.params.url)
+    monkeypatch.setenv("RAILSIGHT__STORE__PASSWORD", database.client.params.password.get_secret_value())
     monkeypatch.setenv("RAILSIGHT__STORE__DATABASE", database.name)
     with pytest.raises(SystemExit) as ended:
         main(["job", *arguments])

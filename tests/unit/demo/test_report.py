@@ -17,6 +17,7 @@ from streams.demo.state import DemoState
 from streams.fabric.inventory import Device, Inventory, Link
 from streams.fabric.topology import Topology
 from streams.replay.score import Score, Truth
+from streams.runtime.process_specs import ServerAddresses
 from streams.runtime.supervise import PartState
 from streams.wire.errors import Misconfigured, Reject
 from streams.wire.models import Action, Condition, Control, Progress, Remediation, RemediationResult, Subject, Verdict
@@ -105,10 +106,17 @@ def test_without_a_remediation_the_result_names_none() -> None:
 
 def test_the_demo_writes_a_configuration_that_a_user_could_have_written(tmp_path: Path) -> None:
     """Its file passes the same check as anybody's."""
-    path = write_config(tmp_path, "127.0.0.1:9", "http://127.0.0.1:8", DemoPlan(tmp_path, alertmanager="http://a:1"))
+    secret = tmp_path / "password"
+    secret.write_text("of the demo\n")
+    path = write_config(
+        tmp_path,
+        ServerAddresses("127.0.0.1:9", "http://127.0.0.1:8", str(secret)),
+        DemoPlan(tmp_path, alertmanager="http://a:1"),
+    )
     settings = load(path, None, {})
     assert settings.kafka.bootstrap == "127.0.0.1:9"
     assert settings.store.url == "http://127.0.0.1:8"
+    assert settings.store.password.get_secret_value() == "of the demo"
     assert settings.notify.alertmanagers == ("http://a:1",)
 
 

@@ -1,0 +1,177 @@
+"""Takes rights from this process for good: files (Landlock), sockets, programs and children (seccomp), by ctypes.
+
+Call `restrict` while the process has one thread, before it loads the code that is not trusted: Landlock covers the
+calling thread and the threads that it starts later. Rights cannot be regained. Linux on x86-64 and arm64; what a
+kernel does not have is returned, so that the caller can log it.
+"""
+
+import ctypes
+import os
+import platform
+import resource
+import struct
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _PR_SET_DUMPABLE = 38, 22, 4
+_SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_TSYNC = 1, 1
+_LANDLOCK_CREATE_RULESET, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT_SELF = 444, 445, 446
+_LANDLOCK_VERSION, _PATH_BENEATH = 1, 1
+
+# linux/landlock.h
+_WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1 << 1, 1 << 2, 1 << 3, 1 << 14
+_ALL_OF_ABI_1 = (1 << 13) - 1
+_REFER, _IOCTL_DEV = 1 << 13, 1 << 15
+_EXECUTE, _MAKE_CHAR, _MAKE_SOCK, _MAKE_FIFO, _MAKE_BLOCK = 1, 1 << 6, 1 << 9, 1 << 10, 1 << 11
+_FILE_RIGHTS = _WRITE_FILE | _READ_FILE | _TRUNCATE
+_NET, _SCOPES = 3, 3  # TCP bind and connect; abstract sockets and signals
+
+_AUDIT_X86_64, _AUDIT_AARCH64 = 0xC000003E, 0xC00000B7
+_X32_BIT = 0x40000000
+_CLONE_THREAD = 0x00010000
+
+# Numbers from asm/unistd_64.h (x86-64) and asm-generic/unistd.h (arm64); those from 424 on are common.
+_DENIED = {
+    "socket": (41, 198), "connect": (42, 203), "bind": (49, 200),
+    "fork": (57, None), "vfork": (58, None), "execve": (59, 221), "execveat": (322, 281),
+    "kill": (62, 129), "tkill": (200, 130), "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240),
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
+    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51), "unshare": (272, 97),
+    "setns": (308, 268), "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282),
+    "mknod": (133, None), "mknodat": (259, 33), "open_by_handle_at": (304, 265), "name_to_handle_at": (303, 264),
+    "chown": (92, None), "fchown": (93, 55), "lchown": (94, None), "fchownat": (260, 54),
+    "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
+    "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106),
+    "kexec_load": (246, 104), "kexec_file_load": (320, 294), "reboot": (169, 142), "swapon": (167, 224),
+    "swapoff": (168, 225), "acct": (163, 89), "quotactl": (179, 60), "setdomainname": (171, 162),
+    "sethostname": (170, 161), "settimeofday": (164, 170), "clock_settime": (227, 112), "adjtimex": (159, 171),
+    "iopl": (172, None), "ioperm": (173, None), "pidfd_send_signal": (424, 424), "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "open_tree": (428, 428), "move_mount": (429, 429),
+    "fsopen": (430, 430), "fsmount": (432, 432), "pidfd_getfd": (438, 438), "mount_setattr": (442, 442),
+}  # fmt: skip
+_CLONE, _CLONE3, _TGKILL = (56, 220), 435, (234, 131)
+_SECCOMP = (317, 277)
+
+_EPERM, _ENOSYS = 1, 38
+_RET_ALLOW, _RET_ERRNO, _RET_KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_LOAD, _JEQ, _JSET, _JGE, _RET = 0x20, 0x15, 0x45, 0x35, 0x06
+_AT_NUMBER, _AT_ARCH, _AT_ARGUMENT_0 = 0, 4, 16
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
+
+
+def restrict(*, read: Iterable[Path], write: Iterable[Path]) -> list[str]:
+    """Restrict this process to the files below `read` and `write`, and to no new socket, program or child process.
+
+    Sockets that are already open stay usable. Returns one text per protection that this system does not have.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if not sys.platform.startswith("linux"):
+        return [f"no sandbox on {sys.platform}"]
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+        return [f"no sandbox: no_new_privs is refused ({os.strerror(ctypes.get_errno())})"]
+    # No other process of the user may read the memory, where passwords are, or attach a debugger.
+    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    # seccomp last: it denies nothing that Landlock needs, but a failure of Landlock must not be hidden by it.
+    return [*_restrict_files(libc, read, write), *_restrict_calls(libc)]
+
+
+def _restrict_files(libc: ctypes.CDLL, read: Iterable[Path], write: Iterable[Path]) -> list[str]:
+    abi = int(libc.syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), _LANDLOCK_VERSION))
+    if abi < 1:
+        return [f"files are not restricted: no Landlock ({os.strerror(ctypes.get_errno())})"]
+    files = _ALL_OF_ABI_1 | (_REFER if abi >= 2 else 0) | (_TRUNCATE if abi >= 3 else 0)
+    files |= _IOCTL_DEV if abi >= 5 else 0
+    attributes = struct.pack("=QQQ", files, _NET if abi >= 4 else 0, _SCOPES if abi >= 6 else 0)
+    size = 8 if abi < 4 else 16 if abi < 6 else 24
+    ruleset = int(libc.syscall(_LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(size), 0))
+    if ruleset < 0:
+        return [f"files are not restricted: Landlock is refused ({os.strerror(ctypes.get_errno())})"]
+    writing = files & ~(_EXECUTE | _MAKE_CHAR | _MAKE_BLOCK | _MAKE_SOCK | _MAKE_FIFO | _IOCTL_DEV)
+    try:
+        for paths, rights in ((read, _READ_FILE | _READ_DIR), (write, writing)):
+            for path in paths:
+                _allow(libc, ruleset, path, rights)
+        if libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0):
+            return [f"files are not restricted: Landlock is refused ({os.strerror(ctypes.get_errno())})"]
+    finally:
+        os.close(ruleset)
+    return [] if abi >= 3 else [f"files can be truncated: Landlock has version {abi}, 3 is needed"]
+
+
+def _allow(libc: ctypes.CDLL, ruleset: int, path: Path, rights: int) -> None:
+    """Allow `rights` below a path; a path that does not exist gives no right."""
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        given = rights if path.is_dir() else rights & _FILE_RIGHTS
+        rule = struct.pack("=Qi", given, descriptor)
+        if libc.syscall(_LANDLOCK_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(path))
+    finally:
+        os.close(descriptor)
+
+
+def _restrict_calls(libc: ctypes.CDLL) -> list[str]:
+    machine = platform.machine()
+    if machine not in {"x86_64", "aarch64"} or sys.maxsize < 1 << 32:
+        return [f"sockets and programs are not restricted: no system call table for {machine}"]
+    program = seccomp_program(0 if machine == "x86_64" else 1, os.getpid())
+    buffer = ctypes.create_string_buffer(program, len(program))
+    given = _Program(len(program) // 8, ctypes.cast(buffer, ctypes.c_void_p))
+    number = _SECCOMP[0 if machine == "x86_64" else 1]
+    # TSYNC: all threads of the process; the call fails with the id of a thread that cannot follow.
+    code = libc.syscall(number, _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_TSYNC, ctypes.byref(given))
+    if code:
+        reason = os.strerror(ctypes.get_errno()) if code < 0 else f"thread {code} cannot be restricted"
+        return [f"sockets and programs are not restricted: seccomp is refused ({reason})"]
+    return []
+
+
+def seccomp_program(column: int, pid: int) -> bytes:
+    """Return the filter for x86-64 (column 0) or arm64 (1): the denied calls fail with EPERM."""
+    denied = sorted(number for numbers in _DENIED.values() if (number := numbers[column]) is not None)
+    eperm = (_RET, 0, 0, _RET_ERRNO | _EPERM)
+    code: list[tuple[int, int, int, int]] = [
+        (_LOAD, 0, 0, _AT_ARCH),
+        (_JEQ, 1, 0, (_AUDIT_X86_64, _AUDIT_AARCH64)[column]),
+        (_RET, 0, 0, _RET_KILL),
+        (_LOAD, 0, 0, _AT_NUMBER),
+        # x32 calls have other numbers for the same calls.
+        (_JGE, 0, 1, _X32_BIT),
+        eperm,
+        # clone3 hides its flags behind a pointer: with ENOSYS, the C library uses clone.
+        (_JEQ, 0, 1, _CLONE3),
+        (_RET, 0, 0, _RET_ERRNO | _ENOSYS),
+    ]
+    for number in denied:
+        code += [(_JEQ, 0, 1, number), eperm]
+    # Threads are allowed, processes are not; tgkill only to this process (abort, the engine's own threads).
+    code += [(_JEQ, 0, 4, _CLONE[column]), (_LOAD, 0, 0, _AT_ARGUMENT_0), (_JSET, 1, 0, _CLONE_THREAD), eperm]
+    code += [(_RET, 0, 0, _RET_ALLOW)]
+    code += [(_JEQ, 0, 3, _TGKILL[column]), (_LOAD, 0, 0, _AT_ARGUMENT_0), (_JEQ, 1, 0, pid), eperm]
+    code += [(_RET, 0, 0, _RET_ALLOW)]
+    return b"".join(_instruction(*one) for one in code)
+
+
+def _instruction(code: int, if_true: int, if_false: int, operand: int) -> bytes:
+    return struct.pack("=HBBI", code, if_true, if_false, operand)
+
+
+def interpreter_paths(packages: Sequence[Path]) -> list[Path]:
+    """Return what a Python process must be able to read: its libraries, the system's, time zones, CPU and memory."""
+    import sysconfig
+
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    libraries = [Path(path) for name in names if (path := sysconfig.get_paths().get(name))]
+    system = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/etc/timezone",
+              "/usr/share/zoneinfo", "/dev/urandom", "/dev/random", "/dev/null", "/proc/self/maps", "/proc/self/statm",
+              "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/sys/devices/system/cpu", "/sys/devices/system/node",
+              "/sys/fs/cgroup")  # fmt: skip
+    return [*packages, *libraries, Path(sys.base_prefix) / "lib", *(Path(path) for path in system)]

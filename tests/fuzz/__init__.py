@@ -1,0 +1,1 @@
+"""Fuzzers that run for minutes; `make test` runs a seeded, bounded part of each."""

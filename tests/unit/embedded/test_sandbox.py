@@ -1,0 +1,93 @@
+"""Tests the sandbox of the engine's process, each right in a process of its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streams.embedded.sandbox import seccomp_program
+
+PROGRAM = """
+import ctypes, os, socket, subprocess, sys, threading
+from pathlib import Path
+from streams.embedded.sandbox import interpreter_paths, restrict
+allowed, outside = Path(sys.argv[1]), Path(sys.argv[2])
+missing = restrict(read=interpreter_paths([]), write=[allowed])
+if missing:
+    print("missing", missing)
+    sys.exit(77)
+{action}
+print("reached")
+"""
+
+
+def run(folder: Path, action: str) -> str:
+    """Return what the action prints last; skip where the kernel has no sandbox."""
+    allowed, outside = folder / "allowed", folder / "outside"
+    allowed.mkdir()
+    outside.mkdir()
+    (outside / "secret").write_text("secret")
+    command = [sys.executable, "-c", PROGRAM.replace("{action}", action), str(allowed), str(outside)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    if done.returncode == 77:
+        pytest.skip(done.stdout)
+    assert (outside / "secret").read_text() == "secret"
+    assert [path.name for path in outside.iterdir()] == ["secret"]
+    return (done.stdout + done.stderr).strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        "(outside / 'secret').read_text()",
+        "(outside / 'new').write_text('x')",
+        "os.truncate(outside / 'secret', 0)",
+        "os.unlink(outside / 'secret')",
+        "os.rename(outside / 'secret', allowed / 'secret')",
+        "os.link(outside / 'secret', allowed / 'secret')",
+        "(os.symlink(outside / 'secret', allowed / 'link'), (allowed / 'link').read_text())",
+        "Path('/etc/passwd').read_text()",
+        "Path('/proc/self/environ').read_text()",
+        "socket.socket()",
+        "socket.socket(socket.AF_UNIX)",
+        "socket.create_connection(('127.0.0.1', 1))",
+        "subprocess.run(['/bin/true'])",
+        "os.fork()",
+        "os.execv('/bin/true', ['true'])",
+        "os.kill(os.getppid(), 0)",
+        "os.chown(allowed, 1, 1)",
+        "threading.Thread(target=lambda: (outside / 'secret').read_text()).run()",
+    ],
+)
+def test_a_right_is_gone(tmp_path: Path, action: str) -> None:
+    """Files outside, sockets, programs, children and signals fail with an error of permissions.
+
+    A link between folders with different rights is refused as one between devices.
+    """
+    last = run(tmp_path, action)
+    assert "PermissionError" in last or "Operation not permitted" in last or "cross-device" in last, last
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        "(allowed / 'x').write_text('x'); os.rename(allowed / 'x', allowed / 'y'); os.unlink(allowed / 'y')",
+        "socket.socketpair()",
+        "one = threading.Thread(target=lambda: None); one.start(); one.join()",
+        "import json, decimal, sqlite3",
+        "os.urandom(1); r, w = os.pipe(); Path(f'/dev/fd/{w}').open('wb').close()",
+    ],
+)
+def test_what_the_engine_needs_is_left(tmp_path: Path, action: str) -> None:
+    """Its own folder, threads, pipes and the interpreter's libraries."""
+    assert run(tmp_path, action) == "reached"
+
+
+def test_both_machines_have_a_filter() -> None:
+    """Each filter begins with the check of the machine and has whole instructions."""
+    for column in (0, 1):
+        program = seccomp_program(column, 1)
+        assert len(program) % 8 == 0
+        assert program[:2] == b"\x20\x00"
+    assert seccomp_program(0, 1) != seccomp_program(1, 1)
