@@ -35,7 +35,7 @@ _SENTINEL = "sentinel_of_readers"
 
 
 class Canaries:
-    """What a break-out would touch."""
+    """The files, folder and listener that only a break-out would touch."""
 
     def __init__(self, folder: Path) -> None:
         self.token = f"canary-{secrets.token_hex(8)}"

@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Targets:
-    """What no statement may reach: files to read, a folder to write into, a listener's port, a command to run."""
+    """The targets that no statement may reach: files to read, a folder to write into, a listener's port, a command to run."""
 
     files: Sequence[str]
     folder: str
