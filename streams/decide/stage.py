@@ -193,7 +193,7 @@ class Decide:
             self._withdraw(case, remedy)
         if finding.final or finding.status is Status.RETRACTED:
             del state.cases[finding.id]
-            state.ended[finding.id] = Ended(finding.revision, state.watermark_ns)
+            state.ended[finding.id] = Ended(finding.revision, max(state.watermark_ns, finding.observed_at_ns))
 
     def _withdraw(self, case: Case, remedy: Remedy | None) -> None:
         """End what was not carried out for a finding that is over, or that another finding explains."""
@@ -526,9 +526,7 @@ class Decide:
         """Evict the findings that ended a day ago, with the numbers of their attempts."""
         used = {remedy.record.finding_ids[0] for remedy in self._state.remedies.values()}
         for identity, ended in list(self._state.ended.items()):
-            if ended.at_ns + _ENDED_NS > now:
-                break
-            if identity not in used:
+            if ended.at_ns + _ENDED_NS <= now and identity not in used:
                 del self._state.ended[identity]
                 self._state.attempts.pop(identity, None)
 
