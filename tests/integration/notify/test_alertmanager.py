@@ -17,6 +17,7 @@ from tests.integration.notify.conftest import Receivers, Server, free_port, unti
 pytestmark = pytest.mark.peer("prometheus-alertmanager")
 
 HOLD_S = 0.5
+SECOND = 1_000_000_000
 
 
 def params_for(server: Server) -> NotifyParams:
@@ -198,3 +199,48 @@ async def test_an_address_that_is_no_alertmanager_is_misconfigured(alertmanager:
     async with Alertmanager(params) as client:
         with pytest.raises(Misconfigured, match="404"):
             await client.active_alerts()
+
+
+@pytest.mark.parametrize("is_stopped", [True, False], ids=["stopped", "unreachable"])
+async def test_an_hour_without_alertmanager_loses_and_doubles_nothing(
+    alertmanager: Server, receivers: Receivers, is_stopped: bool
+) -> None:
+    """The notifier's clock begins an hour ago and no post succeeds until now; then each change is seen once."""
+    params = NotifyParams(cluster="test", alertmanagers=(alertmanager.url,))
+    notifier = Notifier(params)
+    began_ns = time.time_ns() - 3600 * SECOND
+
+    def change(minute: int, identity: str, revision: int = 1, status: Status = Status.OPEN) -> None:
+        at_ns = began_ns + minute * 60 * SECOND
+        resolved_ns = at_ns if status is Status.RESOLVED else None
+        one = finding(id=identity, revision=revision, status=status, started_at_ns=at_ns, resolved_at_ns=resolved_ns)
+        notifier.process(one, at_ns)
+
+    async with Alertmanager(params) as client:
+        for identity in ("stays", "ends"):
+            change(0, identity)
+        for second in (1, 20):
+            due = notifier.due(began_ns + second * SECOND)
+            await client.post(due)
+            notifier.posted(due, began_ns + second * SECOND)
+        await until(lambda: len(receivers.to("on-call")) == 2 and len(receivers.to("noc")) == 2)
+        if is_stopped:
+            alertmanager.stop()
+        change(10, "short")
+        change(20, "short", 2, Status.RESOLVED)
+        change(30, "ends", 2, Status.RESOLVED)
+        change(40, "opens")
+        for minute in range(60):
+            notifier.due(began_ns + minute * 60 * SECOND)  # and no post succeeds
+    if is_stopped:
+        alertmanager.start()
+    async with Alertmanager(params) as client:
+        await post_due(notifier, client, 3)
+        await until(lambda: len(receivers.to("on-call")) == 4 and len(receivers.to("noc")) == 4)
+        active = {(a.labels["finding_id"], a.labels["kind"]) for a in await client.active_alerts()}
+    assert active == {(identity, kind) for identity in ("stays", "opens") for kind in ("finding", "page")}
+    for receiver in ("on-call", "noc"):
+        received = [(n["groupLabels"]["finding_id"], n["status"]) for n in receivers.to(receiver)]
+        assert sorted(received) == [
+            ("ends", "firing"), ("ends", "resolved"), ("opens", "firing"), ("stays", "firing"),
+        ]  # fmt: skip

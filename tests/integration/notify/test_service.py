@@ -18,7 +18,7 @@ from streams.notify.board import TOPICS
 from streams.notify.params import NotifyParams
 from streams.notify.service import NotifyService
 from streams.wire.errors import Retry
-from streams.wire.models import Control, ControlKind, Finding, Rejected, Status
+from streams.wire.models import Control, ControlKind, Finding, Rejected, Severity, Status
 from streams.wire.topics import CONTROLS, FINDINGS, FINDINGS_OPEN, REJECTED, Record, decode, encode, tombstone
 from tests.fixtures.notify_examples import finding
 from tests.integration.notify.conftest import Receivers, Server, free_port, until
@@ -78,9 +78,13 @@ async def publish(producer: AIOKafkaProducer, one: Finding) -> None:
 
 
 @asynccontextmanager
-async def running(bootstrap: str, server: Server, hold_s: float = 0.5) -> AsyncIterator["asyncio.Task[None]"]:
+async def running(
+    bootstrap: str, server: Server, hold_s: float = 0.5, **settings: float
+) -> AsyncIterator["asyncio.Task[None]"]:
     """Run a notifier, and cancel it as a stop of the process would."""
-    params = NotifyParams(cluster="test", alertmanagers=(server.url,), hold_s=hold_s)
+    params = NotifyParams.model_validate(
+        {"cluster": "test", "alertmanagers": (server.url,), "hold_s": hold_s, **settings}
+    )
     service = NotifyService(params, {"bootstrap_servers": bootstrap}, WallClock())
     task = asyncio.create_task(service.run())
     try:
@@ -234,3 +238,47 @@ async def test_no_kafka_is_one_clear_line(alertmanager: Server) -> None:
     service = NotifyService(params, {"bootstrap_servers": f"127.0.0.1:{free_port()}"}, WallClock())
     with pytest.raises(Retry, match="cannot connect to Kafka"):
         await service.run()
+
+
+async def test_after_a_burst_with_a_kill_a_stop_and_a_freeze_alerts_are_as_on_kafka(
+    bootstrap: str, producer: AIOKafkaProducer, alertmanager: Server
+) -> None:
+    """90 findings open and two of three end while Alertmanager is killed, frozen, stopped, each for seconds."""
+    outages = {
+        15: alertmanager.kill, 30: alertmanager.start, 45: alertmanager.freeze, 60: alertmanager.thaw,
+        70: alertmanager.stop, 85: alertmanager.start,
+    }  # fmt: skip
+    severities = [Severity.CRITICAL if i % 2 else Severity.WARNING for i in range(90)]
+    open_ids: set[str] = set()
+    async with running(bootstrap, alertmanager, resend_s=1, timeout_s=1):
+        for i, severity in enumerate(severities):
+            if i in outages:
+                await asyncio.to_thread(outages[i])
+            await publish(producer, fresh(id=f"f{i}", severity=severity))
+            open_ids.add(f"f{i}")
+            ended = i - 8
+            if ended >= 0 and ended % 3:
+                await publish(
+                    producer,
+                    fresh(
+                        id=f"f{ended}", revision=2, severity=severities[ended], status=Status.RESOLVED,
+                        resolved_at_ns=time.time_ns(),
+                    ),
+                )  # fmt: skip
+                open_ids.discard(f"f{ended}")
+            await asyncio.sleep(0.1)
+        expected = {(identity, "finding") for identity in open_ids}
+        expected |= {(identity, "page") for identity in open_ids if severities[int(identity[1:])] is Severity.CRITICAL}
+        params = NotifyParams(cluster="test", alertmanagers=(alertmanager.url,))
+        async with Alertmanager(params) as client:
+
+            async def active() -> set[tuple[str, str]]:
+                return {(a.labels["finding_id"], a.labels["kind"]) for a in await client.active_alerts()}
+
+            give_up = time.monotonic() + 60
+            while await active() != expected:
+                assert time.monotonic() < give_up, (await active()) ^ expected
+                await asyncio.sleep(0.5)
+
+            await asyncio.sleep(3)  # three repetitions change nothing
+            assert await active() == expected
