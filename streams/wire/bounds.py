@@ -69,6 +69,22 @@ _TEXTS = frozenset(
     {"detail", "error", "collector_error", "message", "report", "statement", "summary", "reason", "repair_hint",
      "runbook_url", "dashboard_url"}
 )  # fmt: skip
+_SHORTENED = frozenset(
+    {
+        "vendor",
+        "model",
+        "os_version",
+        "serial",
+        "kind",
+        "part_number",
+        "firmware",
+        "remote_device",
+        "remote_port",
+        "error",
+    }
+)
+"""Descriptions that a device or an operating system supplies: a longer one is cut, and the rest of its message is
+valid."""
 _WATERMARK = Bound(0, IDLE_NS)
 _OF_FIELD: Mapping[tuple[str, str], Bound] = {
     # An operator who writes the year 9999 means "without end"; a rejected kill switch would act as none.
@@ -118,6 +134,11 @@ def cleaned(what: str, text: str, characters: int = NAME_CHARACTERS) -> str:
     return clean(text)
 
 
+def shortened(_what: str, text: str, characters: int = NAME_CHARACTERS) -> str:
+    """Return a clean string, cut to a number of characters."""
+    return clean(text[:characters])
+
+
 def cleaned_names(what: str, names: tuple[str, ...]) -> tuple[str, ...]:
     """Return clean names; raise Reject if one is too long."""
     if max(map(len, names), default=0) <= NAME_CHARACTERS and "".join(names).isprintable():
@@ -143,7 +164,9 @@ class ModelBounds:
         self._model = model
         self._names = {field.place: field.name for field in fields}
         texts = [field for field in fields if field.bound.characters and not field.is_repeated]
-        self._texts = tuple((field.place, field.bound.characters) for field in texts)
+        self._texts = tuple(
+            (field.place, field.bound.characters, shortened if field.name in _SHORTENED else cleaned) for field in texts
+        )
         self._joined: Callable[[Any], Any] | None = itemgetter(*(field.place for field in texts)) if texts else None
         self._short = min((field.bound.characters for field in texts), default=0)
         numbers = [field for field in fields if not field.bound.characters]
@@ -156,13 +179,13 @@ class ModelBounds:
         self._has_lists = bool(self._floats or self._integers or self._lists)
 
     def apply(self, values: list[Any]) -> None:
-        """Replace strings with control characters by clean ones; raise Reject on a value beyond its bound."""
+        """Replace strings by clean ones, cut long descriptions; raise Reject on another value beyond its bound."""
         if self._joined is not None:
             # One string for all: what is short and clean together is so in each field.
             text = "".join(self._joined(values))
             if len(text) > self._short or not text.isprintable():
-                for place, characters in self._texts:
-                    values[place] = cleaned(self._name(place), values[place], characters)
+                for place, characters, to_valid in self._texts:
+                    values[place] = to_valid(self._name(place), values[place], characters)
         for place, least, most in self._ranges:
             if not least <= values[place] <= most:
                 raise self._beyond(place, values[place])

@@ -26,7 +26,7 @@ from streams.simulation.demo_state import PortState
 from streams.simulation.demo_world import DemoWorld
 from streams.simulation.port_configuration import DRAIN_POLICY, INITIAL, Setting
 from tests.fixtures.automation import ACTOR, NOW_NS, Crash, Fuse, RecordedAnswers, remediation
-from tests.integration.collectors.test_tls import certificate
+from tests.fixtures.certificates import certificate
 
 SHAPE = DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=2)
 POLICIES = (Setting.EXPORT_POLICY, Setting.IMPORT_POLICY)

@@ -17,7 +17,7 @@ from streams.simulation import demo_fabric
 from streams.simulation.demo_fabric import DemoShape
 from streams.simulation.demo_world import DemoWorld
 from streams.simulation.port_configuration import DRAIN_POLICY
-from tests.integration.collectors.test_tls import certificate
+from tests.fixtures.certificates import certificate
 
 SHAPE = DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=2)
 
