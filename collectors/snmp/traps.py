@@ -20,7 +20,8 @@ from collectors.core.metrics import CollectorMetrics
 from collectors.snmp import ber
 from collectors.snmp.ber import Value
 from collectors.snmp.engine import GARBAGE, V2C, Login, add_login
-from streams.wire.errors import Misconfigured, Reject
+from collectors.snmp.engine_slots import EngineSlots
+from streams.wire.errors import Misconfigured
 
 _LARGEST = 8192
 """A linkDown is some 200 bytes; pyasn1 is slow for large messages."""
@@ -48,7 +49,9 @@ class Traps:
         self._metrics = metrics
         self._max_per_s = max_per_s
         self._second, self._counts = -1, dict[str, int]()
-        self._engines_of: dict[str, set[bytes]] = {}
+        self._slots = EngineSlots(_MOST_ENGINES)
+        self._sender_engine = b""
+        """The engine of the message that is read."""
         self.engine: Any = None
         self.port = 0
 
@@ -94,17 +97,21 @@ class Traps:
 
         An inform is protected by the receiver's engine, which its sender discovers first. Raises Reject.
         """
+        self._sender_engine = b""
         if self._login.version == V2C or (sender := _sender_engine(message)) is None:
             return False
         engine_id, user = sender
         if user != self._login.user.encode() or not 5 <= len(engine_id) <= 32:
             return not engine_id
-        known = self._engines_of.setdefault(self._senders(address) or "", set())
-        if engine_id not in known and engine_id != bytes(self.engine.snmpEngineID):
-            if len(known) >= _MOST_ENGINES:
-                raise Reject("too many engines of one device")
-            known.add(engine_id)
+        if engine_id == bytes(self.engine.snmpEngineID):
+            return False
+        is_new, replaced = self._slots.add(self._senders(address) or "", engine_id)
+        if replaced is not None:
+            self._metrics.add("throttled", self._senders(address) or "traps")
+            config.delete_v3_user(self.engine, self._login.user, OctetString(replaced))
+        if is_new:
             add_login(self.engine, self._login, OctetString(engine_id))
+        self._sender_engine = engine_id
         return False
 
     def _refused(self, address: str) -> None:
@@ -114,6 +121,7 @@ class Traps:
         """Handle the call by pysnmp, while it reads the message."""
         address = engine.message_dispatcher.sender
         engine.message_dispatcher.has_understood = True
+        self._slots.verify(self._senders(address) or "", self._sender_engine)
         varbinds = {ber.oid_bytes(tuple(name)): _value(value) for name, value in varbinds}
         if not self._on_trap(address, varbinds):
             self._metrics.add("unnamed", self._senders(address) or "traps")

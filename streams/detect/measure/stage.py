@@ -63,6 +63,7 @@ class Measure:
     def set_topology(self, topology: Topology) -> list[Output]:
         self._topology = self._known.topology = topology
         self._sender.set_topology(topology)
+        self._liveness.set_devices(topology.devices, len(topology.devices))
         at_ns = self._floor_ns if self._watermark_ns == IDLE_NS else self._watermark_ns
         return self._outputs(self._facts.set_topology(topology, at_ns))
 
@@ -132,6 +133,8 @@ class Measure:
         if at_ns < self._floor_ns:
             self.counted["late"] += 1
         state = self._liveness.source(samples.device, samples.source, at_ns)
+        if state is None:
+            return
         symptoms: list[Symptom] = []
         if boot_id and state.boot_id and boot_id != state.boot_id and at_ns > state.last_ns:
             # Another boot: the counters were reset between the two readings.

@@ -5,6 +5,8 @@ for the next array, so that the size of batches changes no result. A message nee
 leaves out keeps its last reading. A reading older than the last one does not replace it, and is passed on as late.
 """
 
+import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -25,6 +27,16 @@ from streams.detect.measure.storage.message_batch import DeviceSlot, LateMessage
 from streams.detect.measure.storage.window_store import ClosedWindows, WindowSpec, WindowStore
 from streams.wire.bounds import MAX_NUMBER
 from streams.wire.models import RowKind, Samples, Source, Table
+
+log = logging.getLogger(__name__)
+
+MAX_DEVICE_ROWS = 4096
+"""Of one source: a switch has up to 1,024 ports with breakouts. Names that change at each reading grow without end."""
+
+MAX_DEVICE_COLUMNS = 1024
+"""Of each table: metrics times lanes, priorities and queues are below 500."""
+
+_LOGGED_EVERY = 100_000
 
 Key = tuple[str, Source, RowKind]
 _Mappings = tuple[ColumnMapping, ColumnMapping]
@@ -52,6 +64,8 @@ class ReadingStore:
         self.spec = spec
         self.observer = observer
         self._make_windows = make_windows
+        self.refused = 0
+        """Rows and columns of messages for which their device had no room."""
         self._batches: list[dict[_Mappings, list[PendingMessage]]] = []
 
     def enqueue(self, number: int, samples: Samples, at_ns: int) -> None:
@@ -138,6 +152,7 @@ class ReadingStore:
         slot, samples, at_ns = message.slot, message.samples, message.at_ns
         gauges = samples.gauges
         samples = message.samples = replace(samples, gauges=replace(gauges, values=_within_bounds(gauges.values)))
+        samples = message.samples = self._within_layout(slot, samples)
         index_of = {row: index for index, row in enumerate(slot.rows)}
         for row in samples.row:
             index_of.setdefault(row, len(index_of))
@@ -160,6 +175,35 @@ class ReadingStore:
         self._add_to_history(message, rows)
         slot.newest_ns = max(slot.newest_ns, at_ns)
         self._apply_irregular(message, rows, [values for values, _ in spread])
+
+    def _within_layout(self, slot: DeviceSlot, samples: Samples) -> Samples:
+        """Return a message without the new rows and columns for which its device has no room."""
+        layout = slot.block.layout
+        rows = _admitted(slot.rows, samples.row, MAX_DEVICE_ROWS)
+        tables = []
+        for table, columns in ((samples.counters, layout.counters), (samples.gauges, layout.gauges)):
+            own = tuple(zip(table.metric, table.index, strict=True))
+            places = _admitted(columns, own, MAX_DEVICE_COLUMNS)
+            tables.append((table, places, len(own)))
+        if len(rows) == len(samples.row) and all(len(places) == count for _, places, count in tables):
+            return samples
+        refused = self.refused
+        self.refused += len(samples.row) - len(rows) + sum(count - len(places) for _, places, count in tables)
+        if refused == 0 or refused // _LOGGED_EVERY != self.refused // _LOGGED_EVERY:
+            log.warning(
+                "a device has too many rows or columns: device=%s rows=%d refused=%d",
+                samples.device, len(slot.rows), self.refused,
+            )  # fmt: skip
+        counters, gauges = (
+            Table(
+                tuple(table.metric[i] for i in places), tuple(table.index[i] for i in places),
+                table.values[np.ix_(places, rows)],
+            )
+            for table, places, _ in tables
+        )  # fmt: skip
+        delays = tuple(samples.row_delay_us[i] for i in rows) if samples.row_delay_us else ()
+        row = tuple(samples.row[i] for i in rows)
+        return replace(samples, row=row, rows_digest=0, counters=counters, gauges=gauges, row_delay_us=delays)
 
     def _add_to_history(self, message: PendingMessage, rows: Indices) -> None:
         slot, samples, at_ns = message.slot, message.samples, message.at_ns
@@ -232,6 +276,17 @@ def _stacked(tables: list[Cells]) -> Cells:
     only = tables[0].view()
     only.flags.writeable = False
     return only
+
+
+def _admitted(known: Sequence[Any], new: Sequence[Any], most: int) -> list[int]:
+    """Return the indices of the new names that are known, or for which there is room among `most`."""
+    names = set(known)
+    places = []
+    for index, name in enumerate(new):
+        if name in names or len(names) < most:
+            names.add(name)
+            places.append(index)
+    return places
 
 
 def _within_bounds(gauges: Cells) -> Cells:

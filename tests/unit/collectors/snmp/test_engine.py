@@ -75,6 +75,39 @@ async def test_ten_thousand_damaged_traps_are_refused_and_counted(version: str) 
         assert metrics.value("unreadable", "sw1") == refused + (version == "v3")
 
 
+def _tlv(tag: int, *parts: bytes) -> bytes:
+    body = b"".join(parts)
+    return bytes((tag, len(body)) if len(body) < 128 else (tag, 0x81, len(body))) + body
+
+
+def _v3_trap(engine_id: bytes) -> bytes:
+    """Return a trap of version 3 of our user by an engine, which is not authenticated."""
+    header = _tlv(0x30, _tlv(2, b"\x01"), _tlv(2, b"\x00\xff\xe3"), _tlv(4, b"\x03"), _tlv(2, b"\x03"))
+    user = LOGINS["v3"].user.encode()
+    security = _tlv(
+        0x30, _tlv(4, engine_id), _tlv(2, b"\x05"), _tlv(2, b"\x03"), _tlv(4, user), _tlv(4, bytes(12)),
+        _tlv(4, bytes(8)),
+    )  # fmt: skip
+    return _tlv(0x30, _tlv(2, b"\x03"), header, _tlv(4, security), _tlv(4, bytes(40)))
+
+
+async def test_forged_engines_leave_a_bounded_number_of_keys() -> None:
+    """Datagrams with a new engine id each retain keys of four engines, and none is accepted."""
+    metrics, received = CollectorMetrics(), list[str]()
+
+    def on_trap(sender: str, varbinds: dict[bytes, Value]) -> bool:
+        received.append(sender)
+        return True
+
+    traps = Traps(("127.0.0.1", 0), LOGINS["v3"], lambda _: "sw1", on_trap, metrics, 10**9)
+    async with traps:
+        for number in range(40):
+            receive(traps.engine, _v3_trap(bytes((0x80, 0, 0, 0, 1, number))))
+        assert len(traps._slots._engines["sw1"]) <= 4
+        assert metrics.value("unreadable", "sw1") == 40
+    assert not received
+
+
 async def test_traps_are_limited_to_known_senders_sizes_and_rates() -> None:
     """Datagrams of unknown senders, too large ones, and those above a device's rate are not decoded."""
     metrics = CollectorMetrics()

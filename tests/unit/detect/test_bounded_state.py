@@ -1,0 +1,65 @@
+"""State is bounded, whatever names are in messages: devices, ports and columns beyond the bounds are counted."""
+
+import numpy as np
+import pytest
+
+from streams.detect.measure import liveness
+from streams.detect.measure.stage import Measure
+from streams.detect.measure.storage import reading_store
+from streams.detect.params import DetectParams
+from streams.fabric.catalogue import Metric
+from streams.wire.models import CollectorStatus, Source, Symptom
+from tests.worlds.observations import samples
+from tests.worlds.small_fabric import topology
+
+SECOND = 10**9
+
+
+def _stage() -> Measure:
+    stage = Measure(DetectParams())
+    stage.start_epoch(1)
+    stage.set_topology(topology())
+    return stage
+
+
+def test_devices_that_the_inventory_does_not_have_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the bound their samples and statuses are counted; a device of the inventory is always read."""
+    monkeypatch.setattr(liveness, "_MIN_UNKNOWN", 50)
+    monkeypatch.setattr(liveness, "_UNKNOWN_FACTOR", 0)
+    stage = _stage()
+    for number in range(500):
+        stage.process([samples(f"unknown-{number}", 1, {Metric.OPER_UP: {"e0": 1.0}})])
+        status = CollectorStatus("c", 1, Source.SOURCE_GNMI, f"other-{number}", SECOND, reachable=True)
+        stage.process([status])
+    assert len(stage._liveness.sources) == 50
+    assert len(stage._readings.slots) <= 50
+    assert stage._liveness.refused == 950
+    stage.process([samples("p1-l0", 1, {Metric.OPER_UP: {"d1": 1.0}})])
+    assert ("p1-l0", Source.SOURCE_GNMI) in stage._liveness.sources
+    restored = Measure(DetectParams())
+    restored.start_epoch(2)
+    restored.restore(stage.snapshot())
+    restored.set_topology(topology())
+    restored.process([samples("unknown-600", 2, {Metric.OPER_UP: {"e0": 1.0}})])
+    assert len(restored._liveness.sources) == 51
+
+
+def test_ports_of_a_device_are_bounded_and_its_known_ports_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device that invents names at each reading keeps its first ports, whose changes are still found."""
+    monkeypatch.setattr(reading_store, "MAX_DEVICE_ROWS", 20)
+    monkeypatch.setattr(reading_store, "MAX_DEVICE_COLUMNS", 4)
+    stage = _stage()
+    found = []
+    for turn in range(30):
+        state = 1.0 if turn < 25 else 0.0
+        cells: dict[str, float | None] = {"d1": state, **{f"x{turn}-{number}": 1.0 for number in range(5)}}
+        indexed = {(Metric.RX_POWER_DBM, turn): {"d1": -2.0}}
+        message = samples("p1-l0", turn * 10, {Metric.OPER_UP: cells}, sequence=turn, indexed=indexed)
+        found += stage.process([message])
+    (slot,) = stage._readings.slots.values()
+    assert len(slot.rows) == 20
+    assert len(slot.block.layout.gauges) == 4
+    assert stage._readings.refused > 100
+    changes = [output.message for output in found if isinstance(output.message, Symptom)]
+    assert [(symptom.port, symptom.at_ns // SECOND % 1000) for symptom in changes if symptom.since_ns][-1][0] == "d1"
+    assert np.isfinite(slot.block.gauges.values[slot.index, 0, 0])
