@@ -63,7 +63,8 @@ async def _start_servers(
         os.environ["RAILSIGHT__STORE__URL"] = ready["url"]
         if not {"user", "password"} & settings.store.model_fields_set:
             os.environ["RAILSIGHT__STORE__PASSWORD_FILE"] = ready["password_file"]
-        print_line(f"ClickHouse: {ready['url']} (user {ready['user']}, password in {ready['password_file']})")
+        print_line(f"ClickHouse: {ready['url']}")
+        print_line(f"ClickHouse user: {ready['user']}, password in {ready['password_file']}")
 
 
 def _spool(params: BaseModel) -> tuple[str, ...]:

@@ -26,9 +26,11 @@ def running(command: list[str], log: Path, **options: object) -> Iterator[Marked
         started.end()
 
 
-def count(url: str) -> int | None:
+def count(url: str, password: str) -> int | None:
     """The readings that are stored, None while there is none."""
-    asked = f"{url}/?query=SELECT+count()+FROM+railsight.sample_messages"
+    asked = urllib.request.Request(
+        f"{url}/?query=SELECT+count()+FROM+railsight.sample_messages", headers={"X-ClickHouse-Key": password}
+    )
     try:
         with urllib.request.urlopen(asked, timeout=10) as answer:
             return int(answer.read()) or None
@@ -69,7 +71,8 @@ def test_up_runs_what_the_configuration_names_and_keeps_its_data(
         assert first_row.keys() >= {"time", "device", "source", "port", "metrics"}, read.stderr
         with running(up, tmp_path / "first.log") as first:
             url = until(lambda: where("ClickHouse", tmp_path / "first.log"), 120, "ClickHouse")
-            stored = until(lambda: count(url), 60, "a reading")
+            password = (run.parent / "clickhouse" / "face" / "password-default").read_text().strip()
+            stored = until(lambda: count(url, password), 60, "a reading")
             assert set(parts(run)) == {"broker", "clickhouse", "process", "persist", "collect-gnmi"}
             os.kill(until(lambda: pid_of(run, "collect-gnmi"), 10, "the collector"), signal.SIGKILL)
             until(lambda: (parts(run)["collect-gnmi"]["restarts"] == 1) or None, 10, "the collector again")
@@ -79,7 +82,7 @@ def test_up_runs_what_the_configuration_names_and_keeps_its_data(
             assert first.left() == []
     with running(up, tmp_path / "second.log") as second:
         url = until(lambda: where("ClickHouse", tmp_path / "second.log"), 120, "ClickHouse again")
-        assert until(lambda: count(url), 60, "the readings of before") >= stored
+        assert until(lambda: count(url, password), 60, "the readings of before") >= stored
         second.process.send_signal(signal.SIGINT)
         assert second.process.wait(30) == 0
         assert second.left() == []
