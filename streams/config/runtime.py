@@ -18,7 +18,8 @@ class RuntimeSettings(BaseModel):
     snapshot_s: float = Field(default=1.0, gt=0)
     """The snapshot interval of correlate, attribute and decide after input other than Progress."""
     quiet_snapshot_s: float = Field(default=15.0, gt=0)
-    """The snapshot interval after Progress only: a takeover reads that much Progress again, with no duplicates."""
+    """The snapshot interval after Progress and states of ports only: a takeover reads that much of them again, with no
+    duplicates."""
     measure_snapshot_s: float = Field(default=30.0, gt=0)
     """The snapshot interval of measure: its state is large and its input is retained for hours (DESIGN 2.2)."""
     wall_clock_ticks: bool = True

@@ -37,6 +37,8 @@ class Binding:
     """The topic of its Progress for monitoring."""
     bulk: tuple[Topic, ...] = ()
     """Busy inputs whose messages may wait for a batch of them; the others are delivered as they come."""
+    repeated: tuple[Topic, ...] = ()
+    """Compacted inputs whose senders repeat the state: alone, without an output, they need no prompt snapshot."""
     recovered: tuple[Topic, ...] = ()
     """Inputs that an owner reads to their end before anything else."""
     history: tuple[Topic, ...] = ()
@@ -92,6 +94,7 @@ BINDINGS: dict[str, Binding] = {
             upstream=Upstream("attribute", topics.EPISODES, (topics.PROGRESS,), barrier=topics.FINDINGS),
             progress_in_band=(),
             progress_topic=topics.PROGRESS,
+            repeated=(topics.PORT_STATES,),
             recovered=(topics.CONTROLS,),
             history=(topics.REMEDIATIONS,),
         ),

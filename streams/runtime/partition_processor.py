@@ -170,7 +170,7 @@ class PartitionProcessor:
                 batch = []
                 self._update_watermark(self._upstreams, topic, message)
             elif message is not None:
-                self.changed = True
+                self.changed = self.changed or topic not in self.binding.repeated
                 if not batch:
                     records += self._advance()
                 batch.append(message)

@@ -283,3 +283,13 @@ def test_progress_without_output_is_not_a_change() -> None:
     other = started_processor(SECOND, lambda _: WindowStage(OUT))
     other.on_chunk(PartitionLog(MID).add(symptom(1, 5)).chunk())
     assert other.changed
+
+
+def test_a_repeated_state_without_output_is_not_a_change() -> None:
+    """Such an input alone needs no prompt snapshot; an output does."""
+    binding = replace(FIRST, repeated=(IN,))
+    processor = started_processor(binding, lambda _: CountingStage(MID))
+    processor.on_chunk(PartitionLog(IN).add(event(1)).chunk())
+    assert (processor.changed, processor.moved) == (False, True)
+    outputs = processor.on_chunk(PartitionLog(IN).add(*(event(number) for number in range(20))).chunk(1, 20))
+    assert outputs and processor.changed
