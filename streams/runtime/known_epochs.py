@@ -11,15 +11,10 @@ from streams.runtime.standalone_consumer import records, start_and_end_offsets
 from streams.wire import topics
 from streams.wire.errors import Reject
 from streams.wire.models import Episode, Finding, Progress, Remediation
+from streams.wire.topics import PartitionScheme
 
 TAIL_RECORDS = 5000
 """Records that are read from the end of each topic of outputs. Progress, which is read whole, is retained an hour."""
-
-_OUTPUTS = {
-    "correlate": (topics.EPISODES,),
-    "attribute": (topics.FINDINGS,),
-    "decide": (topics.REMEDIATIONS,),
-}
 
 
 async def highest_known_epoch(consumer: Any, binding: Binding, partition: int) -> int:
@@ -28,7 +23,9 @@ async def highest_known_epoch(consumer: Any, binding: Binding, partition: int) -
     Revisions of other partitions of the stage count too: an epoch that is too high harms nothing.
     """
     highest = 0
-    for topic in (binding.progress_topic, *_OUTPUTS.get(binding.stage, ())):
+    outputs = (*binding.progress_in_band, *binding.history, *((binding.covers,) if binding.covers else ()))
+    revisions = (topic for topic in outputs if topic.scheme is PartitionScheme.SINGLE)
+    for topic in (binding.progress_topic, *revisions):
         start = 0
         if topic is not binding.progress_topic:
             _, end = await start_and_end_offsets(consumer, [(topic.name, 0)])
