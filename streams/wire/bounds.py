@@ -94,6 +94,7 @@ _OF_FIELD: Mapping[tuple[str, str], Bound] = {
     ("CollectorStatus", "clock_offset_ns"): Bound(-MAX_TIME_NS, MAX_TIME_NS),
     ("CollectorStatus", "cadence_ns"): Bound(0, 7 * 86_400 * 10**9),
     ("SourceSilence", "cadence_ns"): Bound(0, 7 * 86_400 * 10**9),
+    ("SourceSilence", "live_sources"): Bound(0, 2**20),
     ("CounterGrowth", "growth"): Bound(0, 2**53),
     ("CnpThrottledBegan", "cnp_per_s"): Bound(0, 2**53),
     ("Snapshot", "upstream_watermark_ns"): _WATERMARK,

@@ -142,7 +142,7 @@ class PagedPipeline:
         alerts = self._notifier.due(at(second))
         self._notifier.posted(alerts, at(second))
         for alert in alerts:
-            if alert.labels["page"] == "true" and alert.ends_at_ns > at(second):
+            if alert.labels.get("page") == "true" and alert.ends_at_ns > at(second):
                 self.published.pages.setdefault(alert.labels["finding_id"], second)
 
     def _pass_on(self, outputs: list[Output]) -> None:

@@ -31,10 +31,10 @@ DENIED = replace(WAITING, id="bb" * 16, state=RemediationState.DENIED, verdict=V
 DRAINED = replace(WAITING, id="bc" * 16, state=RemediationState.DRAINED, verdict=Verdict.APPROVED, constraint="")
 
 
-@pytest.fixture(scope="module")
-def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Yield a broker with the real topics, which others of the session must not share."""
-    with EmbeddedKafka(KafkaParams(data=tmp_path_factory.mktemp("kafka"))) as broker:
+@pytest.fixture
+def bootstrap(tmp_path: Path) -> Iterator[str]:
+    """Yield a broker with the real topics, which no other test shares."""
+    with EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")) as broker:
         assert railsight("topics", "--bootstrap", broker.bootstrap).returncode == 0
         yield broker.bootstrap
 
