@@ -89,6 +89,8 @@ _WATERMARK = Bound(0, IDLE_NS)
 _OF_FIELD: Mapping[tuple[str, str], Bound] = {
     # An operator who writes the year 9999 means "without end"; a rejected kill switch would act as none.
     ("Control", "until_ns"): Bound(0, MAX_TIME_NS, clamps=True),
+    # A decision about a finding of the last moments of time expires with it.
+    ("Remediation", "expires_at_ns"): Bound(0, MAX_TIME_NS, clamps=True),
     ("Event", "code"): Bound(-(2**31), 2**32 - 1),
     ("GpuXid", "xid"): Bound(0, 2**32 - 1),
     ("CollectorStatus", "clock_offset_ns"): Bound(-MAX_TIME_NS, MAX_TIME_NS),
