@@ -105,12 +105,15 @@ def _look(seen: Observed, where: dict[str, str]) -> None:
     """Look at Kafka and ClickHouse from outside, once there is something to see."""
     if peer("kcat"):
         seen.kcat = until(lambda: _kcat(where["kafka"]), 60, "a finding for kcat")
+    password = Path(where["clickhouse_password_file"]).read_text(encoding="utf-8").strip()
     if peer("curl"):
         url = f"{where['clickhouse']}/?query=SELECT+count()+FROM+{where['database']}.samples"
-        seen.curl = until(lambda: _curl(url), 60, "a row for curl")
+        seen.curl = until(lambda: _curl(url, password), 60, "a row for curl")
     import clickhouse_connect
 
-    client = clickhouse_connect.get_client(dsn=where["clickhouse"], database=where["database"])
+    client = clickhouse_connect.get_client(
+        dsn=where["clickhouse"], database=where["database"], username="default", password=password
+    )
     seen.driver = client.query("SELECT count() FROM samples").result_rows[0][0]
     client.close()
 
@@ -120,8 +123,9 @@ def _kcat(bootstrap: str) -> str | None:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout or None
 
 
-def _curl(url: str) -> str | None:
-    count = subprocess.run(["curl", "-sS", url], capture_output=True, text=True, timeout=60, check=False).stdout.strip()
+def _curl(url: str, password: str) -> str | None:
+    command = ["curl", "-sS", "-H", f"X-ClickHouse-Key: {password}", url]
+    count = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout.strip()
     return count if count not in ("", "0") else None
 
 

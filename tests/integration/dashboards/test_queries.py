@@ -31,7 +31,10 @@ def test_open_findings_are_the_newest_revisions(board: Board) -> None:
     assert [row["id"] for row in rows] == ["critical", "elsewhere", "warning", "homeless", "child"]
     assert rows[0]["summary"] == "still down"
     assert rows[0]["lasts"] == "5 minutes"
-    assert [rows[0]["runbook"], rows[2]["runbook"]] == ["https://git/docs/runbooks/link-down.md", "https://x/flap"]
+    assert [rows[0]["runbook"], rows[2]["runbook"]] == [
+        "https://git/docs/runbooks/link-down.md",
+        "https://git/docs/runbooks/link-flap.md",
+    ]
     assert board.ask(queries.CRITICAL_COUNT) == [{"critical": 1}]
     assert board.ask(queries.OTHER_COUNT) == [{"warning": 2, "info": 1, "explained": 1}]
 
