@@ -91,7 +91,6 @@ _OF_FIELD: Mapping[tuple[str, str], Bound] = {
     ("Control", "until_ns"): Bound(0, MAX_TIME_NS, clamps=True),
     # A decision about a finding of the last moments of time expires with it.
     ("Remediation", "expires_at_ns"): Bound(0, MAX_TIME_NS, clamps=True),
-    ("Event", "code"): Bound(-(2**31), 2**32 - 1),
     ("GpuXid", "xid"): Bound(0, 2**32 - 1),
     ("CollectorStatus", "clock_offset_ns"): Bound(-MAX_TIME_NS, MAX_TIME_NS),
     ("CollectorStatus", "cadence_ns"): Bound(0, 7 * 86_400 * 10**9),

@@ -249,7 +249,7 @@ class Event(_message.Message):
     detail: _builtins.str
     """the text of the device"""
     code: _builtins.int
-    """for example the Xid"""
+    """the Xid, or the boot id after a reboot"""
     def __init__(
         self,
         *,

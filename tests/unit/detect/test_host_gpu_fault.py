@@ -57,6 +57,7 @@ NOTHING: dict[str, list[Message]] = {
     "a recovery action alone": [xid(GPU, 100, 154), xid(GPU, 200, RECOVERED)],
     "some other line about a GPU": [words(100, "nvidia 0000:1b:00.0: enabling device")],
     "a line that names no GPU": [words(100, "NVRM: GPU has fallen off the bus", port="")],
+    "a code that is no Xid": [xid(GPU, 100, -1), xid(GPU, 200, 1 << 32)],
     "a count that is met first": [pcie("p1-h1", 100, {}, ecc={GPUS[0]: 7})],
     "a count that stands still": [pcie("p1-h1", t, {}, ecc={GPUS[0]: 7}, sequence=t) for t in (100, 110, 120)],
     "a count that restarts": [pcie("p1-h1", t, {}, ecc={GPUS[0]: n}, sequence=t) for t, n in ((100, 7), (110, 0))],

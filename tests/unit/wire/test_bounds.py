@@ -5,7 +5,7 @@ import pytest
 from streams.wire.bounds import NAME_CHARACTERS
 from streams.wire.codec import from_bytes, to_bytes
 from streams.wire.errors import Reject
-from streams.wire.models import Component, Facts, Source
+from streams.wire.models import Component, Event, EventKind, Facts, Source
 
 
 def facts(*, device: str = "leaf1", model: str = "", part_number: str = "") -> Facts:
@@ -24,3 +24,10 @@ def test_a_long_name_is_refused() -> None:
     """A device with another name would be another device."""
     with pytest.raises(Reject, match="device has 257 characters, more than 256"):
         from_bytes(Facts, to_bytes(facts(device="d" * (NAME_CHARACTERS + 1))))
+
+
+@pytest.mark.parametrize("code", [-(2**63), 1_795_424_775_127_727_284, 2**63 - 1])
+def test_the_code_of_an_event_is_any_integer_of_64_bits(code: int) -> None:
+    """A reboot has its boot id there, a time in nanoseconds."""
+    event = Event("leaf1", "", EventKind.DEVICE_REBOOT, 1, 1, Source.SOURCE_GNMI, "c", 1, 1, "boot-time", code)
+    assert from_bytes(Event, to_bytes(event)) == event

@@ -10,6 +10,8 @@ from streams.wire.models import Event, EventKind, Symptom
 from streams.wire.symptoms import GpuXid
 
 _KINDS = (EventKind.GPU_XID, EventKind.LOG)
+_XIDS = 1 << 32
+"""The driver prints an Xid as an unsigned integer of 32 bits."""
 
 
 class XidMonitor(Monitor):
@@ -21,6 +23,6 @@ class XidMonitor(Monitor):
         if event.kind not in _KINDS or not event.port:
             return
         xid = event.code if event.kind is EventKind.GPU_XID else xids.code_of(event.detail)
-        if xid is not None and xid >= 0:  # a negative code is no Xid
+        if xid is not None and 0 <= xid < _XIDS:  # another code is no Xid
             payload = GpuXid(xid, xids.is_recovered(xid, event.detail), event.detail)
             yield Symptom(event.device, event.port, payload, at_ns, source=event.source, by_event=True)
