@@ -5,18 +5,16 @@ down links carry nothing. A live source is as new as the heartbeat of its shard.
 by `MAX_UNKNOWN` devices that it does not name: a later version may, and states are sent only when they change.
 """
 
-import base64
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
-from enum import IntEnum
-from itertools import accumulate, chain, pairwise
+from dataclasses import fields, replace
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
 import cramjam
-import orjson
 
+from streams.decide.link_block import BLOCKS, TEXTS, Block
+from streams.decide.port_states_snapshot import PortStatesSnapshot
 from streams.decide.qualification import (
     EndEvidence,
     Qualification,
@@ -25,6 +23,7 @@ from streams.decide.qualification import (
     extend,
     qualify,
 )
+from streams.decide.source_ports import PortTables, SourcePorts
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory
 from streams.fabric.inventory_rows import HOST_LINK
@@ -42,50 +41,7 @@ _RUN_NS = 86_400_000_000_000
 LinkMessage = PortStates | ReadingsHeartbeat | PortQuality
 
 
-class Block(IntEnum):
-    """The reason for which an end of a link is not proven to carry traffic; the greatest of several is reported."""
-
-    NONE = 0
-    NOT_OBSERVED = 1
-    STALE = 2
-    DOWN = 3
-    ADMIN_DOWN = 4
-
-
-_TEXTS = {
-    Block.NOT_OBSERVED: "is not observed",
-    Block.STALE: "was not read lately",
-    Block.DOWN: "is down",
-    Block.ADMIN_DOWN: "is administratively down",
-}
-_BLOCKS = (Block.NOT_OBSERVED, Block.NONE, Block.DOWN, Block.ADMIN_DOWN)
-"""By PortState."""
-_NONE = Block.NONE
 _run_fields = attrgetter(*(own.name for own in fields(ReadingsRun)))
-
-_GROUPS = 64
-"""Parts in which states are written into snapshots, some 340 devices each in the largest fabric."""
-
-_MAX_CHANGES = 512
-"""Sources whose newer states stand in snapshots beside the parts; with more, their parts are written again.
-
-In the largest fabric that takes 150 ms, 0.3 ms a change; the changes themselves take up to 3 ms a snapshot.
-"""
-
-
-@dataclass(slots=True)
-class _SourcePorts:
-    """The newest PortStates of one source of a device; `ports` is shared by sources with equal ports."""
-
-    shard: int
-    changed_ns: int
-    silent_since_ns: int
-    first_ns: int
-    names: tuple[str, ...]
-    ports: Mapping[str, int]
-    states: bytes
-    since_ns: dict[int, int] = field(default_factory=dict)
-    """Index of a port -> its newest transition, where that is after `first_ns`."""
 
 
 class LinkStates:
@@ -104,10 +60,10 @@ class LinkStates:
         self._accept_unread_hosts = accept_unread_hosts
         self._topology = Topology(Inventory())
         self._now_ns = 0
-        self._sources: dict[str, dict[Source, _SourcePorts]] = {}
+        self._sources: dict[str, dict[Source, SourcePorts]] = {}
         self._unknown: dict[str, None] = {}
         """Devices of these that the inventory does not name."""
-        self._ports: dict[tuple[str, ...], tuple[tuple[str, ...], dict[str, int]]] = {}
+        self._tables = PortTables()
         self._heartbeats: dict[int, int] = {}
         self._stale: set[int] = set()
         """Shards without a recent heartbeat."""
@@ -119,14 +75,7 @@ class LinkStates:
         """Devices whose links are to be evaluated."""
         self._changed_ports: dict[tuple[str, str], None] = {}
         """The same for ports, by device and the name that the source uses."""
-        self._dumped: dict[int, list[str]] = {}
-        """Parts of the states as they are in snapshots."""
-        self._undumped: set[int] = set(range(_GROUPS))
-        self._members: dict[int, dict[str, None]] = {}
-        """Part -> its devices."""
-        self._newer: dict[tuple[str, Source], None] = {}
-        """Sources that changed since their part was written."""
-        self._dumped_newer: list[str] | None = None
+        self._snapshot = PortStatesSnapshot()
 
     def set_topology(self, topology: Topology) -> None:
         """Use another version of the inventory; one that differs only in its jobs changes nothing."""
@@ -143,10 +92,11 @@ class LinkStates:
         if len(self._unknown) <= MAX_UNKNOWN:
             return
         oldest = sorted(self._unknown, key=lambda device: max(own.changed_ns for own in self._sources[device].values()))
-        for device in oldest[: len(oldest) - MAX_UNKNOWN * 3 // 4]:
-            del self._sources[device], self._unknown[device], self._members[_group_of(device)][device]
+        dropped = oldest[: len(oldest) - MAX_UNKNOWN * 3 // 4]
+        for device in dropped:
+            del self._sources[device], self._unknown[device]
+        self._snapshot.remove(dropped)
         self._runs = {key: run for key, run in self._runs.items() if key[0] in self._sources}
-        self._undumped, self._newer, self._dumped_newer = set(range(_GROUPS)), {}, None
 
     def advance(self, now_ns: int) -> None:
         """Advance to a time; a shard whose heartbeat is older than `fresh_s` becomes stale with all its devices."""
@@ -181,9 +131,10 @@ class LinkStates:
             return
         if device not in self._topology.devices:
             self._unknown[device] = None
-        own = self._sources.setdefault(device, {})[message.source] = _SourcePorts(
-            message.shard, message.changed_ns, message.silent_since_ns, message.first_ns, *self._shared(message.ports),
-            message.states, dict(zip(message.changed, message.since_ns, strict=True)),
+        since_ns = dict(zip(message.changed, message.since_ns, strict=True))
+        own = self._sources.setdefault(device, {})[message.source] = SourcePorts(
+            message.shard, message.changed_ns, message.silent_since_ns, message.first_ns,
+            *self._tables.shared(message.ports), message.states, since_ns,
         )  # fmt: skip
         if message.shard not in self._heartbeats:
             self._heartbeats[message.shard] = message.changed_ns
@@ -195,18 +146,9 @@ class LinkStates:
             for name, before, now in zip(own.names, known.states, own.states, strict=True):
                 if before != now:
                     self._changed_ports[device, name] = None
-        self._members.setdefault(_group_of(device), {})[device] = None
-        self._newer[device, message.source] = None
-        self._dumped_newer = None
+        self._snapshot.add(device, message.source)
         if len(self._unknown) > MAX_UNKNOWN:
             self._drop_unknown()
-
-    def _shared(self, names: tuple[str, ...]) -> tuple[tuple[str, ...], dict[str, int]]:
-        """Return the tuple of these names that all sources share, and the index of each."""
-        found = self._ports.get(names)
-        if found is None:
-            found = self._ports[names] = names, {port: index for index, port in enumerate(names)}
-        return found
 
     @property
     def blocked(self) -> Mapping[str, Block]:
@@ -290,14 +232,14 @@ class LinkStates:
 
     def _why_not(self, link: TopologyLink, end: Port) -> str:
         block = self._block(link, end)
-        return f"{end.device}/{end.port} {_TEXTS[block]}" if block else ""
+        return f"{end.device}/{end.port} {TEXTS[block]}" if block else ""
 
     def _block(self, link: TopologyLink, end: Port) -> Block:
         """Return the reason for which an end is not proven to be up, as all live sources read it."""
         device, port = end
         sources = self._sources.get(device)
         if sources is None:
-            return _NONE if self._is_accepted(link, end) else Block.NOT_OBSERVED
+            return Block.NONE if self._is_accepted(link, end) else Block.NOT_OBSERVED
         found, missing = None, Block.NOT_OBSERVED
         for own in sources.values():
             index = own.ports.get(port)
@@ -306,11 +248,11 @@ class LinkStates:
             if own.silent_since_ns or own.shard in self._stale:
                 missing = Block.STALE
             elif state := own.states[index]:
-                block = _BLOCKS[state]
+                block = BLOCKS[state]
                 found = block if found is None else max(found, block)
         return missing if found is None else found
 
-    def _index_of_alias(self, own: _SourcePorts, end: Port) -> int | None:
+    def _index_of_alias(self, own: SourcePorts, end: Port) -> int | None:
         """Return the index of a port that a source reads by another name than the inventory."""
         device, resolve = end.device, self._topology.resolve_port
         return next((index for name, index in own.ports.items() if resolve(device, name) == end), None)
@@ -320,7 +262,7 @@ class LinkStates:
         is_host = link.role == HOST_LINK and end == link.lower
         return self._accept_unread_hosts and is_host and end.device not in self._sources
 
-    def _live(self, end: Port) -> Iterator[tuple[Source, _SourcePorts, int]]:
+    def _live(self, end: Port) -> Iterator[tuple[Source, SourcePorts, int]]:
         """Yield the live sources that observe a port, and its index there."""
         for source, own in self._sources.get(end.device, {}).items():
             index = own.ports.get(end.port)
@@ -330,36 +272,12 @@ class LinkStates:
                 yield source, own, index
 
     def dump(self) -> dict[str, Any]:
-        """Return the state for a snapshot, as JSON holds it; states of ports are compressed when they have changed."""
-        if len(self._newer) > _MAX_CHANGES:
-            self._undumped |= {_group_of(device) for device, _ in self._newer}
-        for group in self._undumped:
-            keys = ((d, source) for d in sorted(self._members.get(group, ())) for source in sorted(self._sources[d]))
-            self._dumped[group] = self._pack(keys)
-        if self._undumped:
-            self._newer = {key: None for key in self._newer if _group_of(key[0]) not in self._undumped}
-            self._undumped, self._dumped_newer = set(), None
-        if self._dumped_newer is None:
-            self._dumped_newer = self._pack(self._newer)
+        """Return the state for a snapshot, as JSON holds it."""
         return {
             "now_ns": self._now_ns, "heartbeats": list(self._heartbeats.items()),
-            "sources": [self._dumped[group] for group in range(_GROUPS)], "newer": self._dumped_newer,
             "runs": [[*key, *_run_fields(run)] for key, run in self._runs.items()],
+            **self._snapshot.dump(self._sources),
         }  # fmt: skip
-
-    def _pack(self, keys: Iterable[tuple[str, Source]]) -> list[str]:
-        items = [(device, source, self._sources[device][source]) for device, source in keys]
-        tables = {id(own.names): own.names for *_, own in items}
-        numbers = {identity: number for number, identity in enumerate(tables)}
-        columns = [
-            [device for device, _, _ in items], [source for _, source, _ in items],
-            [own.shard for *_, own in items], [own.changed_ns - own.first_ns for *_, own in items],
-            [own.silent_since_ns for *_, own in items], _deltas(own.first_ns for *_, own in items),
-            [numbers[id(own.names)] for *_, own in items],
-            [[i, list(own.since_ns.items())] for i, (*_, own) in enumerate(items) if own.since_ns],
-        ]  # fmt: skip
-        states = b"".join(own.states for *_, own in items)
-        return [_packed(orjson.dumps([list(tables.values()), columns])), _packed(states)]
 
     def load(self, data: Mapping[str, Any]) -> None:
         """Restore what `dump` returned, before `set_topology`; raises Reject on anything else."""
@@ -371,53 +289,9 @@ class LinkStates:
             raise Reject(f"the data is not a state of links: {error}") from error
 
     def _load(self, data: Mapping[str, Any]) -> None:
-        for group, parts in enumerate(data["sources"]):
-            self._load_part(*(_unpacked(text) for text in parts))
-            self._dumped[group] = list(parts)
-        self._newer = dict.fromkeys(self._load_part(*(_unpacked(text) for text in data["newer"])))
-        self._undumped, self._dumped_newer, self._members = set(), list(data["newer"]), {}
-        for device in self._sources:
-            self._members.setdefault(_group_of(device), {})[device] = None
+        self._sources = self._snapshot.load(data, self._tables)
         self._heartbeats = dict(data["heartbeats"])
         self._runs = {(device, Source(source), port): ReadingsRun(*run) for device, source, port, *run in data["runs"]}
         self._changed = dict.fromkeys(self._sources)
         self._now_ns = data["now_ns"]
         self._update_stale()
-
-    def _load_part(self, packed: bytes, states: bytes) -> list[tuple[str, Source]]:
-        """Add the sources of a part, and return them."""
-        tables, columns = orjson.loads(packed)
-        shared = [self._shared(tuple(ports)) for ports in tables]
-        devices, sources, shards, changed, silent, first, numbers, since = columns
-        ends = list(accumulate((len(shared[number][0]) for number in numbers), initial=0))
-        owns: list[_SourcePorts] = []
-        for device, source, shard, later_ns, silent_ns, first_ns, number, (begin, end) in zip(
-            devices, sources, shards, changed, silent, accumulate(first), numbers, pairwise(ends),
-            strict=True,
-        ):  # fmt: skip
-            names, ports = shared[number]
-            own = _SourcePorts(shard, first_ns + later_ns, silent_ns, first_ns, names, ports, states[begin:end])
-            self._sources.setdefault(device, {})[Source(source)] = own
-            owns.append(own)
-        for index, items in since:
-            owns[index].since_ns = dict(items)
-        return [(device, Source(source)) for device, source in zip(devices, sources, strict=True)]
-
-
-def _group_of(device: str) -> int:
-    """Return the part of snapshots that a device belongs to."""
-    return zlib.crc32(device.encode()) % _GROUPS
-
-
-def _deltas(times: Iterable[int]) -> list[int]:
-    """Return the first number, and of the others the difference to the one before, which compress better."""
-    ordered = list(times)
-    return [after - before for before, after in pairwise(chain((0,), ordered))]
-
-
-def _packed(data: bytes) -> str:
-    return base64.b64encode(bytes(cramjam.zstd.compress(data, 3))).decode()
-
-
-def _unpacked(text: str) -> bytes:
-    return bytes(cramjam.zstd.decompress(base64.b64decode(text)))

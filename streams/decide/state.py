@@ -10,6 +10,17 @@ from streams.decide.isolations import Isolations
 from streams.wire.errors import Reject
 from streams.wire.models import Action, Cause, Control, Finding, Remediation, RemediationState, Severity
 
+ACTOR = "decide"
+"""The actor of transitions that no person and no automation caused."""
+
+HINTS = (
+    "clean and reseat both ends",
+    "replace the transceiver",
+    "replace the cable",
+    "replace the port or its line card",
+)
+"""The repair steps of a link, in the order in which CorrOpt tries them."""
+
 
 @dataclass(slots=True)
 class Order:
@@ -62,6 +73,11 @@ class Remedy:
     @property
     def target_id(self) -> str:
         return self.record.target.id
+
+    @property
+    def is_out(self) -> bool:
+        """Return whether the target is out of service, or may be, because of this remediation."""
+        return self.isolates or self.restoring
 
 
 @dataclass(slots=True)

@@ -145,7 +145,7 @@ async def test_a_finding_cordons_a_node_and_a_verified_repair_resumes_it(hosts: 
         await loop.follow(stage.process([repaired, ended(example, final=True)]))
         await loop.advance(20)
         assert "DRAIN" in hosts.slurm.state("h1")
-        for link in stage._topology.uplinks_of["p1-h1"]:
+        for link in stage._fabric.topology.uplinks_of["p1-h1"]:
             stage.process(sound(link.id, 0, 1000))
         await loop.advance(1000)
         assert loop.last("CORDON_HOST") is State.PROBATION and loop.last("UNCORDON_HOST") is State.CLOSED

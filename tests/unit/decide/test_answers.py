@@ -114,7 +114,7 @@ def test_an_accepted_action_without_a_result_counts_as_drained() -> None:
     assert list(stage._state.isolations.active) == [decision.target.id]
     other = deciding()
     other.restore(stage.snapshot())
-    other.set_topology(stage._topology)
+    other.set_topology(stage._fabric.topology)
     other.recover([])
     assert states_of(remediations(other.advance_watermark(at(4210)))) == [State.ESCALATED]
     late = remediations(other.process([answer(decision)]))

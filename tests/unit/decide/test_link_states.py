@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.decide import link_states
-from streams.decide.link_states import Block, LinkMessage, LinkStates
+from streams.decide import link_states, port_states_snapshot
+from streams.decide.link_block import Block
+from streams.decide.link_states import LinkMessage, LinkStates
 from streams.fabric.inventory import Inventory, PortName
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
@@ -217,7 +218,7 @@ def _shown(own: LinkStates) -> object:
 def test_a_snapshot_at_any_point_changes_nothing(sent: list[LinkMessage | int], cut: int, changes: int) -> None:
     """A successor that restores it shows the same as its predecessor, however many changes stand beside the parts."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(link_states, "_MAX_CHANGES", changes)
+        patch.setattr(port_states_snapshot, "_MAX_CHANGES", changes)
         _compare_with_successor(sent, cut)
 
 

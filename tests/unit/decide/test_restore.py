@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from streams.decide.remedies import HINTS
 from streams.decide.stage import Decide
+from streams.decide.state import HINTS
 from streams.wire.models import Action, Condition, Control, ControlKind, Outcome, Remediation, Verdict
 from streams.wire.models import RemediationState as State
 from tests.fixtures.decide_stage import (
@@ -239,7 +239,7 @@ def test_a_snapshot_has_all_decisions() -> None:
     other = deciding(states=False, loaded=False)
     other.restore(stage.snapshot())
     assert other.snapshot() == stage.snapshot()
-    other.set_topology(stage._topology)
+    other.set_topology(stage._fabric.topology)
     other.recover([])
     other.start_epoch(2)
     assert [r.state for r in carry_out(other, repair)][-1] is State.VERIFYING
@@ -289,7 +289,7 @@ def test_a_host_is_restored_by_a_person_and_its_links() -> None:
     carry_out(stage, cordon)
     assert remediations(stage.advance_watermark(at(20))) == [], "no repair of a host is ordered"
     stage.process([Control("r", ControlKind.REPAIRED, cordon.id, actor="anna"), ended(example, final=True)])
-    for link in stage._topology.uplinks_of["p1-h1"]:
+    for link in stage._fabric.topology.uplinks_of["p1-h1"]:
         stage.process(sound(link.id, 0, 1000))
     found = remediations(stage.advance_watermark(at(1000)))
     assert [r.action for r in found] == [Action.CORDON_HOST, Action.UNCORDON_HOST]

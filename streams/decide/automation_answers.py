@@ -1,0 +1,102 @@
+"""Processes the answers of automation: acceptances, and the results of the actors that accepted."""
+
+from collections.abc import Callable
+
+from streams.decide.guards import ISOLATES
+from streams.decide.life_cycle import REPAIR_ACTIONS, Event, next_state
+from streams.decide.params import DecideParams
+from streams.decide.remedies import Remedies
+from streams.decide.state import HINTS, DecideState, Remedy
+from streams.wire.models import Action, Outcome, RemediationResult
+from streams.wire.models import RemediationState as State
+
+_FINAL = (Outcome.DONE, Outcome.FAILED, Outcome.REJECTED)
+
+
+class AutomationAnswers:
+    """Applies answers; one from anybody but the actor that accepted has no effect.
+
+    `is_allowed(remedy)` evaluates the guards again before an acceptance is confirmed.
+    """
+
+    def __init__(
+        self, params: DecideParams, state: DecideState, remedies: Remedies, is_allowed: Callable[[Remedy], bool]
+    ) -> None:
+        self._params, self._state, self._remedies, self._is_allowed = params, state, remedies, is_allowed
+
+    def process(self, result: RemediationResult) -> None:
+        """Process one answer."""
+        state = self._state
+        if not result.actor:
+            return
+        if (owner := self._remedies.orders.owner_of(result.remediation_id)) is not None:
+            self._on_order_result(owner, result)
+            return
+        remedy = state.remedies.get(result.remediation_id) or state.late.get(result.remediation_id)
+        if remedy is None or not remedy.was_approved or remedy.record.action is Action.OBSERVE:
+            return
+        if result.outcome is Outcome.ACCEPTED:
+            self._on_acceptance(remedy, result.actor)
+        elif result.outcome in _FINAL and result.actor == remedy.accepted_by and not remedy.answered:
+            self._on_final_result(remedy, result)
+
+    def _on_acceptance(self, remedy: Remedy, actor: str) -> None:
+        if remedy.accepted_by:
+            return
+        if remedy.state is State.APPROVED:
+            is_late = not self._is_allowed(remedy)
+        else:
+            is_late = next_state(remedy.state, Event.ACCEPT_LATE) is not None
+            if not is_late:
+                return
+        remedy.accepted_by = actor
+        if remedy.state is State.CLOSED:
+            self._state.late.pop(remedy.id, None)
+            self._state.remedies[remedy.id] = remedy
+        if is_late:
+            self._remedies.move(
+                remedy, Event.ACCEPT_LATE, "accepted although it must not be carried out any more", actor
+            )
+        else:
+            self._remedies.move(remedy, Event.ACCEPT, "accepted", actor)
+
+    def _on_final_result(self, remedy: Remedy, result: RemediationResult) -> None:
+        action, detail = remedy.record.action, f": {result.detail}" if result.detail else ""
+        if result.outcome is not Outcome.DONE:
+            event, reason = Event.FAIL, f"failed{detail}"
+        elif action in REPAIR_ACTIONS:
+            event, reason = Event.REPAIRED, f"repair done{detail}"
+        else:
+            event, reason = (Event.ISOLATED if action in ISOLATES else Event.DONE), f"done{detail}"
+        if next_state(remedy.state, event) is None:
+            return
+        remedy.answered = True
+        if event is Event.FAIL:
+            remedy.failures += 1
+        self._state.is_changed = True
+        self._remedies.move(remedy, event, reason, result.actor)
+
+    def _on_order_result(self, remedy: Remedy, result: RemediationResult) -> None:
+        """Process an answer to the order of a remediation: a repair or a restore."""
+        order, orders = remedy.order, self._remedies.orders
+        assert order is not None
+        if result.outcome is Outcome.ACCEPTED:
+            orders.accept(remedy, result.actor)
+            return
+        if result.outcome not in _FINAL or result.actor != order.accepted_by:
+            return
+        is_repair, detail = order.record.action is Action.REPAIR_LINK, f": {result.detail}" if result.detail else ""
+        if result.outcome is not Outcome.DONE:
+            orders.close(remedy, f"failed{detail}", State.FAILED, result.actor)
+            if is_repair:
+                remedy.hint = min(remedy.hint + 1, len(HINTS) - 1)
+            else:
+                remedy.retry_ns = self._state.watermark_ns + round(self._params.restore_retry_s * 1e9)
+            return
+        orders.close(remedy, f"done{detail}", State.CLOSED, result.actor)
+        if is_repair:
+            self._remedies.move(remedy, Event.REPAIRED, f"repair done{detail}", result.actor)
+        else:
+            remedy.restoring = False
+            self._state.is_changed = True
+            self._remedies.move(remedy, Event.RESTORED, f"restore done{detail}", result.actor)

@@ -1,0 +1,234 @@
+"""Decides the remediations of findings: the action of the policy, the order of several, the next attempt, a relapse.
+
+Decides on a finding after the settling time and only if it has no parent, again when severity, cause or the action of
+the policy change, and evaluates denied ones again. Another result is another attempt with another id.
+"""
+
+from dataclasses import dataclass
+
+from streams.decide import guards
+from streams.decide.cases import Cases
+from streams.decide.evaluation import Evaluation
+from streams.decide.fabric_view import FabricView
+from streams.decide.guards import Decision
+from streams.decide.life_cycle import EVALUATED_AGAIN, NOT_BEGUN, Event
+from streams.decide.optimizer import Candidate, select
+from streams.decide.params import DecideParams
+from streams.decide.policy import Policy, PolicyAction
+from streams.decide.remedies import Remedies
+from streams.decide.state import ACTOR, HINTS, Case, DecideState, Remedy
+from streams.fabric.topology import TopologyLink
+from streams.wire.models import Action, Cause, Finding, Severity, Verdict
+from streams.wire.models import RemediationState as State
+
+_MAX_EVALUATED = 200
+"""Denied decisions that are evaluated again at once, the worst first; a decision takes some milliseconds."""
+
+_FIRST_HINT = {Cause.OPTIC: 1, Cause.CABLE: 2, Cause.SWITCH: 3}
+"""Cause -> the place in HINTS of the part that it names."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Review:
+    """One finding whose remediation is to be decided; `remedy` is its present one, if there is one."""
+
+    case: Case
+    rule: PolicyAction
+    remedy: Remedy | None
+    penalty: float
+    link: TopologyLink | None
+
+
+class Decisions:
+    """Decides on cases and proposals, and revokes approvals."""
+
+    def __init__(
+        self, params: DecideParams, policy: Policy, fabric: FabricView, state: DecideState, evaluation: Evaluation,
+        remedies: Remedies, cases: Cases,
+    ) -> None:  # fmt: skip
+        self._params, self._policy, self._fabric, self._state = params, policy, fabric, state
+        self._evaluation, self._remedies, self._cases = evaluation, remedies, cases
+
+    def decide_due(self, now_ns: int) -> None:
+        """Decide the findings that are due or changed; the worst first."""
+        reviews = [review for case in self._cases.pop_due(now_ns) if (review := self._review(case)) is not None]
+        for review in self._ordered(reviews):
+            self._decide_case(review)
+
+    def decide_denied(self) -> None:
+        """Evaluate the guards again for what they denied, or what failed; the worst first."""
+        denied = [
+            remedy
+            for remedy in self._remedies.in_state(*EVALUATED_AGAIN)
+            if remedy.finding is not None and not remedy.rejected
+        ]
+        denied.sort(key=lambda remedy: (-(remedy.record.penalty or 0), remedy.since_ns, remedy.id))
+        for remedy in denied[:_MAX_EVALUATED]:
+            self._decide_again(remedy)
+
+    def revoke_denied(self) -> None:
+        """Revoke the approvals that the guards deny now; caps, rate, budget and cool-down count the approval itself."""
+        for remedy in self._remedies.in_state(State.APPROVED):
+            if (decision := self._evaluation.denial(remedy)) is not None:
+                self._remedies.move(
+                    remedy, Event.REVOKE, f"revoked by {decision.constraint}", constraint=decision.constraint,
+                    constraint_limit=decision.limit, constraint_observed=decision.observed, guard=decision.guard,
+                )  # fmt: skip
+
+    def decide(self, remedy: Remedy, decision: Decision | None = None, actor: str = ACTOR) -> None:
+        """Publish what the guards decide on a proposal, or on a remediation that waits for approval."""
+        finding = remedy.finding
+        assert finding is not None
+        decision = decision or self._evaluation.evaluate(remedy)
+        remedy.pod = self._evaluation.pod_of(remedy)
+        reason = f"{finding.summary} ({_nth(finding.occurrences or 1)} {finding.detector} in 28 days)"
+        self._remedies.decide(remedy, decision, reason, actor)
+
+    def next_attempt(self, remedy: Remedy, finding: Finding, action: Action, hint: str) -> Remedy:
+        """Return the next attempt, which takes over from this one."""
+        target = self._fabric.target(finding, action)
+        attempt = self._remedies.propose(finding, target, action, hint, _penalty(finding), remedy)
+        self._remedies.move(remedy, Event.CHANGE, f"evaluated again as {attempt.id}")
+        return attempt
+
+    def _review(self, case: Case) -> _Review | None:
+        """Return what is to be decided for a finding; None if nothing is, or if nothing changed."""
+        finding = case.finding
+        if finding.parent_id or finding.is_closed or finding.shadow or finding.severity is Severity.INFO:
+            return None
+        remedy = self._state.remedies.get(case.remedy)
+        rule = self._rule(finding, remedy)
+        if rule is None:
+            return None
+        if rule.next_ns is not None:
+            self._cases.schedule(finding.id, rule.next_ns)
+        review = _Review(case, rule, remedy, _penalty(finding), self._fabric.link(finding))
+        if remedy is not None and remedy.state is State.PROBATION:
+            return review if finding.observed_at_ns > remedy.since_ns else None
+        if case.decided == (rule.action, finding.severity, finding.cause):
+            return None
+        return review
+
+    def _rule(self, finding: Finding, remedy: Remedy | None) -> PolicyAction | None:
+        """Return the action of the policy, given the attempts that had no effect."""
+        attempts = {remedy.record.action: remedy.failures + remedy.relapses} if remedy is not None else {}
+        return self._policy.action_for(finding, self._state.watermark_ns, attempts)
+
+    def _ordered(self, reviews: list[_Review]) -> list[_Review]:
+        """Return the links that fit together first, then the others, each with the worst penalty first (CorrOpt)."""
+        reviews.sort(key=lambda review: (-review.penalty, review.case.finding.id))
+        capacity = self._fabric.capacity
+        numbers = {
+            number: review
+            for review in reviews
+            if review.rule.action in guards.ISOLATES
+            and review.link is not None
+            and (number := capacity.number_of(review.link)) is not None
+        }
+        if len(numbers) < 2:
+            return reviews
+        context = self._evaluation.context()
+        for number in numbers:
+            context.current_capacity(number)
+        candidates = [Candidate(number, review.penalty) for number, review in numbers.items()]
+        floor, checks = self._params.capacity_floor, self._params.optimizer_checks
+        selection = select(capacity, candidates, floor, checks, guards.isolated_links(context))
+        waiting = {numbers[candidate.link].case.finding.id for candidate in selection.waiting}
+        return sorted(reviews, key=lambda review: review.case.finding.id in waiting)
+
+    def _decide_case(self, review: _Review) -> None:
+        case, finding, rule, remedy = review.case, review.case.finding, review.rule, review.remedy
+        case.decided = rule.action, finding.severity, finding.cause
+        if remedy is not None and remedy.state is State.PROBATION:
+            self._relapse(remedy, case, rule)
+            return
+        target = self._fabric.target(finding, rule.action)
+        if rule.action in guards.ISOLATES and self._is_isolated(review, target.id):
+            return
+        if remedy is not None:
+            if remedy.state not in NOT_BEGUN:
+                return
+            if remedy.state is State.APPROVED and remedy.record.action is rule.action:
+                return
+            attempt = self.next_attempt(remedy, finding, rule.action, rule.hint)
+        else:
+            attempt = self._remedies.propose(finding, target, rule.action, rule.hint, review.penalty)
+            attempt.hint = _FIRST_HINT.get(finding.cause, 0)
+        case.remedy = attempt.id
+        self.decide(attempt)
+
+    def _is_isolated(self, review: _Review, target_id: str) -> bool:
+        """Return whether the target has a remediation already: one on probation relapses, another gets the finding."""
+        case, finding = review.case, review.case.finding
+        watched = self._remedies.on_probation(target_id)
+        if watched is not None and finding.started_at_ns > watched.since_ns:
+            self._relapse(watched, case, review.rule)
+            return True
+        other = self._remedies.isolating(target_id)
+        if other is not None and other is not review.remedy:
+            self._remedies.join(other, finding)
+            case.remedy = other.id
+        return other is not None
+
+    def _decide_again(self, remedy: Remedy) -> None:
+        """Evaluate the guards again; what they no longer deny is decided in the next attempt."""
+        state, finding = remedy.state, remedy.finding
+        assert finding is not None
+        if state is State.FAILED and remedy.failures >= self._params.max_attempts:
+            return
+        if remedy.record.action in guards.ISOLATES and self._remedies.isolating(remedy.target_id) is not None:
+            return
+        decision = self._evaluation.evaluate(remedy)
+        if state is State.PROPOSED or (state is State.WAITING and decision.verdict is not Verdict.NEEDS_APPROVAL):
+            self.decide(remedy, decision)
+        elif state in (State.DENIED, State.FAILED) and decision.verdict is not Verdict.DENIED:
+            attempt = self.next_attempt(remedy, finding, remedy.record.action, remedy.record.repair_hint)
+            self.decide(attempt, decision)
+            for identity in attempt.record.finding_ids:
+                if (case := self._state.cases.get(identity)) is not None:
+                    case.remedy = attempt.id
+
+    def _relapse(self, remedy: Remedy, case: Case, rule: PolicyAction) -> None:
+        """Drain a target at once whose fault is back on probation; the repair did not help."""
+        finding = case.finding
+        remedy.relapses += 1
+        remedy.hint = min(remedy.hint + 1, len(HINTS) - 1)
+        remedy.finding = finding
+        reason = f"relapse {remedy.relapses} on probation: {finding.summary}; the repair did not help"
+        following = self._after_relapse(remedy, finding, rule)
+        if following is None:
+            case.remedy = remedy.id
+            self._remedies.move(remedy, Event.LAST_RELAPSE, f"{reason}; a person must decide")
+            return
+        action, hint, former = following
+        target = self._fabric.target(finding, action)
+        attempt = self._remedies.propose(finding, target, action, hint, _penalty(finding), former)
+        self._remedies.move(remedy, Event.RELAPSE, reason)
+        case.remedy = attempt.id
+        self.decide(attempt)
+
+    def _after_relapse(
+        self, remedy: Remedy, finding: Finding, rule: PolicyAction
+    ) -> tuple[Action, str, Remedy | None] | None:
+        """Return the action after a relapse, its hint, and the former attempt; None if a person must decide."""
+        if rule.action in guards.ISOLATES and remedy.record.action in guards.ISOLATES:
+            remedy.is_relapse = True
+            if remedy.relapses >= self._params.max_relapses:
+                return None
+            is_host = remedy.record.action in guards.TAKES_HOST_OUT
+            return Action.CORDON_HOST if is_host else Action.DRAIN_LINK, HINTS[remedy.hint], remedy
+        again = self._rule(finding, remedy)
+        if again is None:
+            return None
+        return again.action, again.hint, remedy if again.action is remedy.record.action else None
+
+
+def _penalty(finding: Finding) -> float:
+    """Return the penalty of leaving a target in service: ten for CRITICAL, times the jobs that it affects (choice)."""
+    jobs = len(finding.blast_radius.jobs) if finding.blast_radius is not None else 0
+    return (10.0 if finding.severity is Severity.CRITICAL else 1.0) * max(1, jobs)
+
+
+def _nth(number: int) -> str:
+    suffix = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{suffix}"

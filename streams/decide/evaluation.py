@@ -1,0 +1,82 @@
+"""Evaluates the guards for remediations, with the context that all evaluations of one message or time share."""
+
+from dataclasses import replace
+
+from streams.decide import guards
+from streams.decide.controls import Controls
+from streams.decide.fabric_view import FabricView
+from streams.decide.guard_context import GuardContext, Proposal
+from streams.decide.guards import Decision
+from streams.decide.params import DecideParams
+from streams.decide.state import DecideState, Remedy
+from streams.wire.models import Action, Condition, Finding, Verdict
+
+_LOST = (Condition.LINK_DOWN, Condition.DEVICE_DOWN)
+"""Conditions with which a link or device carries nothing."""
+
+
+class Evaluation:
+    """The guards with their inputs; `expire` after every change of an input but the isolations."""
+
+    def __init__(self, params: DecideParams, fabric: FabricView, state: DecideState, controls: Controls) -> None:
+        self._params, self._fabric, self._state, self._controls = params, fabric, state, controls
+        self._context: GuardContext | None = None
+        self._lost: dict[str, str] = {}
+        """Open finding -> the link or device that it reports down."""
+        self._miscabled: dict[str, str] = {}
+        for case in state.cases.values():
+            self.add_finding(case.finding)
+
+    def expire(self) -> None:
+        """Drop the context."""
+        self._context = None
+
+    def add_finding(self, finding: Finding) -> None:
+        """Follow which links and devices the open findings report down or miscabled."""
+        for conditions, subjects in ((_LOST, self._lost), ((Condition.LINK_MISCABLED,), self._miscabled)):
+            if finding.condition in conditions:
+                if finding.is_closed:
+                    subjects.pop(finding.id, None)
+                else:
+                    subjects[finding.id] = finding.subject.id
+
+    def evaluate(self, remedy: Remedy, *, is_counted: bool = False) -> Decision:
+        """Return what the guards decide; with `is_counted` the remediation is in the isolations already."""
+        context = self.context()
+        if remedy.record.approved_by:
+            context = replace(context, approved_by=remedy.record.approved_by)
+        return guards.evaluate(self._proposal(remedy), context, is_counted=is_counted)
+
+    def denial(self, remedy: Remedy) -> Decision | None:
+        """Return why an approval must not be carried out any more."""
+        if remedy.record.action is Action.OBSERVE:
+            return None
+        decision = self.evaluate(remedy, is_counted=True)
+        return None if decision.verdict is Verdict.APPROVED else decision
+
+    def is_allowed(self, remedy: Remedy) -> bool:
+        """Return whether an approval may still be carried out."""
+        return self.denial(remedy) is None
+
+    def pod_of(self, remedy: Remedy) -> str:
+        """Return the pod in which the target of a remediation counts as isolated."""
+        return guards.isolation_of(self._proposal(remedy), self.context())[1]
+
+    def context(self) -> GuardContext:
+        """Return the context of the guards; a message or a new time needs a new one."""
+        if self._context is None:
+            now, fabric = self._state.watermark_ns, self._fabric
+            self._context = GuardContext(
+                now, self._params, fabric.topology, self._controls, fabric.links, self._state.isolations,
+                fabric.capacity, frozenset(self._lost.values()) | frozenset(self._controls.maintained(now)),
+                frozenset(self._miscabled.values()),
+            )  # fmt: skip
+        return self._context
+
+    def _proposal(self, remedy: Remedy) -> Proposal:
+        finding, record = remedy.finding, remedy.record
+        assert finding is not None
+        return Proposal(
+            record.action, record.target, finding, self._fabric.link(finding), record.attempt,
+            relapse=remedy.is_relapse,
+        )  # fmt: skip

@@ -1,0 +1,56 @@
+"""Joins what `decide` reads of the fabric: the topology, its capacity, and the states of links."""
+
+from streams.decide.capacity import Capacity
+from streams.decide.guards import TAKES_HOST_OUT, TAKES_LINK_OUT
+from streams.decide.link_states import LinkStates
+from streams.decide.params import DecideParams
+from streams.fabric.ids import Port, device_id
+from streams.fabric.inventory import Inventory
+from streams.fabric.topology import Topology, TopologyLink
+from streams.wire.models import Action, Endpoint, Finding, Subject
+
+
+class FabricView:
+    """The newest version of the inventory, with the states of its links."""
+
+    def __init__(self, params: DecideParams) -> None:
+        self._params = params
+        self.topology = Topology(Inventory())
+        self.capacity = Capacity(self.topology)
+        self.links = self.no_links()
+
+    def no_links(self) -> LinkStates:
+        """Return states without any evidence."""
+        own = self._params
+        return LinkStates(own.freshness_limit_s, own.qualification, accept_unread_hosts=own.accept_unread_hosts)
+
+    def set_topology(self, topology: Topology) -> None:
+        """Use another version of the inventory."""
+        self.topology = topology
+        if topology.graph is not self.capacity.graph:
+            self.capacity = Capacity(topology)
+        self.links.set_topology(topology)
+
+    def link(self, finding: Finding) -> TopologyLink | None:
+        """Return the link of a finding."""
+        end = finding.subject.a
+        return self.topology.link_at(Port(end.device, end.port)) if end and end.port else None
+
+    def target(self, finding: Finding, action: Action) -> Subject:
+        """Return what an action changes: the host or the link of a finding that concerns a part of it."""
+        subject, end, link = finding.subject, finding.subject.a, self.link(finding)
+        if action in TAKES_HOST_OUT and end is not None:
+            identity = device_id(end.device)
+            return subject if subject.id == identity else Subject(identity, Endpoint(end.device), pod=subject.pod)
+        if action in TAKES_LINK_OUT and link is not None and link.id != subject.id:
+            return Subject(
+                link.id, Endpoint(*link.lower), Endpoint(*link.upper), link.role, link.rail, link.plane, link.pod
+            )
+        return subject
+
+    def qualifies(self, target: Subject) -> bool:
+        """Return whether a link, or all links of a host, are proven to be sound."""
+        if target.id in self.topology.links:
+            return self.links.qualification(target.id).qualified
+        links = self.topology.uplinks_of.get(target.a.device, ()) if target.a is not None else ()
+        return bool(links) and all(self.links.qualification(link.id).qualified for link in links)

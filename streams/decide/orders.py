@@ -1,0 +1,99 @@
+"""Issues the repairs and the restores of targets that are out of service.
+
+An order is a remediation with an id of its own, so that automation acts on an id at most once. A restore is issued only
+for a target that qualified after a reported repair, and again until it is done.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from streams.decide.guards import TAKES_HOST_OUT
+from streams.decide.params import DecideParams
+from streams.decide.publisher import Publisher
+from streams.decide.state import ACTOR, HINTS, DecideState, Order, Remedy
+from streams.fabric.ids import remediation_id
+from streams.wire.models import Action, Remediation, Verdict
+from streams.wire.models import RemediationState as State
+
+
+class Orders:
+    """The open orders, of which a remediation has at most one."""
+
+    def __init__(
+        self,
+        params: DecideParams,
+        state: DecideState,
+        publisher: Publisher,
+        reversal_of: Callable[[Action], Action | None],
+    ) -> None:
+        self._params, self._state, self._publisher, self._reversal_of = params, state, publisher, reversal_of
+        self._owners: dict[str, str] = {}
+        """Order id -> the remediation that it belongs to."""
+
+    def owner_of(self, order_id: str) -> Remedy | None:
+        """Return the remediation that issued an order."""
+        identity = self._owners.get(order_id)
+        return self._state.remedies[identity] if identity else None
+
+    def add(self, remedy: Remedy) -> None:
+        """Add the order of a remediation."""
+        if remedy.order is not None:
+            self._owners[remedy.order.record.id] = remedy.id
+
+    def accept(self, remedy: Remedy, actor: str) -> None:
+        """Confirm the acceptance of an order; the first acceptance counts."""
+        order = remedy.order
+        if order is None or order.accepted_by:
+            return
+        order.accepted_by, order.issued_ns = actor, self._state.watermark_ns
+        order.record = self._publisher.emit(replace(order.record, state=State.ACCEPTED, reason="accepted", actor=actor))
+
+    def close(self, remedy: Remedy, reason: str, last: State = State.CLOSED, actor: str = ACTOR) -> None:
+        """Publish the last state of an order, and remove it from the open remediations."""
+        order = remedy.order
+        if order is None:
+            return
+        remedy.order = None
+        del self._owners[order.record.id]
+        verdict = order.record.verdict if order.accepted_by else Verdict.REVOKED
+        closed = replace(order.record, state=last, reason=reason, actor=actor, verdict=verdict)
+        self._publisher.emit(closed, is_open=False)
+
+    def order_repair(self, remedy: Remedy, is_stopped: bool) -> None:
+        """Order the repair of a drained link; a kill switch revokes an order that no automation accepted."""
+        order = remedy.order
+        if is_stopped:
+            if order is not None and not order.accepted_by:
+                self.close(remedy, "kill switch", State.DENIED)
+        elif order is None and remedy.record.action not in TAKES_HOST_OUT:
+            self._issue(remedy, Action.REPAIR_LINK, self._params.repair_s, f"repairs the target of {remedy.id}")
+
+    def order_restore(self, remedy: Remedy, now_ns: int) -> None:
+        """Order the restore of a target that qualified, until it is done; a kill switch never stops a restore."""
+        order = remedy.order
+        if order is not None and order.accepted_by and now_ns >= order.issued_ns + round(self._params.answer_s * 1e9):
+            self.close(remedy, "no answer", State.NO_ANSWER)
+            order = None
+        if order is not None:
+            if not order.accepted_by and now_ns >= (order.record.expires_at_ns or 0):
+                order.issued_ns = now_ns
+                expires_ns = now_ns + round(self._params.expires_s * 1e9)
+                order.record = self._publisher.emit(replace(order.record, expires_at_ns=expires_ns))
+        elif now_ns >= remedy.retry_ns:
+            is_host = remedy.record.action in TAKES_HOST_OUT
+            action = self._reversal_of(remedy.record.action) or (
+                Action.UNCORDON_HOST if is_host else Action.RESTORE_LINK
+            )
+            self._issue(remedy, action, self._params.expires_s, f"repaired and qualified; reverses {remedy.id}")
+
+    def _issue(self, remedy: Remedy, action: Action, expires_s: float, reason: str) -> None:
+        record, now = remedy.record, self._state.watermark_ns
+        attempt = self._publisher.next_attempt(record.finding_ids[0], action)
+        order = Remediation(
+            remediation_id(record.finding_ids[0], action.name, attempt), 0, record.finding_ids, action,
+            Verdict.APPROVED, record.target, reason, expires_at_ns=now + round(expires_s * 1e9),
+            repair_hint=HINTS[remedy.hint] if action is Action.REPAIR_LINK else "", runbook_url=record.runbook_url,
+            state=State.APPROVED, attempt=attempt, actor=ACTOR,
+        )  # fmt: skip
+        remedy.order = Order(self._publisher.emit(order), now)
+        self.add(remedy)

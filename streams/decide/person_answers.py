@@ -1,0 +1,79 @@
+"""Processes the answers of persons to remediations: approvals, rejections and reported repairs."""
+
+from dataclasses import replace
+
+from streams.decide.decisions import Decisions
+from streams.decide.life_cycle import Event
+from streams.decide.remedies import Remedies
+from streams.decide.state import DecideState, Remedy
+from streams.wire.models import Control, ControlKind
+from streams.wire.models import RemediationState as State
+
+ANSWERS = (ControlKind.APPROVE, ControlKind.REJECT, ControlKind.REPAIRED)
+
+
+class PersonAnswers:
+    """Applies answers; each once, and an expired one has no effect."""
+
+    def __init__(self, state: DecideState, remedies: Remedies, decisions: Decisions) -> None:
+        self._state, self._remedies, self._decisions = state, remedies, decisions
+
+    def process(self, control: Control) -> None:
+        """Process the answer of a person to one remediation; its repetition has no effect."""
+        state, reason = self._state, control.reason or f"{control.kind.name.lower()} by {control.actor}"
+        if control.until_ns is not None and control.until_ns <= state.watermark_ns:
+            return
+        remedy = self._remedy(control)
+        if remedy is None or control.id in remedy.handled or not control.subject_id:
+            return
+        if control.kind is ControlKind.REPAIRED and control.at_ns is not None and control.at_ns < remedy.since_ns:
+            return
+        remedy.handled.append(control.id)
+        if control.kind is ControlKind.REPAIRED:
+            if not self._report_repair(remedy, f"repaired: {reason}", control.actor):
+                remedy.handled.remove(control.id)
+        elif control.kind is ControlKind.APPROVE:
+            self._approve(remedy, control.actor)
+        else:
+            self._reject(remedy, f"rejected: {reason}", control.actor)
+
+    def _remedy(self, control: Control) -> Remedy | None:
+        remedy = self._state.remedies.get(control.subject_id) or self._remedies.orders.owner_of(control.subject_id)
+        if remedy is None and control.kind is ControlKind.REPAIRED:
+            return self._remedies.isolating(control.subject_id)
+        return remedy
+
+    def _report_repair(self, remedy: Remedy, reason: str, actor: str) -> bool:
+        """Process the report that a target that is out of service was repaired."""
+        if not remedy.isolates or remedy.state not in (State.DRAINED, State.ESCALATED):
+            return False
+        remedy.restoring = False
+        return self._remedies.move(remedy, Event.REPAIRED, reason, actor)
+
+    def _reject(self, remedy: Remedy, reason: str, actor: str) -> None:
+        if remedy.state is State.WAITING:
+            remedy.rejected = True
+            self._remedies.move(remedy, Event.DENY, reason, actor, constraint="rejected")
+        elif remedy.state is State.APPROVED:
+            remedy.rejected = True
+            self._remedies.move(remedy, Event.REVOKE, reason, actor, constraint="rejected")
+        elif remedy.state is State.ESCALATED and not remedy.is_out:
+            self._remedies.move(remedy, Event.TAKE_OVER, reason, actor)
+
+    def _approve(self, remedy: Remedy, actor: str) -> None:
+        """Evaluate the guards again with the approval of a person."""
+        if remedy.finding is None or not actor:
+            return
+        if remedy.state is State.WAITING:
+            remedy.record = replace(remedy.record, approved_by=actor)
+            self._decisions.decide(remedy, actor=actor)
+        elif remedy.state is State.EXPIRED or (remedy.state is State.ESCALATED and not remedy.is_out):
+            remedy.failures = 0
+            case = self._state.cases.get(remedy.record.finding_ids[-1])
+            attempt = self._decisions.next_attempt(
+                remedy, remedy.finding, remedy.record.action, remedy.record.repair_hint
+            )
+            if case is not None:
+                case.remedy = attempt.id
+            attempt.record = replace(attempt.record, approved_by=actor)
+            self._decisions.decide(attempt, actor=actor)

@@ -1,0 +1,43 @@
+"""Returns targets to service: orders repairs, verifies the repaired targets, and orders their restores.
+
+A target is restored only after a reported repair, and if it qualified in all the time since, while it was out of
+service; never because it is quiet.
+"""
+
+from streams.decide.cases import Cases
+from streams.decide.controls import Controls
+from streams.decide.fabric_view import FabricView
+from streams.decide.life_cycle import Event
+from streams.decide.params import DecideParams
+from streams.decide.remedies import Remedies
+from streams.wire.models import RemediationState as State
+
+
+class Repairs:
+    """The way of drained targets back to service."""
+
+    def __init__(
+        self, params: DecideParams, fabric: FabricView, controls: Controls, remedies: Remedies, cases: Cases
+    ) -> None:
+        self._params, self._fabric, self._controls = params, fabric, controls
+        self._remedies, self._cases = remedies, cases
+
+    def advance(self, now_ns: int) -> None:
+        """Verify the repaired targets, and issue the repairs and restores that are due."""
+        self._verify(now_ns)
+        is_stopped = not self._controls.loaded or self._controls.kill_switch(now_ns) is not None
+        for remedy in self._remedies.in_state(State.DRAINED):
+            self._remedies.orders.order_repair(remedy, is_stopped)
+        for remedy in self._remedies.in_state(State.RESTORING, State.ESCALATED):
+            if remedy.restoring:
+                self._remedies.orders.order_restore(remedy, now_ns)
+
+    def _verify(self, now_ns: int) -> None:
+        """Restore the targets that qualified; the findings of a host must have ended as well."""
+        qualify_ns = round(self._params.qualification.qualify_s * 1e9)
+        for remedy in self._remedies.in_state(State.VERIFYING):
+            if now_ns - remedy.since_ns < qualify_ns or not self._fabric.qualifies(remedy.record.target):
+                continue
+            if remedy.target_id in self._fabric.topology.links or not self._cases.has_open(remedy):
+                remedy.restoring, remedy.retry_ns = True, 0
+                self._remedies.move(remedy, Event.QUALIFY, "qualified since the repair")
