@@ -19,6 +19,7 @@ from railsight_automation.config import Config, KafkaParams, load, password
 from railsight_automation.engine import Engine
 from railsight_automation.errors import Misconfigured
 from railsight_automation.gnmi_client import GnmiClient
+from railsight_automation.host_commands import HostCommands
 from railsight_automation.journal import Journal
 from railsight_automation.kubernetes_nodes import KubernetesHosts, OfficialClient
 from railsight_automation.links import Links
@@ -26,6 +27,7 @@ from railsight_automation.planning import Part, Parts
 from railsight_automation.service import KafkaAnswers, Service
 from railsight_automation.signing import load_signer
 from railsight_automation.slurm import SlurmHosts
+from railsight_automation.slurm_reboot import SlurmReboot
 
 log = logging.getLogger("railsight_automation")
 
@@ -58,15 +60,11 @@ async def run(config: Config, folder: Path) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, task.cancel)
     async with contextlib.AsyncExitStack() as stack:
-        parts: list[Part] = []
+        parts = host_parts(config)
         if config.gnmi is not None:
             client = GnmiClient(config.gnmi.addresses(folder), config.gnmi.access(folder))
             stack.push_async_callback(client.close)
             parts.append(Links(client, config.links))
-        if config.slurm is not None:
-            parts.append(SlurmHosts(config.slurm))
-        if config.kubernetes is not None:
-            parts.append(KubernetesHosts(config.kubernetes, OfficialClient(config.kubernetes)))
         signer = load_signer(folder / config.signing_key, config.actor) if config.signing_key else None
         journal = Journal(folder / config.journal)
         stack.callback(journal.close)
@@ -89,6 +87,19 @@ async def run(config: Config, folder: Path) -> None:
         answers = KafkaAnswers(producer, config.kafka.results, config.actor, time.time_ns, KafkaError, signer)
         engine = Engine(journal, Parts(parts), answers, config.actor, time.time_ns, config.confirm_s)
         await Service(consumer, engine, journal).run()
+
+
+def host_parts(config: Config) -> list[Part]:
+    """Return the parts for hosts: those of the scheduler, and the commands, which use its cordon."""
+    parts: list[Part] = []
+    hosts: SlurmHosts | KubernetesHosts | None = None
+    if config.slurm is not None:
+        hosts = SlurmHosts(config.slurm)
+        parts += [hosts, *([SlurmReboot(config.slurm, hosts, time.time_ns)] if config.slurm.reboot else [])]
+    elif config.kubernetes is not None:
+        hosts = KubernetesHosts(config.kubernetes, OfficialClient(config.kubernetes))
+        parts.append(hosts)
+    return [*parts, HostCommands(config.commands, hosts)]
 
 
 async def _started(make: Callable[[], Any], stack: contextlib.AsyncExitStack) -> Any:

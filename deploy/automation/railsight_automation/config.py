@@ -11,6 +11,7 @@ import grpc
 
 from railsight_automation.errors import Misconfigured
 from railsight_automation.gnmi_client import Access
+from railsight_automation.host_commands import REBOOT, SECTIONS, CommandParams, problems
 from railsight_automation.kubernetes_nodes import KubernetesParams
 from railsight_automation.links import LinkParams
 from railsight_automation.slurm import SlurmParams
@@ -67,7 +68,7 @@ class GnmiParams:
 class Config:
     """The whole configuration.
 
-    Links are acted on if `[gnmi]` is there, hosts if `[slurm]` or `[kubernetes]` is.
+    Links are acted on if `[gnmi]` is there, hosts if `[slurm]` or `[kubernetes]` is; other actions need a command.
     """
 
     actor: str = ""
@@ -82,6 +83,16 @@ class Config:
     links: LinkParams = field(default_factory=LinkParams)
     slurm: SlurmParams | None = None
     kubernetes: KubernetesParams | None = None
+    reset_nic: CommandParams | None = None
+    reboot_host: CommandParams | None = None
+    upgrade_firmware: CommandParams | None = None
+    tune_congestion: CommandParams | None = None
+
+    @property
+    def commands(self) -> dict[str, CommandParams]:
+        """The configured commands by action."""
+        found = {action: getattr(self, section) for action, section in SECTIONS.items()}
+        return {action: params for action, params in found.items() if params is not None}
 
 
 _PLAIN = {"actor": str, "journal": str, "signing_key": str, "confirm_s": float}
@@ -91,6 +102,7 @@ _SECTIONS = {
     "links": LinkParams,
     "slurm": SlurmParams,
     "kubernetes": KubernetesParams,
+    **dict.fromkeys(SECTIONS.values(), CommandParams),
 }
 
 
@@ -111,13 +123,29 @@ def load(path: Path) -> Config:
             errors.append(f"{name}: unknown, or of the wrong type")
     if not checked.get("actor"):
         errors.append("actor: is required")
-    if not {"gnmi", "slurm", "kubernetes"} & set(values):
-        errors.append("neither [gnmi] nor [slurm] nor [kubernetes] is there: no action could be carried out")
+    if not {"gnmi", "slurm", "kubernetes", *SECTIONS.values()} & set(values):
+        errors.append(
+            "neither [gnmi] nor [slurm] nor [kubernetes] nor a command is there: no action could be carried out"
+        )
     if {"slurm", "kubernetes"} <= set(values):
         errors.append("[slurm] and [kubernetes] are both there: run two automations, each with its own hosts")
+    config = Config(**checked)
+    errors += _command_problems(config)
     if errors:
         raise Misconfigured(f"{path}: {'; '.join(errors)}")
-    return Config(**checked)
+    return config
+
+
+def _command_problems(config: Config) -> list[str]:
+    has_scheduler = config.slurm is not None or config.kubernetes is not None
+    found = [
+        problem
+        for action, params in config.commands.items()
+        for problem in problems(action, params, has_scheduler=has_scheduler, has_boot_id=config.kubernetes is not None)
+    ]
+    if config.slurm is not None and config.slurm.reboot and REBOOT in config.commands:
+        found.append("slurm.reboot and [reboot_host] are both there: remove one")
+    return found
 
 
 def password(folder: Path, name: str) -> str:

@@ -1,50 +1,31 @@
-"""Carries out remediations: accepts, changes settings one by one, reads each back, answers.
+"""Carries out remediations: accepts, changes settings (changes.py), carries out the operation, answers.
 
-An id is accepted once. A change is made at most once for an id: after a crash nothing is taken out of use again, but
-is read, and is either complete or undone; what brings a link or host back is repeated, because it removes only own
-changes. A failed action is undone in reverse order.
+An id is accepted once. A change or an operation is made at most once for an id: after a crash nothing is taken out of
+use or begun again, but is read, and is either complete or undone. An action or a target without a configuration is
+rejected, once in a process, and another automation may still accept it.
 """
 
 import asyncio
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from railsight_automation.errors import ActionError, DeviceError, Refused
-from railsight_automation.journal import Change, Intent, Journal
+from railsight_automation.changes import Changes, listed
+from railsight_automation.errors import ActionError, Refused
+from railsight_automation.journal import Intent, Journal
 from railsight_automation.messages import APPROVED, Remediation
-from railsight_automation.settings import Setting
+from railsight_automation.plan import Plan, Planner
 
 log = logging.getLogger(__name__)
 
-OUT = ("DRAIN_LINK", "REPAIR_LINK", "CORDON_HOST")
+BACK = ("RESTORE_LINK", "UNCORDON_HOST")
+"""Actions that undo own changes; they are repeated after a crash."""
+_FOR_PEOPLE = "OBSERVE"
 _DAY_NS = 86_400 * 10**9
 _PRUNE_FROM = 10_000
 _APPROVED_STATE, _ACCEPTED_STATE = "APPROVED", "ACCEPTED"
-BACK = ("RESTORE_LINK", "UNCORDON_HOST")
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The settings of an action, in order; for a repair those of the repair itself and the work between."""
-
-    drain: tuple[Setting, ...]
-    repair: tuple[Setting, ...] = ()
-    before_repair: Callable[[], Awaitable[None]] | None = None
-    work: Callable[[], Awaitable[str]] | None = None
-
-
-class Planner(Protocol):
-    """Finds the settings of a remediation."""
-
-    def plan(self, remediation: Remediation) -> Plan | None:
-        """Return the plan of a remediation, None if its action is not supported; raise Refused."""
-
-    def at(self, address: str) -> Setting:
-        """Return the setting of a journaled change; raise Refused if it is no longer configured."""
 
 
 class Answers(Protocol):
@@ -73,14 +54,13 @@ class Engine:
         self._actor = actor
         self._now_ns = now_ns
         self._confirm_s = confirm_s
-        self._retry_s = retry_s
         self._latest: dict[str, Remediation] = {}
         self._acceptors: dict[str, str] = {}
         """Remediation id -> the actor whose acceptance `decide` confirmed."""
         self._pruned_to = 0
         self._observed = asyncio.Condition()
-        self._changing = asyncio.Lock()
-        """One change at a time in the whole fabric: a second one rehashes the flows of the first (ECMP)."""
+        self._rejected: dict[str, None] = {}
+        self._changes = Changes(journal, planner, lambda remediation: self._why_not(self._newest(remediation)), retry_s)
         self._targets: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def observe(self, remediation: Remediation) -> None:
@@ -101,28 +81,30 @@ class Engine:
         since_ns = self._now_ns() - _DAY_NS
         self._latest = {key: known for key, known in self._latest.items() if known.expires_at_ns > since_ns}
         self._acceptors = {key: actor for key, actor in self._acceptors.items() if key in self._latest}
+        self._rejected = {key: None for key in self._rejected if key in self._latest}
         self._pruned_to = len(self._latest)
 
     def is_due(self, remediation_id: str) -> bool:
-        """Return whether a remediation is approved, unexpired, supported and not yet accepted."""
+        """Return whether a remediation is approved, unexpired, and neither accepted nor rejected yet."""
         remediation = self._latest.get(remediation_id)
-        if remediation is None or remediation_id in self._journal.intents:
+        if remediation is None or remediation_id in self._journal.intents or remediation_id in self._rejected:
             return False
         if remediation.state not in ("", _APPROVED_STATE):
             return False  # another automation accepted it, or it is done
-        return remediation.action in (*OUT, *BACK) and not self._why_not(remediation)
+        return remediation.action != _FOR_PEOPLE and not self._why_not(remediation)
 
     async def carry_out(self, remediation_id: str) -> None:
-        """Accept a remediation that is due, act, and answer."""
+        """Accept a remediation that is due, act, and answer; reject what is not configured."""
         if not self.is_due(remediation_id):
             return
         remediation = self._latest[remediation_id]
         try:
-            if self._planner.plan(remediation) is None:
-                return
+            self._planner.plan(remediation)
         except Refused as error:
-            # It is not accepted, because another automation may have this target.
-            log.warning("not accepted remediation=%s error=%s", remediation_id, error)
+            # It is not in the journal: after a restart with another configuration it may be accepted.
+            self._rejected[remediation_id] = None
+            log.warning("rejected remediation=%s error=%s", remediation_id, error)
+            await self._answers.send(remediation_id, "REJECTED", str(error), {})
             return
         self._journal.accept(remediation, self._now_ns())
         await self._act(self._journal.intents[remediation_id])
@@ -154,7 +136,7 @@ class Engine:
                 detail = await self._run(remediation)
             except ActionError as error:
                 log.warning("failed remediation=%s target=%s error=%s", remediation.id, remediation.target_id, error)
-                detail = await self._undo(remediation) if remediation.action in OUT else ""
+                detail = "" if remediation.action in BACK else await self._changes.undo(remediation)
                 await self._finish(remediation.id, "FAILED", f"{error}{detail}")
             else:
                 await self._finish(remediation.id, "DONE", detail)
@@ -181,109 +163,48 @@ class Engine:
         return self._latest.get(remediation.id, remediation)
 
     async def _run(self, remediation: Remediation) -> str:
-        plan = self._planner.plan(remediation)
-        if plan is None:
-            raise Refused(f"{remediation.action} is not supported any more")
-        target_id = remediation.target_id
+        plan, target_id = self._planner.plan(remediation), remediation.target_id
         if remediation.action in BACK:
-            async with self._changing:
-                return await self._bring_back(target_id, plan)
-        async with self._changing:
-            await self._take_out(remediation, plan.drain)
-        if plan.work is None:
-            return _list("changed", [c.address for c in self._journal.changes_of(target_id, remediation.id)])
-        if plan.before_repair is not None:
-            await plan.before_repair()
-        async with self._changing:
-            await self._take_out(remediation, plan.repair)
-        detail = await plan.work()
-        async with self._changing:
-            await self._put_back(target_id, [c for c in self._journal.changes_of(target_id) if _is_in(c, plan.repair)])
+            return await self._changes.bring_back(target_id, plan)
+        await self._changes.take_out(remediation, plan.drain)
+        if plan.operation is None:
+            return listed("changed", [c.address for c in self._journal.changes_of(target_id, remediation.id)])
+        if plan.before_hold is not None:
+            await plan.before_hold()
+        await self._changes.take_out(remediation, plan.hold)
+        before = await plan.operation.prepare()
+        if why := self._why_not(self._newest(remediation)):
+            raise Refused(why)
+        self._journal.operate(remediation.id, before)
+        detail = await plan.operation.run(before)
+        await self._changes.release(remediation, plan.hold)
         return detail
-
-    async def _take_out(self, remediation: Remediation, settings: tuple[Setting, ...]) -> None:
-        own = {change.address for change in self._journal.changes_of(remediation.target_id)}
-        for setting in settings:
-            if why := self._why_not(self._newest(remediation)):
-                raise Refused(why)
-            present = await setting.read()
-            if setting.address in own:
-                if setting.is_out(present):
-                    continue
-                self._journal.undone(remediation.target_id, setting.address)  # by another party
-            wanted = setting.out(present, remediation.id)
-            if wanted == present:
-                continue  # another party's: it is not undone by us
-            self._journal.change(remediation.target_id, Change(setting.address, remediation.id, present, wanted))
-            await setting.write(wanted)
-            await _read_back(setting, wanted)
-            self._journal.confirm(remediation.target_id, setting.address)
-
-    async def _bring_back(self, target_id: str, plan: Plan) -> str:
-        changes = self._journal.changes_of(target_id)
-        await self._put_back(target_id, changes)
-        for setting in (*plan.drain, *plan.repair):
-            if setting.is_out(await setting.read()):
-                raise DeviceError(f"{setting.address} remains out of use: not by a change of this automation")
-        return _list("restored", [change.address for change in changes])
-
-    async def _put_back(self, target_id: str, changes: list[Change]) -> None:
-        for change in changes:
-            setting = self._planner.at(change.address)
-            present = await setting.read()
-            wanted = setting.back(present, change)
-            if wanted != present:
-                await setting.write(wanted)
-                await _read_back(setting, wanted)
-            self._journal.undone(target_id, change.address)
-
-    async def _undo(self, remediation: Remediation) -> str:
-        """Undo the changes of a failed action, until it succeeds; return what to add to its detail.
-
-        No answer is sent before: without one `decide` counts the link as drained, which it may be.
-        """
-        target_id = remediation.target_id
-        changes = self._journal.changes_of(target_id, remediation.id)
-        while True:
-            try:
-                async with self._changing:
-                    await self._put_back(target_id, self._journal.changes_of(target_id, remediation.id))
-            except ActionError as error:
-                log.warning("retrying undo remediation=%s target=%s error=%s", remediation.id, target_id, error)
-                await asyncio.sleep(self._retry_s)
-            else:
-                return "; every change was undone" if changes else "; nothing was changed"
 
     async def _settle(self, intent: Intent) -> None:
         """Complete or undo an action that a crash interrupted."""
         remediation = intent.remediation
         try:
-            plan = self._planner.plan(remediation)
-            if remediation.action in BACK and plan is not None:
-                async with self._changing:
-                    detail = await self._bring_back(remediation.target_id, plan)
+            if (detail := await self._completed(intent, self._planner.plan(remediation))) is not None:
                 await self._finish(remediation.id, "DONE", detail)
-                return
-            if plan is not None and plan.work is None and await self._is_complete(remediation, plan):
-                await self._finish(remediation.id, "DONE", "completed before a restart")
                 return
             why = "interrupted by a restart"
         except ActionError as error:
             why = str(error)
-        undone = await self._undo(remediation) if remediation.action in OUT else ""
+        undone = "" if remediation.action in BACK else await self._changes.undo(remediation)
         await self._finish(remediation.id, "FAILED", f"{why}{undone}")
 
-    async def _is_complete(self, remediation: Remediation, plan: Plan) -> bool:
-        own = {change.address: change for change in self._journal.changes_of(remediation.target_id)}
-        for setting in plan.drain:
-            present = await setting.read()
-            change = own.get(setting.address)
-            if not (setting.is_out(present) if change is None else present == change.written):
-                return False
-        for change in own.values():
-            if not change.is_confirmed:
-                self._journal.confirm(remediation.target_id, change.address)
-        return True
+    async def _completed(self, intent: Intent, plan: Plan) -> str | None:
+        """Return what was done, if the interrupted action is complete now; None if it is not, or raise ActionError."""
+        remediation = intent.remediation
+        if remediation.action in BACK:
+            return await self._changes.bring_back(remediation.target_id, plan)
+        if plan.operation is not None:
+            if not intent.is_operated:
+                return None
+            detail = await plan.operation.settle(intent.before)
+            await self._changes.release(remediation, plan.hold)
+            return detail
+        return "completed before a restart" if await self._changes.is_complete(remediation, plan.drain) else None
 
     async def _finish(self, remediation_id: str, outcome: str, detail: str) -> None:
         changes = self._journal.changes_of(self._journal.intents[remediation_id].remediation.target_id, remediation_id)
@@ -307,17 +228,3 @@ class Engine:
         if remediation.expires_at_ns <= self._now_ns():
             return "expired"
         return ""
-
-
-async def _read_back(setting: Setting, wanted: object) -> None:
-    present = await setting.read()
-    if present != wanted:
-        raise DeviceError(f"{setting.address}: set to {wanted!r}, but {present!r} was read back")
-
-
-def _is_in(change: Change, settings: tuple[Setting, ...]) -> bool:
-    return change.address in {setting.address for setting in settings}
-
-
-def _list(what: str, addresses: list[str]) -> str:
-    return f"{what} {', '.join(addresses)}" if addresses else f"nothing {what}"

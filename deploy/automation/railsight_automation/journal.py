@@ -37,6 +37,10 @@ class Intent:
     remediation: Remediation
     accepted_at_ns: int
     is_begun: bool = False
+    is_operated: bool = False
+    """The operation was begun, and is not begun again."""
+    before: Any = None
+    """The state before the operation."""
     outcome: str = ""
     detail: str = ""
     prior_values: dict[str, str] = field(default_factory=dict)
@@ -82,6 +86,10 @@ class Journal:
     def begin(self, remediation_id: str) -> None:
         """Record that the first step follows."""
         self._append({"kind": "begun", "id": remediation_id})
+
+    def operate(self, remediation_id: str, before: Any) -> None:
+        """Record that the operation follows, with the state before it."""
+        self._append({"kind": "operated", "id": remediation_id, "before": before})
 
     def change(self, target_id: str, change: Change) -> None:
         """Record a change that follows, with the prior value."""
@@ -138,6 +146,8 @@ class Journal:
             yield {"kind": "accepted", "remediation": intent.remediation.to_json(), "at_ns": intent.accepted_at_ns}
             if intent.is_begun:
                 yield {"kind": "begun", "id": key}
+            if intent.is_operated:
+                yield {"kind": "operated", "id": key, "before": intent.before}
             if intent.outcome:
                 finished = {"kind": "finished", "id": key, "outcome": intent.outcome, "detail": intent.detail}
                 yield finished | {"prior_values": intent.prior_values}
@@ -181,6 +191,9 @@ class Journal:
                 self.intents[remediation.id] = Intent(remediation, entry["at_ns"])
             case "begun":
                 self.intents[entry["id"]].is_begun = True
+            case "operated":
+                intent = self.intents[entry["id"]]
+                intent.is_operated, intent.before = True, entry["before"]
             case "change":
                 self.changes.setdefault(entry["target"], []).append(Change(**entry["change"]))
             case "confirmed":

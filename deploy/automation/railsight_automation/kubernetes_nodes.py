@@ -4,20 +4,22 @@ A cordon has no owner, so an annotation has the remediation. The taint's effect 
 """
 
 import asyncio
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypedDict
 
-from railsight_automation.engine import Plan
 from railsight_automation.errors import DeviceError, Misconfigured, Refused
 from railsight_automation.journal import Change
 from railsight_automation.messages import Remediation
+from railsight_automation.plan import Plan
 from railsight_automation.settings import Setting
 
 _KIND = "kubernetes"
 _CONFLICT = 409
 _TRIES = 5
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,11 @@ class KubernetesParams:
 
 
 class Nodes(Protocol):
-    """The two calls of the API that are used; a node is JSON. Raises ApiError."""
+    """The three calls of the API that are used; a node or a pod is JSON. Raises ApiError."""
 
     def read(self, name: str) -> dict[str, Any]: ...
+
+    def pods(self, name: str) -> list[dict[str, Any]]: ...
 
     def patch(self, name: str, body: dict[str, Any]) -> None: ...
 
@@ -122,10 +126,15 @@ class CordonSetting:
         return True
 
     async def _call(self, method: Any, *arguments: Any) -> Any:
-        try:
-            return await asyncio.to_thread(method, *arguments)
-        except ApiError as error:
-            raise DeviceError(f"node {self.node}: {error}") from error
+        return await _call(self.node, method, *arguments)
+
+
+class OperationCordon(CordonSetting):
+    """The cordon of a node for an operation, which is one of ours that is there already or a new one."""
+
+    def out(self, present: CordonState, remediation_id: str) -> CordonState:
+        is_ours = present["is_cordoned"] and present["owner"]
+        return present if is_ours else super().out(present, remediation_id)
 
 
 class KubernetesHosts:
@@ -138,18 +147,59 @@ class KubernetesHosts:
         self._params = params
         self._api = api
 
-    def plan(self, remediation: Remediation) -> Plan | None:
-        """Return the node of the host; a remediation's id is the value of a taint, so that it must be valid there."""
-        if remediation.a is None:
-            raise Refused(f"{remediation.target_id} has no device")
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", remediation.id):
-            raise Refused(f"{remediation.id} cannot be the value of a taint")
-        node = self._params.nodes.get(remediation.a.device, remediation.a.device)
-        return Plan((CordonSetting(self._api, self._params, node, remediation.reason),))
+    def plan(self, remediation: Remediation) -> Plan:
+        """Return the node of the host."""
+        return Plan((CordonSetting(self._api, self._params, self._node(remediation), remediation.reason),))
 
     def at(self, address: str) -> Setting:
         """Return the setting of a journaled change."""
         return CordonSetting(self._api, self._params, address.partition(":")[2])
+
+    def cordon(self, remediation: Remediation) -> Setting:
+        """Return the cordon of the target's host for an operation."""
+        return OperationCordon(self._api, self._params, self._node(remediation), remediation.reason)
+
+    async def why_busy(self, device: str) -> str:
+        """Return the pods that `kubectl drain` would evict: those of no DaemonSet, no static ones, no finished ones."""
+        node = self._params.nodes.get(device, device)
+        await _call(node, self._api.read, node)  # of an unknown node there are no pods either
+        names = sorted(_name(pod) for pod in await _call(node, self._api.pods, node) if _is_work(pod))
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        return f"node {node} runs {', '.join(names[:_SHOWN])}{more}" if names else ""
+
+    async def boot(self, device: str) -> str:
+        """Return the boot id of the node, as its kubelet reports it."""
+        node = self._params.nodes.get(device, device)
+        info = (await _call(node, self._api.read, node)).get("status", {}).get("nodeInfo", {})
+        if not info.get("bootID"):
+            raise DeviceError(f"node {node} has no boot id")
+        return str(info["bootID"])
+
+    def _node(self, remediation: Remediation) -> str:
+        """Return the node of the target's host; a remediation's id is the value of a taint, which limits it."""
+        if remediation.a is None:
+            raise Refused(f"{remediation.target_id} has no device")
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", remediation.id):
+            raise Refused(f"{remediation.id} cannot be the value of a taint")
+        return self._params.nodes.get(remediation.a.device, remediation.a.device)
+
+
+async def _call(node: str, method: Any, *arguments: Any) -> Any:
+    try:
+        return await asyncio.to_thread(method, *arguments)
+    except ApiError as error:
+        raise DeviceError(f"node {node}: {error}") from error
+
+
+def _is_work(pod: dict[str, Any]) -> bool:
+    metadata = pod["metadata"]
+    is_static = "kubernetes.io/config.mirror" in metadata.get("annotations", {})
+    is_daemon = any(owner.get("kind") == "DaemonSet" for owner in metadata.get("ownerReferences", ()))
+    return not (is_static or is_daemon) and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+
+
+def _name(pod: dict[str, Any]) -> str:
+    return f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
 
 
 class OfficialClient:
@@ -176,6 +226,11 @@ class OfficialClient:
     def read(self, name: str) -> dict[str, Any]:
         node: dict[str, Any] = self._plain(self._try(self._api.read_node, name))
         return node
+
+    def pods(self, name: str) -> list[dict[str, Any]]:
+        method = functools.partial(self._api.list_pod_for_all_namespaces, field_selector=f"spec.nodeName={name}")
+        pods: list[dict[str, Any]] = self._plain(self._try(method))["items"]
+        return pods
 
     def patch(self, name: str, body: dict[str, Any]) -> None:
         self._try(self._api.patch_node, name, body)

@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from railsight_automation.commands import run
-from railsight_automation.engine import Plan
+from railsight_automation.command_operation import CommandOperation, arguments
 from railsight_automation.errors import DeviceError, Refused
 from railsight_automation.gnmi_client import GnmiClient
 from railsight_automation.journal import Change
 from railsight_automation.messages import Endpoint, Remediation
+from railsight_automation.plan import Plan
 from railsight_automation.settings import Setting
 
 _FABRIC_LINK = "fabric-link"
@@ -106,10 +106,10 @@ class Links:
         self._client = client
         self._params = params
 
-    def plan(self, remediation: Remediation) -> Plan | None:
+    def plan(self, remediation: Remediation) -> Plan:
         """Return the settings of both ends; a host's end has no gNMI, so that of the switch suffices there."""
         if remediation.action == "REPAIR_LINK" and not self._params.repair_command:
-            return None
+            raise Refused("REPAIR_LINK is not configured: it is a ticket for people; set links.repair_command")
         ends = self._ends(remediation)
         policies = tuple(
             PolicySetting(self._client, end.device, self._policy_path(end, name), self._params.drain_policy)
@@ -121,7 +121,8 @@ class Links:
             return Plan(policies)
         if remediation.action == "RESTORE_LINK":
             return Plan(policies, enabled)
-        return Plan(policies, enabled, self._until_idle(ends), self._work(remediation))
+        command = (*self._params.repair_command, *arguments(remediation))
+        return Plan(policies, enabled, self._until_idle(ends), CommandOperation(command, self._params.repair_s))
 
     def at(self, address: str) -> Setting:
         """Return the setting of a journaled change."""
@@ -171,14 +172,6 @@ class Links:
         if None in values:
             raise DeviceError("a port has no octet counters, so that it cannot be shown to be idle")
         return [int(value) for value in values]
-
-    def _work(self, remediation: Remediation) -> Callable[[], Awaitable[str]]:
-        async def work() -> str:
-            ends = [f"{end.device}:{end.port}" for end in (remediation.a, remediation.z) if end is not None]
-            command = [*self._params.repair_command, remediation.target_id, *ends]
-            return await run(command, self._params.repair_s)
-
-        return work
 
 
 def _port_path(end: Endpoint, path: str) -> str:

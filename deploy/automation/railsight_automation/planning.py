@@ -1,12 +1,20 @@
-"""Finds who carries out an action: links, or the hosts of a scheduler."""
+"""Finds who carries out an action: links, the hosts of a scheduler, or a command."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from railsight_automation.engine import Plan
 from railsight_automation.errors import Refused
 from railsight_automation.messages import Remediation
+from railsight_automation.plan import Plan
 from railsight_automation.settings import Setting
+
+CONFIGURED_BY = {
+    "DRAIN_LINK": "[gnmi]", "RESTORE_LINK": "[gnmi]", "REPAIR_LINK": "[gnmi] and links.repair_command",
+    "CORDON_HOST": "[slurm] or [kubernetes]", "UNCORDON_HOST": "[slurm] or [kubernetes]",
+    "REBOOT_HOST": "slurm.reboot or [reboot_host]", "RESET_NIC": "[reset_nic]",
+    "UPGRADE_FIRMWARE": "[upgrade_firmware]", "TUNE_CONGESTION": "[tune_congestion]",
+}  # fmt: skip
+"""Action -> what an operator sets to have it carried out."""
 
 
 class Part(Protocol):
@@ -18,7 +26,7 @@ class Part(Protocol):
     @property
     def kind(self) -> str: ...
 
-    def plan(self, remediation: Remediation) -> Plan | None: ...
+    def plan(self, remediation: Remediation) -> Plan: ...
 
     def at(self, address: str) -> Setting: ...
 
@@ -30,10 +38,15 @@ class Parts:
         self._by_action = {action: part for part in parts for action in part.actions}
         self._by_kind = {part.kind: part for part in parts}
 
-    def plan(self, remediation: Remediation) -> Plan | None:
-        """Return the plan of a remediation, None if no part supports its action."""
-        part = self._by_action.get(remediation.action)
-        return part.plan(remediation) if part else None
+    def plan(self, remediation: Remediation) -> Plan:
+        """Return the plan of a remediation; raise Refused if its action or its target is not configured."""
+        action = remediation.action
+        part = self._by_action.get(action)
+        if part is not None:
+            return part.plan(remediation)
+        if action in CONFIGURED_BY:
+            raise Refused(f"{action} is not configured: set {CONFIGURED_BY[action]}")
+        raise Refused(f"{action} is not supported by this automation")
 
     def at(self, address: str) -> Setting:
         """Return the setting of a journaled change."""

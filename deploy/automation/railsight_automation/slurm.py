@@ -1,6 +1,6 @@
 """Takes hosts out of use in Slurm: drains a node with a reason that has the remediation's id, and resumes only that.
 
-Jobs that run on a drained node go on; Slurm starts no other there.
+Jobs that run on a drained node go on; Slurm starts no other there. REBOOT_HOST is slurm_reboot.py's.
 """
 
 import re
@@ -9,17 +9,19 @@ from dataclasses import dataclass, field
 from typing import TypedDict
 
 from railsight_automation.commands import run
-from railsight_automation.engine import Plan
 from railsight_automation.errors import DeviceError, Refused
 from railsight_automation.journal import Change
 from railsight_automation.messages import Remediation
+from railsight_automation.plan import Plan
 from railsight_automation.settings import Setting
 
 _KIND = "slurm"
-_MARK = "railsight"
+MARK = "railsight"
+"""The begin of the reasons of our drains."""
 _STATE = re.compile(r"\bState=(\S+)")
 _REASON = re.compile(r"\bReason=(.*?) \[[^\[\]]*@[^\[\]]*\]")
 _REASON_LENGTH = 120
+_BUSY = {"COMPLETING", "REBOOT_REQUESTED", "REBOOT_ISSUED", "RESERVED", "PLANNED"}
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,12 @@ class SlurmParams:
     """slurmctld that is down lets a command wait for some 9 s."""
     nodes: Mapping[str, str] = field(default_factory=dict)
     """The node of a host whose name in Slurm is another."""
+    reboot: bool = False
+    """REBOOT_HOST by `scontrol reboot`: slurm.conf needs a RebootProgram."""
+    idle_s: float = 60.0
+    """Longest wait for the end of the jobs of a cordoned host before its reboot."""
+    reboot_s: float = 1800.0
+    """Longest wait for the node after a reboot: a GPU host takes ten minutes and more to start (choice)."""
 
 
 class NodeState(TypedDict):
@@ -59,12 +67,12 @@ class NodeSetting:
 
     async def write(self, value: NodeState) -> None:
         if value["is_drained"]:
-            reason = f"{_MARK} {value['owner']} {self.text}".strip()
+            reason = f"{MARK} {value['owner']} {self.text}".strip()
             await self._scontrol("update", f"NodeName={self.node}", "State=DRAIN", f"Reason={reason}")
             return
         shown = await self._scontrol("show", "node", "-o", self.node)
         # RESUME would bring a node into service that failed while it was drained.
-        state = "UNDRAIN" if "DOWN" in _flags(shown) else "RESUME"
+        state = "UNDRAIN" if "DOWN" in node_flags(shown) else "RESUME"
         await self._scontrol("update", f"NodeName={self.node}", f"State={state}")
 
     def out(self, present: NodeState, remediation_id: str) -> NodeState:
@@ -81,7 +89,14 @@ class NodeSetting:
         return present["is_drained"]
 
     async def _scontrol(self, *arguments: str) -> str:
-        return await run([self.params.scontrol, *arguments], self.params.timeout_s)
+        return await scontrol(self.params, *arguments)
+
+
+class OperationDrain(NodeSetting):
+    """The drain of a node for an operation, which is one of ours that is there already or a new one."""
+
+    def out(self, present: NodeState, remediation_id: str) -> NodeState:
+        return present if present["owner"] else super().out(present, remediation_id)
 
 
 class SlurmHosts:
@@ -93,29 +108,62 @@ class SlurmHosts:
     def __init__(self, params: SlurmParams) -> None:
         self._params = params
 
-    def plan(self, remediation: Remediation) -> Plan | None:
+    def plan(self, remediation: Remediation) -> Plan:
         """Return the node of the host."""
-        if remediation.a is None:
-            raise Refused(f"{remediation.target_id} has no device")
-        node = self._params.nodes.get(remediation.a.device, remediation.a.device)
-        text = "".join(c for c in remediation.reason if c.isprintable() and c not in "\"'[]\\")[:_REASON_LENGTH]
-        return Plan((NodeSetting(self._params, node, text),))
+        return Plan((NodeSetting(self._params, self.node(remediation), reason_text(remediation)),))
 
     def at(self, address: str) -> Setting:
         """Return the setting of a journaled change."""
         return NodeSetting(self._params, address.partition(":")[2])
 
+    def cordon(self, remediation: Remediation) -> Setting:
+        """Return the drain of the target's host for an operation."""
+        return OperationDrain(self._params, self.node(remediation), reason_text(remediation))
+
+    async def why_busy(self, device: str) -> str:
+        """Return the state of a node that is not idle: jobs run or end there, or a reboot is pending."""
+        node = self._params.nodes.get(device, device)
+        return busy_text(node, await scontrol(self._params, "show", "node", "-o", node))
+
+    async def boot(self, device: str) -> str:
+        """Raise DeviceError: Slurm shows the time of a start, which differs by a second from one reading to another."""
+        raise DeviceError(f"Slurm has no boot id of {device}: set reboot_host.state_command")
+
+    def node(self, remediation: Remediation) -> str:
+        """Return the node of the target's host."""
+        if remediation.a is None:
+            raise Refused(f"{remediation.target_id} has no device")
+        return self._params.nodes.get(remediation.a.device, remediation.a.device)
+
+
+async def scontrol(params: SlurmParams, *arguments: str) -> str:
+    """Return the output of a command of scontrol; raise DeviceError."""
+    return await run([params.scontrol, *arguments], params.timeout_s)
+
+
+def reason_text(remediation: Remediation) -> str:
+    """Return the reason of a drain, after the remediation's id, without what Slurm would read otherwise."""
+    return "".join(c for c in remediation.reason if c.isprintable() and c not in "\"'[]\\")[:_REASON_LENGTH]
+
+
+def busy_text(node: str, shown: str) -> str:
+    """Return why a node is in use, from a line of `scontrol show node -o`; empty if it is idle, or down."""
+    flags = node_flags(shown)
+    is_idle = flags & {"IDLE", "DOWN"} and not flags & _BUSY
+    return "" if is_idle else f"node {node} is {'+'.join(sorted(flags))}"
+
 
 def node_state(shown: str) -> NodeState:
     """Return the state of a node from a line of `scontrol show node -o`; raise DeviceError if it has none."""
-    is_drained = "DRAIN" in _flags(shown)
+    is_drained = "DRAIN" in node_flags(shown)
     reason = _REASON.search(shown)
     words = reason[1].split() if reason and is_drained else []
-    owner = words[1] if len(words) > 1 and words[0] == _MARK else ""
+    owner = words[1] if len(words) > 1 and words[0] == MARK else ""
     return NodeState(is_drained=is_drained, owner=owner, reason="" if owner else " ".join(words))
 
 
-def _flags(shown: str) -> set[str]:
+def node_flags(shown: str) -> set[str]:
+    """Return the state of a node and its flags; raise DeviceError if there is none."""
     state = _STATE.search(shown)
     if state is None:
         raise DeviceError(f"scontrol shows no state: {shown[:200]}")

@@ -1,7 +1,10 @@
 """Tests the automation of hosts against a real Slurm on loopback (`make peers` installs it)."""
 
+import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ from railsight_automation.engine import Engine
 from railsight_automation.journal import Journal
 from railsight_automation.planning import Parts
 from railsight_automation.slurm import SlurmHosts, SlurmParams
+from railsight_automation.slurm_reboot import SlurmReboot
 
 from streams.wire.models import Condition, Control, ControlKind, Severity
 from streams.wire.models import RemediationState as State
@@ -36,14 +40,16 @@ class Hosts:
         self.slurm = slurm
         self.path = folder / "journal.jsonl"
         self.sent = RecordedAnswers()
-        self.params = SlurmParams(nodes={"pod1-host1": "h1"}, timeout_s=20)
+        self.params = SlurmParams(nodes={"pod1-host1": "h1"}, timeout_s=20, idle_s=2, reboot_s=30)
 
     async def act(self, identity: str, action: str, fuse: Fuse | None = None, **more: Any) -> list[str]:
         """Carry out a remediation in a new process; return its outcomes."""
         journal = Journal(self.path)
         self.sent.fuse = fuse or Fuse()
         try:
-            engine = Engine(journal, Parts([SlurmHosts(self.params)]), self.sent, ACTOR, lambda: NOW_NS, retry_s=0.01)
+            hosts = SlurmHosts(self.params)
+            parts = Parts([hosts, SlurmReboot(self.params, hosts, time.time_ns)])
+            engine = Engine(journal, parts, self.sent, ACTOR, lambda: NOW_NS, retry_s=0.01)
             for interrupted in engine.interrupted():
                 await engine.resume(interrupted)
             await engine.observe(remediation(identity, action, target=TARGET, **more))
@@ -125,6 +131,90 @@ async def test_a_crash_around_an_answer_drains_once(hosts: Hosts) -> None:
         assert (f"c{step}" in hosts.slurm.reasons().get("h1", "")) is (step > 2)
         assert await hosts.act(f"c{step}", "CORDON_HOST") == ["ACCEPTED", "DONE"]
         assert await hosts.act(f"b{step}", "UNCORDON_HOST") == ["ACCEPTED", "DONE"]
+
+
+async def restart(hosts: Hosts, count: int) -> None:
+    """Restart node h1 as its reboot would, as soon as its RebootProgram has run for the nth time.
+
+    As a real restart, it takes longer than the seconds by which Slurm's time of a start varies.
+    """
+    async with asyncio.timeout(60):
+        while hosts.slurm.reboots.count("h1") < count or hosts.slurm.reboot_age_s() < 5:  # noqa: ASYNC110 — another process
+            await asyncio.sleep(0.1)
+    await asyncio.to_thread(hosts.slurm.stop_node, "h1")
+    hosts.slurm.start_node("h1", "-b")
+
+
+async def test_a_host_is_restarted_and_stays_drained_until_it_is_uncordoned(hosts: Hosts) -> None:
+    """The cordon of a decision before it remains, with its reason; the restart is seen by the time of the start."""
+    count = len(hosts.slurm.reboots)
+    assert await hosts.act("r1", "CORDON_HOST", reason="GPU off the bus") == ["ACCEPTED", "DONE"]
+    outcomes, _ = await asyncio.gather(hosts.act("r2", "REBOOT_HOST"), restart(hosts, count + 1))
+    assert outcomes == ["ACCEPTED", "DONE"] and hosts.slurm.reboots[count:] == ["h1"]
+    assert hosts.sent.detail("r2").startswith("node h1 restarted: 20")
+    assert hosts.slurm.state("h1").startswith("IDLE+DRAIN")
+    assert hosts.slurm.reasons()["h1"].startswith("railsight r1 reboot by r2")
+    assert await hosts.act("r3", "UNCORDON_HOST") == ["ACCEPTED", "DONE"]
+    assert "DRAIN" not in hosts.slurm.state("h1")
+
+
+async def test_a_host_that_is_not_cordoned_is_cordoned_for_its_restart(hosts: Hosts) -> None:
+    """A policy may restart a host at once; the cordon stays until the host qualified."""
+    count = len(hosts.slurm.reboots)
+    outcomes, _ = await asyncio.gather(hosts.act("r1", "REBOOT_HOST"), restart(hosts, count + 1))
+    assert outcomes == ["ACCEPTED", "DONE"] and hosts.slurm.state("h1").startswith("IDLE+DRAIN")
+    assert await hosts.act("r2", "UNCORDON_HOST") == ["ACCEPTED", "DONE"]
+
+
+async def test_a_host_with_a_job_is_not_restarted(hosts: Hosts) -> None:
+    """Its drain is undone, and the job goes on."""
+    count = len(hosts.slurm.reboots)
+    job = hosts.slurm.run("sbatch", "--parsable", "-w", "h1", "-o", "/dev/null", "--wrap", "sleep 60")
+    hosts.slurm.until("h1", "MIXED")
+    assert await hosts.act("r1", "REBOOT_HOST") == ["ACCEPTED", "FAILED"]
+    assert hosts.sent.detail("r1") == "not idle: node h1 is DRAIN+MIXED; every change was undone"
+    assert (
+        hosts.slurm.state("h1").split("+")[0] == "MIXED"
+        and "DRAIN" not in hosts.slurm.state("h1")
+        and len(hosts.slurm.reboots) == count
+    )
+    assert hosts.slurm.run("squeue", "-h", "-j", job, "-o", "%T") == "RUNNING"
+    hosts.slurm.run("scancel", job)
+
+
+async def test_another_partys_drain_is_not_restarted(hosts: Hosts) -> None:
+    """A person works on the host."""
+    count = len(hosts.slurm.reboots)
+    hosts.slurm.run("scontrol", "update", "NodeName=h1", "State=DRAIN", "Reason=fan is loud")
+    assert await hosts.act("r1", "REBOOT_HOST") == ["ACCEPTED", "FAILED"]
+    assert hosts.sent.detail("r1") == "node h1 is drained already: fan is loud; nothing was changed"
+    assert len(hosts.slurm.reboots) == count
+
+
+async def test_a_node_that_does_not_come_back_is_a_failed_restart(hosts: Hosts) -> None:
+    """Its state is the detail; Slurm has it down, and the end of the drain does not bring it into service."""
+    hosts.params = replace(hosts.params, reboot_s=3)
+    count = len(hosts.slurm.reboots)
+    assert await hosts.act("r1", "REBOOT_HOST") == ["ACCEPTED", "FAILED"]
+    assert hosts.slurm.reboots[count:] == ["h1"]
+    assert "no restart within 3 s: node h1 is DOWN+DRAIN+REBOOT_ISSUED" in hosts.sent.detail("r1")
+    assert hosts.slurm.state("h1").startswith("DOWN")
+    await restart(hosts, count + 1)
+
+
+async def test_a_crash_during_a_restart_restarts_once(hosts: Hosts) -> None:
+    """Killed when Slurm has the order, and begun again while the node is away: the answer is that it is restarted."""
+    count = len(hosts.slurm.reboots)
+    killed = asyncio.create_task(hosts.act("r1", "REBOOT_HOST"))
+    async with asyncio.timeout(60):
+        while len(hosts.slurm.reboots) == count:  # noqa: ASYNC110 — another process
+            await asyncio.sleep(0.05)
+    killed.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await killed
+    outcomes, _ = await asyncio.gather(hosts.act("r1", "REBOOT_HOST"), restart(hosts, count + 1))
+    assert outcomes == ["ACCEPTED", "DONE"] and hosts.slurm.reboots[count:] == ["h1"]
+    assert await hosts.act("r2", "UNCORDON_HOST") == ["ACCEPTED", "DONE"]
 
 
 async def test_a_finding_cordons_a_node_and_a_verified_repair_resumes_it(hosts: Hosts, tmp_path: Path) -> None:

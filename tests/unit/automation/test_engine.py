@@ -4,12 +4,14 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from railsight_automation.engine import Engine
 from railsight_automation.journal import Journal
 from railsight_automation.messages import rfc3339
+from railsight_automation.plan import Plan
 
 from tests.fixtures.automation import (
     ACTOR,
@@ -19,6 +21,7 @@ from tests.fixtures.automation import (
     Crash,
     Devices,
     Fuse,
+    MemoryOperation,
     MemoryPlanner,
     RecordedAnswers,
     remediation,
@@ -45,7 +48,7 @@ class Automation:
         self.path = folder / "journal.jsonl"
         self.devices = Devices()
         self.sent = RecordedAnswers()
-        self.repair_error = ""
+        self.operation_error = ""
         self.now_ns = NOW_NS
         self.confirm_s = 5.0
         self.journal: CrashingJournal | None = None
@@ -64,7 +67,7 @@ class Automation:
         self.journal = CrashingJournal(self.path)
         self.journal.fuse = fuse
         self.sent.fuse = fuse
-        planner = MemoryPlanner(self.devices, fuse, self.repair_error)
+        planner = MemoryPlanner(self.devices, fuse, self.operation_error)
         self.engine = Engine(
             self.journal, planner, self.sent, ACTOR, lambda: self.now_ns, confirm_s=self.confirm_s, retry_s=0.001
         )
@@ -125,17 +128,30 @@ async def test_an_id_is_carried_out_once(automation: Automation) -> None:
     "more",
     [
         {"verdict": "DENIED"}, {"verdict": "SHADOW"}, {"verdict": "NEEDS_APPROVAL"}, {"verdict": "REVOKED"},
-        {"verdict": "NEW"}, {"expiresAt": "2023-11-14T22:13:20.000000000Z"}, {"action": "TUNE_CONGESTION"},
-        {"action": "OBSERVE"}, {"action": "CORDON_HOST"}, {"state": "ACCEPTED", "actor": "other"},
+        {"verdict": "NEW"}, {"expiresAt": "2023-11-14T22:13:20.000000000Z"}, {"action": "OBSERVE"},
+        {"action": "TUNE_CONGESTION", "verdict": "DENIED"}, {"state": "ACCEPTED", "actor": "other"},
         {"state": "DRAINED"},
     ],
 )  # fmt: skip
-async def test_what_is_not_approved_or_expired_or_unsupported_is_not_accepted(
+async def test_what_is_not_approved_or_expired_or_for_people_is_not_answered(
     automation: Automation, more: dict[str, str]
 ) -> None:
-    """No answer is sent, so that another automation can accept it."""
+    """Neither accepted nor rejected."""
     await automation.deliver(**({"action": "DRAIN_LINK"} | more))
     assert automation.sent.sent == [] and automation.devices.values == {}
+
+
+async def test_what_is_not_configured_is_rejected_once_with_its_reason(automation: Automation) -> None:
+    """Nothing is in the journal, so that it may be accepted after a restart with another configuration."""
+    for revision in (1, 2):
+        await automation.deliver("r1", "TUNE_CONGESTION", revision=revision)
+    assert automation.sent.sent == [("r1", "REJECTED", "TUNE_CONGESTION is not configured")]
+    assert automation.devices.values == {}
+    automation.restart()
+    await automation.recover()
+    assert automation.journal is not None and automation.journal.intents == {}
+    await automation.deliver("r1", "DRAIN_LINK", revision=3)
+    assert automation.sent.outcomes() == ["REJECTED", "ACCEPTED", "DONE"]
 
 
 async def test_an_older_revision_does_not_replace_a_newer_one(automation: Automation) -> None:
@@ -224,12 +240,67 @@ async def test_a_repair_disables_the_port_only_meanwhile(automation: Automation)
 
 async def test_a_failed_repair_of_a_drained_link_leaves_it_drained(automation: Automation) -> None:
     """The drain belongs to another remediation."""
-    automation.repair_error = "no robot"
+    automation.operation_error = "no robot"
     automation.restart()
     await automation.deliver("r1", "DRAIN_LINK")
     await automation.deliver("r2", "REPAIR_LINK")
     assert automation.sent.outcomes("r2") == ["ACCEPTED", "FAILED"]
     assert automation.sent.detail("r2") == "no robot; every change was undone" and automation.changed == DRAINED
+
+
+async def test_a_reboot_leaves_the_host_cordoned_until_its_restore(automation: Automation) -> None:
+    """It returns by UNCORDON_HOST, after it qualified."""
+    await automation.deliver("r1", "REBOOT_HOST")
+    assert automation.sent.outcomes() == ["ACCEPTED", "DONE"] and automation.sent.detail() == "cleaned"
+    assert automation.changed == {"cordon": "out", "boot": "start 1"}
+    await automation.deliver("r2", "UNCORDON_HOST")
+    assert automation.sent.outcomes("r2") == ["ACCEPTED", "DONE"] and automation.changed == {"boot": "start 1"}
+
+
+@pytest.mark.parametrize("action", ["REBOOT_HOST", "RESET_NIC", "UPGRADE_FIRMWARE"])
+async def test_an_operation_on_a_host_in_use_is_not_begun(automation: Automation, action: str) -> None:
+    """Its cordon is undone."""
+    automation.devices.busy = True
+    await automation.deliver("r1", action)
+    assert automation.sent.outcomes() == ["ACCEPTED", "FAILED"] and automation.changed == {}
+    assert automation.sent.detail() == "not idle: job 7; every change was undone"
+
+
+async def test_an_approval_that_is_revoked_while_a_host_becomes_idle_begins_no_operation(
+    automation: Automation,
+) -> None:
+    """The highest revision counts until the operation begins."""
+    planner, engine = MemoryPlanner(automation.devices), automation.engine
+    prepared = MemoryOperation.prepare
+
+    class Revoked(MemoryOperation):
+        async def prepare(self) -> str | None:
+            await engine.observe(remediation(revision=2, verdict="REVOKED"))
+            return await prepared(self)
+
+    operation = Revoked(automation.devices, planner.fuse, "", has_state=True)
+    engine._planner = SimpleNamespace(plan=lambda _: Plan(operation=operation), at=planner.at)
+    await automation.deliver("r1", "REBOOT_HOST")
+    assert automation.sent.outcomes() == ["ACCEPTED", "FAILED"] and automation.devices.boots == 0
+    assert automation.sent.detail() == "revision 2 is REVOKED; nothing was changed"
+
+
+async def test_a_setting_of_an_operation_is_released_as_soon_as_its_device_answers(automation: Automation) -> None:
+    """The operation is done, and its answer waits for the release."""
+    operation = MemoryOperation(automation.devices, Fuse(), "", has_state=True)
+    planner = MemoryPlanner(automation.devices)
+
+    class Away(MemoryOperation):
+        async def run(self, before: str | None) -> str:
+            automation.devices.errors.add("cordon")
+            asyncio.get_running_loop().call_later(0.05, automation.devices.errors.clear)
+            return await operation.run(before)
+
+    made = Plan(hold=(planner._setting("cordon"),), operation=Away(automation.devices, Fuse(), "", has_state=True))
+    automation.engine._planner = SimpleNamespace(plan=lambda _: made, at=planner.at)
+    automation.engine._changes._planner = planner
+    await automation.deliver("r1", "UPGRADE_FIRMWARE")
+    assert automation.sent.outcomes() == ["ACCEPTED", "DONE"] and automation.changed == {"boot": "start 1"}
 
 
 async def test_a_second_drain_of_a_link_is_read_and_not_assumed(automation: Automation) -> None:
@@ -282,15 +353,24 @@ def assert_consistent(automation: Automation, identity: str, drained: dict[str, 
     outcomes = [outcome for outcome in automation.sent.outcomes(identity) if outcome != "ACCEPTED"]
     assert len(outcomes) == 1, automation.sent.sent
     assert automation.sent.outcomes(identity)[0] == "ACCEPTED"
-    assert automation.changed == (drained if outcomes == ["DONE"] else {})
-    assert sorted(automation.journaled) == sorted(automation.changed)
+    changed = {address: value for address, value in automation.changed.items() if address != "boot"}
+    assert changed == (drained if outcomes == ["DONE"] else {})
+    assert sorted(automation.journaled) == sorted(changed)
     assert set(automation.devices.taken_out.values()) <= {1}
     return outcomes[0]
 
 
-@pytest.mark.parametrize(("action", "steps"), [("DRAIN_LINK", 24), ("REPAIR_LINK", 45)])
-async def test_a_crash_at_any_step_takes_nothing_out_twice(tmp_path: Path, action: str, steps: int) -> None:
-    """Killed at each step and begun again, the answer is what the devices have, and no value was set twice."""
+@pytest.mark.parametrize(
+    ("action", "steps", "drained"),
+    [
+        ("DRAIN_LINK", 24, DRAINED), ("REPAIR_LINK", 48, DRAINED), ("REBOOT_HOST", 22, {"cordon": "out"}),
+        ("UPGRADE_FIRMWARE", 26, {}), ("RESET_NIC", 26, {}),
+    ],
+)  # fmt: skip
+async def test_a_crash_at_any_step_takes_nothing_out_twice(
+    tmp_path: Path, action: str, steps: int, drained: dict[str, str]
+) -> None:
+    """Killed at each step and begun again, the answer is what the devices have, and nothing was done twice."""
     outcomes = {"DONE": 0, "FAILED": 0}
     for step in range(1, 100):
         with closing(Automation(tmp_path / str(step))) as automation:
@@ -298,7 +378,10 @@ async def test_a_crash_at_any_step_takes_nothing_out_twice(tmp_path: Path, actio
             automation.restart()
             await automation.recover()
             await automation.deliver("r1", action)
-            outcomes[assert_consistent(automation, "r1", DRAINED)] += crashed
+            outcome = assert_consistent(automation, "r1", drained)
+            outcomes[outcome] += crashed
+            if action in ("REBOOT_HOST", "UPGRADE_FIRMWARE"):
+                assert automation.devices.boots == (outcome == "DONE")
         if not crashed:
             break
     assert not crashed and min(outcomes.values()) > 0

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from railsight_automation.engine import Engine
+from railsight_automation.errors import DeviceError, Refused
 from railsight_automation.journal import Journal
 from railsight_automation.kubernetes_nodes import ApiError, KubernetesHosts, KubernetesParams
 from railsight_automation.planning import Parts
@@ -23,6 +24,7 @@ class MemoryNodes:
         self.node: dict[str, Any] = {
             "metadata": {"name": "host1", "resourceVersion": "1"}, "spec": {"taints": [dict(OTHER_TAINT)]},
         }  # fmt: skip
+        self.running: list[dict[str, Any]] = []
         self.conflicts = 0
         self.is_away = False
 
@@ -32,6 +34,9 @@ class MemoryNodes:
         if name != "host1":
             raise ApiError(404, "404 Not Found")
         return self.node
+
+    def pods(self, name: str) -> list[dict[str, Any]]:
+        return self.running
 
     def patch(self, name: str, body: dict[str, Any]) -> None:
         version = int(self.node["metadata"]["resourceVersion"])
@@ -126,3 +131,44 @@ async def test_a_node_that_a_person_uncordoned_loses_our_taint_at_the_restore(ho
     hosts.api.node["spec"]["unschedulable"] = False
     assert await hosts.act("r2", "UNCORDON_HOST") == ["ACCEPTED", "DONE"]
     assert hosts.api.node["spec"]["taints"] == [OTHER_TAINT]
+
+
+def pod(name: str, phase: str = "Running", **metadata: Any) -> dict[str, Any]:
+    """Return a pod of the node."""
+    return {"metadata": {"namespace": "default", "name": name} | metadata, "status": {"phase": phase}}
+
+
+async def test_a_node_is_busy_with_the_pods_that_a_drain_would_evict(hosts: Hosts) -> None:
+    """DaemonSets and static pods stay on a drained node, and what is finished runs no more."""
+    scheduler = KubernetesHosts(KubernetesParams(), hosts.api)
+    daemon, static = [{"kind": "DaemonSet", "name": "cni"}], {"kubernetes.io/config.mirror": "x"}
+    hosts.api.running = [
+        pod("cni", ownerReferences=daemon), pod("proxy", annotations=static), pod("a", "Succeeded"), pod("b", "Failed"),
+    ]  # fmt: skip
+    assert await scheduler.why_busy("host1") == ""
+    hosts.api.running += [pod("train-0"), pod("new", "Pending", ownerReferences=[{"kind": "ReplicaSet"}])]
+    assert await scheduler.why_busy("host1") == "node host1 runs default/new, default/train-0"
+    hosts.api.running = [pod(f"p{number}") for number in range(7)]
+    assert (await scheduler.why_busy("host1")).endswith("default/p4 and 2 more")
+    with pytest.raises(DeviceError, match="node nope: 404 Not Found"):
+        await scheduler.why_busy("nope")
+
+
+async def test_the_boot_id_is_the_kubelets(hosts: Hosts) -> None:
+    """A node without one is an error, and no empty id."""
+    scheduler = KubernetesHosts(KubernetesParams(), hosts.api)
+    with pytest.raises(DeviceError, match="node host1 has no boot id"):
+        await scheduler.boot("host1")
+    hosts.api.node["status"] = {"nodeInfo": {"bootID": "b1"}}
+    assert await scheduler.boot("host1") == "b1"
+
+
+async def test_a_cordon_for_an_operation_accepts_one_of_ours_only(hosts: Hosts) -> None:
+    """A person who cordoned the node may be at work there."""
+    made = remediation("r2", "REBOOT_HOST", target=TARGET)
+    setting = KubernetesHosts(KubernetesParams(), hosts.api).cordon(made)
+    ours = {"is_cordoned": True, "owner": "r1"}
+    assert setting.out(ours, "r2") == ours
+    assert setting.out({"is_cordoned": False, "owner": ""}, "r2") == {"is_cordoned": True, "owner": "r2"}
+    with pytest.raises(Refused, match="cordoned already: by another party"):
+        setting.out({"is_cordoned": True, "owner": ""}, "r2")

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -12,11 +13,11 @@ from railsight_automation.gnmi_client import Access, GnmiClient, to_path
 from railsight_automation.journal import Change
 from railsight_automation.links import EnabledSetting, LinkParams, Links, PolicySetting
 from railsight_automation.messages import decode_remediation, encode_result, rfc3339, unix_ns
-from railsight_automation.planning import Parts
+from railsight_automation.planning import CONFIGURED_BY, Parts
 from railsight_automation.slurm import NodeSetting, NodeState, SlurmHosts, SlurmParams, node_state
 
 from streams.wire import codec
-from streams.wire.models import Outcome, RemediationResult
+from streams.wire.models import Action, Outcome, RemediationResult
 from streams.wire.topics import BY_NAME, REMEDIATION_RESULTS, REMEDIATIONS
 from tests.fixtures.automation import NOW_NS, remediation, remediation_json
 
@@ -84,7 +85,7 @@ def links(**params: object) -> Links:
 def test_a_drain_sets_the_policies_of_both_ends() -> None:
     """An unnumbered neighbor has the name of its port; another one is configured."""
     plan = links(neighbors={"spine1": {"e1": "10.0.0.1"}}).plan(remediation())
-    assert plan is not None and plan.repair == ()
+    assert plan.hold == ()
     assert [setting.address for setting in plan.drain] == [
         f"gnmi:{device}:/network-instances/network-instance[name=default]/protocols"
         f"/protocol[identifier=BGP][name=BGP]/bgp/neighbors/neighbor[neighbor-address={neighbor}]"
@@ -98,7 +99,7 @@ def test_a_link_needs_targets_at_both_ends_except_a_hosts() -> None:
     """A host has no gNMI; a fabric link that is drained at one end only would lose what the far end sends."""
     ends = {"a": {"device": "host1", "port": "mlx5_0"}, "z": {"device": "leaf1", "port": "e1"}}
     plan = links().plan(remediation(target={"id": "t", "role": "host-link"} | ends))
-    assert plan is not None and len(plan.drain) == 2
+    assert len(plan.drain) == 2
     with pytest.raises(Refused, match="t: no gNMI target for host1"):
         links().plan(remediation(target={"id": "t", "role": "fabric-link"} | ends))
     with pytest.raises(Refused, match="no gNMI target"):
@@ -107,24 +108,46 @@ def test_a_link_needs_targets_at_both_ends_except_a_hosts() -> None:
 
 def test_a_repair_needs_a_command() -> None:
     """Without one, repairs are tickets for people, and are not accepted."""
-    assert links().plan(remediation(action="REPAIR_LINK")) is None
+    with pytest.raises(Refused, match=r"it is a ticket for people; set links\.repair_command"):
+        links().plan(remediation(action="REPAIR_LINK"))
     plan = links(repair_command=("true",)).plan(remediation(action="REPAIR_LINK"))
-    assert plan is not None and len(plan.drain) == 4 and len(plan.repair) == 2 and plan.work is not None
+    assert len(plan.drain) == 4 and len(plan.hold) == 2 and plan.operation is not None
 
 
 def test_a_journaled_setting_is_found_by_its_address() -> None:
     """A part that is no longer configured refuses."""
     found = links()
     plan = found.plan(remediation(action="RESTORE_LINK"))
-    assert plan is not None
     parts = Parts([found])
-    for setting in (*plan.drain, *plan.repair):
+    for setting in (*plan.drain, *plan.hold):
         assert parts.at(setting.address) == setting
     with pytest.raises(Refused, match=r"\[slurm\] is not configured any more"):
         parts.at("slurm:h1")
     with pytest.raises(Refused, match="leaf9 is not among the gNMI targets any more"):
         parts.at("gnmi:leaf9:/interfaces/interface[name=e1]/config/enabled")
-    assert parts.plan(remediation(action="CORDON_HOST")) is None
+
+
+@pytest.mark.parametrize(
+    ("action", "wanted"),
+    [
+        ("DRAIN_LINK", r"\[gnmi\]"), ("RESTORE_LINK", r"\[gnmi\]"),
+        ("REPAIR_LINK", r"\[gnmi\] and links.repair_command"),
+        ("CORDON_HOST", r"\[slurm\] or \[kubernetes\]"), ("UNCORDON_HOST", r"\[slurm\] or \[kubernetes\]"),
+        ("REBOOT_HOST", r"slurm.reboot or \[reboot_host\]"), ("RESET_NIC", r"\[reset_nic\]"),
+        ("UPGRADE_FIRMWARE", r"\[upgrade_firmware\]"), ("TUNE_CONGESTION", r"\[tune_congestion\]"),
+    ],
+)  # fmt: skip
+def test_an_action_without_configuration_names_its_setting(action: str, wanted: str) -> None:
+    """Of every action that decide publishes."""
+    with pytest.raises(Refused, match=f"{action} is not configured: set {wanted}$"):
+        Parts([]).plan(remediation(action=action))
+
+
+def test_every_action_of_the_pipeline_is_carried_out_or_for_people() -> None:
+    """A new action has a part, and a setting that its rejection names."""
+    assert set(CONFIGURED_BY) == {action.name for action in Action if action} - {"OBSERVE"}
+    with pytest.raises(Refused, match="PAINT_RACK is not supported by this automation"):
+        Parts([]).plan(remediation(action="PAINT_RACK"))
 
 
 def test_a_policy_is_put_before_the_others_and_only_it_is_removed() -> None:
@@ -185,7 +208,7 @@ def test_a_host_has_a_node() -> None:
     """By its name, or the configured one; a quote cannot end the reason."""
     made = remediation(action="CORDON_HOST", target={"id": "d", "a": {"device": "host1"}}, reason='a "b" [c]\n')
     plan = SlurmHosts(SlurmParams(nodes={"host1": "h1"})).plan(made)
-    assert plan is not None and plan.drain == (NodeSetting(SlurmParams(nodes={"host1": "h1"}), "h1", "a b c"),)
+    assert plan.drain == (NodeSetting(SlurmParams(nodes={"host1": "h1"}), "h1", "a b c"),)
     with pytest.raises(Refused, match="d has no device"):
         SlurmHosts(SlurmParams()).plan(remediation(target={"id": "d"}))
 
@@ -194,6 +217,19 @@ def test_the_example_is_a_configuration() -> None:
     """Each of its settings is known, and has its type."""
     config = load(PACKAGE.parent / "automation.toml")
     assert config.actor and config.gnmi is not None and config.slurm is None
+
+
+def test_every_setting_of_the_example_is_one(tmp_path: Path) -> None:
+    """Also those that are comments; of the two schedulers each alone."""
+    lines = (PACKAGE.parent / "automation.toml").read_text().splitlines()
+    settings = [re.sub(r"^# (?=\[|\"|[a-z_]+ = )", "", line) for line in lines]
+    text = "\n".join(settings).replace("tls = true, ca, cert", "# tls = true, ca, cert")
+    text = re.sub(r"\[kubernetes\]\nkubeconfig = .*", "", text).replace("reboot = true\n", "")
+    path = tmp_path / "automation.toml"
+    path.write_text(text)
+    config = load(path)
+    assert config.slurm is not None and config.slurm.nodes == {"pod1-host1": "h1"} and config.signing_key
+    assert set(config.commands) == {"REBOOT_HOST", "RESET_NIC", "UPGRADE_FIRMWARE", "TUNE_CONGESTION"}
 
 
 def test_every_error_of_a_configuration_is_reported_at_once(tmp_path: Path) -> None:
@@ -211,7 +247,7 @@ def test_every_error_of_a_configuration_is_reported_at_once(tmp_path: Path) -> N
     ):  # fmt: skip
         assert name in str(refused.value)
     path.write_text('actor = "a"')
-    with pytest.raises(Misconfigured, match=r"neither \[gnmi\] nor \[slurm\] nor \[kubernetes\]"):
+    with pytest.raises(Misconfigured, match=r"neither \[gnmi\] nor \[slurm\] nor \[kubernetes\] nor a command"):
         load(path)
 
 

@@ -1,0 +1,125 @@
+"""Changes settings one by one, reads each back, and undoes own changes, with a journal entry before each step.
+
+A change is made at most once for a remediation. What brings a link or host back is repeated, because it removes only
+own changes. A failed action is undone in reverse order.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from railsight_automation.errors import ActionError, DeviceError, Refused
+from railsight_automation.journal import Change, Journal
+from railsight_automation.messages import Remediation
+from railsight_automation.plan import Plan, Planner
+from railsight_automation.settings import Setting
+
+log = logging.getLogger(__name__)
+
+
+class Changes:
+    """The changes of one automation: one at a time in the whole fabric."""
+
+    def __init__(
+        self, journal: Journal, planner: Planner, why_not: Callable[[Remediation], str], retry_s: float
+    ) -> None:
+        self._journal = journal
+        self._planner = planner
+        self._why_not = why_not
+        """Returns why a remediation may not be carried out now; empty if it may."""
+        self._retry_s = retry_s
+        self._changing = asyncio.Lock()
+        """A second change at once rehashes the flows of the first (ECMP)."""
+
+    async def take_out(self, remediation: Remediation, settings: tuple[Setting, ...]) -> None:
+        """Take each setting out of use that is not out by an own change; raise ActionError."""
+        async with self._changing:
+            own = {change.address for change in self._journal.changes_of(remediation.target_id)}
+            for setting in settings:
+                if why := self._why_not(remediation):
+                    raise Refused(why)
+                present = await setting.read()
+                if setting.address in own:
+                    if setting.is_out(present):
+                        continue
+                    self._journal.undone(remediation.target_id, setting.address)  # by another party
+                wanted = setting.out(present, remediation.id)
+                if wanted == present:
+                    continue  # another party's: it is not undone by us
+                self._journal.change(remediation.target_id, Change(setting.address, remediation.id, present, wanted))
+                await setting.write(wanted)
+                await _read_back(setting, wanted)
+                self._journal.confirm(remediation.target_id, setting.address)
+
+    async def bring_back(self, target_id: str, plan: Plan) -> str:
+        """Undo every own change of a target; raise DeviceError if it is still out of use by another party's."""
+        async with self._changing:
+            changes = self._journal.changes_of(target_id)
+            await self._put_back(target_id, changes)
+            for setting in (*plan.drain, *plan.hold):
+                if setting.is_out(await setting.read()):
+                    raise DeviceError(f"{setting.address} remains out of use: not by a change of this automation")
+        return listed("restored", [change.address for change in changes])
+
+    async def release(self, remediation: Remediation, settings: tuple[Setting, ...]) -> None:
+        """Undo the own changes of these settings, until it succeeds."""
+        addresses = {setting.address for setting in settings}
+        held = [c for c in self._journal.changes_of(remediation.target_id) if c.address in addresses]
+        await self._until_put_back(remediation, held)
+
+    async def undo(self, remediation: Remediation) -> str:
+        """Undo the changes of a failed action, until it succeeds; return what to add to its detail.
+
+        No answer is sent before: without one `decide` counts the link as drained, which it may be.
+        """
+        changes = self._journal.changes_of(remediation.target_id, remediation.id)
+        await self._until_put_back(remediation, changes)
+        return "; every change was undone" if changes else "; nothing was changed"
+
+    async def _until_put_back(self, remediation: Remediation, changes: list[Change]) -> None:
+        while True:
+            try:
+                async with self._changing:
+                    in_effect = self._journal.changes_of(remediation.target_id)
+                    await self._put_back(remediation.target_id, [c for c in changes if c in in_effect])
+            except ActionError as error:
+                log.warning(
+                    "retrying undo remediation=%s target=%s error=%s", remediation.id, remediation.target_id, error
+                )
+                await asyncio.sleep(self._retry_s)
+            else:
+                return
+
+    async def is_complete(self, remediation: Remediation, settings: tuple[Setting, ...]) -> bool:
+        """Return whether all settings are out of use, by what a crash interrupted or by another party."""
+        own = {change.address: change for change in self._journal.changes_of(remediation.target_id)}
+        for setting in settings:
+            present = await setting.read()
+            change = own.get(setting.address)
+            if not (setting.is_out(present) if change is None else present == change.written):
+                return False
+        for change in own.values():
+            if not change.is_confirmed:
+                self._journal.confirm(remediation.target_id, change.address)
+        return True
+
+    async def _put_back(self, target_id: str, changes: list[Change]) -> None:
+        for change in changes:
+            setting = self._planner.at(change.address)
+            present = await setting.read()
+            wanted = setting.back(present, change)
+            if wanted != present:
+                await setting.write(wanted)
+                await _read_back(setting, wanted)
+            self._journal.undone(target_id, change.address)
+
+
+def listed(what: str, addresses: list[str]) -> str:
+    """Return the detail of a result: what was done to these addresses."""
+    return f"{what} {', '.join(addresses)}" if addresses else f"nothing {what}"
+
+
+async def _read_back(setting: Setting, wanted: object) -> None:
+    present = await setting.read()
+    if present != wanted:
+        raise DeviceError(f"{setting.address}: set to {wanted!r}, but {present!r} was read back")

@@ -1,0 +1,92 @@
+"""Carries out an operation by a configured command: an argument list without a shell, with a limit on its time.
+
+The command gets the target's id and its ends as arguments. If the state that it changes can be read (a host's boot id,
+the version of a NIC's firmware), the operation is done when that state is another one than before it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from railsight_automation.commands import run
+from railsight_automation.errors import DeviceError, Refused
+from railsight_automation.messages import Remediation
+from railsight_automation.settings import Value
+
+_POLL_S = 2.0
+
+Read = Callable[[], Awaitable[str]]
+
+
+class CommandOperation:
+    """A command, its precondition, and the reading of the state that it changes."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        timeout_s: float,
+        *,
+        why_busy: Read | None = None,
+        idle_s: float = 0.0,
+        state: Read | None = None,
+        verify_s: float = 0.0,
+    ) -> None:
+        self._command = list(command)
+        self._timeout_s = timeout_s
+        self._why_busy = why_busy
+        """Returns why the target is in use; empty if it is idle."""
+        self._idle_s = idle_s
+        self._state = state
+        self._verify_s = verify_s
+
+    async def prepare(self) -> Value:
+        """Return the state before the command, as soon as the target is idle; raise Refused if it stays in use."""
+        if self._why_busy is not None:
+            await until_idle(self._why_busy, self._idle_s)
+        return None if self._state is None else await self._state()
+
+    async def run(self, before: Value) -> str:
+        """Run the command and wait until the state is another; return its output."""
+        output = await run(self._command, self._timeout_s)
+        if self._state is None:
+            return output
+        changed = await until_changed(self._state, before, self._verify_s)
+        return f"{changed}; {output}" if output else changed
+
+    async def settle(self, before: Value) -> str:
+        """Return that the state is another one; without a state to read nothing can be shown."""
+        if self._state is None:
+            raise DeviceError("interrupted by a restart: the effect of the command is unknown; it is not repeated")
+        return await until_changed(self._state, before, self._verify_s)
+
+
+async def until_idle(why_busy: Read, within_s: float) -> None:
+    """Wait until a target is idle; raise Refused if it still is in use then."""
+    deadline = asyncio.get_running_loop().time() + within_s
+    while why := await why_busy():
+        if asyncio.get_running_loop().time() >= deadline:
+            raise Refused(f"not idle: {why}")
+        await asyncio.sleep(min(_POLL_S, within_s / 10))
+
+
+async def until_changed(state: Read, before: Value, within_s: float) -> str:
+    """Wait until a state is not the one before, and return both; raise DeviceError if it remains or cannot be read."""
+    deadline = asyncio.get_running_loop().time() + within_s
+    while True:
+        try:
+            now, why = await state(), f"the state is still {before}"
+        except DeviceError as error:
+            now, why = before, str(error)  # a host that restarts does not answer
+        if now != before:
+            return f"{before} -> {now}"
+        if asyncio.get_running_loop().time() >= deadline:
+            raise DeviceError(f"no effect within {within_s:g} s: {why}")
+        await asyncio.sleep(min(_POLL_S, within_s / 10))
+
+
+def arguments(remediation: Remediation) -> tuple[str, ...]:
+    """Return the target's id and its ends (`device:port`, or a device alone); none can be taken for an option."""
+    ends = [end for end in (remediation.a, remediation.z) if end is not None]
+    found = (remediation.target_id, *(f"{end.device}:{end.port}" if end.port else end.device for end in ends))
+    if wrong := next((one for one in found if one.startswith("-")), ""):
+        raise Refused(f"{wrong} cannot be an argument of a command, because it begins with a hyphen")
+    return found

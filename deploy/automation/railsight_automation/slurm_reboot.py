@@ -1,0 +1,122 @@
+"""Restarts hosts by Slurm: drains the node, waits until it is idle, and has `scontrol reboot` run its RebootProgram.
+
+The node stays drained with our reason: it is resumed by UNCORDON_HOST after it qualified, not by its start. `ASAP` is
+not used, because after it Slurm resumes a node at its start, even one that was drained before (22.05). The node is
+restarted when Slurm shows a later time of its start and it responds.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from railsight_automation.command_operation import until_idle
+from railsight_automation.errors import DeviceError, Refused
+from railsight_automation.messages import Remediation
+from railsight_automation.plan import Plan
+from railsight_automation.settings import Setting, Value
+from railsight_automation.slurm import MARK, SlurmHosts, SlurmParams, node_flags, node_state, scontrol
+
+_POLL_S = 2.0
+_PENDING = {"REBOOT_REQUESTED", "REBOOT_ISSUED"}
+_BOOT = re.compile(r"\bBootTime=(\S+)")
+_JITTER = timedelta(seconds=3)
+"""Slurm computes the start from the uptime in seconds, so that it differs by one from one registration to another."""
+_AWAY = {"REBOOT_REQUESTED", "DOWN", "NOT_RESPONDING", "POWERING_DOWN", "POWERED_DOWN", "POWERING_UP"}
+"""REBOOT_ISSUED is not one of them: Slurm may retain it for a while after the start (22.05)."""
+
+
+class SlurmReboot:
+    """Plans REBOOT_HOST."""
+
+    actions = ("REBOOT_HOST",)
+    kind = "slurm-reboot"
+
+    def __init__(self, params: SlurmParams, hosts: SlurmHosts, now_ns: Callable[[], int]) -> None:
+        self._params = params
+        self._hosts = hosts
+        self._now_ns = now_ns
+
+    def plan(self, remediation: Remediation) -> Plan:
+        """Return the drain of the host's node, and its reboot."""
+        if remediation.a is None:
+            raise Refused(f"{remediation.target_id} has no device")
+        operation = _Reboot(self._params, self._hosts, remediation, self._hosts.node(remediation), self._now_ns)
+        return Plan((self._hosts.cordon(remediation),), operation=operation)
+
+    def at(self, address: str) -> Setting:
+        """Refuse: a reboot is no setting, and the drain is Slurm's."""
+        raise Refused(f"{address} is no setting")
+
+
+class _Reboot:
+    def __init__(
+        self, params: SlurmParams, hosts: SlurmHosts, remediation: Remediation, node: str, now_ns: Callable[[], int]
+    ) -> None:
+        self._params = params
+        self._hosts = hosts
+        self._remediation = remediation
+        self._node = node
+        self._now_ns = now_ns
+
+    async def prepare(self) -> Value:
+        assert self._remediation.a is not None
+        device = self._remediation.a.device
+        await until_idle(lambda: self._hosts.why_busy(device), self._params.idle_s)
+        shown = await self._show()
+        if not node_state(shown)["owner"]:
+            raise Refused(f"node {self._node} is not drained by this automation")
+        # Of a node that does not respond Slurm has no start: the next one is later than now.
+        now = datetime.fromtimestamp(self._now_ns() // 10**9, UTC).astimezone()  # scontrol's zone
+        return boot_time(shown) or now.replace(tzinfo=None).isoformat()
+
+    async def run(self, before: Value) -> str:
+        owner = node_state(await self._show())["owner"]
+        # The reason has the owner of the drain, as before: without it a restore would take the drain for another's.
+        reason = f"{MARK} {owner} reboot by {self._remediation.id}"
+        await scontrol(self._params, "reboot", f"reason={reason}", self._node)
+        return await self._until_restarted(before)
+
+    async def settle(self, before: Value) -> str:
+        shown = await self._show()
+        if not _is_later(boot_time(shown), before) and not node_flags(shown) & _PENDING:
+            raise DeviceError(f"interrupted by a restart before node {self._node} was restarted; it is not repeated")
+        return await self._until_restarted(before)
+
+    async def _until_restarted(self, before: Value) -> str:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._params.reboot_s
+        while True:
+            try:
+                shown = await self._show()
+                flags, at = node_flags(shown), boot_time(shown)
+                why = f"node {self._node} is {'+'.join(sorted(flags))}, started {at or 'at an unknown time'}"
+                if _is_later(at, before) and not flags & _AWAY:
+                    return f"node {self._node} restarted: {before} -> {at}"
+            except DeviceError as error:
+                flags, why = set(), str(error)
+            if loop.time() >= deadline:
+                await self._cancel(flags)
+                raise DeviceError(f"no restart within {self._params.reboot_s:g} s: {why}")
+            await asyncio.sleep(min(_POLL_S, self._params.reboot_s / 10))
+
+    async def _cancel(self, flags: set[str]) -> None:
+        """Withdraw a reboot that Slurm has not begun, so that it does not come later."""
+        if "REBOOT_REQUESTED" in flags:
+            await scontrol(self._params, "cancel_reboot", self._node)
+
+    async def _show(self) -> str:
+        return await scontrol(self._params, "show", "node", "-o", self._node)
+
+
+def boot_time(shown: str) -> str:
+    """Return the time of a node's start from a line of `scontrol show node -o`; empty if there is none."""
+    found = _BOOT.search(shown)
+    try:
+        return datetime.fromisoformat(found[1] if found else "").isoformat()
+    except ValueError:
+        return ""
+
+
+def _is_later(at: str, before: Value) -> bool:
+    return bool(at) and datetime.fromisoformat(at) > datetime.fromisoformat(str(before)) + _JITTER
