@@ -64,8 +64,8 @@ class Changes:
     async def release(self, remediation: Remediation, settings: tuple[Setting, ...]) -> None:
         """Undo the own changes of these settings, until it succeeds."""
         addresses = {setting.address for setting in settings}
-        held = [c for c in self._journal.changes_of(remediation.target_id) if c.address in addresses]
-        await self._until_put_back(remediation, held)
+        own = [c for c in self._journal.changes_of(remediation.target_id) if c.address in addresses]
+        await self._until_put_back(remediation, own)
 
     async def undo(self, remediation: Remediation) -> str:
         """Undo the changes of a failed action, until it succeeds; return what to add to its detail.
