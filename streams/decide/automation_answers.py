@@ -6,7 +6,7 @@ from streams.decide.guards import ISOLATES
 from streams.decide.life_cycle import REPAIR_ACTIONS, Event, next_state
 from streams.decide.params import DecideParams
 from streams.decide.remedies import Remedies
-from streams.decide.state import HINTS, DecideState, Remedy
+from streams.decide.state import DecideState, Remedy
 from streams.wire.models import Action, Outcome, RemediationResult
 from streams.wire.models import RemediationState as State
 
@@ -89,7 +89,7 @@ class AutomationAnswers:
         if result.outcome is not Outcome.DONE:
             orders.close(remedy, f"failed{detail}", State.FAILED, result.actor)
             if is_repair:
-                remedy.hint = min(remedy.hint + 1, len(HINTS) - 1)
+                self._remedies.hints.next_step(remedy)
             else:
                 remedy.retry_ns = self._state.watermark_ns + round(self._params.restore_retry_s * 1e9)
             return

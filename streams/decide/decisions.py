@@ -16,16 +16,13 @@ from streams.decide.optimizer import Candidate, select
 from streams.decide.params import DecideParams
 from streams.decide.policy import Policy, PolicyAction
 from streams.decide.remedies import Remedies
-from streams.decide.state import ACTOR, HINTS, Case, DecideState, Remedy
+from streams.decide.state import ACTOR, Case, DecideState, Remedy
 from streams.fabric.topology import TopologyLink
-from streams.wire.models import Action, Cause, Finding, Severity, Verdict
+from streams.wire.models import Action, Finding, Severity, Verdict
 from streams.wire.models import RemediationState as State
 
 _MAX_EVALUATED = 200
 """Denied decisions that are evaluated again at once, the worst first; a decision takes some milliseconds."""
-
-_FIRST_HINT = {Cause.OPTIC: 1, Cause.CABLE: 2, Cause.SWITCH: 3}
-"""Cause -> the place in HINTS of the part that it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +150,6 @@ class Decisions:
             attempt = self.next_attempt(remedy, finding, rule.action, rule.hint)
         else:
             attempt = self._remedies.propose(finding, target, rule.action, rule.hint, review.penalty)
-            attempt.hint = _FIRST_HINT.get(finding.cause, 0)
         case.remedy = attempt.id
         self.decide(attempt)
 
@@ -182,7 +178,7 @@ class Decisions:
         if state is State.PROPOSED or (state is State.WAITING and decision.verdict is not Verdict.NEEDS_APPROVAL):
             self.decide(remedy, decision)
         elif state in (State.DENIED, State.FAILED) and decision.verdict is not Verdict.DENIED:
-            attempt = self.next_attempt(remedy, finding, remedy.record.action, remedy.record.repair_hint)
+            attempt = self.next_attempt(remedy, finding, remedy.record.action, remedy.policy_hint)
             self.decide(attempt, decision)
             for identity in attempt.record.finding_ids:
                 if (case := self._state.cases.get(identity)) is not None:
@@ -192,17 +188,19 @@ class Decisions:
         """Drain a target at once whose fault is back on probation; the repair did not help."""
         finding = case.finding
         remedy.relapses += 1
-        remedy.hint = min(remedy.hint + 1, len(HINTS) - 1)
         remedy.finding = finding
         reason = f"relapse {remedy.relapses} on probation: {finding.summary}; the repair did not help"
         following = self._after_relapse(remedy, finding, rule)
         if following is None:
             case.remedy = remedy.id
+            self._remedies.hints.next_step(remedy)
             self._remedies.move(remedy, Event.LAST_RELAPSE, f"{reason}; a person must decide")
             return
         action, hint, former = following
         target = self._fabric.target(finding, action)
         attempt = self._remedies.propose(finding, target, action, hint, _penalty(finding), former)
+        if former is not None:
+            self._remedies.hints.next_step(attempt)
         self._remedies.move(remedy, Event.RELAPSE, reason)
         case.remedy = attempt.id
         self.decide(attempt)
@@ -216,7 +214,7 @@ class Decisions:
             if remedy.relapses >= self._params.max_relapses:
                 return None
             is_host = remedy.record.action in guards.TAKES_HOST_OUT
-            return Action.CORDON_HOST if is_host else Action.DRAIN_LINK, HINTS[remedy.hint], remedy
+            return Action.CORDON_HOST if is_host else Action.DRAIN_LINK, "", remedy
         again = self._rule(finding, remedy)
         if again is None:
             return None

@@ -4,6 +4,7 @@ from streams.decide.capacity import Capacity
 from streams.decide.guards import TAKES_HOST_OUT, TAKES_LINK_OUT
 from streams.decide.link_states import LinkStates
 from streams.decide.params import DecideParams
+from streams.decide.port_modules import ModuleParts
 from streams.fabric.ids import Port, device_id
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology, TopologyLink
@@ -17,7 +18,7 @@ class FabricView:
         self._params = params
         self.topology = Topology(Inventory())
         self.capacity = Capacity(self.topology)
-        self.links = self.no_links()
+        self.links, self.modules = self.no_links(), ModuleParts()
 
     def no_links(self) -> LinkStates:
         """Return states without any evidence."""
@@ -35,6 +36,10 @@ class FabricView:
         """Return the link of a finding."""
         end = finding.subject.a
         return self.topology.link_at(Port(end.device, end.port)) if end and end.port else None
+
+    def part_number(self, link_id: str) -> str:
+        """Return the part number of the transceivers of a link; empty if it is unknown."""
+        return self.modules.part_number(link_id, self.topology)
 
     def target(self, finding: Finding, action: Action) -> Subject:
         """Return what an action changes: the host or the link of a finding that concerns a part of it."""

@@ -10,7 +10,8 @@ from dataclasses import replace
 from streams.decide.guards import TAKES_HOST_OUT
 from streams.decide.params import DecideParams
 from streams.decide.publisher import Publisher
-from streams.decide.state import ACTOR, HINTS, DecideState, Order, Remedy
+from streams.decide.repair_steps import repair_fields
+from streams.decide.state import ACTOR, DecideState, Order, Remedy
 from streams.fabric.ids import remediation_id
 from streams.wire.models import Action, Remediation, Verdict
 from streams.wire.models import RemediationState as State
@@ -92,8 +93,8 @@ class Orders:
         order = Remediation(
             remediation_id(record.finding_ids[0], action.name, attempt), 0, record.finding_ids, action,
             Verdict.APPROVED, record.target, reason, expires_at_ns=now + round(expires_s * 1e9),
-            repair_hint=HINTS[remedy.hint] if action is Action.REPAIR_LINK else "", runbook_url=record.runbook_url,
-            state=State.APPROVED, attempt=attempt, actor=ACTOR,
+            runbook_url=record.runbook_url, state=State.APPROVED, attempt=attempt, actor=ACTOR,
+            **(repair_fields(record) if action is Action.REPAIR_LINK else {}),
         )  # fmt: skip
         remedy.order = Order(self._publisher.emit(order), now)
         self.add(remedy)

@@ -70,9 +70,7 @@ class PersonAnswers:
         elif remedy.state is State.EXPIRED or (remedy.state is State.ESCALATED and not remedy.is_out):
             remedy.failures = 0
             case = self._state.cases.get(remedy.record.finding_ids[-1])
-            attempt = self._decisions.next_attempt(
-                remedy, remedy.finding, remedy.record.action, remedy.record.repair_hint
-            )
+            attempt = self._decisions.next_attempt(remedy, remedy.finding, remedy.record.action, remedy.policy_hint)
             if case is not None:
                 case.remedy = attempt.id
             attempt.record = replace(attempt.record, approved_by=actor)

@@ -1,10 +1,10 @@
 """Recovers the remediations from their published revisions, where the snapshot of `decide` was lost."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from streams.decide.guards import ISOLATES
 from streams.decide.remedies import Remedies, kind_of
-from streams.decide.state import HINTS, DecideState, Order, Remedy
+from streams.decide.state import DecideState, Order, Remedy
 from streams.wire.models import Action, Remediation
 from streams.wire.models import RemediationState as State
 
@@ -15,7 +15,7 @@ _ORDERS = (Action.RESTORE_LINK, Action.UNCORDON_HOST)
 """Actions that are always orders; REPAIR_LINK may also be the first action."""
 
 
-def recover(history: Iterable[Remediation], state: DecideState, remedies: Remedies) -> None:
+def recover(history: Sequence[Remediation], state: DecideState, remedies: Remedies) -> None:
     """Fold in the own published revisions after the state was lost, oldest first.
 
     Restores what is out of service, the history that budgets and cool-downs count, and the numbers of attempts. An
@@ -24,6 +24,7 @@ def recover(history: Iterable[Remediation], state: DecideState, remedies: Remedi
     records: dict[str, Remediation] = {}
     holders: dict[str, str] = {}
     isolations = state.isolations
+    state.repairs.recover(history)
     for record in history:
         attempts = state.attempts.setdefault(record.finding_ids[0] if record.finding_ids else "", {})
         attempts[record.action.name] = max(record.attempt, attempts.get(record.action.name, 0))
@@ -59,7 +60,7 @@ def _remedy(record: Remediation, *, isolates: bool) -> Remedy:
         accepted_by=record.actor if record.state in (State.ACCEPTED, State.NO_ANSWER) else "",
         was_approved=record.state in _OUT, isolates=isolates, pod=record.target.pod,
         restoring=record.state is State.RESTORING,
-        hint=HINTS.index(record.repair_hint) if record.repair_hint in HINTS else 0,
+        done_step=record.repair_step,
     )  # fmt: skip
 
 

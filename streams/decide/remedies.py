@@ -13,7 +13,8 @@ from streams.decide.life_cycle import TIMEOUTS, Event, next_state
 from streams.decide.orders import Orders
 from streams.decide.params import DecideParams
 from streams.decide.publisher import Publisher
-from streams.decide.state import ACTOR, HINTS, DecideState, Remedy
+from streams.decide.repair_hints import NO_OUTCOME, RepairHints
+from streams.decide.state import ACTOR, DecideState, Remedy
 from streams.fabric.ids import remediation_id
 from streams.wire.models import Action, Finding, Remediation, Subject, Verdict
 from streams.wire.models import RemediationState as State
@@ -28,8 +29,10 @@ _LATE_NS = 86_400_000_000_000
 class Remedies:
     """All remediations that are not closed, with their deadlines."""
 
-    def __init__(self, params: DecideParams, state: DecideState, publisher: Publisher, orders: Orders) -> None:
-        self._params, self._state, self._publisher, self.orders = params, state, publisher, orders
+    def __init__(
+        self, params: DecideParams, state: DecideState, publisher: Publisher, orders: Orders, hints: RepairHints
+    ) -> None:
+        self._params, self._state, self._publisher, self.orders, self.hints = params, state, publisher, orders, hints
         self._deadlines: list[tuple[int, str]] = []
         self._ids: dict[State, dict[str, None]] = {}
         self._isolated: dict[str, str] = {}
@@ -74,10 +77,11 @@ class Remedies:
             target, repair_hint=hint, runbook_url=finding.runbook_url, state=State.PROPOSED, attempt=attempt,
             actor=ACTOR, penalty=penalty,
         )  # fmt: skip
-        remedy = Remedy(record, finding, self._state.watermark_ns)
+        remedy = Remedy(record, finding, self._state.watermark_ns, policy_hint=hint)
         if former is not None:
-            remedy.relapses, remedy.failures, remedy.hint = former.relapses, former.failures, former.hint
+            remedy.relapses, remedy.failures = former.relapses, former.failures
             remedy.is_relapse = former.is_relapse
+        self.hints.begin(remedy, former)
         self.add(remedy)
         return remedy
 
@@ -100,7 +104,7 @@ class Remedies:
             return False
         now = self._state.watermark_ns
         remedy.since_ns = now
-        changes = {"verdict": _verdict(remedy, event), **changes}
+        changes = {"verdict": _verdict(remedy, event), **self.hints.outcome_fields(remedy, event), **changes}
         remedy.was_approved = remedy.was_approved or after is State.APPROVED
         if after in (State.APPROVED, State.SHADOW):
             changes["expires_at_ns"] = now + round(self._params.expires_s * 1e9)
@@ -120,7 +124,7 @@ class Remedies:
         if finding.id not in remedy.record.finding_ids:
             reason = f"also for {finding.detector}: {finding.summary}"
             ids = (*remedy.record.finding_ids, finding.id)
-            remedy.record = replace(remedy.record, finding_ids=ids, reason=reason, actor=ACTOR)
+            remedy.record = replace(remedy.record, finding_ids=ids, reason=reason, actor=ACTOR, **NO_OUTCOME)
             self._publisher.emit(remedy.record)
 
     def apply_timeouts(self, now_ns: int) -> None:
@@ -140,14 +144,14 @@ class Remedies:
         reason, before = f"no change within {limit_s:g} s in {remedy.state.name}", remedy.state
         event = Event.TIMEOUT
         if before is State.VERIFYING:
-            remedy.hint += 1
-            if remedy.hint >= len(HINTS):
-                remedy.hint, event = len(HINTS) - 1, Event.EXHAUST
-            reason = f"the target did not qualify within {limit_s:g} s; next: {HINTS[remedy.hint]}"
+            reason = f"the target did not qualify within {limit_s:g} s after the repair"
+            if not self.hints.next_step(remedy):
+                event, reason = Event.EXHAUST, f"{reason}; no other step is known"
+            elif remedy.record.repair_step:
+                reason = f"{reason}; next: {remedy.record.repair_hint}"
         if before is State.APPROVED and remedy.record.action is Action.OBSERVE:
             event, reason = Event.WITHDRAW, "observed"
-        hint = {"repair_hint": HINTS[remedy.hint]} if before is State.VERIFYING else {}
-        self.move(remedy, event, reason, **hint)
+        self.move(remedy, event, reason)
 
     def _isolate(self, remedy: Remedy) -> None:
         action, target, now = remedy.record.action, remedy.target_id, self._state.watermark_ns

@@ -20,9 +20,11 @@ from streams.decide.orders import Orders
 from streams.decide.params import DecideParams
 from streams.decide.person_answers import ANSWERS, PersonAnswers
 from streams.decide.policy import Policy, load_policy
+from streams.decide.port_modules import ModuleParts
 from streams.decide.publisher import Publisher
 from streams.decide.recovery import recover
 from streams.decide.remedies import Remedies
+from streams.decide.repair_hints import RepairHints
 from streams.decide.repairs import Repairs
 from streams.decide.state import DecideState
 from streams.fabric.topology import Topology
@@ -33,6 +35,7 @@ from streams.wire.models import (
     ControlKind,
     Finding,
     Message,
+    PortModules,
     PortQuality,
     PortStates,
     ReadingsHeartbeat,
@@ -67,7 +70,8 @@ class Decide:
         self._controls.loaded = self._loaded
         self._publisher = Publisher(state, revisions)
         orders = Orders(params, state, self._publisher, self._policy.reversal_of)
-        self._remedies = Remedies(params, state, self._publisher, orders)
+        hints = RepairHints(state.repairs, fabric.part_number)
+        self._remedies = Remedies(params, state, self._publisher, orders, hints)
         self._evaluation = Evaluation(params, fabric, state, self._controls)
         self._cases = Cases(params, state, self._remedies, self._evaluation)
         self._decisions = Decisions(params, self._policy, fabric, state, self._evaluation, self._remedies, self._cases)
@@ -115,6 +119,8 @@ class Decide:
                 self._on_control(message)
             elif isinstance(message, PortStates | ReadingsHeartbeat | PortQuality):
                 self._fabric.links.update(message)
+            elif isinstance(message, PortModules):
+                self._fabric.modules.update(message)
         return self._publisher.drain()
 
     def advance_watermark(self, watermark_ns: int) -> list[Output]:
@@ -150,12 +156,14 @@ class Decide:
 
     def snapshot(self) -> bytes:
         self._state.links, self._state.controls = self._fabric.links.dump(), self._controls.dump()
+        self._state.modules = self._fabric.modules.dump()
         return self._state.to_bytes()
 
     def restore(self, data: bytes) -> None:
-        state, links = DecideState.from_bytes(data), self._fabric.no_links()
+        state, links, modules = DecideState.from_bytes(data), self._fabric.no_links(), ModuleParts()
         links.load(state.links)
-        self._fabric.links, self._is_restored = links, True
+        modules.load(state.modules)
+        self._fabric.links, self._fabric.modules, self._is_restored = links, modules, True
         self._set_state(state, self._revisions)
 
     def verify(self, topic: Topic, key: bytes | None, value: bytes | None, headers: Headers) -> None:

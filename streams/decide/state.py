@@ -7,19 +7,12 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from streams.decide.isolations import Isolations
+from streams.decide.repair_steps import RepairCounts
 from streams.wire.errors import Reject
-from streams.wire.models import Action, Cause, Control, Finding, Remediation, RemediationState, Severity
+from streams.wire.models import Action, Cause, Control, Finding, Remediation, RemediationState, RepairStep, Severity
 
 ACTOR = "decide"
 """The actor of transitions that no person and no automation caused."""
-
-HINTS = (
-    "clean and reseat both ends",
-    "replace the transceiver",
-    "replace the cable",
-    "replace the port or its line card",
-)
-"""The repair steps of a link, in the order in which CorrOpt tries them."""
 
 
 @dataclass(slots=True)
@@ -54,8 +47,12 @@ class Remedy:
     is_relapse: bool = False
     relapses: int = 0
     failures: int = 0
-    hint: int = 0
-    """The place of the repair hint."""
+    policy_hint: str = ""
+    """The hint of the policy, while no other step follows."""
+    tried_steps: list[RepairStep] = field(default_factory=list)
+    """Repair steps that did not help."""
+    done_step: RepairStep = RepairStep.STEP_UNSPECIFIED
+    """The step of the last reported repair."""
     order: Order | None = None
     retry_ns: int = 0
     """No restore is issued before this time."""
@@ -114,6 +111,9 @@ class DecideState:
     attempts: dict[str, dict[str, int]] = field(default_factory=dict)
     """First finding id -> action -> the highest attempt."""
     isolations: Isolations = field(default_factory=Isolations)
+    repairs: RepairCounts = field(default_factory=RepairCounts)
+    modules: str = ""
+    """The state of ModuleParts, as of the snapshot."""
     controls: list[Control] = field(default_factory=list)
     links: dict[str, Any] = field(default_factory=dict)
     """The state of LinkStates, as of the snapshot."""

@@ -11,6 +11,7 @@ from streams.wire.models import (
     Finding,
     Message,
     PeerWindow,
+    PortModules,
     PortQuality,
     PortStates,
     Progress,
@@ -42,7 +43,7 @@ def event_time_ns(message: Message) -> int | None:
             return at
         case Control(at_ns=maybe) | RemediationResult(at_ns=maybe):
             return maybe
-        case PortStates(changed_ns=at) | ReadingsHeartbeat(watermark_ns=at):
+        case PortStates(changed_ns=at) | ReadingsHeartbeat(watermark_ns=at) | PortModules(observed_ns=at):
             return at
         case PortQuality(readings=readings):
             return max((one.end_ns for one in readings), default=None)

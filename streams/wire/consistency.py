@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from streams.wire.errors import Reject
-from streams.wire.models import InventoryChunk, PeerWindow, SnapshotChunk, VersionCount, Window
+from streams.wire.models import InventoryChunk, PeerWindow, PortModules, SnapshotChunk, VersionCount, Window
 
 MAX_CHUNKS = 1 << 14
 """8 GiB in chunks of 512 KiB."""
@@ -28,6 +28,11 @@ def _check_version(version: VersionCount) -> None:
         raise Reject("its members and their times differ in number")
 
 
+def _check_modules(modules: PortModules) -> None:
+    if len(modules.ports) != len(modules.part_numbers):
+        raise Reject("its ports and their part numbers differ in number")
+
+
 def _check_chunk(chunk: SnapshotChunk | InventoryChunk) -> None:
     if not chunk.chunk < chunk.chunks <= MAX_CHUNKS:
         raise Reject(f"chunk {chunk.chunk} of {chunk.chunks}")
@@ -37,6 +42,7 @@ CHECKS: Mapping[type, Callable[[Any], None]] = {
     Window: _check_window,
     PeerWindow: _check_peer_window,
     VersionCount: _check_version,
+    PortModules: _check_modules,
     SnapshotChunk: _check_chunk,
     InventoryChunk: _check_chunk,
 }

@@ -181,6 +181,15 @@ class PortQuality:
 
 
 @dataclass(frozen=True, slots=True)
+class PortModules:
+    device: str
+    source: Source
+    observed_ns: int
+    ports: tuple[str, ...] = ()
+    part_numbers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SnapshotChunk:
     stage: str
     partition: int

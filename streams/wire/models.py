@@ -18,6 +18,7 @@ from streams.wire.internal_messages import (
     Job,
     PeerGroup,
     PeerWindow,
+    PortModules,
     PortQuality,
     PortReadings,
     PortState,
@@ -72,11 +73,14 @@ __all__ = [
     "Forecast",
     "InventoryChunk",
     "Job",
+    "Lemon",
+    "LemonKind",
     "Message",
     "Neighbor",
     "Outcome",
     "PeerGroup",
     "PeerWindow",
+    "PortModules",
     "PortQuality",
     "PortReadings",
     "PortState",
@@ -87,6 +91,8 @@ __all__ = [
     "Remediation",
     "RemediationResult",
     "RemediationState",
+    "RepairOutcome",
+    "RepairStep",
     "RowKind",
     "Samples",
     "Severity",
@@ -242,6 +248,29 @@ class Outcome(IntEnum):
     REJECTED = 4
 
 
+class RepairStep(IntEnum):
+    STEP_UNSPECIFIED = 0
+    CLEAN_RESEAT = 1
+    REPLACE_TRANSCEIVER = 2
+    REPLACE_CABLE = 3
+    REPLACE_PORT = 4
+
+
+class RepairOutcome(IntEnum):
+    REPAIR_OUTCOME_UNSPECIFIED = 0
+    HELPED = 1
+    NOT_QUALIFIED = 2
+    RELAPSED = 3
+
+
+class LemonKind(IntEnum):
+    KIND_UNSPECIFIED = 0
+    LINK = 1
+    HOST = 2
+    PART = 3
+    FIRMWARE = 4
+
+
 class ControlKind(IntEnum):
     KIND_UNSPECIFIED = 0
     APPROVE = 1
@@ -377,6 +406,32 @@ class Remediation:
     actor: str = ""
     guard: int = 0
     penalty: float | None = None
+    cause: Cause = Cause.CAUSE_UNSPECIFIED
+    repair_step: RepairStep = RepairStep.STEP_UNSPECIFIED
+    part_number: str = ""
+    step_helped: int = 0
+    step_tried: int = 0
+    repair_outcome: RepairOutcome = RepairOutcome.REPAIR_OUTCOME_UNSPECIFIED
+    outcome_step: RepairStep = RepairStep.STEP_UNSPECIFIED
+
+
+@dataclass(frozen=True, slots=True)
+class Lemon:
+    kind: LemonKind
+    subject_id: str
+    since_ns: int | None = None
+    until_ns: int | None = None
+    findings: int = 0
+    failed_repairs: int = 0
+    relapses: int = 0
+    events: int = 0
+    exposure: int = 0
+    fleet_events: int = 0
+    fleet_exposure: int = 0
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    part_kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,6 +482,8 @@ Message = (
     | PortStates
     | ReadingsHeartbeat
     | PortQuality
+    | PortModules
+    | Lemon
     | Episode
     | SnapshotChunk
     | Snapshot

@@ -25,8 +25,10 @@ from streams.wire.models import (
     Finding,
     InventoryChunk,
     Job,
+    Lemon,
     Message,
     PeerWindow,
+    PortModules,
     PortQuality,
     PortStates,
     Progress,
@@ -109,7 +111,10 @@ EPISODES = Topic(
 )
 # Compacted: a reader without a snapshot gets the newest states of every source, and the quality of the last minute.
 PORT_STATES = Topic(
-    "railsight.port-states.v1", PortStates, PartitionScheme.SINGLE, other_models=(ReadingsHeartbeat, PortQuality)
+    "railsight.port-states.v1",
+    PortStates,
+    PartitionScheme.SINGLE,
+    other_models=(ReadingsHeartbeat, PortQuality, PortModules),
 )
 FINDINGS = Topic("railsight.findings.v1", Finding, PartitionScheme.SINGLE, 30 * _DAY, "railsight.finding.v1", json=True)
 FINDINGS_OPEN = Topic(
@@ -126,6 +131,7 @@ REMEDIATION_RESULTS = Topic(
     "railsight.remediation-results.v1", RemediationResult, PartitionScheme.SINGLE, 30 * _DAY, json=True
 )
 CONTROLS = Topic("railsight.controls.v1", Control, PartitionScheme.SINGLE, json=True)
+LEMONS = Topic("railsight.lemons.v1", Lemon, PartitionScheme.SINGLE, json=True)
 REJECTED = Topic("railsight.rejected.v1", Rejected, PartitionScheme.SINGLE, 7 * _DAY)
 
 STAGES = ("measure", "correlate", "attribute", "decide")
@@ -139,7 +145,7 @@ SNAPSHOTS = {
 TOPICS: tuple[Topic, ...] = (
     SAMPLES, EVENTS, FACTS, COLLECTOR_STATUS, TARGETS, INVENTORY, JOBS, SYMPTOMS, SUMMARIES, EPISODES,
     PORT_STATES, FINDINGS, FINDINGS_OPEN, PROGRESS, REMEDIATIONS, REMEDIATIONS_OPEN, REMEDIATION_RESULTS, CONTROLS,
-    REJECTED, *SNAPSHOTS.values(),
+    LEMONS, REJECTED, *SNAPSHOTS.values(),
 )  # fmt: skip
 BY_NAME = {topic.name: topic for topic in TOPICS}
 
@@ -268,16 +274,20 @@ def _key_and_route(message: Message) -> tuple[str, str]:
         case Window(device=device) | PeerWindow(device=device):
             return device, ""
         case _:
-            return _port_states_key(message), ""
+            return _compacted_key(message), ""
 
 
-def _port_states_key(message: Message) -> str:
-    """Return the key of a message of PORT_STATES; empty for other messages."""
+def _compacted_key(message: Message) -> str:
+    """Return the key of a message of PORT_STATES or LEMONS; empty for other messages."""
     match message:
+        case Lemon(kind=kind, subject_id=subject_id):
+            return f"{kind.name.lower()}/{subject_id}"
         case PortStates(device=device, source=source):
             return f"{device}/{source.name}"
         case PortQuality(device=device, source=source):
             return f"{device}/{source.name}/quality"
+        case PortModules(device=device, source=source):
+            return f"{device}/{source.name}/modules"
         case ReadingsHeartbeat(shard=shard):
             return f"shard/{shard}"
         case _:

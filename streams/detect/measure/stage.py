@@ -81,6 +81,7 @@ class Measure:
                 self._floor_ns = max(self._floor_ns, message.watermark_ns)
             elif isinstance(message, Facts):
                 found += [(number, report) for report in self._facts.on_facts(message)]
+                self._ports.modules.on_facts(message)
         self._readings.flush()
         self._found = []
         found.sort(key=itemgetter(0))

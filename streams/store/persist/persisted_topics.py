@@ -157,6 +157,7 @@ PERSISTED_TOPICS: tuple[PersistedTopic, ...] = (
     ),
     _single(topics.REMEDIATION_RESULTS, table_schemas.REMEDIATION_RESULTS),
     _single(topics.CONTROLS, table_schemas.CONTROLS),
+    _single(topics.LEMONS, table_schemas.LEMONS, LatencyClass.BACKGROUND),
     PersistedTopic(
         topics.REJECTED,
         ("rejected",),

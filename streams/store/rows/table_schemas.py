@@ -150,6 +150,10 @@ REMEDIATIONS = TableSchema(
         attribute_column("actor", "String"),
         attribute_column("guard", "UInt32"),
         attribute_column("penalty", "Nullable(Float64)"),
+        enum_column("cause"),
+        enum_column("repair_step"),
+        attribute_column("part_number", LOW_CARDINALITY),
+        enum_column("repair_outcome"),
         json_column(),
     ),
 )
@@ -179,6 +183,24 @@ CONTROLS = TableSchema(
         attribute_column("endless", "Bool"),
     ),
 )
+
+LEMONS = TableSchema(
+    "lemons",
+    (
+        enum_column("kind"),
+        attribute_column("subject_id", "String"),
+        attribute_column("part_kind", LOW_CARDINALITY),
+        nullable_time_column("since"),
+        nullable_time_column("until"),
+        *(
+            attribute_column(name, "UInt32")
+            for name in (
+                "findings", "failed_repairs", "relapses", "events", "exposure", "fleet_events", "fleet_exposure"
+            )
+        ),
+        *(attribute_column(name, "Nullable(Float64)") for name in ("ratio", "ratio_low", "ratio_high")),
+    ),
+)  # fmt: skip
 
 REJECTED = TableSchema(
     "rejected",

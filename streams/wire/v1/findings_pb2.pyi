@@ -98,6 +98,58 @@ ESCALATED: RemediationState.ValueType  # 15
 """a person must act"""
 Global___RemediationState: _TypeAlias = RemediationState  # noqa: Y015
 
+class _RepairStep:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RepairStepEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RepairStep.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    STEP_UNSPECIFIED: _RepairStep.ValueType  # 0
+    CLEAN_RESEAT: _RepairStep.ValueType  # 1
+    """clean and reseat both ends"""
+    REPLACE_TRANSCEIVER: _RepairStep.ValueType  # 2
+    REPLACE_CABLE: _RepairStep.ValueType  # 3
+    REPLACE_PORT: _RepairStep.ValueType  # 4
+    """or its line card"""
+
+class RepairStep(_RepairStep, metaclass=_RepairStepEnumTypeWrapper):
+    """A step that repairs a link."""
+
+STEP_UNSPECIFIED: RepairStep.ValueType  # 0
+CLEAN_RESEAT: RepairStep.ValueType  # 1
+"""clean and reseat both ends"""
+REPLACE_TRANSCEIVER: RepairStep.ValueType  # 2
+REPLACE_CABLE: RepairStep.ValueType  # 3
+REPLACE_PORT: RepairStep.ValueType  # 4
+"""or its line card"""
+Global___RepairStep: _TypeAlias = RepairStep  # noqa: Y015
+
+class _RepairOutcome:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RepairOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RepairOutcome.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    REPAIR_OUTCOME_UNSPECIFIED: _RepairOutcome.ValueType  # 0
+    HELPED: _RepairOutcome.ValueType  # 1
+    """the target was restored and ended its probation"""
+    NOT_QUALIFIED: _RepairOutcome.ValueType  # 2
+    """the target did not qualify after the repair"""
+    RELAPSED: _RepairOutcome.ValueType  # 3
+    """the fault was back on probation"""
+
+class RepairOutcome(_RepairOutcome, metaclass=_RepairOutcomeEnumTypeWrapper):
+    """What is known of a reported repair; a revision has it only if it became known with this revision."""
+
+REPAIR_OUTCOME_UNSPECIFIED: RepairOutcome.ValueType  # 0
+HELPED: RepairOutcome.ValueType  # 1
+"""the target was restored and ended its probation"""
+NOT_QUALIFIED: RepairOutcome.ValueType  # 2
+"""the target did not qualify after the repair"""
+RELAPSED: RepairOutcome.ValueType  # 3
+"""the fault was back on probation"""
+Global___RepairOutcome: _TypeAlias = RepairOutcome  # noqa: Y015
+
 @_typing.final
 class Endpoint(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -776,6 +828,13 @@ class Remediation(_message.Message):
     ACTOR_FIELD_NUMBER: _builtins.int
     GUARD_FIELD_NUMBER: _builtins.int
     PENALTY_FIELD_NUMBER: _builtins.int
+    CAUSE_FIELD_NUMBER: _builtins.int
+    REPAIR_STEP_FIELD_NUMBER: _builtins.int
+    PART_NUMBER_FIELD_NUMBER: _builtins.int
+    STEP_HELPED_FIELD_NUMBER: _builtins.int
+    STEP_TRIED_FIELD_NUMBER: _builtins.int
+    REPAIR_OUTCOME_FIELD_NUMBER: _builtins.int
+    OUTCOME_STEP_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     revision: _builtins.int
     action: Global___Remediation.Action.ValueType
@@ -800,6 +859,18 @@ class Remediation(_message.Message):
     """the number of the guard that bound (docs/remediation.md); 0: none"""
     penalty: _builtins.float
     """of leaving the target in service: of several that do not fit, the highest goes first"""
+    cause: Global___Finding.Cause.ValueType
+    """of the finding"""
+    repair_step: Global___RepairStep.ValueType
+    """that repair_hint names; only for links"""
+    part_number: _builtins.str
+    """of the link's transceivers where it is known; "A + B" if its ends differ"""
+    step_helped: _builtins.int
+    """of step_tried repairs with this step for this cause and part number"""
+    step_tried: _builtins.int
+    repair_outcome: Global___RepairOutcome.ValueType
+    outcome_step: Global___RepairStep.ValueType
+    """the step that was tried, where repair_outcome is set"""
     @_builtins.property
     def finding_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -834,10 +905,17 @@ class Remediation(_message.Message):
         actor: _builtins.str = ...,
         guard: _builtins.int = ...,
         penalty: _builtins.float | None = ...,
+        cause: Global___Finding.Cause.ValueType = ...,
+        repair_step: Global___RepairStep.ValueType = ...,
+        part_number: _builtins.str = ...,
+        step_helped: _builtins.int = ...,
+        step_tried: _builtins.int = ...,
+        repair_outcome: Global___RepairOutcome.ValueType = ...,
+        outcome_step: Global___RepairStep.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_constraint_limit", b"_constraint_limit", "_constraint_observed", b"_constraint_observed", "_penalty", b"_penalty", "_surviving_capacity_ratio", b"_surviving_capacity_ratio", "constraint_limit", b"constraint_limit", "constraint_observed", b"constraint_observed", "decided_at", b"decided_at", "expires_at", b"expires_at", "penalty", b"penalty", "surviving_capacity_ratio", b"surviving_capacity_ratio", "target", b"target"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_constraint_limit", b"_constraint_limit", "_constraint_observed", b"_constraint_observed", "_penalty", b"_penalty", "_surviving_capacity_ratio", b"_surviving_capacity_ratio", "action", b"action", "actor", b"actor", "approved_by", b"approved_by", "attempt", b"attempt", "constraint", b"constraint", "constraint_limit", b"constraint_limit", "constraint_observed", b"constraint_observed", "decided_at", b"decided_at", "expires_at", b"expires_at", "finding_ids", b"finding_ids", "guard", b"guard", "id", b"id", "penalty", b"penalty", "reason", b"reason", "repair_hint", b"repair_hint", "revision", b"revision", "runbook_url", b"runbook_url", "state", b"state", "surviving_capacity_ratio", b"surviving_capacity_ratio", "target", b"target", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_constraint_limit", b"_constraint_limit", "_constraint_observed", b"_constraint_observed", "_penalty", b"_penalty", "_surviving_capacity_ratio", b"_surviving_capacity_ratio", "action", b"action", "actor", b"actor", "approved_by", b"approved_by", "attempt", b"attempt", "cause", b"cause", "constraint", b"constraint", "constraint_limit", b"constraint_limit", "constraint_observed", b"constraint_observed", "decided_at", b"decided_at", "expires_at", b"expires_at", "finding_ids", b"finding_ids", "guard", b"guard", "id", b"id", "outcome_step", b"outcome_step", "part_number", b"part_number", "penalty", b"penalty", "reason", b"reason", "repair_hint", b"repair_hint", "repair_outcome", b"repair_outcome", "repair_step", b"repair_step", "revision", b"revision", "runbook_url", b"runbook_url", "state", b"state", "step_helped", b"step_helped", "step_tried", b"step_tried", "surviving_capacity_ratio", b"surviving_capacity_ratio", "target", b"target", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__constraint_limit: _TypeAlias = _typing.Literal["constraint_limit"]  # noqa: Y015
     _WhichOneofArgType__constraint_limit: _TypeAlias = _typing.Literal["_constraint_limit", b"_constraint_limit"]  # noqa: Y015
@@ -857,6 +935,118 @@ class Remediation(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__surviving_capacity_ratio) -> _WhichOneofReturnType__surviving_capacity_ratio | None: ...
 
 Global___Remediation: _TypeAlias = Remediation  # noqa: Y015
+
+@_typing.final
+class Lemon(_message.Message):
+    """How often one link, host, part number or firmware had faults, compared with the rest of its kind.
+    Topic railsight.lemons.v1, key kind/subject, compacted: the newest score; a subject without faults has none.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Kind:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _KindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Lemon._Kind.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        KIND_UNSPECIFIED: Lemon._Kind.ValueType  # 0
+        LINK: Lemon._Kind.ValueType  # 1
+        HOST: Lemon._Kind.ValueType  # 2
+        PART: Lemon._Kind.ValueType  # 3
+        """part number of a transceiver or a NIC"""
+        FIRMWARE: Lemon._Kind.ValueType  # 4
+        """of such a part"""
+
+    class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
+    KIND_UNSPECIFIED: Lemon.Kind.ValueType  # 0
+    LINK: Lemon.Kind.ValueType  # 1
+    HOST: Lemon.Kind.ValueType  # 2
+    PART: Lemon.Kind.ValueType  # 3
+    """part number of a transceiver or a NIC"""
+    FIRMWARE: Lemon.Kind.ValueType  # 4
+    """of such a part"""
+
+    KIND_FIELD_NUMBER: _builtins.int
+    SUBJECT_ID_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
+    FINDINGS_FIELD_NUMBER: _builtins.int
+    FAILED_REPAIRS_FIELD_NUMBER: _builtins.int
+    RELAPSES_FIELD_NUMBER: _builtins.int
+    EVENTS_FIELD_NUMBER: _builtins.int
+    EXPOSURE_FIELD_NUMBER: _builtins.int
+    FLEET_EVENTS_FIELD_NUMBER: _builtins.int
+    FLEET_EXPOSURE_FIELD_NUMBER: _builtins.int
+    RATIO_FIELD_NUMBER: _builtins.int
+    RATIO_LOW_FIELD_NUMBER: _builtins.int
+    RATIO_HIGH_FIELD_NUMBER: _builtins.int
+    PART_KIND_FIELD_NUMBER: _builtins.int
+    kind: Global___Lemon.Kind.ValueType
+    subject_id: _builtins.str
+    """link:…, device:…, a part number, or a part number and its firmware"""
+    findings: _builtins.int
+    failed_repairs: _builtins.int
+    """after which the target did not qualify"""
+    relapses: _builtins.int
+    """on probation"""
+    events: _builtins.int
+    """that the rate counts: all of a link or host; of a part, the links that had any"""
+    exposure: _builtins.int
+    """1 link or host; of a part, the links that have it"""
+    fleet_events: _builtins.int
+    """of the rest of its kind"""
+    fleet_exposure: _builtins.int
+    ratio: _builtins.float
+    """of the rate to that of the rest; absent without events there"""
+    ratio_low: _builtins.float
+    """95 % for all subjects of the kind together; above 1: a lemon"""
+    ratio_high: _builtins.float
+    part_kind: _builtins.str
+    """transceiver, nic; of a part"""
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """the faults of this time are counted"""
+
+    @_builtins.property
+    def until(self) -> _timestamp_pb2.Timestamp: ...
+    def __init__(
+        self,
+        *,
+        kind: Global___Lemon.Kind.ValueType = ...,
+        subject_id: _builtins.str = ...,
+        since: _timestamp_pb2.Timestamp | None = ...,
+        until: _timestamp_pb2.Timestamp | None = ...,
+        findings: _builtins.int = ...,
+        failed_repairs: _builtins.int = ...,
+        relapses: _builtins.int = ...,
+        events: _builtins.int = ...,
+        exposure: _builtins.int = ...,
+        fleet_events: _builtins.int = ...,
+        fleet_exposure: _builtins.int = ...,
+        ratio: _builtins.float | None = ...,
+        ratio_low: _builtins.float | None = ...,
+        ratio_high: _builtins.float | None = ...,
+        part_kind: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ratio", b"_ratio", "_ratio_high", b"_ratio_high", "_ratio_low", b"_ratio_low", "ratio", b"ratio", "ratio_high", b"ratio_high", "ratio_low", b"ratio_low", "since", b"since", "until", b"until"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ratio", b"_ratio", "_ratio_high", b"_ratio_high", "_ratio_low", b"_ratio_low", "events", b"events", "exposure", b"exposure", "failed_repairs", b"failed_repairs", "findings", b"findings", "fleet_events", b"fleet_events", "fleet_exposure", b"fleet_exposure", "kind", b"kind", "part_kind", b"part_kind", "ratio", b"ratio", "ratio_high", b"ratio_high", "ratio_low", b"ratio_low", "relapses", b"relapses", "since", b"since", "subject_id", b"subject_id", "until", b"until"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__ratio: _TypeAlias = _typing.Literal["ratio"]  # noqa: Y015
+    _WhichOneofArgType__ratio: _TypeAlias = _typing.Literal["_ratio", b"_ratio"]  # noqa: Y015
+    _WhichOneofReturnType__ratio_high: _TypeAlias = _typing.Literal["ratio_high"]  # noqa: Y015
+    _WhichOneofArgType__ratio_high: _TypeAlias = _typing.Literal["_ratio_high", b"_ratio_high"]  # noqa: Y015
+    _WhichOneofReturnType__ratio_low: _TypeAlias = _typing.Literal["ratio_low"]  # noqa: Y015
+    _WhichOneofArgType__ratio_low: _TypeAlias = _typing.Literal["_ratio_low", b"_ratio_low"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ratio) -> _WhichOneofReturnType__ratio | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ratio_high) -> _WhichOneofReturnType__ratio_high | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ratio_low) -> _WhichOneofReturnType__ratio_low | None: ...
+
+Global___Lemon: _TypeAlias = Lemon  # noqa: Y015
 
 @_typing.final
 class RemediationResult(_message.Message):

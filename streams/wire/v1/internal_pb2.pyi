@@ -1138,6 +1138,48 @@ class PortQuality(_message.Message):
 Global___PortQuality: _TypeAlias = PortQuality  # noqa: Y015
 
 @_typing.final
+class PortModules(_message.Message):
+    """The part numbers of the transceivers of a device as one source reports them; sent where they changed.
+    In railsight.port-states.v1, key device/source/modules, with the header type=portmodules.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEVICE_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    OBSERVED_NS_FIELD_NUMBER: _builtins.int
+    PORTS_FIELD_NUMBER: _builtins.int
+    PART_NUMBERS_FIELD_NUMBER: _builtins.int
+    device: _builtins.str
+    source: _telemetry_pb2.Source.ValueType
+    observed_ns: _builtins.int
+    """of two messages the later one is valid"""
+    @_builtins.property
+    def ports(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """named as the source names them"""
+
+    @_builtins.property
+    def part_numbers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """of each port"""
+
+    def __init__(
+        self,
+        *,
+        device: _builtins.str = ...,
+        source: _telemetry_pb2.Source.ValueType = ...,
+        observed_ns: _builtins.int = ...,
+        ports: _abc.Iterable[_builtins.str] | None = ...,
+        part_numbers: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "observed_ns", b"observed_ns", "part_numbers", b"part_numbers", "ports", b"ports", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PortModules: _TypeAlias = PortModules  # noqa: Y015
+
+@_typing.final
 class PortReadings(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

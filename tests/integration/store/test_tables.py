@@ -66,8 +66,21 @@ MESSAGES: tuple[tuple[Topic, Message], ...] = (
     (topics.EPISODES, models.Episode(FINDING, (NS, NS + 1))),
     (
         topics.REMEDIATIONS,
-        models.Remediation("r", 1, ("finding-1",), models.Action.DRAIN_LINK, models.Verdict.SHADOW, SUBJECT),
+        models.Remediation(
+            "r",
+            1,
+            ("finding-1",),
+            models.Action.DRAIN_LINK,
+            models.Verdict.SHADOW,
+            SUBJECT,
+            cause=models.Cause.OPTIC,
+            part_number="PN1",
+            repair_step=models.RepairStep.REPLACE_CABLE,
+            repair_outcome=models.RepairOutcome.RELAPSED,
+            outcome_step=models.RepairStep.CLEAN_RESEAT,
+        ),
     ),
+    (topics.LEMONS, models.Lemon(models.LemonKind.PART, "PN1", 1, NS, 5, 2, 1, 5, 50, 20, 10_000, 50.0, 14.6)),
     (topics.REMEDIATION_RESULTS, models.RemediationResult("r", models.Outcome.DONE, NS, "robot")),
     (topics.CONTROLS, models.Control("k", models.ControlKind.ACKNOWLEDGE, "finding-1", NS)),
     (topics.PROGRESS, models.Progress("measure", 0, 1, models.IDLE_NS)),
@@ -79,6 +92,7 @@ EXPECTED = {
     "events": 1, "facts": 1, "collector_status": 1, "findings": 2, "findings_latest": 1, "episodes": 1,
     "remediations": 1, "remediations_latest": 1, "remediation_results": 1, "controls": 1, "progress": 1,
     "symptoms": 1, "jobs": 1, "inventory_devices": 2, "inventory_links": 1, "inventory_jobs": 1, "rejected": 2,
+    "lemons": 1,
 }  # fmt: skip
 
 
@@ -116,6 +130,10 @@ def _values(database: Database) -> None:
         (7, "resolved", "link/flap", 3, None, "h", "q", ["h"], 8, ["went down 4 times"], NS + 9, FINDING.summary)
     ]
     assert database.rows("SELECT `components.name`, `components.alias` FROM facts") == [(["q", "r"], [["a", "b"], []])]
+    repair = "SELECT cause, part_number, repair_step, repair_outcome FROM remediations_latest"
+    assert database.rows(repair) == [("optic", "PN1", "replace_cable", "relapsed")]
+    score = "SELECT kind, subject_id, events, fleet_exposure, ratio_low, ratio_high FROM lemons"
+    assert database.rows(score) == [("part", "PN1", 5, 10_000, 14.6, None)]
     assert database.rows("SELECT watermark FROM progress") == [(None,)]
     assert database.rows("SELECT topic, stage, value FROM rejected WHERE topic LIKE '%controls%'") == [
         ("railsight.controls.v1", "persist", "{not json")
@@ -193,7 +211,7 @@ def test_the_tables_have_the_columns_of_the_schemas(database: Database) -> None:
     schemas = [schema for schema in vars(table_schemas).values() if isinstance(schema, TableSchema)]
     schemas += [schema for schema in vars(inventory_rows).values() if isinstance(schema, TableSchema)]
     schemas.append(symptom_rows.SYMPTOMS)
-    assert len(schemas) == 15
+    assert len(schemas) == 16
     for schema in schemas:
         declared: dict[str, Any] = _declared(database, schema.table)
         assert {field.name: field.type for field in schema.columns} == {

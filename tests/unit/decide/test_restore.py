@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from streams.decide.repair_steps import ORDER, TEXTS
 from streams.decide.stage import Decide
-from streams.decide.state import HINTS
 from streams.wire.models import Action, Condition, Control, ControlKind, Outcome, Remediation, Verdict
 from streams.wire.models import RemediationState as State
 from tests.fixtures.decide_stage import (
@@ -24,6 +24,7 @@ from tests.fixtures.decide_stage import (
 )
 from tests.worlds.observations import at
 
+HINTS = [TEXTS[step] for step in ORDER]
 LIMITS: dict[str, Any] = {"isolation_budget": 100}
 
 

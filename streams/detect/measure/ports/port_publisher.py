@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from streams.detect.measure.facts.module_tracker import ModuleTracker
 from streams.detect.measure.liveness import Liveness
 from streams.detect.measure.ports.quality_watch import QualityWatch
 from streams.detect.measure.ports.state_tracker import PortStateTracker
@@ -30,6 +31,7 @@ class PortPublisher:
     def __init__(self, params: DetectParams, shard: int) -> None:
         self._states = PortStateTracker(shard)
         self._quality = QualityWatch(params.degrading, params.window.optics_step_db)
+        self.modules = ModuleTracker()
         self.watched = self._quality.ports
         """Not empty while ports are watched, whose readings are in every batch."""
 
@@ -59,17 +61,18 @@ class PortPublisher:
         """Return whether there is something to publish, beside what follows from symptoms and windows."""
         states = self._states
         return watermark_ns >= states.next_heartbeat_ns or bool(
-            states.unsent or states.unconfirmed or self._quality.found
+            states.unsent or states.unconfirmed or self._quality.found or self.modules.found
         )
 
     def outputs(self, found: Iterable[Any], known: PartitionReadings, watermark_ns: int) -> list[Output]:
         """Return what is to be published after a batch; `found` are all symptoms and windows of it."""
         self.on_found(found, known)
-        return [*self._states.outputs(known.readings, known.liveness, watermark_ns), *self._quality.outputs()]
+        outputs = [*self._states.outputs(known.readings, known.liveness, watermark_ns), *self._quality.outputs()]
+        return outputs + self.modules.outputs() if self.modules.found else outputs
 
     def dump(self) -> dict[str, Any]:
         """Return the state for a snapshot, as JSON holds it."""
-        return {"states": self._states.dump(), "quality": self._quality.dump()}
+        return {"states": self._states.dump(), "quality": self._quality.dump(), "modules": self.modules.dump()}
 
     def load(self, data: dict[str, Any] | None, readings: ReadingStore) -> None:
         """Restore the state that `dump` returned; None of a snapshot that has none: all states are sent."""
@@ -78,3 +81,4 @@ class PortPublisher:
         else:
             self._states.load(data["states"], readings)
             self._quality.load(data["quality"])
+            self.modules.load(data.get("modules", []))

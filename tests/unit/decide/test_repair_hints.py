@@ -1,0 +1,122 @@
+"""Tests that remediations show what helped before for their cause and part number."""
+
+from typing import Any
+
+from streams.decide.stage import Decide
+from streams.wire.models import (
+    Action,
+    Cause,
+    PortModules,
+    Remediation,
+    RepairOutcome,
+    RepairStep,
+    Source,
+)
+from streams.wire.models import RemediationState as State
+from tests.fixtures.decide_stage import TOP, carry_out, deciding, decisions, finding, readings, remediations, sound
+from tests.worlds.observations import at
+
+SETTINGS: dict[str, Any] = {
+    "isolation_budget": 100,
+    "actions_per_hour": 1000,
+    "fabric_cap_ratio": 1,
+    "pod_cap_ratio": 1,
+}
+CLEAN, TRANSCEIVER = RepairStep.CLEAN_RESEAT, RepairStep.REPLACE_TRANSCEIVER
+
+
+def modules(device: str, part: str, t: float = 0) -> PortModules:
+    ports = tuple(end.port for link in TOP.links_of[device] for end in (link.lower, link.upper) if end.device == device)
+    return PortModules(device, Source.SOURCE_GNMI, at(t), ports, (part,) * len(ports))
+
+
+def drained(stage: Decide, t: float) -> tuple[Remediation, Remediation]:
+    opened = finding("p1-l0/u0", t=t - 10, cause=Cause.UNKNOWN)
+    (drain,) = [r for r in decisions(stage, opened, t=t) if r.action is Action.DRAIN_LINK]
+    carry_out(stage, drain)
+    (repair,) = [r for r in remediations(stage.advance_watermark(at(t + 1))) if r.action is Action.REPAIR_LINK]
+    return drain, repair
+
+
+def helped(stage: Decide, t: float) -> list[Remediation]:
+    """Return the revisions of a drain that is repaired, qualifies, is restored and ends its probation."""
+    drain, repair = drained(stage, t)
+    found = carry_out(stage, repair)
+    stage.process(sound(drain.target.id, t - 10, t + 1000))
+    *more, restore = remediations(stage.advance_watermark(at(t + 1001)))
+    found += [*more, *carry_out(stage, restore), *remediations(stage.advance_watermark(at(t + 4700)))]
+    return [revision for revision in found if revision.id == drain.id]
+
+
+def test_a_repair_that_helped_is_counted_and_shown_the_next_time() -> None:
+    """The outcome is on the last revision only; the next drain of the same part has the count 1 of 1."""
+    stage = deciding(**SETTINGS)
+    stage.process([modules("p1-l0", "PN1")])
+    revisions = helped(stage, 10)
+    assert [r.repair_outcome for r in revisions if r.repair_outcome] == [RepairOutcome.HELPED]
+    assert (revisions[-1].state, revisions[-1].outcome_step, revisions[-1].part_number) == (State.CLOSED, CLEAN, "PN1")
+    drain, repair = drained(stage, 10_000)
+    assert (drain.step_helped, drain.step_tried, drain.part_number) == (1, 1, "PN1")
+    text = "clean and reseat both ends (helped 1 of 1 times for this cause and part PN1)"
+    assert drain.repair_hint.endswith(f"; first: {text}")
+    assert (repair.repair_hint, repair.repair_step) == (text, CLEAN)
+
+
+def test_a_step_that_did_not_qualify_is_counted_against_its_part() -> None:
+    """The revision that reveals it has the step that was tried as outcome, and the next step as hint."""
+    stage = deciding(**SETTINGS)
+    drain, repair = drained(stage, 10)
+    carry_out(stage, repair)
+    stage.process([readings("p1-l0", "u0", 11, 71, errors=5)])
+    moved, again = remediations(stage.advance_watermark(at(3611)))
+    assert (moved.repair_outcome, moved.outcome_step, moved.repair_step) == (
+        RepairOutcome.NOT_QUALIFIED, CLEAN, TRANSCEIVER,
+    )  # fmt: skip
+    assert (again.repair_outcome, again.repair_step) == (RepairOutcome.REPAIR_OUTCOME_UNSPECIFIED, TRANSCEIVER)
+    assert stage._state.repairs.groups == {
+        "unknown/": {"CLEAN_RESEAT": stage._state.repairs.count(Cause.UNKNOWN, "", CLEAN)}
+    }
+    assert (moved.id, moved.state) == (drain.id, State.DRAINED)
+
+
+def test_a_relapse_is_counted_against_the_step_that_was_done() -> None:
+    """The next attempt names the next step."""
+    stage = deciding(**SETTINGS)
+    drain, repair = drained(stage, 10)
+    carry_out(stage, repair)
+    stage.process(sound(drain.target.id, 0, 1010))
+    *_, restore = remediations(stage.advance_watermark(at(1011)))
+    carry_out(stage, restore)
+    found = decisions(stage, finding("p1-l0/u0", t=1100, cause=Cause.UNKNOWN), t=1110)
+    ended = [r for r in found if r.id == drain.id]
+    assert [(r.repair_outcome, r.outcome_step) for r in ended] == [(RepairOutcome.RELAPSED, CLEAN)]
+    (attempt,) = [r for r in found if r.action is Action.DRAIN_LINK and r.id != drain.id]
+    assert (attempt.repair_step, attempt.repair_hint) == (TRANSCEIVER, "replace the transceiver")
+
+
+def test_counts_and_parts_survive_a_snapshot_and_the_loss_of_the_state() -> None:
+    """A snapshot has both; without one the counts are read from the published remediations."""
+    stage = deciding(**SETTINGS)
+    stage.process([modules("p1-l0", "PN1")])
+    history = helped(stage, 10)
+    again = deciding(**SETTINGS)
+    again.restore(stage.snapshot())
+    assert again._state.repairs == stage._state.repairs
+    assert again._fabric.part_number(history[0].target.id) == "PN1"
+    lost = deciding(loaded=False, **SETTINGS)
+    lost.recover(history)
+    assert lost._state.repairs.groups == stage._state.repairs.groups
+
+
+def test_the_part_number_of_a_link_names_both_ends_if_they_differ() -> None:
+    """Older modules of a source change nothing; an unknown end has none."""
+    stage = deciding()
+    link = TOP.uplinks_of["p1-l0"][0]
+    upper = link.upper.device
+    assert stage._fabric.part_number(link.id) == ""
+    stage.process([modules("p1-l0", "PN1", t=5), modules("p1-l0", "PN0", t=4)])
+    assert stage._fabric.part_number(link.id) == "PN1"
+    stage.process([modules(upper, "PN1")])
+    assert stage._fabric.part_number(link.id) == "PN1"
+    stage.process([modules(upper, "PN2", t=1)])
+    assert stage._fabric.part_number(link.id) == "PN1 + PN2"
