@@ -50,6 +50,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("job", "streams.cli.job:job", "Report whether the network was clean for a job."),
     Command("ack", "streams.cli.ack:ack", "Acknowledge a finding."),
     Command("remediations", "streams.cli.remediations:remediations", "List the open remediations, or explain one."),
+    Command("lemons", "streams.cli.lemons:lemons", "List links, hosts and parts with more faults than others."),
     Command("approve", "streams.cli.answers:approve", "Approve a remediation that waits."),
     Command("reject", "streams.cli.answers:reject", "Reject a remediation."),
     Command("repaired", "streams.cli.answers:repaired", "Report the repair of a remediation's target."),
@@ -62,8 +63,8 @@ COMMANDS: tuple[Command, ...] = (
 )
 _LIBRARIES = ("aiokafka", "clickhouse_connect", "urllib3")
 _INTERACTIVE = {
-    "demo", "up", "inventory", "findings", "explain", "ack", "job", "remediations", "approve", "reject", "repaired",
-    "maintenance", "exclude", "kill-switch",
+    "demo", "up", "inventory", "findings", "explain", "ack", "job", "remediations", "lemons", "approve", "reject",
+    "repaired", "maintenance", "exclude", "kill-switch",
 }  # fmt: skip
 
 

@@ -1,0 +1,80 @@
+"""Reads the faults and the fleet of lemon scores from ClickHouse, and finds the parts of each link by time."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from streams.fabric.ids import device_id
+from streams.report.lemons.score import Fault, FaultKind, Fleet, Part, scores
+from streams.store.enum_labels import enum_label
+from streams.store.queries.lemon_history import (
+    HOST_CONDITIONS,
+    PART_KINDS,
+    LinkEnds,
+    PartsRow,
+    query_faults,
+    query_hosts,
+    query_links,
+    query_newest_parts,
+    query_outcomes,
+    query_parts,
+)
+from streams.store.query_client import QueryClient
+from streams.wire.models import Lemon
+
+_HOST_LABELS = frozenset(map(enum_label, HOST_CONDITIONS))
+_OUTCOMES = {"not_qualified": FaultKind.FAILED_REPAIR, "relapsed": FaultKind.RELAPSE}
+
+
+def query_lemons(client: QueryClient, since_ns: int, until_ns: int) -> list[Lemon]:
+    """Return the scores of all subjects with faults in [since, until); raises Retry without ClickHouse."""
+    links = {link.id: link for link in query_links(client, until_ns)}
+    hosts = {device_id(name) for name in query_hosts(client, until_ns)}
+    found: list[tuple[FaultKind, str, int]] = []
+    for row in query_faults(client, since_ns, until_ns):
+        subject = device_id(row.device) if row.condition in _HOST_LABELS else row.subject_id
+        found.append((FaultKind.FINDING, subject, row.at_ns))
+    found += [(_OUTCOMES[row.outcome], row.subject_id, row.at_ns) for row in query_outcomes(client, since_ns, until_ns)]
+    faulty = [links[subject] for _, subject, _ in found if subject in links]
+    history = _by_device(query_parts(client, (d for link in faulty for d in (link.lower, link.upper)), until_ns))
+    faults = [
+        Fault(kind, subject, parts_of(links[subject], history, at_ns) if subject in links else frozenset())
+        for kind, subject, at_ns in found
+    ]
+    newest = _by_device(query_newest_parts(client, until_ns))
+    parts = {link.id: own for link in links.values() if (own := parts_of(link, newest, until_ns))}
+    found_scores = scores(faults, Fleet(links.keys(), hosts, parts))
+    return [replace(lemon, since_ns=since_ns, until_ns=until_ns) for lemon in found_scores]
+
+
+_Parts = tuple[int, Mapping[str, Part]]
+
+
+def _by_device(rows: Iterable[PartsRow]) -> dict[str, dict[str, list[_Parts]]]:
+    """Return device -> source -> (since, name -> part), in the order of time."""
+    found: dict[str, dict[str, list[_Parts]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        found[row.device][row.source].append((row.since_ns, named_parts(row)))
+    return found
+
+
+def named_parts(row: PartsRow) -> dict[str, Part]:
+    """Return the transceivers and NICs of a device by all their names."""
+    parts: dict[str, Part] = {}
+    for name, kind, number, firmware, aliases in zip(*row[3:], strict=True):
+        if kind in PART_KINDS and number:
+            parts |= dict.fromkeys((name, *aliases), Part(kind, number, firmware))
+    return parts
+
+
+def parts_of(link: LinkEnds, devices: Mapping[str, Mapping[str, Sequence[_Parts]]], at_ns: int) -> frozenset[Part]:
+    """Return the parts at both ends of a link at a time; of parts that were first read later, the earliest."""
+    ends = ((link.lower, link.lower_port), (link.upper, link.upper_port))
+    found: set[Part] = set()
+    for device, port in ends:
+        for states in devices.get(device, {}).values():
+            before = [named for since_ns, named in states if since_ns <= at_ns]
+            if part := (before[-1] if before else states[0][1]).get(port):
+                found.add(part)
+                break
+    return frozenset(found)
