@@ -10,7 +10,7 @@ from typing import Any
 import cramjam
 import orjson
 
-from streams.fabric.decompression import lz4
+from streams.fabric.decompression import zstd
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
@@ -68,7 +68,8 @@ class ModuleParts:
                 for device, by in self._devices.items()
                 for source, (at_ns, modules) in by.items()
             ]
-            packed = bytes(cramjam.lz4.compress(orjson.dumps([list(used.values()), rows])))
+            columns = list(zip(*rows, strict=True))
+            packed = bytes(cramjam.zstd.compress(orjson.dumps([list(used.values()), columns])))
             self._dumped = base64.b64encode(packed).decode()
             self._shared = {modules: modules for modules in used.values()}
         return self._dumped
@@ -78,10 +79,10 @@ class ModuleParts:
         if not data:
             return
         try:
-            tables, rows = orjson.loads(lz4(base64.b64decode(data), _MAX_BYTES))
+            tables, columns = orjson.loads(zstd(base64.b64decode(data), _MAX_BYTES))
             shared: list[Any] = [(tuple(ports), tuple(parts)) for ports, parts in tables]
             self._shared = {modules: modules for modules in shared}
-            for device, source, at_ns, number in rows:
+            for device, source, at_ns, number in zip(*columns, strict=True):
                 self._devices.setdefault(device, {})[Source(source)] = int(at_ns), shared[number]
         except (cramjam.DecompressionError, LookupError, ValueError, TypeError) as error:
             raise Reject(f"the data is not a state of modules: {error}") from error

@@ -1,8 +1,14 @@
 """Tests that remediations show what helped before for their cause and part number."""
 
+import base64
 from typing import Any
 
+import cramjam
+import pytest
+
+from streams.decide.port_modules import ModuleParts
 from streams.decide.stage import Decide
+from streams.wire.errors import Reject
 from streams.wire.models import (
     Action,
     Cause,
@@ -120,3 +126,13 @@ def test_the_part_number_of_a_link_names_both_ends_if_they_differ() -> None:
     assert stage._fabric.part_number(link.id) == "PN1"
     stage.process([modules(upper, "PN2", t=1)])
     assert stage._fabric.part_number(link.id) == "PN1 + PN2"
+
+
+@pytest.mark.parametrize("data", ["?", "AAAA", base64.b64encode(cramjam.zstd.compress(b"[[], [[1]]]")).decode()])
+def test_a_damaged_state_of_modules_is_refused(data: str) -> None:
+    """The snapshot is refused as a whole, and the input is read again; an empty state has no devices."""
+    with pytest.raises(Reject, match="state of modules"):
+        ModuleParts().load(data)
+    empty = ModuleParts()
+    empty.load(ModuleParts().dump())
+    assert empty.dump() == ModuleParts().dump()
