@@ -154,6 +154,13 @@ class Decide:
         self._evaluation.expire()
         self._decisions.revoke_denied()
 
+    def limit_time(self, limit_ns: int) -> None:
+        """Return to an earlier watermark; what was decided until then stays."""
+        state = self._state
+        state.evaluated_ns = min(state.evaluated_ns, limit_ns)
+        state.watermark_ns = min(state.watermark_ns, limit_ns)
+        self._fabric.links.limit_time(limit_ns)
+
     def snapshot(self) -> bytes:
         self._state.links, self._state.controls = self._fabric.links.dump(), self._controls.dump()
         self._state.modules = self._fabric.modules.dump()

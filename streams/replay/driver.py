@@ -6,7 +6,7 @@ Decides only the order: (time, device, source). A stage's outputs reach the next
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from streams.detect.measure.liveness import CLOCK_AHEAD_NS
+from streams.detect.measure.source_clock import CLOCK_AHEAD_NS
 from streams.fabric.topology import Topology
 from streams.wire.models import (
     IDLE_NS,

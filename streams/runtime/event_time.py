@@ -28,10 +28,10 @@ from streams.wire.models import (
 def event_time_ns(message: Message) -> int | None:
     """Return the event time of a message; None where it has none."""
     match message:
-        case Samples(sampled_at_ns=at, received_at_ns=received):
+        case Samples(sampled_at_ns=at, received_at_ns=received) | Event(at_ns=at, received_at_ns=received):
             # A device's clock may be ahead; what was received cannot be of later (DESIGN 2.1).
             return min(at, received) if received else at
-        case Event(at_ns=at) | CollectorStatus(at_ns=at) | Symptom(at_ns=at) | Facts(observed_at_ns=at):
+        case CollectorStatus(at_ns=at) | Symptom(at_ns=at) | Facts(observed_at_ns=at):
             return at
         case CablingReport(at_ns=at) | VersionCensus(at_ns=at):
             return at

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from streams.instrument.clock import Clock
 from streams.instrument.metrics import Metrics
+from streams.runtime.arrival import FUTURE_NS, ArrivalClock, dated_by_arrival, within_arrival
 from streams.runtime.bindings import Binding
 from streams.runtime.chunk import Chunk
 from streams.runtime.event_time import event_time_ns
@@ -21,7 +22,7 @@ from streams.wire.batch_fetch import FetchedRecord
 from streams.wire.bounds import clean
 from streams.wire.errors import Reject
 from streams.wire.models import IDLE_NS, Message, Progress, Rejected, Snapshot
-from streams.wire.stage import Output, RecoverableStage, Stage, VerifyingStage
+from streams.wire.stage import Output, RecoverableStage, Stage, TimeLimitedStage, VerifyingStage
 from streams.wire.topics import Partitions, Record, Topic
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ MakeStage = Callable[[int], Stage]
 """Makes one owner's stage for a partition of its input; called again for every take-over."""
 
 REJECTED_BYTES = 4096
+_MS = 1_000_000
 MAX_RECORD_BYTES = 1_000_000
 """Brokers accept 1 MiB in a batch by default (message.max.bytes); a larger record would be retried for ever."""
 
@@ -68,6 +70,7 @@ class PartitionProcessor:
         self._topics = {topic.name: topic for topic in binding.inputs}
         self._highwater: dict[str, int] = {}
         self._arrived_ns: dict[str, int] = {}
+        self._arrivals = ArrivalClock(clock.now_ns) if binding.upstream is None else None
         self._stale_progress = 0
         self.positions: dict[str, int] = {}
         self._set_up()
@@ -107,7 +110,7 @@ class PartitionProcessor:
             for topic in self.binding.inputs
         }
         if snapshot is not None and self._upstreams is not None:
-            self._upstreams.restore(snapshot.upstream_watermark_ns)
+            self._upstreams.restore(snapshot.upstream_watermark_ns, self._clock.now_ns() + FUTURE_NS)
             self._advanced_ns = self._upstreams.watermark_ns or 0
         return snapshot.inventory_digest if snapshot else ""
 
@@ -117,8 +120,10 @@ class PartitionProcessor:
             return True
         try:
             self.stage.restore(snapshot.state)
+            if isinstance(self.stage, TimeLimitedStage):
+                self.stage.limit_time(self._clock.now_ns() + FUTURE_NS)
         except Reject as error:
-            # Of a later version, or of one that is too old: what the input still holds is processed again.
+            # Of another version, or of a time to come: what the input still holds is processed again.
             log.warning("state not readable: stage=%s partition=%d: %s", self.binding.stage, self.partition, error)
             self._metrics.count("railsight_snapshots_unreadable_total", self.binding.stage, self.partition)
             self._set_up()
@@ -168,7 +173,7 @@ class PartitionProcessor:
             if isinstance(message, Progress) and self._upstreams is not None:
                 records += self._process(batch)
                 batch = []
-                self._update_watermark(self._upstreams, topic, message)
+                self._update_watermark(self._upstreams, topic, within_arrival(message, record.timestamp * _MS))
             elif message is not None:
                 self.changed = self.changed or topic not in self.binding.repeated
                 if not batch:
@@ -176,7 +181,7 @@ class PartitionProcessor:
                 batch.append(message)
         records += self._process(batch)
         self.positions[chunk.topic] = chunk.end
-        self._arrived_ns[chunk.topic] = chunk.records[-1].timestamp * 1_000_000
+        self._arrived_ns[chunk.topic] = chunk.records[-1].timestamp * _MS
         if self._upstreams is not None and chunk.topic == self._barrier:
             self._upstreams.reached(chunk.end)
         records += self._advance()
@@ -225,7 +230,7 @@ class PartitionProcessor:
         behind = self._behind()
         if any(topic not in self._arrived_ns for topic in behind):
             return None
-        return min((self._arrived_ns[topic] for topic in behind), default=now_ns)
+        return min(now_ns, *(self._arrived_ns[topic] for topic in behind)) if behind else now_ns
 
     def _behind(self) -> list[str]:
         return [
@@ -293,7 +298,10 @@ class PartitionProcessor:
         try:
             if self._verify is not None:
                 self._verify(topic, record.key, record.value, record.headers)
-            return topics.decode(topic, record.value, record.headers)
+            message = topics.decode(topic, record.value, record.headers)
+            if self._arrivals is None:
+                return message
+            return dated_by_arrival(message, self._arrivals.arrived_ns(topic.name, record.timestamp))
         except Reject as error:
             records.append(self._rejected(topic, record.offset, str(error), record.value or b""))
             return None

@@ -66,9 +66,10 @@ class UpstreamWatermarks:
             for (topic, partition), newest in self._newest.items()
         }
 
-    def restore(self, stored: dict[str, int]) -> None:
-        """Take over what was stored; partitions that are no longer expected are left out."""
+    def restore(self, stored: dict[str, int], limit_ns: int = IDLE_NS) -> None:
+        """Take over what was stored, but no time after `limit_ns`; partitions that are not expected are left out."""
         for name, watermark_ns in stored.items():
             topic, stage, partition, epoch = name.rsplit("/", 3)
             if stage == self.stage and (topic, int(partition)) in self._expected:
-                self._newest[topic, int(partition)] = _Watermark(int(epoch), watermark_ns)
+                bounded_ns = watermark_ns if watermark_ns == IDLE_NS else min(watermark_ns, limit_ns)
+                self._newest[topic, int(partition)] = _Watermark(int(epoch), bounded_ns)

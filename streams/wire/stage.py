@@ -46,7 +46,11 @@ class Stage(Protocol):
         ...
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
-        """Fold in messages, in the order of their partition; never raises on a message that the codec accepted."""
+        """Fold in messages, in the order of their partition; never raises on a message that the codec accepted.
+
+        `received_at_ns` of telemetry, and `at_ns` of a CollectorStatus, are times of arrival: the runner sets those of
+        the brokers (streams/runtime/arrival.py), a recording has the collector's.
+        """
         ...
 
     def advance_watermark(self, watermark_ns: int) -> list[Output]:
@@ -72,6 +76,15 @@ class VerifyingStage(Stage, Protocol):
 
     def verify(self, topic: Topic, key: bytes | None, value: bytes | None, headers: Headers) -> None:
         """Raise Reject on a record that must not be processed; called before the record is decoded."""
+        ...
+
+
+@runtime_checkable
+class TimeLimitedStage(Stage, Protocol):
+    """A stage whose state may have come to a time that never was, by a clock that was ahead."""
+
+    def limit_time(self, limit_ns: int) -> None:
+        """Return to `limit_ns` if the restored state is of a later time; raises Reject where that is not possible."""
         ...
 
 

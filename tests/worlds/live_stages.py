@@ -46,6 +46,13 @@ class LiveStages:
         if IDLE_NS > watermark > self._watermark_ns:
             self._advance(watermark)
 
+    def tick(self, now_ns: int) -> None:
+        """Advance the arrival clock of the first stage."""
+        self._pass_on(self.stages[0].advance_watermark(now_ns))
+        watermark = self.stages[0].watermark_ns
+        if IDLE_NS > watermark > self._watermark_ns:
+            self._advance(watermark)
+
     def end(self, at_ns: int) -> None:
         """Advance the watermark after the last message."""
         self._pass_on(self.stages[0].process([Progress("test", 0, 1, at_ns)]))

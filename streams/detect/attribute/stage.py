@@ -281,6 +281,12 @@ class Attribute:
         for identity, case in self._state.cases.items():
             self._schedule(identity, case)
 
+    def limit_time(self, limit_ns: int) -> None:
+        """Return to an earlier watermark; what was concluded until then stays."""
+        state = self._state
+        state.swept_ns = min(state.swept_ns, limit_ns)
+        state.watermark_ns = self._severities.watermark_ns = min(state.watermark_ns, limit_ns)
+
 
 def _counted_on_demand(count: Callable[[], SilenceCount]) -> Callable[[int], int]:
     """Return a counter of silent devices that is computed at its first use."""

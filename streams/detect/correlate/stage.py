@@ -147,6 +147,10 @@ class Correlate:
             for key in keys:
                 self._schedule(unit, key, self._state.watermark_ns)
 
+    def limit_time(self, limit_ns: int) -> None:
+        """Return to an earlier watermark; what was concluded until then stays."""
+        self._state.watermark_ns = min(self._state.watermark_ns, limit_ns)
+
     def _process(self, message: Message) -> list[Output]:
         if isinstance(message, VersionCensus):
             return [Output(EPISODES, message, key="fleet")]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streams.detect.detectors.telemetry_stale.params import StaleParams
+from streams.detect.measure.source_clock import SourceClock
 from streams.detect.thresholds import ns
 from streams.wire.models import IDLE_NS, CollectorStatus, Source, Symptom
 from streams.wire.symptoms import SourceSilence
@@ -19,8 +20,9 @@ from streams.wire.symptoms import SourceSilence
 MIN_INTERVALS = 3
 """Intervals from which a cadence is learned: fewer may be random when a recording begins in a gap."""
 
-CLOCK_AHEAD_NS = ns(1)
-"""Samples of a device whose clock is further ahead than this are dated by their arrival (DESIGN 2.1)."""
+TRANSPORT_NS = ns(5)
+"""Silence counts from the newest reading if that arrived within this time, so that it does not depend on how long the
+transport took; else from the arrival, whatever the clock of the device."""
 
 MAX_INTERVALS = 16
 _SAME_READING_NS = ns(1)
@@ -37,7 +39,7 @@ largest published fabric where there is no inventory. 100,000 unknown devices to
 
 @dataclass(slots=True)
 class SourceState:
-    """The state of one source. Times are event times in ns; 0 before the first sample."""
+    """The state of one source. Times are event times in ns, but for `arrived_ns`; 0 before the first sample."""
 
     device: str
     source: Source
@@ -45,6 +47,10 @@ class SourceState:
     index: int = 0
     """Index of its times in the arrays."""
     last_ns: int = 0
+    arrived_ns: int = 0
+    """The newest arrival of a sample."""
+    clock: SourceClock | None = None
+    """None where its clock is right."""
     silent: bool = False
     cadence_ns: int = 0
     limit_ns: int = 0
@@ -83,9 +89,10 @@ class Liveness:
         self._by_index: list[SourceState] = []
         self.arrival_ns = 0
         self._due_ns = np.full(64, IDLE_NS)
-        """By index: the arrival time after which it is silent; IDLE_NS where it is silent already."""
+        """By index: the arrival time after which it does not bound the watermark, then that after which it is silent;
+        IDLE_NS where it is silent already."""
         self._live_ns = np.full(64, IDLE_NS)
-        """By index: the newest sample of a live source, else IDLE_NS."""
+        """By index: the newest sample of a source that bounds the watermark, else IDLE_NS."""
         self._next_due_ns = IDLE_NS
         self._any_read = False
         self._devices: Container[str] = frozenset()
@@ -136,9 +143,10 @@ class Liveness:
         self._unknown.add(device)
         return True
 
-    def on_sample(self, state: SourceState, at_ns: int) -> list[Symptom]:
-        """Process the time of a sample; return that its source was silent, where it was."""
+    def on_sample(self, state: SourceState, at_ns: int, arrived_ns: int) -> list[Symptom]:
+        """Process the times of a sample and of its arrival; return that its source was silent, where it was."""
         last_ns = state.last_ns
+        state.arrived_ns = max(state.arrived_ns, arrived_ns)
         if at_ns <= last_ns:
             return list(self._late(state, at_ns)) if state.gaps else []
         symptoms: list[Symptom] = []
@@ -154,6 +162,12 @@ class Liveness:
         state.last_ns, state.silent, state.unreachable = at_ns, False, ""
         self._schedule(state)
         return symptoms
+
+    def correct_last(self, state: SourceState, at_ns: int, arrived_ns: int) -> None:
+        """Date the last sample like the next one, which is the first with another correction of its clock."""
+        if state.last_ns and not state.silent:
+            state.last_ns = min(at_ns, at_ns - (arrived_ns - state.arrived_ns))
+            state.unevaluated_gaps, state.gaps = [], []
 
     def on_status(self, status: CollectorStatus) -> None:
         """Process the status of a collector for a target: whether it reaches it, and its cadence."""
@@ -175,8 +189,12 @@ class Liveness:
         symptoms = []
         for index in np.flatnonzero(self._due_ns < self.arrival_ns).tolist():
             state = self._by_index[index]
+            self._live_ns[index] = IDLE_NS
+            self._due_ns[index] = self._silent_after_ns(state)
+            if self._due_ns[index] >= self.arrival_ns:
+                continue
             state.silent = True
-            self._due_ns[index] = self._live_ns[index] = IDLE_NS
+            self._due_ns[index] = IDLE_NS
             symptoms.append(self._silent(state, state.last_ns or state.first_ns))
         self._next_due_ns = int(self._due_ns.min())
         return symptoms
@@ -185,6 +203,11 @@ class Liveness:
         """Return the oldest newest sample of live sources; the arrival clock where all are silent; else IDLE_NS."""
         oldest = int(self._live_ns.min())
         return self.arrival_ns if oldest == IDLE_NS and self._any_read else oldest
+
+    def newest_ns(self) -> int:
+        """Return the newest time in the state, of event time or of arrival."""
+        sources = self.sources.values()
+        return max(self.arrival_ns, max((max(own.first_ns, own.last_ns, own.status_ns) for own in sources), default=0))
 
     def _add(self, state: SourceState) -> None:
         state.index, state.limit_ns = len(self._by_index), self._limit_ns(state)
@@ -206,6 +229,11 @@ class Liveness:
         self._live_ns[state.index] = state.last_ns or IDLE_NS
         if due_ns < self._next_due_ns:
             self._next_due_ns = due_ns
+
+    def _silent_after_ns(self, state: SourceState) -> int:
+        """Return the arrival time after which a source is silent."""
+        base_ns = max(state.last_ns or state.first_ns, state.arrived_ns - TRANSPORT_NS)
+        return min(base_ns + state.limit_ns, IDLE_NS)
 
     def _limit_ns(self, state: SourceState) -> int:
         return self._params.limit_ns(state.known_cadence_ns)

@@ -5,7 +5,7 @@ a snapshot is ever executed. A snapshot of another schema is refused: the input 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import chain, pairwise
 from operator import attrgetter
 from typing import Any
@@ -14,7 +14,8 @@ import cramjam
 import numpy as np
 import orjson
 
-from streams.detect.measure.liveness import Liveness, SourceState
+from streams.detect.measure.liveness import TRANSPORT_NS, Liveness, SourceState
+from streams.detect.measure.source_clock import SourceClock
 from streams.detect.measure.storage import snapshot_readings
 from streams.detect.measure.storage.array_codec import ArrayDecoder, ArrayEncoder
 from streams.detect.measure.storage.reading_store import ReadingStore
@@ -97,6 +98,12 @@ def _pack_sources(sources: list[SourceState], encoder: ArrayEncoder) -> dict[str
         "gaps": [[place, *gap] for place, state in enumerate(sources) for gap in state.gaps],
         "restarts": [[place, *restart] for place, state in enumerate(sources) for restart in state.restarts],
         "intervals": sum(map(len, intervals)),
+        "arrived": [
+            [place, state.arrived_ns]
+            for place, state in enumerate(sources)
+            if state.arrived_ns > state.last_ns + TRANSPORT_NS
+        ],
+        "clocks": [[place, *astuple(state.clock)] for place, state in enumerate(sources) if state.clock is not None],
     }  # fmt: skip
 
 
@@ -124,4 +131,9 @@ def _unpack_sources(head: dict[str, Any], decoder: ArrayDecoder) -> list[SourceS
         states[place].gaps.append((last_ns, next_ns))
     for place, *restart in head["restarts"]:
         states[place].restarts.append(tuple(restart))
+    # Snapshots from before clocks were measured have neither.
+    for place, arrived_ns in head.get("arrived", ()):
+        states[place].arrived_ns = arrived_ns
+    for place, *clock in head.get("clocks", ()):
+        states[place].clock = SourceClock(*clock)
     return states

@@ -11,10 +11,11 @@ from typing import Any
 
 from streams.detect.measure import registry, restarts, snapshot
 from streams.detect.measure.facts.facts_tracker import FactsTracker
-from streams.detect.measure.liveness import CLOCK_AHEAD_NS, Liveness, SourceState
+from streams.detect.measure.liveness import Liveness, SourceState
 from streams.detect.measure.ports.port_publisher import PartitionReadings, PortPublisher
 from streams.detect.measure.routing import Emitted, route
 from streams.detect.measure.snapshot import SmallState
+from streams.detect.measure.source_clock import CLOCK_AHEAD_NS, CLOCK_BEHIND_NS, ClockChange, SourceClock
 from streams.detect.measure.storage.message_batch import LateMessage, MessageBatch, PendingMessage
 from streams.detect.measure.storage.reading_store import ReadingStore
 from streams.detect.measure.storage.window_store import ClosedWindows, WindowStore
@@ -23,6 +24,7 @@ from streams.detect.measure.windows.window_sender import WindowSender
 from streams.detect.params import DetectParams
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
+from streams.wire.errors import Reject
 from streams.wire.models import IDLE_NS, CollectorStatus, Event, EventKind, Facts, Message, Progress, Samples, Symptom
 from streams.wire.stage import Output
 
@@ -127,15 +129,14 @@ class Measure:
         return outputs
 
     def _samples(self, number: int, samples: Samples) -> None:
-        at_ns, received_ns, boot_id = samples.sampled_at_ns, samples.received_at_ns, samples.boot_id
-        if at_ns > received_ns + CLOCK_AHEAD_NS:
-            self.counted["clock_ahead"] += 1
-            at_ns = received_ns
-        if at_ns < self._floor_ns:
-            self.counted["late"] += 1
-        state = self._liveness.source(samples.device, samples.source, at_ns)
+        at_ns, arrived_ns, boot_id = samples.sampled_at_ns, samples.received_at_ns, samples.boot_id
+        state = self._liveness.source(samples.device, samples.source, min(at_ns, arrived_ns))
         if state is None:
             return
+        if state.clock is not None or not -CLOCK_BEHIND_NS <= at_ns - arrived_ns <= CLOCK_AHEAD_NS:
+            at_ns = self._correct(state, at_ns, arrived_ns)
+        if at_ns < self._floor_ns:
+            self.counted["late"] += 1
         symptoms: list[Symptom] = []
         if boot_id and state.boot_id and boot_id != state.boot_id and at_ns > state.last_ns:
             # Another boot: the counters were reset between the two readings.
@@ -143,27 +144,49 @@ class Measure:
             symptoms.append(restarts.on_other_boot(state, at_ns, boot_id, self._sender.spec.lateness_ns))
         elif boot_id and state.restarts:
             symptoms += restarts.late_restart_symptoms(state, at_ns, boot_id)
-        symptoms += self._liveness.on_sample(state, at_ns)
+        symptoms += self._liveness.on_sample(state, at_ns, arrived_ns)
         if boot_id and at_ns == state.last_ns:
             state.boot_id = boot_id
-        symptoms += self._liveness.on_arrival_clock(max(received_ns, at_ns))
+        symptoms += self._liveness.on_arrival_clock(max(arrived_ns, at_ns))
         if symptoms:
             self._found += [(number, symptom) for symptom in symptoms]
         self._readings.enqueue(number, samples, at_ns)
 
+    def _correct(self, state: SourceState, read_ns: int, arrived_ns: int) -> int:
+        """Return the event time of a sample whose source's clock is off, or may be; `read_ns` is by that clock."""
+        clock = state.clock = state.clock or SourceClock()
+        change = clock.add(read_ns, arrived_ns)
+        if change is ClockChange.RIGHT:
+            state.clock = None
+            return read_ns
+        at_ns = clock.corrected_ns(read_ns, arrived_ns)
+        if change is ClockChange.MEASURED:
+            # Times before and after it are not of one clock: no rate follows from them.
+            self._readings.restarted(state.device, state.source, at_ns)
+            self._liveness.correct_last(state, at_ns, arrived_ns)
+        self.counted["clock_ahead"] += at_ns == arrived_ns
+        return at_ns
+
     def _event(self, event: Event) -> list[Symptom]:
-        at_ns = event.at_ns
-        if event.received_at_ns and at_ns > event.received_at_ns + CLOCK_AHEAD_NS:
+        at_ns, arrived_ns = event.at_ns, event.received_at_ns or event.at_ns
+        known = self._liveness.sources.get((event.device, event.source))
+        clock = SourceClock() if known is None or known.clock is None else known.clock
+        at_ns = clock.corrected_ns(at_ns, arrived_ns)
+        if event.at_ns - arrived_ns > CLOCK_AHEAD_NS:
             self.counted["clock_ahead"] += 1
-            at_ns = event.received_at_ns
-        symptoms = self._liveness.on_arrival_clock(max(event.received_at_ns, at_ns))
+        symptoms = self._liveness.on_arrival_clock(max(arrived_ns, at_ns))
         if event.kind is EventKind.DEVICE_REBOOT:
-            known = self._liveness.sources.get((event.device, event.source))
             state = known or SourceState(event.device, event.source, 0)
             return [*symptoms, restarts.restart_symptom(state, at_ns, min(state.last_ns, at_ns), by_event=True)]
         for monitor in self._monitors:
             symptoms += monitor.process_event(event, at_ns, self._readings, self._topology)
         return symptoms
+
+    def limit_time(self, limit_ns: int) -> None:
+        """Refuse a state of a later time: its readings hold all that follows for older than the last ones."""
+        newest_ns = max(self._liveness.newest_ns(), self._floor_ns)
+        if newest_ns > limit_ns:
+            raise Reject(f"its time is {(newest_ns - limit_ns) / 1e9:.0f} s ahead of the clock; a clock was ahead")
 
     def snapshot(self) -> bytes:
         monitors = {monitor.name: monitor.dump() for monitor in self._monitors}
