@@ -16,7 +16,7 @@ FUTURE_NS = 60 * TOLERANCE_NS
 
 
 class ArrivalClock:
-    """The time of arrival in each input, which never goes back.
+    """The time of arrival in one input, which never goes back.
 
     The clock of a partition's leader may step, or another leader's may differ. A step back is added to what follows,
     and a step ahead is refused if it is later than the time of this process, which is only read at a step, so that the
@@ -25,32 +25,28 @@ class ArrivalClock:
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
         self._now_ns = now_ns
-        self._newest_ns: dict[str, int] = {}
-        self._behind_ns: dict[str, int] = {}
+        self._newest_ns = 0
+        self._behind_ns = 0
         self.refused = 0
         """Records that were appended later than the time of this process."""
 
-    def arrived_ns(self, topic: str, timestamp_ms: int) -> int:
-        """Return the time of arrival of the next record of an input."""
-        at_ns = timestamp_ms * _MS
-        newest_ns = self._newest_ns.get(topic, 0)
-        if topic in self._behind_ns or not newest_ns - TOLERANCE_NS <= at_ns <= newest_ns + FUTURE_NS:
-            at_ns = self._after_step(topic, at_ns, newest_ns)
-        at_ns = max(at_ns, newest_ns)
-        self._newest_ns[topic] = at_ns
-        return at_ns
+    def arrived_ns(self, timestamp_ms: int) -> int:
+        """Return the time of arrival of the next record."""
+        at_ns, newest_ns = timestamp_ms * _MS, self._newest_ns
+        if self._behind_ns or not newest_ns - TOLERANCE_NS <= at_ns <= newest_ns + FUTURE_NS:
+            at_ns = self._after_step(at_ns, newest_ns)
+        if at_ns > newest_ns:
+            self._newest_ns = at_ns
+        return self._newest_ns
 
-    def _after_step(self, topic: str, appended_ns: int, newest_ns: int) -> int:
+    def _after_step(self, appended_ns: int, newest_ns: int) -> int:
         """Return the time of a record after a step of its leader's clock."""
-        now_ns = self._now_ns()
-        behind_ns = self._behind_ns.pop(topic, 0)
-        step_ns = newest_ns - appended_ns
-        behind_ns = max(behind_ns, step_ns) if step_ns > TOLERANCE_NS else 0
+        now_ns, step_ns = self._now_ns(), newest_ns - appended_ns
+        behind_ns, self._behind_ns = max(self._behind_ns, step_ns) if step_ns > TOLERANCE_NS else 0, 0
         self.refused += appended_ns > now_ns + TOLERANCE_NS
         if appended_ns + behind_ns > now_ns + TOLERANCE_NS:
             return min(appended_ns, now_ns)
-        if behind_ns:
-            self._behind_ns[topic] = behind_ns
+        self._behind_ns = behind_ns
         return appended_ns + behind_ns
 
 

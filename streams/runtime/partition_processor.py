@@ -70,7 +70,10 @@ class PartitionProcessor:
         self._topics = {topic.name: topic for topic in binding.inputs}
         self._highwater: dict[str, int] = {}
         self._arrived_ns: dict[str, int] = {}
-        self._arrivals = ArrivalClock(clock.now_ns) if binding.upstream is None else None
+        self._arrivals = {
+            topic.name: ArrivalClock(clock.now_ns) for topic in (binding.inputs if binding.upstream is None else ())
+        }
+        """Of inputs of telemetry, whose messages are dated by their arrival."""
         self._stale_progress = 0
         self.positions: dict[str, int] = {}
         self._set_up()
@@ -299,9 +302,9 @@ class PartitionProcessor:
             if self._verify is not None:
                 self._verify(topic, record.key, record.value, record.headers)
             message = topics.decode(topic, record.value, record.headers)
-            if self._arrivals is None:
+            if (clock := self._arrivals.get(topic.name)) is None:
                 return message
-            return dated_by_arrival(message, self._arrivals.arrived_ns(topic.name, record.timestamp))
+            return dated_by_arrival(message, clock.arrived_ns(record.timestamp))
         except Reject as error:
             records.append(self._rejected(topic, record.offset, str(error), record.value or b""))
             return None

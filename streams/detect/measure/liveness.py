@@ -146,7 +146,8 @@ class Liveness:
     def on_sample(self, state: SourceState, at_ns: int, arrived_ns: int) -> list[Symptom]:
         """Process the times of a sample and of its arrival; return that its source was silent, where it was."""
         last_ns = state.last_ns
-        state.arrived_ns = max(state.arrived_ns, arrived_ns)
+        if arrived_ns > state.arrived_ns:
+            state.arrived_ns = arrived_ns
         if at_ns <= last_ns:
             return list(self._late(state, at_ns)) if state.gaps else []
         symptoms: list[Symptom] = []
@@ -183,7 +184,8 @@ class Liveness:
 
     def on_arrival_clock(self, at_ns: int) -> list[Symptom]:
         """Advance the arrival clock to `at_ns`; return the sources that time out."""
-        self.arrival_ns = max(self.arrival_ns, at_ns)
+        if at_ns > self.arrival_ns:
+            self.arrival_ns = at_ns
         if self.arrival_ns <= self._next_due_ns:
             return []
         symptoms = []

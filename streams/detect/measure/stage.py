@@ -130,7 +130,7 @@ class Measure:
 
     def _samples(self, number: int, samples: Samples) -> None:
         at_ns, arrived_ns, boot_id = samples.sampled_at_ns, samples.received_at_ns, samples.boot_id
-        state = self._liveness.source(samples.device, samples.source, min(at_ns, arrived_ns))
+        state = self._liveness.source(samples.device, samples.source, min(arrived_ns, at_ns))
         if state is None:
             return
         if state.clock is not None or not -CLOCK_BEHIND_NS <= at_ns - arrived_ns <= CLOCK_AHEAD_NS:

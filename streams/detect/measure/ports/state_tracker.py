@@ -158,7 +158,8 @@ class PortStateTracker:
             self._swept_ns = watermark_ns // _SWEEP_NS * _SWEEP_NS
             self.unsent = dict.fromkeys(self._find_unread(readings, liveness), 0) | self.unsent
         for key in self.unconfirmed:
-            self.unsent.setdefault(key, 0)
+            if self._is_confirmed(key, readings):
+                self.unsent.setdefault(key, 0)
         outputs = [
             Output(PORT_STATES, message)
             for key, first_ns in self.unsent.items()
@@ -170,6 +171,11 @@ class PortStateTracker:
             self.next_heartbeat_ns = heartbeat_ns + HEARTBEAT_NS
             outputs.append(Output(PORT_STATES, ReadingsHeartbeat(self._shard, heartbeat_ns)))
         return outputs
+
+    def _is_confirmed(self, key: SourceKey, readings: ReadingStore) -> bool:
+        """Return whether a source was read after one of its events, so that its states may be others."""
+        slot = readings.slots.get((*key, RowKind.ROW_KIND_PORT))
+        return slot is not None and any(at_ns < slot.newest_ns for at_ns, _ in self.sources[key].events.values())
 
     def _update(self, key: SourceKey, first_ns: int, readings: ReadingStore, liveness: Liveness) -> PortStates | None:
         """Return the states of a source; None where they are as they were sent."""
