@@ -28,7 +28,7 @@ def topics(
     found = asyncio.run(states())
     for state in found:
         typer.echo(json.dumps(_row(state)) if as_json else _line(state))
-    if any(state.partitions != state.expected for state in found):
+    if any(state.problem for state in found):
         raise typer.Exit(1)
 
 
@@ -38,14 +38,10 @@ def _row(state: TopicState) -> dict[str, object]:
         "partitions": state.partitions,
         "expected": state.expected,
         "created": state.created,
+        "problem": state.problem,
     }
 
 
 def _line(state: TopicState) -> str:
-    if state.partitions is None:
-        text = "missing"
-    elif state.partitions != state.expected:
-        text = f"{state.partitions} partitions, {state.expected} are configured"
-    else:
-        text = f"{state.partitions} partition{'s' if state.partitions > 1 else ''}"
+    text = state.problem or f"{state.partitions} partition{'s' if state.expected > 1 else ''}"
     return f"{state.topic.name:40} {text}{', created' if state.created else ''}"

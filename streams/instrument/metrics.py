@@ -17,6 +17,10 @@ Counter = Literal[
     "railsight_stale_progress_total",
     "railsight_takeovers_total",
     "railsight_send_retries_total",
+    "railsight_late_messages_total",
+    "railsight_clock_ahead_total",
+    "railsight_unknown_devices_refused_total",
+    "railsight_append_times_refused_total",
 ]
 Gauge = Literal[
     "railsight_watermark_seconds",
@@ -37,6 +41,10 @@ HELP: dict[Counter | Gauge, str] = {
     "railsight_stale_progress_total": "Progress of a lower epoch than known, which is ignored: of a replaced owner.",
     "railsight_takeovers_total": "Takeovers of a partition with its state restored.",
     "railsight_send_retries_total": "Retries of sending records.",
+    "railsight_late_messages_total": "Samples that are older than the watermark of their partition.",
+    "railsight_clock_ahead_total": "Samples and events dated by their arrival, as the clock of their sender is ahead.",
+    "railsight_unknown_devices_refused_total": "Messages of devices beyond the bound of devices without inventory.",
+    "railsight_append_times_refused_total": "Records whose broker appended them at a time after this host's.",
     "railsight_watermark_seconds": "The watermark in event time, as Unix time.",
     "railsight_lag_records": "Records of the input that are not yet read.",
     "railsight_epoch": "The epoch of the partition's owner.",

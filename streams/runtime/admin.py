@@ -1,15 +1,17 @@
 """Makes the topics of the registry, and reports whether the brokers are ready.
 
-A topic that is there already is left as it is; one whose number of partitions is not the configured one is refused,
-because producers and stages would disagree on who owns a device.
+A topic that is there already is left as it is. It is refused if its number of partitions is not the configured one,
+because producers and stages would disagree on who owns a device; and if its records have the time of their producers,
+because silence is judged by the time of arrival (arrival.py).
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
 from streams.config.kafka import KafkaSettings
@@ -21,6 +23,7 @@ _OK = 0
 _EXISTS = 36
 # Answers of a cluster that is not up yet: no controller, too few brokers, leader unknown, time-out.
 _NOT_YET = {3, 5, 7, 15, 38, 41}
+_TIMESTAMP_TYPE = "message.timestamp.type"
 _READY_PROBE = "railsight.ready"
 _RETRY = Backoff.constant(0.1)
 _UNAVAILABLE = (Retry, KafkaError, OSError, TimeoutError)
@@ -34,6 +37,20 @@ class TopicState:
     expected: int
     partitions: int | None
     created: bool = False
+    timestamp_type: str = ""
+    """Its message.timestamp.type; empty where the brokers do not return it."""
+
+    @property
+    def problem(self) -> str:
+        """The reason for which it cannot be used; empty where it can."""
+        if self.partitions is None:
+            return "missing"
+        if self.partitions != self.expected:
+            return f"{self.partitions} partitions, {self.expected} are configured"
+        expected = self.topic.broker_config()[_TIMESTAMP_TYPE]
+        if self.timestamp_type != expected:
+            return f"{_TIMESTAMP_TYPE} is {self.timestamp_type or 'not readable'}, it must be {expected}"
+        return ""
 
 
 def _settings(topic: Topic) -> dict[str, str]:
@@ -90,7 +107,26 @@ async def _states(admin: AIOKafkaAdminClient, kafka: KafkaSettings, wanted: list
     there = set(await admin.list_topics())
     described = await admin.describe_topics([topic.name for topic in wanted if topic.name in there] or None)
     counts = {entry["topic"]: len(entry["partitions"]) for entry in described}
-    return [TopicState(topic, kafka.partitions.count(topic), counts.get(topic.name)) for topic in wanted]
+    times = await _timestamp_types(admin, list(counts))
+    return [
+        TopicState(
+            topic, kafka.partitions.count(topic), counts.get(topic.name), timestamp_type=times.get(topic.name, "")
+        )
+        for topic in wanted
+    ]
+
+
+async def _timestamp_types(admin: AIOKafkaAdminClient, names: list[str]) -> dict[str, str]:
+    """Return the message.timestamp.type of topics, where the brokers return it."""
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name, {_TIMESTAMP_TYPE: ""}) for name in names]
+    responses = await admin.describe_configs(resources) if resources else []
+    return {
+        name: value
+        for response in responses
+        for _error, _message, _type, name, entries in response.resources
+        for setting, value, *_ in entries
+        if setting == _TIMESTAMP_TYPE
+    }
 
 
 async def ensure_topics(
@@ -98,7 +134,7 @@ async def ensure_topics(
 ) -> list[TopicState]:
     """Create what is missing.
 
-    Raises Misconfigured where a topic cannot be or has another number of partitions, Retry where no broker answers.
+    Raises Misconfigured where a topic cannot be made or used, Retry where no broker answers.
     """
     wanted = list(topics)
 
@@ -115,14 +151,9 @@ async def ensure_topics(
     except (Retry, KafkaError, OSError) as error:
         why = str(error) or type(error).__name__
         raise Retry(f"the topics could not be created within {within_s:g} s: {why}") from error
-    wrong = [
-        f"{s.topic.name} has {s.partitions} partitions, {s.expected} are configured"
-        for s in states
-        if s.partitions != s.expected
-    ]
-    if wrong:
+    if wrong := [f"{state.topic.name}: {state.problem}" for state in states if state.problem]:
         raise Misconfigured("; ".join(wrong))
-    return [TopicState(s.topic, s.expected, s.partitions, s.topic.name in created) for s in states]
+    return [replace(state, created=state.topic.name in created) for state in states]
 
 
 async def _create(admin: AIOKafkaAdminClient, kafka: KafkaSettings, wanted: list[Topic]) -> set[str]:

@@ -22,7 +22,7 @@ from streams.wire.batch_fetch import FetchedRecord
 from streams.wire.bounds import clean
 from streams.wire.errors import Reject
 from streams.wire.models import IDLE_NS, Message, Progress, Rejected, Snapshot
-from streams.wire.stage import Output, RecoverableStage, Stage, TimeLimitedStage, VerifyingStage
+from streams.wire.stage import MeteredStage, Output, RecoverableStage, Stage, TimeLimitedStage, VerifyingStage
 from streams.wire.topics import Partitions, Record, Topic
 
 log = logging.getLogger(__name__)
@@ -81,6 +81,7 @@ class PartitionProcessor:
     def _set_up(self) -> None:
         self.stage = self._make_stage(self.partition)
         self._verify = self.stage.verify if isinstance(self.stage, VerifyingStage) else None
+        self._counted = self.stage.counted if isinstance(self.stage, MeteredStage) else None
         self._inventory = InventorySchedule(self.stage, self._versions)
         self._advanced_ns = 0
         up = self.binding.upstream
@@ -194,7 +195,21 @@ class PartitionProcessor:
         self._metrics.count(
             "railsight_messages_total", self.binding.stage, self.partition, topic=topic.name, by=len(fresh)
         )
+        self._count(chunk.topic)
         return records
+
+    def _count(self, topic: str) -> None:
+        """Pass on what the stage and the clock of an input counted."""
+        if self._counted:
+            for name, by in self._counted.items():
+                self._metrics.count(name, self.binding.stage, self.partition, by=by)
+            self._counted.clear()
+        arrivals = self._arrivals.get(topic)
+        if arrivals is not None and arrivals.refused:
+            self._metrics.count(
+                "railsight_append_times_refused_total", self.binding.stage, self.partition, by=arrivals.refused
+            )
+            arrivals.refused = 0
 
     def _update_watermark(self, upstreams: UpstreamWatermarks, topic: Topic, progress: Progress) -> None:
         """Take a Progress; count one of a replaced owner. An owner whose epochs began again would send no other."""

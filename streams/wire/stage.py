@@ -4,11 +4,13 @@ The runner in streams.runtime binds a stage to Kafka; the driver in streams.repl
 Neither depends on what a stage decides. A stage has no access to either of them, to a clock or to I/O.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from streams.fabric.topology import Topology
+from streams.instrument import metrics
 from streams.wire.models import Message
 from streams.wire.topics import Headers, Topic
 
@@ -77,6 +79,14 @@ class VerifyingStage(Stage, Protocol):
     def verify(self, topic: Topic, key: bytes | None, value: bytes | None, headers: Headers) -> None:
         """Raise Reject on a record that must not be processed; called before the record is decoded."""
         ...
+
+
+@runtime_checkable
+class MeteredStage(Stage, Protocol):
+    """A stage with self-metrics of its own."""
+
+    counted: Counter[metrics.Counter]
+    """Counts since the runner took them last."""
 
 
 @runtime_checkable

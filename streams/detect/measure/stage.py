@@ -7,7 +7,7 @@ both ends of a link show it, is for `correlate`.
 from collections import Counter
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from streams.detect.measure import registry, restarts, snapshot
 from streams.detect.measure.facts.facts_tracker import FactsTracker
@@ -28,6 +28,9 @@ from streams.wire.errors import Reject
 from streams.wire.models import IDLE_NS, CollectorStatus, Event, EventKind, Facts, Message, Progress, Samples, Symptom
 from streams.wire.stage import Output
 
+if TYPE_CHECKING:
+    from streams.instrument import metrics
+
 _MAX_MAPPINGS = 256
 
 
@@ -44,8 +47,8 @@ class Measure:
         self._watermark_ns = IDLE_NS
         self._found: list[tuple[int, Emitted]] = []
         """Output of the batch so far, each with the number of its message."""
-        self.counted: Counter[str] = Counter()
-        """Self-metrics: `clock_ahead`, `late`."""
+        self.counted: Counter[metrics.Counter] = Counter()
+        """See MeteredStage."""
         self._liveness = Liveness(self._params.stale)
         self._readings = ReadingStore(self, self._sender.spec, make_windows)
         self._facts = FactsTracker(self._params, self._partition)
@@ -132,11 +135,12 @@ class Measure:
         at_ns, arrived_ns, boot_id = samples.sampled_at_ns, samples.received_at_ns, samples.boot_id
         state = self._liveness.source(samples.device, samples.source, min(arrived_ns, at_ns))
         if state is None:
+            self.counted["railsight_unknown_devices_refused_total"] += 1
             return
         if state.clock is not None or not -CLOCK_BEHIND_NS <= at_ns - arrived_ns <= CLOCK_AHEAD_NS:
             at_ns = self._correct(state, at_ns, arrived_ns)
         if at_ns < self._floor_ns:
-            self.counted["late"] += 1
+            self.counted["railsight_late_messages_total"] += 1
         symptoms: list[Symptom] = []
         if boot_id and state.boot_id and boot_id != state.boot_id and at_ns > state.last_ns:
             # Another boot: the counters were reset between the two readings.
@@ -164,7 +168,7 @@ class Measure:
             # Times before and after it are not of one clock: no rate follows from them.
             self._readings.restarted(state.device, state.source, at_ns)
             self._liveness.correct_last(state, at_ns, arrived_ns)
-        self.counted["clock_ahead"] += at_ns == arrived_ns
+        self.counted["railsight_clock_ahead_total"] += at_ns == arrived_ns
         return at_ns
 
     def _event(self, event: Event) -> list[Symptom]:
@@ -173,7 +177,7 @@ class Measure:
         clock = SourceClock() if known is None or known.clock is None else known.clock
         at_ns = clock.corrected_ns(at_ns, arrived_ns)
         if event.at_ns - arrived_ns > CLOCK_AHEAD_NS:
-            self.counted["clock_ahead"] += 1
+            self.counted["railsight_clock_ahead_total"] += 1
         symptoms = self._liveness.on_arrival_clock(max(arrived_ns, at_ns))
         if event.kind is EventKind.DEVICE_REBOOT:
             state = known or SourceState(event.device, event.source, 0)

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from streams.fabric.inventory import Device, Inventory, digest
 from streams.runtime.admin import ensure_topics, list_topics
@@ -126,8 +128,22 @@ async def test_an_inventory_takes_effect_at_its_time_in_every_partition(rig: Pip
 async def test_topics_with_another_number_of_partitions_are_rejected(rig: PipelineRig) -> None:
     """The error names the topic, its number of partitions and the configured number."""
     wider = rig.kafka.model_copy(update={"telemetry_partitions": 5})
-    with pytest.raises(Misconfigured, match=f"{rig.events.name} has 4 partitions, 5 are configured"):
+    with pytest.raises(Misconfigured, match=f"{rig.events.name}: 4 partitions, 5 are configured"):
         await ensure_topics(wider, rig.wiring.topics)
     states = await list_topics(rig.kafka, rig.wiring.topics)
     assert {state.partitions for state in states} == {1, PODS, TELEMETRY}
     assert not any(state.created for state in await ensure_topics(rig.kafka, rig.wiring.topics))
+
+
+async def test_a_topic_with_the_time_of_producers_is_rejected(rig: PipelineRig) -> None:
+    """Silence is judged by the time of arrival, which only the brokers know."""
+    admin = AIOKafkaAdminClient(**rig.kafka.client_options())
+    await admin.start()
+    try:
+        setting = {"message.timestamp.type": "CreateTime"}
+        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, rig.events.name, setting)])
+    finally:
+        await admin.close()
+    with pytest.raises(Misconfigured) as refused:
+        await ensure_topics(rig.kafka, rig.wiring.topics)
+    assert str(refused.value) == (f"{rig.events.name}: message.timestamp.type is CreateTime, it must be LogAppendTime")

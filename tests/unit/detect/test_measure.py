@@ -141,7 +141,7 @@ def test_a_clock_that_is_ahead_is_replaced_by_the_arrival(sampled: float, dated:
     assert after(symptom.at_ns) == dated
     by_event = Event("p1-l0", "d2", EventKind.LINK_DOWN, at(sampled), at(1000), GNMI)
     assert [after(s.at_ns) for s in symptoms_of(own, [by_event])] == [dated]
-    assert own.counted["clock_ahead"] == (0 if sampled == dated else 2)
+    assert own.counted["railsight_clock_ahead_total"] == (0 if sampled == dated else 2)
 
 
 def test_a_clock_that_is_ahead_silences_no_device() -> None:
@@ -157,7 +157,7 @@ def test_late_samples_are_counted() -> None:
     own = stage()
     symptoms_of(own, [samples("p1-l0", 0, {UP: {"d1": 1}}), Progress("replay", 0, 1, at(100))])
     symptoms_of(own, [samples("p1-l0", 50, {UP: {"d1": 1}}), samples("p1-l0", 150, {UP: {"d1": 1}})])
-    assert own.counted["late"] == 1
+    assert own.counted["railsight_late_messages_total"] == 1
 
 
 def test_the_watermark_is_the_oldest_newest_time_of_what_is_live() -> None:

@@ -1,7 +1,12 @@
 """The time of arrival is that of the brokers, never goes back, and heals where a broker's clock stepped."""
 
+from streams.detect.measure.stage import Measure
+from streams.detect.params import DetectParams
 from streams.runtime.arrival import ArrivalClock, dated_by_arrival, within_arrival
+from streams.runtime.partition_processor import PartitionProcessor
+from streams.runtime.versions import Versions
 from streams.wire.models import IDLE_NS, CollectorStatus, Event, EventKind, Facts, Progress, Source
+from tests.fixtures.runtime_bindings import FIRST, IN, PARTITIONS, CountedMetrics, FixedClock, PartitionLog
 
 SECOND = 10**9
 
@@ -53,3 +58,21 @@ def test_a_watermark_far_ahead_of_its_arrival_is_bounded() -> None:
     assert within_arrival(ahead, SECOND).watermark_ns == SECOND
     assert within_arrival(Progress("s", 0, 1, 2 * SECOND), SECOND).watermark_ns == 2 * SECOND
     assert within_arrival(Progress("s", 0, 1, IDLE_NS), SECOND).watermark_ns == IDLE_NS
+
+
+def test_clocks_that_are_ahead_are_counted_once() -> None:
+    """An event an hour ahead of its arrival, then two records whose broker is an hour ahead of this host."""
+    counted = CountedMetrics()
+    processor = PartitionProcessor(
+        FIRST, 0, lambda _: Measure(DetectParams()), PARTITIONS, Versions(),
+        clock=FixedClock(1000 * SECOND), metrics=counted,
+    )  # fmt: skip
+    processor.begin(1, (), {"in": 0, "retained": 0}, {"in": 0, "retained": 0})
+    log = PartitionLog(IN)
+    log.add(Event("d", "", EventKind.LOG, 4600 * SECOND, 4600 * SECOND, Source.SOURCE_GNMI), at_ms=1000_000)
+    processor.on_chunk(log.chunk())
+    log.add(*(Event("d", "", EventKind.LOG, 9, 9, Source.SOURCE_GNMI) for _ in range(2)), at_ms=4600_000)
+    processor.on_chunk(log.chunk(1))
+    processor.on_chunk(log.chunk(3))
+    assert counted.counts["railsight_clock_ahead_total"] == 1
+    assert counted.counts["railsight_append_times_refused_total"] == 2

@@ -44,25 +44,13 @@ from tests.fixtures.runtime_bindings import (
     MID,
     SECOND,
     SNAPSHOTS,
+    CountedMetrics,
     FixedClock,
     PartitionLog,
     event,
     make_processor,
     started_processor,
 )
-
-
-@dataclass
-class CountedMetrics:
-    """Counts by name."""
-
-    counts: dict[str, float] = field(default_factory=dict)
-
-    def count(self, name: str, stage: str, partition: int, *, topic: str = "", by: float = 1) -> None:
-        self.counts[name] = self.counts.get(name, 0) + by
-
-    def set(self, name: str, stage: str, partition: int, value: float) -> None:
-        self.counts[name] = value
 
 
 class FaultyOutputs(CountingStage):
