@@ -144,6 +144,11 @@ async def test_a_topic_with_the_time_of_producers_is_rejected(rig: PipelineRig) 
         await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, rig.events.name, setting)])
     finally:
         await admin.close()
+
+    async def applied() -> bool:
+        return any(state.problem for state in await list_topics(rig.kafka, rig.wiring.topics))
+
+    await wait_until(applied, 20, "the setting in effect")
     with pytest.raises(Misconfigured) as refused:
         await ensure_topics(rig.kafka, rig.wiring.topics)
-    assert str(refused.value) == (f"{rig.events.name}: message.timestamp.type is CreateTime, it must be LogAppendTime")
+    assert str(refused.value) == f"{rig.events.name}: message.timestamp.type is CreateTime, it must be LogAppendTime"
