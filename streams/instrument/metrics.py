@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 Counter = Literal[
     "railsight_messages_total",
     "railsight_rejected_total",
+    "railsight_input_lost_records_total",
     "railsight_outputs_total",
     "railsight_snapshots_total",
     "railsight_snapshot_bytes_total",
@@ -32,6 +33,7 @@ Gauge = Literal[
 HELP: dict[Counter | Gauge, str] = {
     "railsight_messages_total": "Records folded into a stage, by its input topic.",
     "railsight_rejected_total": "Unreadable records that were sent to the rejected topic.",
+    "railsight_input_lost_records_total": "Records that were deleted by retention before they were read, by topic.",
     "railsight_outputs_total": "Records that a stage emitted, by topic; each is a revision of the subject of its key.",
     "railsight_snapshots_total": "Snapshots written and acknowledged.",
     "railsight_snapshot_bytes_total": "Bytes of snapshots written and acknowledged.",

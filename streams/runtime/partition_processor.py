@@ -109,6 +109,10 @@ class PartitionProcessor:
                 "state is lost, reading the input again: stage=%s partition=%d", self.binding.stage, self.partition
             )
         offsets = snapshot.next_offset if snapshot else {}
+        for topic in self.binding.inputs:
+            offset = offsets.get(f"{topic.name}/{self.partition}")
+            if offset is not None:
+                self._report_lost(topic, earliest[topic.name] - offset)
         self.positions = {
             topic.name: max(offsets.get(f"{topic.name}/{self.partition}", 0), earliest[topic.name])
             for topic in self.binding.inputs
@@ -172,6 +176,7 @@ class PartitionProcessor:
         records: list[Record] = []
         batch: list[Message] = []
         fresh = [record for record in chunk.records if record.offset >= position]
+        self._report_lost(topic, chunk.end - position - len(fresh))
         for record in fresh:
             message = self._decode(topic, record, records)
             if isinstance(message, Progress) and self._upstreams is not None:
@@ -197,6 +202,19 @@ class PartitionProcessor:
         )
         self._count(chunk.topic)
         return records
+
+    def _report_lost(self, topic: Topic, count: int) -> None:
+        """Log and count records that the brokers had deleted before they were read; compaction loses nothing."""
+        if count <= 0 or topic.retention_s is None:
+            return
+        log.error(
+            "input is lost, records were deleted before they were read: stage=%s topic=%s partition=%d records=%d; "
+            "give the topic more retention than the longest outage",
+            self.binding.stage, topic.name, self.partition, count,
+        )  # fmt: skip
+        self._metrics.count(
+            "railsight_input_lost_records_total", self.binding.stage, self.partition, topic=topic.name, by=count
+        )
 
     def _count(self, topic: str) -> None:
         """Pass on what the stage and the clock of an input counted."""

@@ -164,7 +164,9 @@ class PartitionWriter:
                 return await self._collect()
             if records and block.empty:
                 block.first_at = time.monotonic()
+            expected = max(self._position, block.last + 1)
             added = await self._add(block, records, until_full=True)
+            self._report_lost(block.last + 1 - expected - added)
             reader.unread(self._at, records[added:])
             if self._blocks.is_full(block) or time.monotonic() >= block.first_at + self._linger_s(block):
                 self._position = block.last + 1
@@ -196,6 +198,16 @@ class PartitionWriter:
         self._context.stats.rewinds += 1
         self._context.reader.seek(self._at, self._position)
         return False
+
+    def _report_lost(self, count: int) -> None:
+        """Log and count records that the brokers had deleted before they were read; compaction loses nothing."""
+        if count <= 0 or self._persisted.topic.retention_s is None:
+            return
+        self._context.stats.lost += count
+        _log.error(
+            "records were deleted before they were stored; give the topic more retention than the longest outage",
+            topic=self._at.topic, partition=self._at.partition, records=count,
+        )  # fmt: skip
 
     async def _add(self, block: PendingBlock, records: Sequence[Any], *, until_full: bool = False) -> int:
         add = partial(self._blocks.add, block, records, until_full=until_full)

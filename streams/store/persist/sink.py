@@ -174,6 +174,7 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
                 rows=total_rows,
                 blocks=self.stats.blocks,
                 rejected=self.stats.rejected,
+                lost=self.stats.lost,
                 lag=await self._lag(),
                 partitions=len(self._writers),
             )

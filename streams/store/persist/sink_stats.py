@@ -13,6 +13,8 @@ class SinkStats:
     blocks: int = 0
     rejected: int = 0
     rewinds: int = 0
+    lost: int = 0
+    """Records that retention deleted before they were read."""
 
     def add_block(self, topic: str, records: int, rows: dict[str, int]) -> None:
         """Add one block."""

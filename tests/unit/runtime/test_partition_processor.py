@@ -23,6 +23,7 @@ from tests.fixtures.runtime_bindings import (
     PROGRESS,
     RETAINED,
     SECOND,
+    CountedMetrics,
     FixedClock,
     PartitionLog,
     event,
@@ -164,6 +165,22 @@ def test_an_unreadable_state_is_rebuilt_from_the_input() -> None:
     successor.begin(2, [unreadable], {"in": 0, "retained": 0}, {"in": 1, "retained": 0})
     assert successor.positions == {"in": 0, "retained": 0}
     assert successor.stage.watermark_ns == IDLE_NS
+
+
+def test_input_that_retention_deleted_is_counted() -> None:
+    """Between two chunks, and between a snapshot and a take-over; what was compacted is not lost."""
+    counted = CountedMetrics()
+    processor = make_processor(FIRST, lambda _: CountingStage(MID), metrics=counted)
+    processor.begin(1, (), {"in": 0, "retained": 0}, {"in": 150, "retained": 9})
+    log = PartitionLog(IN).add(*(event(number) for number in range(150)))
+    processor.on_chunk(log.chunk(0, 50))
+    assert counted.counts.get("railsight_input_lost_records_total") is None
+    processor.on_chunk(replace(log.chunk(120, 150), start=50))
+    assert counted.counts["railsight_input_lost_records_total"] == 70
+    snapshot = processor.snapshot()
+    successor = make_processor(FIRST, lambda _: CountingStage(MID), metrics=counted)
+    successor.begin(2, (snapshot,), {"in": 153, "retained": 5}, {"in": 160, "retained": 9})
+    assert counted.counts["railsight_input_lost_records_total"] == 73
 
 
 def test_input_that_retention_deleted_is_skipped() -> None:

@@ -334,3 +334,15 @@ def test_metadata_of_another_writer_means_only_the_offset() -> None:
     for metadata in ("", "{", "[]", '{"v":9,"last":3}', "null"):
         assert parse_metadata("t", 0, 5, metadata) == Committed(0)
     assert OffsetAndMetadata(5, "").offset == 5
+
+
+@pytest.mark.parametrize("retention_s", [None, 3600])
+async def test_records_that_retention_deleted_are_counted(retention_s: int | None) -> None:
+    """Deleted while the sink was away, and while it ran; a compacted topic loses nothing by a gap."""
+    persisted = dataclasses.replace(PERSISTED, topic=dataclasses.replace(topics.CONTROLS, retention_s=retention_s))
+    made, tables = log(60, missing=frozenset(range(20, 50))), FakeTables(Fuse())
+    made.committed = OffsetAndMetadata(2, Committed(1001).metadata())
+    del made.records[:6]
+    owner = partition(made, tables, Fuse(), persisted=persisted)
+    await run(owner, made)
+    assert owner._context.stats.lost == (34 if retention_s else 0)
