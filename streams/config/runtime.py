@@ -23,7 +23,8 @@ class RuntimeSettings(BaseModel):
     measure_snapshot_s: float = Field(default=30.0, gt=0)
     """The snapshot interval of measure: its state is large and its input is retained for hours (DESIGN 2.2)."""
     wall_clock_ticks: bool = True
-    """False while a recording is played: its player then emits the watermarks of the recorded time."""
+    """False while a recording is played: its messages then have the times of arrival, not the brokers' records, and its
+    player emits the watermarks of the recorded time."""
     tick_s: float = Field(default=1.0, gt=0)
     settle_s: float = Field(default=10.0, ge=0)
     """The time after a start or an outage in which no device counts as silent, because its data may be in a spool."""

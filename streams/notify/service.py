@@ -8,6 +8,7 @@ alerts from the current state, so an alert that ended meanwhile is never posted.
 """
 
 import asyncio
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
@@ -16,6 +17,7 @@ import structlog
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
+from streams.instrument.attendance import Attendance
 from streams.instrument.clock import Clock
 from streams.notify.alertmanager import Alertmanager
 from streams.notify.board import TOPICS, Board
@@ -29,6 +31,8 @@ from streams.wire.topics import BY_NAME, FINDINGS, REJECTED, decode, encode
 GROUP = "railsight-notify"
 POLL_MS = 500
 """The maximum delay of a page beyond its hold."""
+SESSION_S = 10
+"""After this long without a heartbeat another notifier takes over."""
 RETRY_BACKOFF_S, RETRY_BACKOFF_MAX_S = 1.0, 30.0
 """Waits between attempts while Alertmanager is unavailable: doubled from the first to the longest.
 
@@ -63,6 +67,7 @@ class NotifyService:
         self._clock = clock
         self._notifier = Notifier(params)
         self._ownership = _Ownership()
+        self._attendance = Attendance(SESSION_S, time.monotonic, time.process_time)
         self._delay_s = 0.0
         self._not_before_ns = 0
 
@@ -73,8 +78,9 @@ class NotifyService:
             self._producer = AIOKafkaProducer(**self._kafka, acks="all", enable_idempotence=True)
             throttle_metadata_refresh(self._producer)
             findings = AIOKafkaConsumer(
-                **self._kafka, group_id=GROUP, enable_auto_commit=False, auto_offset_reset="latest"
-            )
+                **self._kafka, group_id=GROUP, enable_auto_commit=False, auto_offset_reset="latest",
+                session_timeout_ms=SESSION_S * 1000,
+            )  # fmt: skip
             stack.push_async_callback(self._producer.stop)
             stack.push_async_callback(findings.stop)
             try:
@@ -93,6 +99,7 @@ class NotifyService:
     async def _step(self, findings: AIOKafkaConsumer) -> None:
         try:
             batches = await findings.getmany(timeout_ms=POLL_MS)
+            self._check_attendance()
             if self._ownership.takeover_pending:
                 await self._take_over(findings)
                 return
@@ -107,6 +114,13 @@ class NotifyService:
         except (Retry, KafkaError) as error:
             self._back_off(error)
             await asyncio.sleep(self._delay_s)
+
+    def _check_attendance(self) -> None:
+        """After a pause as long as the session, take over again: what is known may be over, and posted by another."""
+        if self._attendance.was_away():
+            log.warning("stopped for longer than the session, taking over again")
+            self._ownership.takeover_pending = self._ownership.is_owner
+            self._attendance.resume()
 
     async def _take_over(self, findings: AIOKafkaConsumer) -> None:
         """Load what is open and Alertmanager's active alerts; after Retry it is repeated."""

@@ -50,7 +50,9 @@ class PartitionProcessor:
         clock: Clock,
         metrics: Metrics,
         cluster: str = "local",
+        is_live: bool = True,
     ) -> None:
+        """Take `is_live` as False for recorded input, whose messages have their times of arrival."""
         self.binding = binding
         self.partition = partition
         self.epoch = 0
@@ -70,9 +72,8 @@ class PartitionProcessor:
         self._topics = {topic.name: topic for topic in binding.inputs}
         self._highwater: dict[str, int] = {}
         self._arrived_ns: dict[str, int] = {}
-        self._arrivals = {
-            topic.name: ArrivalClock(clock.now_ns) for topic in (binding.inputs if binding.upstream is None else ())
-        }
+        dated = binding.inputs if is_live and binding.upstream is None else ()
+        self._arrivals = {topic.name: ArrivalClock(clock.now_ns) for topic in dated}
         """Of inputs of telemetry, whose messages are dated by their arrival."""
         self._stale_progress = 0
         self.positions: dict[str, int] = {}

@@ -7,12 +7,14 @@ made when the generation is new: Faust's own signal of an assignment comes when 
 import asyncio
 import logging
 import os
+import time
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
+from streams.instrument.attendance import Attendance
 from streams.instrument.clock import Clock
 from streams.instrument.metrics import Metrics
 from streams.runtime.app import make_app
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 0.25
+_RETURN_S = 3.0
+"""After a pause, three heartbeats: by then this worker has learned whether the group goes on without it."""
 _GIVE_UP_S = 5.0
 """For what the snapshots of the largest fabric take, 28 MB in one moment."""
 
@@ -79,6 +83,9 @@ class Runner:
         self._looked_at: int | None = None
         """The generation in which every assigned partition has its owner."""
         self._stopping = False
+        self._attendance = Attendance(runtime.session_s, time.monotonic, time.process_time)
+        self._returns_at = 0.0
+        """No partition has an owner here before this time."""
 
     async def run(self) -> None:
         """Run until `stop`; a crash of the app ends the process."""
@@ -108,7 +115,7 @@ class Runner:
 
     async def _take(self, chunk: Chunk, generation: int) -> None:
         """Hand a chunk to its owner; one of an older generation has no owner here."""
-        if self._stopping or generation != self.app.consumer_generation_id:
+        if self._stopping or self._is_returning() or generation != self.app.consumer_generation_id:
             return
         owner = self._owner(chunk.partition, generation)
         while not self._stopping and self._owns(chunk.partition, generation):
@@ -122,6 +129,8 @@ class Runner:
 
     def _look(self) -> None:
         """Make owners for what is assigned, also where nothing comes; end those whose generation is over."""
+        if self._is_returning():
+            return
         generation = self.app.consumer_generation_id
         if self._looked_at == generation and not self.app.rebalancing:
             return
@@ -135,6 +144,22 @@ class Runner:
         for partition in assigned:
             self._owner(partition, generation)
         self._looked_at = generation if assigned else None
+
+    def _is_returning(self) -> bool:
+        """Return whether this process was stopped for longer than its session, and may not own anything yet.
+
+        Its owners end before they send anything: other workers may have taken over. The group decides who does next.
+        """
+        now = time.monotonic()
+        if self._attendance.was_away():
+            log.warning("%s: stopped for longer than the session, taking over again", self.binding.stage)
+            for _, _, task in self._owners.values():
+                task.cancel()
+            self._owners.clear()
+            self._looked_at = None
+            self._returns_at = now + _RETURN_S
+            self._attendance.resume()
+        return now < self._returns_at
 
     def _assignment(self) -> set["TP"]:
         assignment: set[TP] = self.app.consumer.assignment()
@@ -157,7 +182,8 @@ class Runner:
 
     def _owns(self, partition: int, generation: int) -> bool:
         current = self._owners.get(partition)
-        return current is not None and current[0] == generation == self.app.consumer_generation_id
+        is_current = current is not None and current[0] == generation == self.app.consumer_generation_id
+        return is_current and not self._attendance.was_away()
 
     def _owner(self, partition: int, generation: int) -> PartitionOwner:
         current = self._owners.get(partition)
@@ -174,6 +200,7 @@ class Runner:
             clock=self._context.clock,
             metrics=self._context.metrics,
             cluster=self._kafka.cluster,
+            is_live=self._context.runtime.wall_clock_ticks,
         )
         owner = PartitionOwner(processor, self._context, lambda: self._owns(partition, generation))
         task = asyncio.create_task(owner.run(), name=f"{self.binding.stage}/{partition}")

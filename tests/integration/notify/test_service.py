@@ -1,6 +1,7 @@
 """Tests the notifier as a service: from findings in Kafka to a page, with takeovers and Alertmanager restarts."""
 
 import asyncio
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -200,6 +201,47 @@ async def test_a_second_notifier_waits_and_takes_over(
     assert sorted(notification["groupLabels"]["finding_id"] for notification in receivers.to("on-call")) == ["f1", "f2"]
 
 
+@asynccontextmanager
+async def running_command(config: Path) -> "AsyncIterator[asyncio.subprocess.Process]":
+    """Run `railsight notify` until the end of the context; its log is beside the configuration."""
+    command = [sys.executable, "-m", "streams.cli.main", "notify", "--config", str(config)]
+    with config.with_suffix(".log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def test_a_notifier_that_was_stopped_does_not_page_for_what_is_over(
+    bootstrap: str, producer: AIOKafkaProducer, alertmanager: Server, receivers: Receivers, tmp_path: Path
+) -> None:
+    """Its page ended by another notifier while it was stopped; after it continues, nothing is posted again."""
+    config = tmp_path / "railsight.toml"
+    config.write_text(
+        f'[kafka]\nbootstrap = "{bootstrap}"\ncluster = "test"\n'
+        f'[notify]\nalertmanagers = ["{alertmanager.url}"]\nhold_s = 0.5\nresend_s = 1\n'
+    )
+    await publish(producer, fresh())
+    async with running_command(config) as stopped:
+        await until(lambda: receivers.to("on-call"), 60)
+        stopped.send_signal(signal.SIGSTOP)
+        async with running(bootstrap, alertmanager):
+            await publish(producer, fresh(revision=2, status=Status.RESOLVED, resolved_at_ns=time.time_ns()))
+            await until(lambda: receivers.to("on-call", "resolved"), 60)
+        await publish(producer, fresh(id="f2"))
+        stopped.send_signal(signal.SIGCONT)
+        active: set[str] = set()
+        async with Alertmanager(NotifyParams(cluster="test", alertmanagers=(alertmanager.url,))) as client:
+            async with asyncio.timeout(60):
+                while "f2" not in active:
+                    active |= {alert.labels["finding_id"] for alert in await client.active_alerts()}
+    assert active == {"f2"}
+    assert "stopped for longer than the session, taking over again" in config.with_suffix(".log").read_text()
+
+
 async def test_the_command_pages_and_a_stop_leaves_the_page_active(
     bootstrap: str, producer: AIOKafkaProducer, alertmanager: Server, receivers: Receivers, tmp_path: Path
 ) -> None:
@@ -210,16 +252,10 @@ async def test_the_command_pages_and_a_stop_leaves_the_page_active(
         f'[notify]\nalertmanagers = ["{alertmanager.url}"]\nhold_s = 0.5\n'
     )
     await publish(producer, fresh())
-    command = [sys.executable, "-m", "streams.cli.main", "notify", "--config", str(config)]
-    process = await asyncio.create_subprocess_exec(*command)
-    try:
+    async with running_command(config) as process:
         await until(lambda: receivers.to("on-call"), 60)
         process.terminate()
         assert await asyncio.wait_for(process.wait(), 20) == 0
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
     assert [alert["labels"]["cluster"] for alert in receivers.to("on-call")[0]["alerts"]] == ["ams"]
     async with Alertmanager(NotifyParams(cluster="ams", alertmanagers=(alertmanager.url,))) as client:
         assert sorted(alert.labels["kind"] for alert in await client.active_alerts()) == ["finding", "page"]

@@ -51,6 +51,7 @@ class PipelineRig:
 
     def __init__(self, prefix: str, bootstrap: str) -> None:
         self.prefix = prefix
+        self.session_s = 6.0
         self.kafka = KafkaSettings(
             bootstrap=bootstrap, cluster=prefix, telemetry_partitions=TELEMETRY, pod_partitions=PODS
         )
@@ -103,7 +104,7 @@ class PipelineRig:
             inventory_wait_s=float(os.environ.get("INVENTORY_WAIT_S", "0")),
             measure_snapshot_s=0.5,
             snapshot_s=0.5,
-            session_s=6,
+            session_s=self.session_s,
             data=Path(os.environ["FAUST_DATA"]),
             instance=os.environ.get("INSTANCE"),
             settle_s=0.5,

@@ -9,6 +9,7 @@ from pathlib import Path
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.runtime.admin import ensure_topics
+from streams.wire import topics
 from streams.wire.models import Progress, Symptom
 from tests.integration.runtime.rig import (
     START_NS,
@@ -19,6 +20,7 @@ from tests.integration.runtime.rig import (
     assert_exact,
     event,
     read_messages,
+    read_records,
     read_symptoms,
     running_worker,
     send,
@@ -76,11 +78,37 @@ async def test_a_rebalance_and_a_paused_worker_leave_the_counts_exact(rig: Pipel
                 await wait_for_output(rig, first, second)
                 second.kill()
         await assert_exact(rig, 25, first)
+    for partition, epochs in (await epochs_in_order(rig)).items():
+        assert epochs == sorted(epochs), f"an owner of partition {partition} sent behind its successor"
+
+
+async def test_the_only_worker_continues_after_a_pause(rig: PipelineRig, tmp_path: Path) -> None:
+    """No other worker is there, and the brokers may not have noticed: the worker takes over from its own snapshot."""
+    with running_worker(rig, tmp_path / "a", "measure") as worker:
+        async with EventSender(rig, per_s=500).running():
+            await wait_for_output(rig, worker)
+            worker.send_signal(signal.SIGSTOP)
+            await asyncio.sleep(rig.session_s + 1)
+            worker.send_signal(signal.SIGCONT)
+            await wait_for_log(worker, "epoch 2 ")
+            await wait_for_output(rig, worker)
+        await assert_exact(rig, 25, worker)
+    assert "stopped for longer than the session" in worker.log.read_text()
 
 
 def taken_over_partitions(worker: Worker) -> set[str]:
     """Return the partitions that a worker took over at least once."""
     return set(re.findall(r"measure/(\d+): epoch", worker.log.read_text()))
+
+
+async def epochs_in_order(rig: PipelineRig) -> dict[tuple[int, int], list[int]]:
+    """Return the epochs of Progress in the order of the log, by partition of symptoms and owned partition."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for record in await read_records(rig, rig.symptoms):
+        message = topics.decode(rig.symptoms, record.value, record.headers)
+        if isinstance(message, Progress):
+            found.setdefault((record.partition, message.partition), []).append(message.epoch)
+    return found
 
 
 def joined_logs(*workers: Worker) -> str:

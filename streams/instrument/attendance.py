@@ -1,0 +1,35 @@
+"""Detects that this process was stopped for so long that others may have its work by now."""
+
+from collections.abc import Callable
+
+
+class Attendance:
+    """The time since the last check in which this process did not run.
+
+    Time in which it computed does not count: a thread of its own keeps its session in the consumer group meanwhile.
+    """
+
+    def __init__(
+        self,
+        session_s: float,
+        now_s: Callable[[], float],
+        used_s: Callable[[], float],
+    ) -> None:
+        """Take the longest pause in seconds, and clocks of the elapsed and of the computing time of the process."""
+        self._session_s = session_s
+        self._now_s, self._used_s = now_s, used_s
+        self._last_s, self._last_used_s = now_s(), used_s()
+        self._was_away = False
+
+    def was_away(self) -> bool:
+        """Return whether there was a longer pause since `resume`; to be called several times in a session."""
+        now_s, used_s = self._now_s(), self._used_s()
+        paused_s = (now_s - self._last_s) - (used_s - self._last_used_s)
+        self._was_away = self._was_away or paused_s > self._session_s
+        self._last_s, self._last_used_s = now_s, used_s
+        return self._was_away
+
+    def resume(self) -> None:
+        """Begin again, after all that depends on the pause was given up."""
+        self.was_away()
+        self._was_away = False
