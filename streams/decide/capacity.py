@@ -66,6 +66,10 @@ class Capacity:
         self._numbers = [{graph.links[number].id: number for number in numbers.tolist()} for numbers in self._by_pod]
         self._lost = [set(numbers.values()) for numbers in self._numbers]
         """The links of each pod that are not proven to carry."""
+        self._is_dead: Mask = np.zeros(len(graph.links), np.bool_)
+        """The links of switches that are proven dead, so that no path goes through them."""
+        self._dead: list[set[int]] = [set() for _ in self._numbers]
+        """The same of each pod."""
         self._population = _population(topology)
         self.maintenance = tuple(
             (device.name, topology.maintenance_until_ns((device.name,)))
@@ -143,10 +147,19 @@ class Capacity:
                 if group != ABSENT:
                     self._counts[group] += round(change)
 
+    def set_dead(self, pod: int, dead: AbstractSet[str]) -> None:
+        """Set which links between switches of a pod belong to a switch that is proven dead."""
+        numbers = self._numbers[pod]
+        current = {numbers[link] for link in numbers.keys() & dead}
+        for link in current ^ self._dead[pod]:
+            self._is_dead[link] = link in current
+        self._dead[pod] = current
+
     def surviving(self, links: Collection[int], lost: Collection[int] = ()) -> list[Surviving]:
         """Return what survives in every group of these links, without them and without the `lost` links.
 
-        The groups of a link are its lower switch, all switches below that, and its plane, rail and pod.
+        The groups of a link are its lower switch, the switches below that with a path through it, and its plane, rail
+        and pod. A dead switch has no path to lose, an unobserved one may have.
         """
         gone = np.unique(np.fromiter((*links, *lost), np.int64))
         gone_carrying = gone[self._carrying[gone]]
@@ -172,7 +185,7 @@ class Capacity:
     def groups_of(self, link: int) -> set[Group]:
         """Return the groups that lose capacity if this link carries nothing."""
         domain = self._domain(link)
-        switches = domain.switches[domain.affected(np.array([link], np.int64))].tolist()
+        switches = domain.switches[domain.affected(np.array([link], np.int64), self._is_dead)].tolist()
         return {Group(SWITCH, self.graph.names[switch]) for switch in switches} | {
             self._names[group] for group in self._groups_of(link)
         }
@@ -183,7 +196,7 @@ class Capacity:
             by_domain.setdefault(int(self._domain_of[link]), []).append(link)
         for in_domain in by_domain.values():
             domain = self._domain(in_domain[0])
-            affected = domain.affected(np.array(in_domain, np.int64))
+            affected = domain.affected(np.array(in_domain, np.int64), self._is_dead)
             ratios = domain.path_ratios(self._carrying)[affected]
             for switch, ratio in zip(domain.switches[affected].tolist(), ratios.tolist(), strict=True):
                 yield Surviving(Group(SWITCH, self.graph.names[switch]), ratio)

@@ -49,12 +49,16 @@ class Domain:
         """Return the ratio of its paths to the top that each switch retains over the links that carry."""
         return self._count(carrying) / self._paths
 
-    def affected(self, links: Ints) -> Mask:
-        """Return the switches with a path through any of these links, whether it carries or not."""
+    def affected(self, links: Ints, is_dead: Mask) -> Mask:
+        """Return the switches with a path through any of these links: not over dead links.
+
+        The links themselves count as not dead.
+        """
         affected = np.zeros(len(self.switches) + 1, np.bool_)
         affected[np.searchsorted(self.switches, self._lower_of[links])] = True
         for tier in self._tiers:
-            affected[tier.lower] |= np.logical_or.reduceat(affected[tier.upper], tier.starts)
+            reached = affected[tier.upper] & ~is_dead[tier.links]
+            affected[tier.lower] |= np.logical_or.reduceat(reached, tier.starts)
         return affected[:-1]
 
 

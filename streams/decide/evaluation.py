@@ -9,10 +9,14 @@ from streams.decide.guard_context import GuardContext, Proposal
 from streams.decide.guards import Decision
 from streams.decide.params import DecideParams
 from streams.decide.state import DecideState, Remedy
-from streams.wire.models import Action, Condition, Finding, Verdict
+from streams.wire.models import Action, Cause, Condition, Finding, Verdict
 
 _LOST = (Condition.LINK_DOWN, Condition.DEVICE_DOWN)
 """Conditions with which a link or device carries nothing."""
+
+_PROVEN_DOWN = 0.9
+"""The confidence of device/down if a device is silent and its neighbors lost it. Lower is the report of neighbors only;
+a known restart has 1, and never counts."""
 
 
 class Evaluation:
@@ -24,6 +28,8 @@ class Evaluation:
         self._lost: dict[str, str] = {}
         """Open finding -> the link or device that it reports down."""
         self._miscabled: dict[str, str] = {}
+        self._down: dict[str, Finding] = {}
+        """Open findings that prove a device down."""
         for case in state.cases.values():
             self.add_finding(case.finding)
 
@@ -33,6 +39,11 @@ class Evaluation:
 
     def add_finding(self, finding: Finding) -> None:
         """Follow which links and devices the open findings report down or miscabled."""
+        if finding.condition is Condition.DEVICE_DOWN:
+            is_proven = finding.cause is not Cause.REBOOT and (finding.confidence or 0) >= _PROVEN_DOWN
+            self._down.pop(finding.id, None)
+            if is_proven and not finding.is_closed:
+                self._down[finding.id] = finding
         for conditions, subjects in ((_LOST, self._lost), ((Condition.LINK_MISCABLED,), self._miscabled)):
             if finding.condition in conditions:
                 if finding.is_closed:
@@ -69,9 +80,15 @@ class Evaluation:
             self._context = GuardContext(
                 now, self._params, fabric.topology, self._controls, fabric.links, self._state.isolations,
                 fabric.capacity, frozenset(self._lost.values()) | frozenset(self._controls.maintained(now)),
-                frozenset(self._miscabled.values()),
+                frozenset(self._miscabled.values()), self._dead(now),
             )  # fmt: skip
         return self._context
+
+    def _dead(self, now_ns: int) -> frozenset[str]:
+        """Return the devices that are down for longer than any restart takes, by open findings."""
+        latest_ns = now_ns - round(self._params.dead_s * 1e9)
+        ends = (one.subject.a for one in self._down.values() if one.started_at_ns <= latest_ns)
+        return frozenset(end.device for end in ends if end is not None)
 
     def _proposal(self, remedy: Remedy) -> Proposal:
         finding, record = remedy.finding, remedy.record

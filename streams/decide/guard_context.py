@@ -7,6 +7,7 @@ from typing import Protocol
 
 from streams.decide.capacity import Capacity
 from streams.decide.isolations import Isolations
+from streams.decide.link_block import Block
 from streams.decide.params import DecideParams
 from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import Action, Control, Finding, Subject
@@ -37,7 +38,7 @@ class LinkStatesView(Protocol):
     """The observed states of links that the guards read."""
 
     @property
-    def blocked(self) -> Mapping[str, object]:
+    def blocked(self) -> Mapping[str, Block]:
         """Return the links of the inventory, by id, that are not proven to carry traffic: down, stale or unobserved."""
         ...
 
@@ -87,6 +88,8 @@ class GuardContext:
     them."""
     miscabled: Collection[str] = ()
     """Links, by id, with an open finding that their LLDP neighbors contradict the inventory."""
+    dead: Collection[str] = ()
+    """Devices that are proven dead, and do not merely restart."""
     approved_by: str = ""
     """The person who approved the proposal; satisfies a guard that asks for approval, and lifts no denial."""
     _refreshed: set[int] = field(default_factory=set)
@@ -99,6 +102,12 @@ class GuardContext:
         links = (link.id for device in devices for link in self.topology.links_of.get(device, ()))
         return frozenset(self.lost).union(links, self.capacity.links_of_groups(self.lost))
 
+    @cached_property
+    def dead_links(self) -> frozenset[str]:
+        """Return the links of dead devices that an end reports down; one that is unobserved or up may carry."""
+        links = (link.id for device in self.dead for link in self.topology.links_of.get(device, ()))
+        return frozenset(link for link in links if self.link_states.blocked.get(link, Block.NONE) >= Block.DOWN)
+
     def carries(self, link: TopologyLink) -> bool:
         """Return whether a link of the inventory is proven to carry traffic; isolations are counted separately."""
         return link.id not in self.link_states.blocked and link.id not in self.lost_links
@@ -107,5 +116,6 @@ class GuardContext:
         """Return the capacity with current states of all links that a decision on this link counts."""
         for pod in self.capacity.pods_of(link) - self._refreshed:
             self.capacity.refresh(pod, self.link_states.blocked.keys(), self.lost_links)
+            self.capacity.set_dead(pod, self.dead_links)
             self._refreshed.add(pod)
         return self.capacity

@@ -40,6 +40,10 @@ class DecideParams(BaseModel):
     capacity_floor: Annotated[float, Field(ge=0, le=1)] = 0.75
     """The minimum share of uplink paths that a group retains; CorrOpt (SIGCOMM'17) evaluated 50 % and 75 %."""
 
+    dead_s: Annotated[float, Field(ge=0)] = 1800
+    """A switch that device/down reports for longer than this is dead, and its floor denies no drain above it. Half an
+    hour (choice) is longer than a restart, after which its floor counts again."""
+
     optimizer_checks: Annotated[int, Field(ge=1)] = 200
     """Capacity checks with which the optimizer looks for a better combination than the worst penalties first (choice:
     0.1 s at most for a part of the largest fabric; CorrOpt's complete search takes hours)."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from streams.decide.link_block import Block
 from streams.wire.models import Control, ControlKind, Subject
 
 
@@ -31,12 +32,14 @@ class FakeLinkStates:
 
     observed_at_ns: int = 0
     not_carrying: set[str] = field(default_factory=set)
+    """Links without an observation."""
+    down: set[str] = field(default_factory=set)
     unobserved: set[str] = field(default_factory=set)
     one_sided: set[str] = field(default_factory=set)
 
     @property
-    def blocked(self) -> Mapping[str, object]:
-        return dict.fromkeys(self.not_carrying)
+    def blocked(self) -> Mapping[str, Block]:
+        return dict.fromkeys(self.not_carrying, Block.NOT_OBSERVED) | dict.fromkeys(self.down, Block.DOWN)
 
     def is_one_sided(self, link_id: str) -> bool:
         return link_id in self.one_sided

@@ -210,6 +210,54 @@ def test_guard_8_capacity_at_the_floor() -> None:
     assert decision.group == "switch a-t0-0-0"
 
 
+def leaf_uplinks(leaf: str) -> set[str]:
+    return {link_at(f"{leaf}/u{agg}").id for agg in range(8)}
+
+
+def dead_leaf(**changes: Any) -> GuardContext:
+    """Return a context with a dead T0 whose uplinks are observed down."""
+    states = FakeLinkStates(at(1_000_000), down=leaf_uplinks("a-t0-0-0"))
+    return context(**{"link_states": states, "dead": {"a-t0-0-0"}, **changes})
+
+
+@pytest.mark.parametrize("port", ["a-t1-0-0/u0", "a-t1-0-7/u3", "a-t0-0-1/u0"])
+def test_guard_8_a_dead_leaf_denies_no_drain_above_it(port: str) -> None:
+    """It is proven dead, and all its uplinks are observed down: no drain of its pod lowers what it retains."""
+    decision = evaluate(proposal(port), dead_leaf())
+    assert (decision.verdict, decision.surviving) == (Verdict.APPROVED, 7 / 8)
+
+
+@pytest.mark.parametrize("why", ["restarts", "unobserved", "observed up"])
+def test_guard_8_a_leaf_that_is_not_proven_dead_denies_the_drains_on_its_paths(why: str) -> None:
+    """Links that are down prove no dead switch, and a dead switch has links that are observed down."""
+    unproven = {
+        "restarts": dead_leaf(dead=()),
+        "unobserved": dead_leaf(link_states=FakeLinkStates(at(1_000_000), leaf_uplinks("a-t0-0-0"))),
+        "observed up": dead_leaf(link_states=FakeLinkStates(at(1_000_000)), lost={"a-t0-0-0"}),
+    }[why]
+    decision = evaluate(proposal("a-t1-0-0/u0"), unproven)
+    assert result(decision) == (Verdict.DENIED, 8, "surviving-capacity", 0.75, 0)
+    assert decision.group == "switch a-t0-0-0"
+    assert evaluate(proposal("a-t1-1-0/u0"), unproven).verdict is Verdict.APPROVED
+
+
+def test_guard_8_one_possible_path_of_a_dead_leaf_denies_its_link_only() -> None:
+    """Seven of eight uplinks are observed down: a T1 that only the others reach may be drained, and its own not."""
+    down = leaf_uplinks("a-t0-0-0") - {link_at("a-t0-0-0/u3").id}
+    now = dead_leaf(link_states=FakeLinkStates(at(1_000_000), down=down))
+    assert evaluate(proposal("a-t1-0-0/u0"), now).verdict is Verdict.APPROVED
+    decision = evaluate(proposal("a-t1-0-3/u0"), now)
+    assert (decision.verdict, decision.group) == (Verdict.DENIED, "switch a-t0-0-0")
+
+
+def test_guard_8_the_uplinks_of_a_dead_leaf_itself_stay() -> None:
+    """The own switch of a target counts whatever its links report, and a healthy leaf keeps its floor."""
+    assert evaluate(proposal("a-t0-0-0/u0"), dead_leaf()).group == "switch a-t0-0-0"
+    lost = {link_at(f"a-t1-0-{agg}/u{top}").id for agg in range(8) for top in range(2)}
+    both = FakeLinkStates(at(1_000_000), down=leaf_uplinks("a-t0-0-0") | lost)
+    assert evaluate(proposal("a-t1-0-0/u5"), dead_leaf(link_states=both)).verdict is Verdict.DENIED
+
+
 LOSSES: dict[str, Callable[[str, str], dict[str, Any]]] = {
     "down or unobserved": lambda link, _: {"link_states": FakeLinkStates(at(1_000_000), {link})},
     "reported down by a finding": lambda link, _: {"lost": {link}},
