@@ -5,6 +5,7 @@ While a switch is unreachable its port is closed and its streams are cut. Set ch
 
 import asyncio
 import contextlib
+from bisect import bisect_right
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
@@ -48,9 +49,13 @@ class _Service:
         self._model = GnmiModel(world, device)
         self._on_configured = on_configured
         self._streams: set[asyncio.Queue[int]] = set()
-        # A switch that reboots does not report its own ports down first.
-        self._changes = [moment for moment in world.changes(device) if world.device(device, moment).is_up]
+        self._changes = self._planned_changes()
         self._clock = clock
+
+    def _planned_changes(self) -> list[int]:
+        """Return the times at which ports change; a switch that reboots does not report its own ports down first."""
+        world, device = self._world, self._model.device
+        return [moment for moment in world.changes(device) if world.device(device, moment).is_up]
 
     def handler(self) -> grpc.GenericRpcHandler:
         """Return the handlers of the calls."""
@@ -117,7 +122,8 @@ class _Service:
         return response_to(request, at_ns)
 
     def configured(self, at_ns: int) -> None:
-        """Wake the streams, because a port of this switch changed."""
+        """Wake the streams, because a port of this switch changed, and with it what is to come."""
+        self._changes = self._planned_changes()
         for stream in self._streams:
             stream.put_nowait(at_ns)
 
@@ -157,25 +163,22 @@ class _Service:
         yield gnmi_pb2.SubscribeResponse(sync_response=True)
 
     async def _stream(self, subscriptions: Subscriptions) -> AsyncIterator[gnmi_pb2.SubscribeResponse]:
-        now_ns = self._clock.now_ns()
-        coming = iter([moment for moment in self._changes if moment > now_ns])
+        sent_ns = self._clock.now_ns()
         configured: asyncio.Queue[int] = asyncio.Queue()
         self._streams.add(configured)
         try:
             for response in self._snapshot(subscriptions):
                 yield response
-            change_ns = next(coming, None)
             while True:
-                due_ns = subscriptions.due_ns()
+                due_ns, change_ns = subscriptions.due_ns(), self._next_change(sent_ns)
                 changed_ns = await self._until(
                     min((m for m in (due_ns, change_ns) if m is not None), default=None), configured
                 )
                 now_ns = self._clock.now_ns()
-                moments = [] if changed_ns is None else [changed_ns]
-                while change_ns is not None and change_ns <= now_ns:
-                    # Each change is sent with its own time, even if two are handled in one iteration.
-                    moments.append(change_ns)
-                    change_ns = next(coming, None)
+                moments = set() if changed_ns is None else {changed_ns}
+                # Each change is sent with its own time, even if two are handled in one iteration.
+                moments.update(self._changes_between(sent_ns, now_ns))
+                sent_ns = max(sent_ns, now_ns)
                 for moment in sorted(moments):
                     for notification in subscriptions.changed(moment):
                         yield gnmi_pb2.SubscribeResponse(update=notification)
@@ -184,6 +187,13 @@ class _Service:
                         yield gnmi_pb2.SubscribeResponse(update=notification)
         finally:
             self._streams.discard(configured)
+
+    def _next_change(self, after_ns: int) -> int | None:
+        place = bisect_right(self._changes, after_ns)
+        return self._changes[place] if place < len(self._changes) else None
+
+    def _changes_between(self, after_ns: int, until_ns: int) -> list[int]:
+        return self._changes[bisect_right(self._changes, after_ns) : bisect_right(self._changes, until_ns)]
 
     async def _until(self, moment_ns: int | None, configured: asyncio.Queue[int]) -> int | None:
         """Wait until a moment, or until a port is configured: then return the time of that."""
@@ -239,7 +249,7 @@ class GnmiServers:
     async def open(self, device: str) -> None:
         """Start a switch's server, on the port that it had before if there was one."""
         server = grpc.aio.server(options=_OPTIONS)
-        service = self._services[device] = _Service(self._world, device, self._clock, self._wake)
+        service = self._services[device] = _Service(self._world, device, self._clock, self.wake)
         server.add_generic_rpc_handlers((service.handler(),))
         wanted = self.addresses.get(device, f"{self._host}:0")
         try:
@@ -256,7 +266,7 @@ class GnmiServers:
         if server is not None:
             await server.stop(None)
 
-    def _wake(self, devices: Iterable[str], at_ns: int) -> None:
+    def wake(self, devices: Iterable[str], at_ns: int) -> None:
         """Wake the streams of switches with a port that changed."""
         for device in devices:
             if device in self._services:

@@ -23,21 +23,26 @@ from collectors.core.spec import Core, Spec
 from collectors.sim import files
 from collectors.sim.gnmi_server import GnmiServers
 from collectors.sim.kernel_log_writer import KernelLogWriter
+from collectors.sim.repair_server import RepairServer
 from collectors.sim.snmp_server import SnmpServers
 from collectors.sim.sysfs_writer import SysfsWriter
 from streams.fabric.inventory import Inventory
 from streams.instrument.clock import Clock
-from streams.simulation import demo_fabric
+from streams.simulation import demo_fabric, demo_repairs
+from streams.simulation.bad_links import BadLink
 from streams.simulation.demo_scenario import inject, plan
 from streams.simulation.demo_world import DemoWorld
 from streams.simulation.effects import Interval
 from streams.simulation.fault_placement import NoRoom
 from streams.simulation.faults import FAULT_OF
-from streams.simulation.placed_fault import Fault, truth_rows
+from streams.simulation.placed_fault import Fault, TruthRow, truth_rows
 from streams.wire.errors import Misconfigured
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.models import Job
 from streams.wire.topics import INVENTORY, JOBS, encode
+
+_TRUTH_EVERY_S = 1.0
+"""The truth about bad links is written so often, because repairs change it."""
 
 Interface = Literal["gnmi", "snmp", "sysfs", "kernel-log"]
 
@@ -61,6 +66,9 @@ class Params(BaseModel):
     community: str = Field(default="public", min_length=1)
     trap_address: str = Field(default="", pattern=r"^([^:]+:\d{1,5})?$")
     """Host and port to which the SNMP agents send traps; empty for none."""
+    scenario: Literal["faults", "repairs"] = "faults"
+    """The faults that are spread over `faults_s`; with `repairs`, links with a bad part that flap until it is repaired,
+    and a server for the repairs."""
     inject: tuple[str, ...] = ()
     """Faults to inject besides those of the scenario, by detector, as `link/down`; each within `inject_s`."""
     inject_s: float = Field(default=1800.0, gt=0, le=86_400)
@@ -76,7 +84,7 @@ def world_of(params: Params, now_ns: int) -> DemoWorld:
     inventory = demo_fabric.inventory(params.shape, now_ns)
     begin_ns = now_ns + int(params.settle_s * 1e9)
     rng = random.Random(params.seed)  # noqa: S311 — a simulated world
-    faults: list[Fault] = [*plan(inventory, begin_ns, params.faults_s, rng)] if params.faults_s else []
+    faults, bad_links = planned(params, inventory, begin_ns, rng)
     if unknown := [slug for slug in params.inject if slug not in FAULT_OF]:
         raise Misconfigured(f"inject: unknown fault {', '.join(unknown)}; known: {', '.join(FAULT_OF)}")
     within = Interval(begin_ns, begin_ns + int(params.inject_s * 1e9))
@@ -84,7 +92,22 @@ def world_of(params: Params, now_ns: int) -> DemoWorld:
         faults += inject(inventory, params.inject, within, params.seed)
     except NoRoom as error:
         raise Misconfigured(f"inject: {error}") from error
-    return DemoWorld(inventory, faults, params.seed, now_ns)
+    return DemoWorld(inventory, faults, params.seed, now_ns, bad_links)
+
+
+def planned(
+    params: Params, inventory: Inventory, begin_ns: int, rng: random.Random
+) -> tuple[list[Fault], tuple[BadLink, ...]]:
+    """Return the faults and the bad links of the scenario; raise Misconfigured for a fabric that is too small."""
+    if not params.faults_s:
+        return [], ()
+    if params.scenario == "faults":
+        return [*plan(inventory, begin_ns, params.faults_s, rng)], ()
+    try:
+        scenario = demo_repairs.plan(inventory, begin_ns, params.faults_s, rng)
+    except ValueError as error:
+        raise Misconfigured(f"collect.sim.shape: {error}") from error
+    return [scenario.once], scenario.bad_links
 
 
 def publish(inventory: Inventory, publisher: Publisher, now_ns: int) -> None:
@@ -105,6 +128,9 @@ async def running(params: Params, world: DemoWorld, clock: Clock, stack: context
     gnmi = snmp = sysfs = log = None
     if "gnmi" in params.interfaces:
         gnmi = await stack.enter_async_context(GnmiServers(world, clock, params.host))
+        if world.bad_links:
+            repairs = await stack.enter_async_context(RepairServer(world, clock, gnmi.wake))
+            files.write_repairs(params.folder, repairs.address)
     if "snmp" in params.interfaces:
         snmp = SnmpServers(world, clock, params.community, params.trap_host_and_port())
         await stack.enter_async_context(snmp)
@@ -135,12 +161,21 @@ async def run(params: Params, core: Core) -> None:
             async with KafkaPublisher(core, CollectorMetrics()) as publisher:
                 publish(world.inventory, publisher, now_ns)
                 await publisher.flushed()
-        written = files.write(params.folder, world.inventory, endpoints, truth_rows(world.faults))
+        written = files.write(params.folder, world.inventory, endpoints, _truth(world))
         output: dict[str, Any] = {name: str(path) for name, path in written._asdict().items()}
         output |= {"switches": len(world.switches), "hosts_shown": len(endpoints.hosts)}
         sys.stdout.write(orjson.dumps(output).decode() + "\n")
         sys.stdout.flush()
-        await asyncio.Event().wait()
+        while True:
+            await asyncio.sleep(_TRUTH_EVERY_S)
+            if world.bad_links:
+                files.write_truth(params.folder, _truth(world))
+                files.write_bad_links(params.folder, world.bad_links.values())
+
+
+def _truth(world: DemoWorld) -> list[TruthRow]:
+    """Return what a perfect detector finds, as far as it is known: repairs and relapses change it."""
+    return truth_rows(world.faults) + [row for state in world.bad_links.values() for row in state.truths()]
 
 
 SPEC = Spec("sim", Params, run)

@@ -8,13 +8,20 @@ import orjson
 import typer
 
 from streams.cli.options import AsJson
+from streams.demo.acting import DEFAULT_S
 from streams.demo.report import Report
 from streams.demo.session import playback_plan, run_demo
 from streams.runtime.foreground import INTERRUPTED
 
 
 def demo(
-    seconds: Annotated[float, typer.Option(min=1, help="Duration of the simulated fabric's faults.")] = 60,
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=1, help="Duration of the simulated fabric's faults; default: 60, with --act 140."),
+    ] = None,
+    act: Annotated[
+        bool, typer.Option("--act", help="Act: automation drains, repairs and restores links that flap until repaired.")
+    ] = False,
     headless: Annotated[bool, typer.Option("--headless", help="Draw no screen; print the report at the end.")] = False,
     recording: Annotated[
         Path | None, typer.Option("--from", help="Play this recording (file or folder) instead of a simulated fabric.")
@@ -28,19 +35,23 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Do not remove that folder at the end.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run the whole pipeline on this machine and show its findings; exit 1 if a fault is missed or one is invented."""
+    """Run the whole pipeline on this machine and show its findings; exit 1 if a fault is missed or one is invented.
+
+    With --act it also exits with 1 if a sound link was drained, or a bad one was left without a remediation.
+    """
     playback = playback_plan(recording, inventory, truth, speed)
     for line in playback.playback.rejected if playback is not None else ():
         typer.echo(f"railsight: {line}", err=True)
     draws_screen = sys.stdout.isatty() and not headless and not as_json
     report = run_demo(
-        seconds,
+        seconds or (DEFAULT_S if act else 60),
         playback,
         alertmanager=alertmanager,
         run_dir=run_dir,
         keep=keep,
         out=out,
         print_progress=None if draws_screen else _print_progress,
+        act=act,
     )
     if report is None:
         raise typer.Exit(INTERRUPTED)
@@ -50,7 +61,7 @@ def demo(
 
 
 def _print_progress(status: str) -> None:
-    typer.echo(f"railsight demo: {status}", err=True)
+    typer.echo(status, err=True)
 
 
 def _print_report(report: Report, as_json: bool) -> None:

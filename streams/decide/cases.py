@@ -76,7 +76,8 @@ class Cases:
         finding = case.finding
         if remedy is None or (remedy.finding is not None and finding.id != remedy.finding.id):
             return
-        if remedy.state in NOT_BEGUN or (remedy.state is State.ESCALATED and not remedy.is_out):
+        is_failed = remedy.state is State.ESCALATED and not remedy.is_out and not remedy.waits_for_person
+        if remedy.state in NOT_BEGUN or is_failed:
             reason = f"{finding.detector} is {finding.status.name.lower()}"
             self._remedies.move(
                 remedy, Event.WITHDRAW, reason + (f", child of {finding.parent_id}" if finding.parent_id else "")

@@ -160,8 +160,10 @@ class Decisions:
         if watched is not None and finding.started_at_ns > watched.since_ns:
             self._relapse(watched, case, review.rule)
             return True
-        other = self._remedies.isolating(target_id)
+        other = self._remedies.isolating(target_id) or self._remedies.waiting_for_person(target_id)
         if other is not None and other is not review.remedy:
+            if other.waits_for_person:
+                other.finding = finding
             self._remedies.join(other, finding)
             case.remedy = other.id
         return other is not None

@@ -61,6 +61,11 @@ class Remedies:
         """Return the remediation whose restored target is watched."""
         return next((remedy for remedy in self.in_state(State.PROBATION) if remedy.target_id == target_id), None)
 
+    def waiting_for_person(self, target_id: str) -> Remedy | None:
+        """Return the remediation of a target whose last relapse waits for a person."""
+        escalated = self.in_state(State.ESCALATED)
+        return next((one for one in escalated if one.target_id == target_id and one.waits_for_person), None)
+
     def of_finding(self, finding_id: str) -> str:
         """Return the id of the recovered remediation of a finding; empty if there is none."""
         return self._recovered.get(finding_id, "")

@@ -9,7 +9,17 @@ from pydantic import TypeAdapter, ValidationError
 from streams.decide.isolations import Isolations
 from streams.decide.repair_steps import RepairCounts
 from streams.wire.errors import Reject
-from streams.wire.models import Action, Cause, Control, Finding, Remediation, RemediationState, RepairStep, Severity
+from streams.wire.models import (
+    Action,
+    Cause,
+    Control,
+    Finding,
+    Remediation,
+    RemediationState,
+    RepairStep,
+    Severity,
+    Verdict,
+)
 
 ACTOR = "decide"
 """The actor of transitions that no person and no automation caused."""
@@ -66,6 +76,11 @@ class Remedy:
     @property
     def state(self) -> RemediationState:
         return self.record.state
+
+    @property
+    def waits_for_person(self) -> bool:
+        """True if its last relapse escalated it; only an answer of a person ends that."""
+        return self.state is RemediationState.ESCALATED and self.record.verdict is Verdict.NEEDS_APPROVAL
 
     @property
     def target_id(self) -> str:

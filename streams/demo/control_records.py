@@ -1,4 +1,4 @@
-"""Records that the demo itself publishes: one result of automation, one control, and one undecodable message.
+"""Records that the demo itself publishes: one result of automation if it has none, a control, an undecodable message.
 
 They take the same paths as those of a user's automation, of an operator and of a broken device.
 """
@@ -19,14 +19,18 @@ POISON = b"\xff\xff this is no Samples message"
 """Field 31 with wire type 7, which protobuf does not define."""
 
 
-def control_records(remediations: Iterable[Remediation], now_ns: int) -> list[Record]:
-    """Return the three records; the result answers one of the remediations, or an unknown one if there are none."""
+def result_record(remediations: Iterable[Remediation], now_ns: int) -> Record:
+    """Return a result that answers one of the remediations, or an unknown one if there are none."""
     remediation_id = next((remediation.id for remediation in remediations), "demo/none-seen")
+    return encode(
+        REMEDIATION_RESULTS,
+        RemediationResult(remediation_id, Outcome.REJECTED, now_ns, ACTOR, "a demo does not touch anything"),
+    )
+
+
+def control_records(now_ns: int) -> list[Record]:
+    """Return the control and the undecodable message."""
     return [
-        encode(
-            REMEDIATION_RESULTS,
-            RemediationResult(remediation_id, Outcome.REJECTED, now_ns, ACTOR, "a demo does not touch anything"),
-        ),
         encode(
             CONTROLS,
             Control(

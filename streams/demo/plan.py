@@ -26,3 +26,5 @@ class DemoPlan:
     seconds: float = 60.0
     playback: PlaybackPlan | None = None
     alertmanager: str | None = None
+    act: bool = False
+    """Automation carries out what `decide` approves, and the simulated links flap until they are repaired."""

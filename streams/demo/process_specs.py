@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from streams.demo import acting
 from streams.demo.plan import DemoPlan
 from streams.runtime.process_specs import ServerAddresses, railsight_command
 from streams.runtime.supervise import Part
@@ -31,8 +32,11 @@ def write_config(folder: Path, servers: ServerAddresses, plan: DemoPlan) -> Path
         # A recording's times are long past: its player advances the watermark, not the clock.
         lines += ["wall_clock_ticks = false"]
     else:
+        if plan.act:
+            lines += [*acting.toml_lines(), "[collect.sim.shape]", "pods = 1", 'planes_at = "nics"']
         lines += [
             "[collect.sim]",
+            f'scenario = "{"repairs" if plan.act else "faults"}"',
             f'folder = "{folder / "sim"}"',
             f"faults_s = {plan.seconds}",
             'interfaces = ["gnmi"]',  # no collector reads the others here, and sysfs trees cost a tenth of a core

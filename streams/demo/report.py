@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from streams.demo.action_score import ActionScore
 from streams.demo.state import DemoState, duplicate_episodes
 from streams.replay.score import Score
 from streams.replay.score_report import as_dict, as_table
@@ -20,17 +21,20 @@ class Report:
     first_finding_s: float | None
     restarts: Mapping[str, int]
     problems: tuple[str, ...]
+    actions: ActionScore | None = None
 
     @property
     def is_passed(self) -> bool:
-        """True if no fault was missed, none invented, and no problem found."""
-        return not self.problems and (self.score is None or self.score.perfect)
+        """True if no fault was missed, none invented, no drain wrong or missing, and no problem found."""
+        is_perfect = self.score is None or self.score.perfect
+        return not self.problems and is_perfect and (self.actions is None or self.actions.is_perfect)
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON values."""
         return {
             "fine": self.is_passed,
             "score": None if self.score is None else as_dict(self.score),
+            "actions": None if self.actions is None else self.actions.as_dict(),
             "rows": dict(self.rows),
             "findings": self.findings,
             "first_finding_s": self.first_finding_s,
@@ -42,6 +46,8 @@ class Report:
         """Yield it as text."""
         if self.score is not None:
             yield as_table(self.score)
+        if self.actions is not None:
+            yield from self.actions.lines()
         first = "none" if self.first_finding_s is None else f"the first {self.first_finding_s:.1f} s after the start"
         yield f"{self.findings} findings, {first}"
         yield "rows in ClickHouse: " + ", ".join(f"{table} {count}" for table, count in self.rows.items())
@@ -50,7 +56,13 @@ class Report:
         yield from (f"problem: {problem}" for problem in self.problems)
 
 
-def build_report(state: DemoState, score: Score | None, parts: Sequence[PartState], problems: Sequence[str]) -> Report:
+def build_report(
+    state: DemoState,
+    score: Score | None,
+    parts: Sequence[PartState],
+    problems: Sequence[str],
+    actions: ActionScore | None = None,
+) -> Report:
     """Return the report of a run; `problems` are those that the run itself found."""
     return Report(
         score,
@@ -59,4 +71,5 @@ def build_report(state: DemoState, score: Score | None, parts: Sequence[PartStat
         state.first_finding_s,
         {part.name: part.restarts for part in parts},
         (*problems, *duplicate_episodes(state.findings.values())),
+        actions,
     )

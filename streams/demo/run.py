@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 import orjson
 
 from streams.config.settings import Settings, load
-from streams.demo import process_specs
-from streams.demo.control_records import control_records
+from streams.decide.policy import load_policy
+from streams.demo import acting, process_specs
+from streams.demo.action_score import ActionScore, read_bad_links, score_actions
+from streams.demo.control_records import control_records, result_record
 from streams.demo.follow import follow_pipeline
 from streams.demo.plan import DemoPlan, PlaybackPlan
 from streams.demo.player import play, publish_end_of_time
@@ -64,10 +66,18 @@ class Demo:
             for task in background:
                 task.cancel()
         self.problems += [f"no rows in {table}" for table in empty_tables(self.state.rows, needed)]
-        return build_report(self.state, self._score(truths), self.supervisor.states(), self.problems)
+        return build_report(
+            self.state, self._score(truths), self.supervisor.states(), self.problems, self._score_actions()
+        )
 
     def _score(self, truths: list[Truth] | None) -> Score | None:
         return None if truths is None else score(self.state.revisions, truths)
+
+    def _score_actions(self) -> ActionScore | None:
+        if not self.plan.act:
+            return None
+        truths = read_bad_links(self.plan.folder / acting.BAD_LINKS)
+        return score_actions(self.state.decisions, truths, load_policy(self.settings.decide.policy))
 
     async def _start_servers(self) -> None:
         folder, supervisor = self.plan.folder, self.supervisor
@@ -99,6 +109,10 @@ class Demo:
         self.supervisor.start(process_specs.simulator_part(config))
         await self._wait_until((self.plan.folder / process_specs.TARGETS).exists, DRAIN_S)
         self.supervisor.start(process_specs.collector_part(config))
+        if self.plan.act:
+            self.supervisor.start(
+                acting.automation_part(self.plan.folder, self.settings.kafka.bootstrap, process_specs.TARGETS)
+            )
         self.phase = "running"
         await asyncio.sleep(self.plan.seconds)
         await self._publish_control_records()
@@ -126,7 +140,11 @@ class Demo:
             self.problems.append(f"the pipeline did not conclude within {DRAIN_S:g} s of the end ({behind})")
 
     async def _publish_control_records(self) -> None:
-        await publish(self.settings.kafka, control_records(self.state.remediations.values(), time.time_ns()))
+        now_ns = time.time_ns()
+        records = control_records(now_ns)
+        if not self.plan.act:  # its results are those of the automation
+            records.append(result_record(self.state.remediations.values(), now_ns))
+        await publish(self.settings.kafka, records)
 
     async def _count_rows(self) -> None:
         """Refresh the row counts of the state until cancelled."""

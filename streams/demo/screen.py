@@ -8,32 +8,56 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from streams.demo.remediation_lines import answer_lines, headline, outcome, shown
 from streams.demo.state import SEVERITY_COLOURS, DemoState
 from streams.fabric.inventory import Device
 from streams.fabric.topology import Topology
 from streams.instrument.time_format import format_time
 from streams.runtime.supervise import PartState
 from streams.wire.models import Finding, Severity, Status
+from streams.wire.models import RemediationState as State
 
 _TIERS = ("T2", "T1", "T0", "host")
 _TIER_NAMES = {"T2": "cores", "T1": "spines", "T0": "leaves", "host": "hosts"}
 _STATUS_COLOURS = {Status.OPEN: "bold red", Status.UPDATED: "yellow", Status.RESOLVED: "green"}
 _HEALTHY = "green"
+_STATE_COLOURS = {
+    State.WAITING: "yellow", State.ESCALATED: "bold red", State.DENIED: "red", State.CLOSED: "dim",
+}  # fmt: skip
 
 
-def screen(state: DemoState, parts: Iterable[PartState], now_s: float, at_ns: int, status: str) -> RenderableType:
-    """Return the whole screen at one moment; `status` is the line at its top."""
+def screen(
+    state: DemoState,
+    parts: Iterable[PartState],
+    now_s: float,
+    at_ns: int,
+    status: str,
+    acted: RenderableType | None = None,
+) -> RenderableType:
+    """Return the whole screen at one moment; `status` is the line at its top, `acted` the panel of remediations."""
     layout = Layout()
-    layout.split_column(
+    rows = [
         Layout(Panel(Text(status, no_wrap=True, overflow="ellipsis"), title="railsight demo"), size=3),
         Layout(name="middle", ratio=3),
-        Layout(Panel(_changes(state), title="findings"), ratio=4),
-    )
+        Layout(Panel(_changes(state), title="findings"), ratio=4 if acted is None else 2),
+    ]
+    layout.split_column(*rows, *([] if acted is None else [Layout(acted, ratio=6)]))
     layout["middle"].split_row(
         Layout(Panel(_fabric(state), title="fabric"), ratio=3),
         Layout(Panel(_pipeline(state, parts, now_s, at_ns), title="pipeline"), ratio=2),
     )
     return layout
+
+
+def acted_panel(state: DemoState, bootstrap: str) -> RenderableType:
+    """Return the panel of remediations: what waits for a person first, with the command that answers it."""
+    lines: list[Text] = []
+    for remediation in shown(state.remediations.values()):
+        lines.append(Text(headline(remediation), "bold", no_wrap=True, overflow="ellipsis"))
+        lines.append(Text(f"  {outcome(remediation)}", _STATE_COLOURS.get(remediation.state, ""), no_wrap=True,
+                          overflow="ellipsis"))  # fmt: skip
+        lines += [Text(f"  {line}", "yellow") for line in answer_lines(remediation, bootstrap)]
+    return Panel(Group(*lines) if lines else Text("nothing decided yet", style="dim"), title="remediations")
 
 
 def _fabric(state: DemoState) -> RenderableType:

@@ -1,24 +1,30 @@
 """Runs a demo in a folder of its own, with a display, and stops its processes whichever way it ends."""
 
 import asyncio
+import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from streams.demo import acting
 from streams.demo.plan import DemoPlan, PlaybackPlan
 from streams.demo.player import find_recording, load_playback
+from streams.demo.remediation_lines import answer_lines, headline, outcome
 from streams.demo.report import Report
 from streams.demo.run import Demo
 from streams.demo.run_folder import run_folder
 from streams.demo.state import DemoState
 from streams.fabric.inventory import InvalidInventory, Inventory, read_folder
+from streams.instrument.time_format import format_time
 from streams.replay import results
 from streams.replay.score import read_truth
 from streams.runtime.foreground import run_and_stop
 from streams.runtime.supervise import Supervisor
 from streams.wire.errors import Misconfigured
+from streams.wire.models import Remediation
 
 REFRESH_PER_S = 4
+LINE_CHARACTERS = 80
 
 
 def run_demo(
@@ -30,6 +36,7 @@ def run_demo(
     keep: bool = False,
     out: Path | None = None,
     print_progress: Callable[[str], None] | None = None,
+    act: bool = False,
 ) -> Report | None:
     """Run one demo and return its report, None when a signal ended it.
 
@@ -38,9 +45,11 @@ def run_demo(
     started_s = time.monotonic()
     if out is not None:
         _check_writable(out)
+    if act:
+        _check_acting(seconds, playback)
     with run_folder(run_dir, keep=keep or run_dir is not None) as folder:
         supervisor = Supervisor(folder)
-        demo = Demo(DemoPlan(folder, seconds, playback, alertmanager), DemoState(started_s), supervisor)
+        demo = Demo(DemoPlan(folder, seconds, playback, alertmanager, act), DemoState(started_s), supervisor)
         display = _draw_screen(demo) if print_progress is None else _print_progress(demo, print_progress)
         report = run_and_stop(demo.run(), display, supervisor.stop)
         if out is not None and report is not None:
@@ -73,6 +82,14 @@ def _check_writable(out: Path) -> None:
         raise Misconfigured(f"{out}: {error.strerror}") from error
 
 
+def _check_acting(seconds: float, playback: PlaybackPlan | None) -> None:
+    if playback is not None:
+        raise Misconfigured("--act needs the simulated fabric: a recording cannot be repaired; remove --from")
+    if seconds < acting.LEAST_S:
+        raise Misconfigured(f"--act needs --seconds {acting.LEAST_S:g} or more: a repair and its proof take that long")
+    acting.automation_folder()
+
+
 def _read_inventory(folder: Path) -> Inventory:
     try:
         return read_folder(folder)
@@ -83,25 +100,44 @@ def _read_inventory(folder: Path) -> Inventory:
 async def _draw_screen(demo: Demo) -> None:
     from rich.live import Live
 
-    from streams.demo.screen import screen
+    from streams.demo.screen import acted_panel, screen
 
     with Live(screen=True, refresh_per_second=REFRESH_PER_S) as live:
         while True:
             state, parts = demo.state, demo.supervisor.states()
             now_s = time.monotonic()
             status = f"{now_s - state.started_s:.0f} s, {_status_line(demo)}"
-            live.update(screen(state, parts, now_s, time.time_ns(), status))
+            acted = acted_panel(state, demo.addresses.get("kafka", "")) if demo.plan.act else None
+            live.update(screen(state, parts, now_s, time.time_ns(), status, acted))
             await asyncio.sleep(1 / REFRESH_PER_S)
 
 
 async def _print_progress(demo: Demo, print_line: Callable[[str], None]) -> None:
-    """Print the status line whenever it changes."""
-    printed = ""
+    """Print the status line whenever it changes, and in a demo that acts each revision of a remediation."""
+    printed, revisions = "", 0
+    if demo.plan.act:
+        print_line("settings of this demo, mostly shortened:")
+        for line in acting.setting_lines():
+            print_line(f"  {line}")
     while True:
         if (status := _status_line(demo)) != printed:
-            print_line(status)
+            print_line(f"railsight demo: {status}")
             printed = status
+        if demo.plan.act:
+            for remediation in demo.state.decisions[revisions:]:
+                for line in _remediation_lines(demo, remediation):
+                    print_line(line)
+            revisions = len(demo.state.decisions)
         await asyncio.sleep(1 / REFRESH_PER_S)
+
+
+def _remediation_lines(demo: Demo, remediation: Remediation) -> Iterator[str]:
+    yield headline(remediation)
+    text = f"{format_time(remediation.decided_at_ns)[11:19]} {outcome(remediation)}"
+    yield from textwrap.wrap(
+        text, LINE_CHARACTERS, initial_indent="  ", subsequent_indent="    ", max_lines=3, placeholder=" …"
+    )
+    yield from (f"  {line}" for line in answer_lines(remediation, demo.addresses["kafka"]))
 
 
 def _status_line(demo: Demo) -> str:

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Link
+from streams.simulation.bad_links import BadLinkState, Repair
 from streams.simulation.demo_state import covers, length_ns, merge
 from streams.simulation.effects import Interval
 from streams.simulation.port_configuration import PortConfiguration
@@ -30,21 +31,43 @@ class CabledLink:
     """By the sending end."""
     shares: dict[Port, list[tuple[Interval, float]]]
     """By the sending end, additional traffic as a share of the usual one."""
+    bad: BadLinkState | None = None
+    """Its losses are among the others."""
     configured_down: tuple[Interval, ...] = ()
     withdrawn: dict[Port, tuple[Interval, ...]] = field(default_factory=dict)
     """By the sending end, the intervals in which its traffic moves to other links."""
+    _of_faults: tuple[tuple[Interval, ...], tuple[Interval, ...]] = field(init=False)
+    """Losses, and all that takes it down, without those of a bad part."""
+
+    def __post_init__(self) -> None:
+        self._of_faults = self.losses, self.faults_down
+        self._add_bad_losses()
+
+    def _add_bad_losses(self) -> None:
+        if self.bad is not None:
+            own = self.bad.losses
+            self.losses, self.faults_down = (merge((*intervals, *own)) for intervals in self._of_faults)
 
     @property
     def down(self) -> tuple[Interval, ...]:
         """Return the intervals without a signal, for each reason."""
         return merge((*self.faults_down, *self.configured_down)) if self.configured_down else self.faults_down
 
-    def configure(self, configuration: PortConfiguration) -> None:
-        """Apply the configuration of both ends."""
+    def configure(self, configuration: PortConfiguration, at_ns: int) -> None:
+        """Apply the configuration of both ends, which changed at a moment."""
         a, z = self.link.a, self.link.z
         self.configured_down = merge((*configuration.disabled(a), *configuration.disabled(z)))
         for sender, receiver in ((a, z), (z, a)):
             self.withdrawn[sender] = merge((*configuration.withdrawn(sender, receiver), *self.configured_down))
+        if self.bad is not None and not any(covers(intervals, at_ns) for intervals in self.withdrawn.values()):
+            self.bad.return_to_service(at_ns)
+            self._add_bad_losses()
+
+    def repair(self, at_ns: int) -> Repair | None:
+        """Repair the next part from a moment on; None if none is bad."""
+        repair = None if self.bad is None else self.bad.repair(at_ns)
+        self._add_bad_losses()
+        return repair
 
     def up_ns(self, within: Interval, from_ns: int, until_ns: int) -> int:
         """Return how long the link is up in the part of an interval that lies in [from, until)."""

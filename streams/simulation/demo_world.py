@@ -1,7 +1,8 @@
 """Simulates a fabric that can be read at any moment: what each port counts, whether it is up, what devices report.
 
-The world is a function of (inventory, faults, seed, configuration, time): both ends of a link always agree, and reading
-twice or in any order gives the same values. The configuration of ports can be changed from a moment on.
+The world is a function of (inventory, faults, seed, configuration, repairs, time): both ends of a link always agree,
+and reading twice or in any order gives the same values. The configuration of ports can be changed from a moment on, and
+a bad link can be repaired.
 Counters are sums of rates over intervals, without noise; a device's counters begin at zero when it boots.
 The detection benchmark reads poll after poll, with noise, from world.py instead.
 """
@@ -14,6 +15,7 @@ from functools import cached_property
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, Link
+from streams.simulation.bad_links import BadLink, BadLinkState, Repair
 from streams.simulation.columns import LANES, Column
 from streams.simulation.demo_links import CabledLink, UplinkGroup
 from streams.simulation.demo_state import DeviceState, PortState, covers, merge
@@ -48,12 +50,24 @@ _FCS_PER_LOSS = 3
 _PACKETS_OF = {Metric.RX_PACKETS: Metric.RX_BYTES, Metric.TX_PACKETS: Metric.TX_BYTES}
 
 
+class LinkEnabled(Exception):
+    """A link is to be repaired while both of its ends are enabled."""
+
+
 class DemoWorld:
     """The fabric with its faults, at any moment."""
 
-    def __init__(self, inventory: Inventory, faults: Sequence[Fault], seed: int, start_ns: int) -> None:
+    def __init__(
+        self,
+        inventory: Inventory,
+        faults: Sequence[Fault],
+        seed: int,
+        start_ns: int,
+        bad_links: Sequence[BadLink] = (),
+    ) -> None:
         self.inventory = inventory
         self.faults = tuple(faults)
+        self.bad_links = {bad.link.a: BadLinkState(bad) for bad in bad_links}
         self._rng = random.Random(seed)  # noqa: S311 — a simulated world
         self._booted = {device.name: start_ns - self._rng.randint(3, 90) * _DAY for device in inventory.devices}
         self._fabric = fabric_arrays(inventory)
@@ -107,7 +121,8 @@ class DemoWorld:
         reboots = (*self._reboots.get(link.a_device, ()), *self._reboots.get(link.z_device, ()))
         line = (link.speed_bps or 0) // 8
         rates = {end: int(line * self._rng.uniform(*_LOAD)) for end in (link.a, link.z)}
-        return CabledLink(link, losses, merge((*losses, *reboots, *disabled)), rates, {link.a: [], link.z: []})
+        down = merge((*losses, *reboots, *disabled))
+        return CabledLink(link, losses, down, rates, {link.a: [], link.z: []}, self.bad_links.get(link.a))
 
     def _group(self, link: Link) -> UplinkGroup:
         return self._groups[link.a_device, link.rail]
@@ -117,8 +132,23 @@ class DemoWorld:
         if not self.configuration.set(port, setting, value, at_ns):
             return ()
         cabled = self._links[port]
-        cabled.configure(self.configuration)
+        cabled.configure(self.configuration, at_ns)
         return (cabled.link.a_device, cabled.link.z_device)
+
+    def link_between(self, one: Port, other: Port) -> Link | None:
+        """Return the link with these two ends; None if there is none."""
+        cabled = self._links.get(one)
+        return cabled.link if cabled is not None and {cabled.link.a, cabled.link.z} == {one, other} else None
+
+    def repair(self, link: Link, at_ns: int) -> Repair | None:
+        """Repair the next part of a link from a moment on; None if the link has no bad part.
+
+        Raises LinkEnabled where both ends are enabled: a repair takes the link down.
+        """
+        cabled = self._links[link.a]
+        if not covers(cabled.configured_down, at_ns):
+            raise LinkEnabled(f"{link.a.device}/{link.a.port} and {link.z.device}/{link.z.port} are enabled")
+        return cabled.repair(at_ns)
 
     def _add_traffic_effects(self) -> None:
         for effect in self._effects:

@@ -30,6 +30,9 @@ class WindowParams(Thresholds):
     width_s: Seconds = 60
     """Six readings at the usual cadence. Detection in minutes suffices, and each window of a healthy port costs."""
 
+    readings_s: Seconds = 60
+    """Interval in which the readings of ports with a recent fault are published, as evidence for their restore."""
+
     watch: Annotated[int, Field(ge=1)] = 10
     """Windows of a port that are emitted after a notable one, including those in which it is healthy."""
 

@@ -206,15 +206,14 @@ def test_a_relapse_drains_at_once_with_the_next_hint(same: bool) -> None:
     assert "did not help" in next(r.reason for r in found if r.id == drain.id)
 
 
-def test_the_third_relapse_waits_for_a_person() -> None:
-    """Two relapses are drained at once, the third is ESCALATED; a person's approval drains it."""
-    stage = deciding(**LIMITS)
+def third_relapse(stage: Decide) -> list[Remediation]:
+    """Return what follows the third relapse of a link; the two before it were drained, repaired and restored."""
     on_probation(stage)
     t = 1011.0
     for number in (1, 2, 3):
         found = decisions(stage, finding("p1-l0/u0", t=t + 20), t=t + 31)
         if number == 3:
-            break
+            return found
         (drain,) = [r for r in found if r.state is State.APPROVED]
         assert drain.attempt == number + 1
         carry_out(stage, drain)
@@ -224,13 +223,36 @@ def test_the_third_relapse_waits_for_a_person() -> None:
         _, restore = remediations(stage.advance_watermark(at(t + 1100)))
         carry_out(stage, restore)
         t += 1100
-    (escalated,) = found
+    raise AssertionError
+
+
+def test_the_third_relapse_waits_for_a_person() -> None:
+    """Two relapses are drained at once, the third is ESCALATED; a person's approval drains it."""
+    stage = deciding(**LIMITS)
+    (escalated,) = third_relapse(stage)
     assert (escalated.state, escalated.verdict) == (State.ESCALATED, Verdict.NEEDS_APPROVAL)
     assert stage._state.isolations.active == {}
     approved = remediations(
         stage.process([Control("go", ControlKind.APPROVE, escalated.id, actor="anna", endless=True)])
     )
     assert [r.state for r in approved] == [State.CLOSED, State.APPROVED]
+
+
+def test_the_third_relapse_waits_also_while_the_link_is_quiet_and_when_it_fails_again() -> None:
+    """Neither the end of its finding nor a new finding takes the decision from the person."""
+    stage = deciding(**LIMITS)
+    (escalated,) = third_relapse(stage)
+    last = finding("p1-l0/u0", t=3231.0)
+    assert remediations(stage.process([ended(last, final=True)])) == []
+    back = finding("p1-l0/u0", t=9000)
+    (joined,) = decisions(stage, back, t=9011)
+    assert (joined.id, joined.state, joined.finding_ids[-1]) == (escalated.id, State.ESCALATED, back.id)
+    answers = remediations(
+        stage.process([Control("no", ControlKind.REJECT, escalated.id, actor="anna", reason="replaced by hand")])
+    )
+    assert [(r.id, r.state) for r in answers] == [(escalated.id, State.CLOSED)]
+    (again,) = decisions(stage, finding("p1-l0/u0", t=20_000), t=20_011)
+    assert (again.action, again.state) == (Action.DRAIN_LINK, State.APPROVED)
 
 
 def test_a_snapshot_has_all_decisions() -> None:

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from streams.config.settings import load
-from streams.demo.control_records import POISON, control_records
+from streams.demo.control_records import POISON, control_records, result_record
 from streams.demo.plan import DemoPlan
 from streams.demo.player import find_recording
 from streams.demo.process_specs import write_config
@@ -86,7 +86,8 @@ def test_tables_without_rows_are_named() -> None:
 def test_the_demo_answers_a_remediation_that_it_saw() -> None:
     """One result, one control, and one record that no reader of samples can read."""
     seen = Remediation("r1", 1, ("f",), Action.DRAIN_LINK, Verdict.SHADOW, Subject("link:x"))
-    result, control, poison = control_records([seen], 1000 * NS)
+    result = result_record([seen], 1000 * NS)
+    control, poison = control_records(1000 * NS)
     records = decode(result.topic, result.value)
     assert isinstance(records, RemediationResult)
     assert records.remediation_id == "r1"
@@ -98,7 +99,7 @@ def test_the_demo_answers_a_remediation_that_it_saw() -> None:
 
 def test_without_a_remediation_the_result_names_none() -> None:
     """A short demo may decide nothing; the path is shown all the same."""
-    result, *_ = control_records([], 1000 * NS)
+    result = result_record([], 1000 * NS)
     records = decode(result.topic, result.value)
     assert isinstance(records, RemediationResult)
     assert records.remediation_id == "demo/none-seen"

@@ -30,7 +30,7 @@ class PortPublisher:
 
     def __init__(self, params: DetectParams, shard: int) -> None:
         self._states = PortStateTracker(shard)
-        self._quality = QualityWatch(params.degrading, params.window.optics_step_db)
+        self._quality = QualityWatch(params.degrading, params.window)
         self.modules = ModuleTracker()
         self.watched = self._quality.ports
         """Not empty while ports are watched, whose readings are in every batch."""

@@ -1,4 +1,4 @@
-"""Accumulates the readings of ports with a recent fault, and publishes once a minute what they show.
+"""Accumulates the readings of ports with a recent fault, and publishes once in `readings_s` what they show.
 
 `decide` restores a link only on such evidence. A port is watched for five days after a transition, an administrative
 down, errors, a high BER, a loss of light, or a PFC storm: a repair takes four days at most (CorrOpt), and it takes the
@@ -12,6 +12,7 @@ from typing import Any
 from streams.detect.detectors.link_degrading.params import DegradingParams
 from streams.detect.detectors.link_degrading.rules import LEVELS, LOSSES
 from streams.detect.evidence.link_history import LINK_KINDS
+from streams.detect.evidence.params import WindowParams
 from streams.detect.measure.liveness import Liveness
 from streams.detect.measure.ports.state_tracker import SourceKey
 from streams.detect.measure.storage.column_store import Column, ColumnMapping, MappingCache, TableDelta
@@ -29,8 +30,6 @@ WATCH_NS = ns(5 * 86_400)
 MAX_PORTS = 1024
 """Watched at once in a partition; the port whose last trigger is oldest is dropped. 8,192 ports with 8 partitions send
 137 records a second; a fabric of 131,072 GPUs has some 40 faulty links a day."""
-
-INTERVAL_NS = ns(60)
 
 _STORMS = (SymptomKind.PAUSE_SENT_BEGAN, SymptomKind.PFC_WATCHDOG_STORM)
 """The policy drains a NIC's link for these as well."""
@@ -88,8 +87,8 @@ def _positions(mapping: ColumnMapping) -> _Positions:
 class QualityWatch:
     """The watched ports of one partition of `measure`."""
 
-    def __init__(self, params: DegradingParams, step_db: float) -> None:
-        self._params, self._step_db = params, step_db
+    def __init__(self, params: DegradingParams, window: WindowParams) -> None:
+        self._params, self._step_db, self._interval_ns = params, window.optics_step_db, ns(window.readings_s)
         self.ports: dict[SourceKey, dict[str, WatchedPort]] = {}
         self._by_age: dict[tuple[SourceKey, str], None] = {}
         """All watched ports, the one whose last trigger is oldest first."""
@@ -177,7 +176,7 @@ class QualityWatch:
             port.begin(at_ns)
         self._accumulate(batch, number, row, port)
         port.end_ns = at_ns
-        if at_ns // INTERVAL_NS > port.begin_ns // INTERVAL_NS:
+        if at_ns // self._interval_ns > port.begin_ns // self._interval_ns:
             yield self._readings(batch, number, row, port)
             port.begin(at_ns)
 
