@@ -19,7 +19,7 @@ import numpy as np
 
 from streams.decide.capacity_domain import Domain, domain_numbers
 from streams.decide.isolations import TargetKind
-from streams.fabric.graph import ABSENT, Graph, Ints, Mask
+from streams.fabric.graph import ABSENT, Floats, Graph, Ints, Mask
 from streams.fabric.ids import device_id
 from streams.fabric.topology import Topology, TopologyLink
 
@@ -46,6 +46,16 @@ class Surviving(NamedTuple):
     ratio: float
 
 
+class _Removal(NamedTuple):
+    """Holds the losses of one set of links, for the next call with the same set."""
+
+    links: bytes
+    decrease: Counter[int]
+    """Group -> how many of its links are lost."""
+    ratios: dict[int, Floats]
+    """Domain -> the ratio of each of its switches."""
+
+
 class Capacity:
     """Counts the links that carry traffic, for one topology; links are given by their numbers in its graph.
 
@@ -70,6 +80,7 @@ class Capacity:
         """The links of switches that are proven dead, so that no path goes through them."""
         self._dead: list[set[int]] = [set() for _ in self._numbers]
         """The same of each pod."""
+        self._removal: _Removal | None = None
         self._population = _population(topology)
         self.maintenance = tuple(
             (device.name, topology.maintenance_until_ns((device.name,)))
@@ -113,6 +124,7 @@ class Capacity:
     def set_carrying(self, link: int, carries: bool) -> None:
         """Set whether a link between switches is proven to carry traffic; other links are not counted."""
         if self._is_fabric[link] and bool(self._carrying[link]) != carries:
+            self._removal = None
             self._carrying[link] = carries
             lost = self._lost[self.graph.pod[link]]
             (lost.discard if carries else lost.add)(link)
@@ -121,6 +133,7 @@ class Capacity:
 
     def set_all_carrying(self, carries: bool) -> None:
         """Set all links between switches at once."""
+        self._removal = None
         self._carrying = self._is_fabric & carries
         self._counts = [size * carries for size in self._sizes]
         self._lost = [set() if carries else set(numbers.values()) for numbers in self._numbers]
@@ -139,6 +152,7 @@ class Capacity:
         changed = np.array(list(current ^ self._lost[pod]), np.int64)
         self._lost[pod] = current
         if len(changed):
+            self._removal = None
             self._carrying[changed] ^= True
             groups, places = np.unique(self._groups[changed], return_inverse=True)
             steps = np.where(self._carrying[changed], 1, -1)[:, np.newaxis]
@@ -163,14 +177,17 @@ class Capacity:
         """
         gone = np.unique(np.fromiter((*links, *lost), np.int64))
         gone_carrying = gone[self._carrying[gone]]
+        removal = self._removal
+        if removal is None or removal.links != gone.tobytes():
+            groups = (group for link in gone_carrying.tolist() for group in self._groups_of(link))
+            removal = self._removal = _Removal(gone.tobytes(), Counter(groups), {})
         self._carrying[gone_carrying] = False
         try:
-            switches = list(self._switches(links))
+            switches = list(self._switches(links, removal.ratios))
         finally:
             self._carrying[gone_carrying] = True
-        decrease = Counter(group for link in gone_carrying.tolist() for group in self._groups_of(link))
         return switches + [
-            Surviving(self._names[group], (self._counts[group] - decrease[group]) / self._sizes[group])
+            Surviving(self._names[group], (self._counts[group] - removal.decrease[group]) / self._sizes[group])
             for group in dict.fromkeys(group for link in links for group in self._groups_of(link))
         ]
 
@@ -190,14 +207,16 @@ class Capacity:
             self._names[group] for group in self._groups_of(link)
         }
 
-    def _switches(self, links: Collection[int]) -> Iterator[Surviving]:
+    def _switches(self, links: Collection[int], ratios_of: dict[int, Floats]) -> Iterator[Surviving]:
         by_domain: dict[int, list[int]] = {}
         for link in links:
             by_domain.setdefault(int(self._domain_of[link]), []).append(link)
-        for in_domain in by_domain.values():
+        for number, in_domain in by_domain.items():
             domain = self._domain(in_domain[0])
+            if number not in ratios_of:
+                ratios_of[number] = domain.path_ratios(self._carrying)
             affected = domain.affected(np.array(in_domain, np.int64), self._is_dead)
-            ratios = domain.path_ratios(self._carrying)[affected]
+            ratios = ratios_of[number][affected]
             for switch, ratio in zip(domain.switches[affected].tolist(), ratios.tolist(), strict=True):
                 yield Surviving(Group(SWITCH, self.graph.names[switch]), ratio)
 

@@ -17,6 +17,7 @@ from streams.decide.params import DecideParams
 from streams.decide.policy import Policy, PolicyAction
 from streams.decide.remedies import Remedies
 from streams.decide.state import ACTOR, Case, DecideState, Remedy
+from streams.decide.surviving import isolated_links
 from streams.fabric.topology import TopologyLink
 from streams.wire.models import Action, Finding, Severity, Verdict
 from streams.wire.models import RemediationState as State
@@ -129,7 +130,7 @@ class Decisions:
             context.current_capacity(number)
         candidates = [Candidate(number, review.penalty) for number, review in numbers.items()]
         floor, checks = self._params.capacity_floor, self._params.optimizer_checks
-        selection = select(capacity, candidates, floor, checks, guards.isolated_links(context))
+        selection = select(capacity, candidates, floor, checks, isolated_links(context))
         waiting = {numbers[candidate.link].case.finding.id for candidate in selection.waiting}
         return sorted(reviews, key=lambda review: review.case.finding.id in waiting)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
-from streams.decide.capacity import Capacity
+from streams.decide.capacity import Capacity, Surviving
 from streams.decide.isolations import Isolations
 from streams.decide.link_block import Block
 from streams.decide.params import DecideParams
@@ -71,6 +71,17 @@ class Proposal:
         return tuple(end.device for end in (self.target.a, self.target.z) if end is not None)
 
 
+@dataclass(slots=True)
+class Computed:
+    """Results for one version of the isolations, which surviving.py retains."""
+
+    version: int = -1
+    isolated: list[int] = field(default_factory=list)
+    """The links between switches that are isolated."""
+    least: dict[int, Surviving] = field(default_factory=dict)
+    """Link -> the group that survives without it with the lowest ratio."""
+
+
 @dataclass(frozen=True)
 class GuardContext:
     """The state at one time; a new message needs a new context, but isolations may be added in between."""
@@ -92,6 +103,7 @@ class GuardContext:
     """Devices that are proven dead, and do not merely restart."""
     approved_by: str = ""
     """The person who approved the proposal; satisfies a guard that asks for approval, and lifts no denial."""
+    computed: Computed = field(default_factory=Computed)
     _refreshed: set[int] = field(default_factory=set)
 
     @cached_property

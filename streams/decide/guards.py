@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 
-from streams.decide.capacity import ROUNDING, Surviving
+from streams.decide.capacity import ROUNDING
 from streams.decide.guard_context import GuardContext, Proposal
 from streams.decide.isolations import TargetKind
+from streams.decide.surviving import least_surviving, other_planes
 from streams.fabric.inventory_rows import HOST_LINK
-from streams.fabric.topology import TopologyLink
 from streams.wire.models import Action, Verdict
 
 UNGUARDED = (Action.OBSERVE, Action.RESTORE_LINK, Action.UNCORDON_HOST)
@@ -143,7 +143,7 @@ def capacity(proposal: Proposal, context: GuardContext) -> GuardResult | None:
         return None
     link, floor = proposal.link, context.params.capacity_floor
     if link.role == HOST_LINK:
-        remaining, rail = sum(_other_planes(link, context)), f"rail {link.rail} of host {link.lower.device}"
+        remaining, rail = sum(other_planes(link, context)), f"rail {link.rail} of host {link.lower.device}"
         return None if remaining else GuardResult(Verdict.NEEDS_APPROVAL, 8, CAPACITY, 1, remaining, rail)
     least = least_surviving(link, context)
     if least is None:
@@ -254,39 +254,12 @@ def isolation_of(proposal: Proposal, context: GuardContext) -> tuple[TargetKind,
     return TargetKind.LINK, proposal.link.pod if proposal.link is not None else proposal.target.pod
 
 
-def least_surviving(link: TopologyLink, context: GuardContext) -> Surviving | None:
-    """Return the group that retains the lowest ratio without a link between switches; None if it has no group.
-
-    Links that are isolated by a decision count as lost although their ports may be up.
-    """
-    number = context.capacity.number_of(link)
-    if number is None:
-        return None
-    return context.current_capacity(number).least([number], isolated_links(context))
-
-
-def isolated_links(context: GuardContext) -> list[int]:
-    """Return the numbers of the links between switches that decisions took out of service."""
-    found = (context.topology.links.get(target) for target in context.isolations.active)
-    numbers = (context.capacity.number_of(link) for link in found if link is not None)
-    return [number for number in numbers if number is not None]
-
-
-def _other_planes(link: TopologyLink, context: GuardContext) -> list[bool]:
-    """Return for each other link of the same host and rail whether it is in service and proven to carry."""
-    return [
-        other.id not in context.isolations.active and context.carries(other)
-        for other in context.topology.uplinks_of[link.lower.device]
-        if other.rail == link.rail and other.id != link.id
-    ]
-
-
 def _surviving_ratio(proposal: Proposal, context: GuardContext) -> float | None:
     link = proposal.link
     if proposal.action not in TAKES_LINK_OUT or link is None:
         return None
     if link.role == HOST_LINK:
-        others = _other_planes(link, context)
+        others = other_planes(link, context)
         return sum(others) / (len(others) + 1)
     least = least_surviving(link, context)
     return None if least is None else least.ratio

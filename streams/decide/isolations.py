@@ -39,11 +39,14 @@ class Isolations:
     """Target id -> the times of its NIC resets."""
     changed_ns: dict[str, int] = field(default_factory=dict)
     """Target id -> the time of its last isolation, reset or restore."""
+    version: int = 0
+    """Rises when a target is taken out of service or returns, so that a reader may retain what it computed."""
 
     def isolate(self, target: str, kind: TargetKind, pod: str, at_ns: int) -> None:
         """Record that a target is taken out of service; nothing starts if it already is."""
         if target not in self.active:
             self.active[target] = Isolation(kind, pod, at_ns)
+            self.version += 1
             self.started_ns.setdefault(target, []).append(at_ns)
         self._change(target, at_ns)
 
@@ -55,6 +58,7 @@ class Isolations:
     def restored(self, target: str, at_ns: int) -> None:
         """Record that a target is back in service; the history remains."""
         if self.active.pop(target, None) is not None:
+            self.version += 1
             self._change(target, at_ns)
 
     def count(self, kind: TargetKind | None = None, pod: str | None = None, without: str = "") -> int:

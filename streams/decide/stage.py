@@ -109,8 +109,8 @@ class Decide:
         return self.process([message for message in batch if not isinstance(message, Remediation)])
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
-        self._evaluation.expire()
         for message in batch:
+            self._evaluation.expire()
             if isinstance(message, Finding):
                 self._cases.process(message)
             elif isinstance(message, RemediationResult):

@@ -13,15 +13,18 @@ def decide(
     down: Annotated[float, typer.Option(min=0, max=1, help="Share of the links that are down.")] = 0.001,
     unobserved: Annotated[float, typer.Option(min=0, max=1, help="Share of the devices without observation.")] = 0.001,
     isolated: Annotated[int, typer.Option(min=0, help="Links that earlier decisions isolated.")] = 10,
+    approvals: Annotated[int, typer.Option(min=0, help="Approvals that are open when a control arrives.")] = 300,
     as_json: AsJson = False,
 ) -> None:
-    """Time decisions on links and hosts, with all guards; exit 1 if one costs more than 10 ms (99th percentile)."""
+    """Time decisions on links and hosts, with all guards; exit 1 if one costs more than 10 ms (99th percentile), or one
+    control with 300 open approvals more than 100 ms.
+    """
     import orjson
 
     from streams.bench.decide_cost import Options, measure, table_lines
     from streams.bench.machine import machine_info
 
-    cost = measure(Options(gpus, decisions, down, unobserved, isolated))
+    cost = measure(Options(gpus, decisions, down, unobserved, isolated, approvals))
     if as_json:
         typer.echo(orjson.dumps(cost))
     else:

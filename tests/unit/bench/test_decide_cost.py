@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
-from streams.bench.decide_cost import LIMIT_MS, DecideCost, Options, Timing, measure, table_lines
+from streams.bench.approvals_cost import ApprovalsTiming
+from streams.bench.decide_cost import APPROVALS_LIMIT_MS, LIMIT_MS, DecideCost, Options, Timing, measure, table_lines
 from streams.bench.statistics import Spread
 
-SMALL = Options(gpus=2048, decisions=5, down=0.0, unobserved=0.0, isolated=0)
+SMALL = Options(gpus=2048, decisions=5, down=0.0, unobserved=0.0, isolated=0, approvals=3)
 
 
 def test_every_kind_of_decision_is_timed() -> None:
@@ -16,6 +17,8 @@ def test_every_kind_of_decision_is_timed() -> None:
     ]  # fmt: skip
     assert [timing.approved for timing in cost.timings] == [5, 5, 5, 1]
     assert all((timing.cpu.p99 or 0) > 0 for timing in cost.timings)
+    assert cost.approvals is not None
+    assert (cost.approvals.approvals, cost.approvals_p99_ms > 0) == (3, True)
 
 
 def test_the_state_of_the_fabric_reaches_the_guards() -> None:
@@ -34,4 +37,8 @@ def test_the_table_has_a_verdict() -> None:
     assert not cost.is_passed
     *_, verdict = table_lines(cost)
     assert verdict.startswith("NO  one decision within 10 ms: 10.10 ms")
+    slow = ApprovalsTiming(300, Spread(1, 1, APPROVALS_LIMIT_MS + 0.1, 200), Spread(1, 1, 300, 300))
+    limited = replace(cost, timings=(timing._replace(cpu=Spread(1, 1, 1, 1)),), approvals=slow)
+    assert not limited.is_passed
+    assert "NO  one control within 100 ms: 100.10 ms (CPU time, 99th percentile)" in list(table_lines(limited))
     assert replace(cost, timings=(timing._replace(cpu=Spread(1, 1, LIMIT_MS, 12)),)).is_passed

@@ -300,3 +300,19 @@ def test_state_does_not_grow_with_closed_findings() -> None:
         stage.advance_watermark(at(t + 900))
         sizes.append(len(stage.snapshot()))
     assert max(sizes[100:]) <= max(sizes[:100]) + 100
+
+
+def test_an_acceptance_is_evaluated_with_the_states_before_it_in_the_same_batch() -> None:
+    """Two other uplinks of the second leaf go down between two acceptances of one batch."""
+    stage = deciding(**NO_CAPS, cool_down_s=0)
+    first, second = decisions(stage, finding("p1-l0/u0"), finding("p1-l1/u0"))
+    found = remediations(
+        stage.process(
+            [
+                RemediationResult(first.id, Outcome.ACCEPTED, actor="netbot"),
+                port_states("p1-l1", t=12, u1=2, u2=2),
+                RemediationResult(second.id, Outcome.ACCEPTED, actor="netbot"),
+            ]
+        )
+    )
+    assert states_of(found) == [State.ACCEPTED, State.NO_ANSWER]
