@@ -62,6 +62,8 @@ class Evaluation:
         """Return why an approval must not be carried out any more."""
         if remedy.record.action is Action.OBSERVE:
             return None
+        if remedy.finding is None:  # the state was lost: its evidence is unknown until the finding is read again
+            return Decision(Verdict.DENIED, 5, "confidence", self._params.confidence_floor)
         decision = self.evaluate(remedy, is_counted=True)
         return None if decision.verdict is Verdict.APPROVED else decision
 

@@ -316,3 +316,19 @@ def test_an_acceptance_is_evaluated_with_the_states_before_it_in_the_same_batch(
         )
     )
     assert states_of(found) == [State.ACCEPTED, State.NO_ANSWER]
+
+
+@pytest.mark.parametrize("what", ["time", "acceptance"])
+def test_an_approval_whose_finding_is_not_read_again_is_revoked(what: str) -> None:
+    """The state was lost and the open findings are not read yet: the evidence is unknown, which is no permission."""
+    (decision,) = decisions(deciding(), finding("p1-l0/u0"))
+    successor = deciding(loaded=False)
+    successor.start_epoch(2)
+    successor.recover([decision])
+    if what == "time":
+        found = remediations(successor.advance_watermark(at(11)))
+    else:
+        found = accept(successor, decision)
+    assert (found[0].state, found[0].verdict) == (
+        State.DENIED if what == "time" else State.NO_ANSWER, Verdict.REVOKED,
+    )  # fmt: skip
