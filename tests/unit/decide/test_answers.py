@@ -325,10 +325,7 @@ def test_an_approval_whose_finding_is_not_read_again_is_revoked(what: str) -> No
     successor = deciding(loaded=False)
     successor.start_epoch(2)
     successor.recover([decision])
-    if what == "time":
-        found = remediations(successor.advance_watermark(at(11)))
-    else:
-        found = accept(successor, decision)
+    found = remediations(successor.advance_watermark(at(11))) if what == "time" else accept(successor, decision)
     assert (found[0].state, found[0].verdict) == (
         State.DENIED if what == "time" else State.NO_ANSWER, Verdict.REVOKED,
     )  # fmt: skip
