@@ -4,6 +4,7 @@ import asyncio
 import random
 import re
 import signal
+import time
 from pathlib import Path
 
 from streams.embedded.kafka import EmbeddedKafka
@@ -171,3 +172,18 @@ async def test_a_backlog_of_two_inputs_is_read_in_a_single_order(rig: PipelineRi
         await wait_for_output(rig, worker)
     with running_worker(rig, tmp_path / "log", "measure", env=env) as worker:
         await assert_exact(rig, 20, worker)
+
+
+async def test_a_stop_while_the_brokers_are_away_is_quick(tmp_path: Path) -> None:
+    """SIGTERM ends a worker within 10 s also if nothing that it has in hand can be sent; it reports that."""
+    with EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")) as broker:
+        rig = PipelineRig("rig", broker.bootstrap)
+        await ensure_topics(rig.kafka, rig.wiring.topics)
+        with running_worker(rig, tmp_path / "log", "measure") as worker:
+            async with EventSender(rig, per_s=500).running():
+                await wait_for_output(rig, worker)
+            await asyncio.to_thread(broker.kill)
+            worker.process.terminate()
+            began = time.monotonic()
+            code = await asyncio.to_thread(worker.process.wait, 60)
+            assert (code, time.monotonic() - began < 10) == (0, True), worker.log.read_text()[-3000:]
