@@ -319,7 +319,7 @@ def test_an_acceptance_is_evaluated_with_the_states_before_it_in_the_same_batch(
 
 
 @pytest.mark.parametrize("what", ["time", "acceptance"])
-def test_an_approval_whose_finding_is_not_read_again_is_revoked(what: str) -> None:
+def test_an_approval_without_its_finding_is_revoked(what: str) -> None:
     """The state was lost and the open findings are not read yet: the evidence is unknown, which is no permission."""
     (decision,) = decisions(deciding(), finding("p1-l0/u0"))
     successor = deciding(loaded=False)
