@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, m
 from collectors.bridge.series import Input
 from collectors.core.params import CollectorParams
 from streams.wire.errors import Misconfigured
+from streams.wire.loopback import remote_addresses
 
 Format = Literal["auto", "gnmic", "telegraf-json", "telegraf-influx"]
 
@@ -86,6 +87,19 @@ class Params(CollectorParams):
     def _one_password(self) -> "Params":
         if self.username and (self.password is None) == (self.password_file is None):
             raise ValueError("username requires exactly one of password and password_file")
+        return self
+
+    @model_validator(mode="after")
+    def _encrypted(self) -> "Params":
+        if self.tls:
+            return self
+        if self.ca_file:
+            raise ValueError("ca_file needs tls = true")
+        if self.username and self.bootstrap and (remote := remote_addresses(self.bootstrap)):
+            raise ValueError(
+                "username needs TLS, except on loopback: without it, others on the network can read the login at"
+                f" {', '.join(remote)}; set tls = true"
+            )
         return self
 
     def client_options(self, default_options: dict[str, Any] | None) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Settings of the gNMI collector: its targets, cadence and login."""
 
-import ipaddress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -20,6 +19,7 @@ from collectors.core.params import TargetParams
 from collectors.core.settings_files import read_file, read_json
 from collectors.gnmi.profile import profiles
 from streams.wire.errors import Misconfigured
+from streams.wire.loopback import is_loopback
 
 
 class _Strict(BaseModel):
@@ -46,11 +46,7 @@ class Target(_Strict):
     @property
     def is_loopback(self) -> bool:
         """True if the connection to it stays on this machine."""
-        host = self.address.rpartition(":")[0].strip("[]")
-        try:
-            return ipaddress.ip_address(host).is_loopback
-        except ValueError:
-            return host == "localhost"
+        return is_loopback(self.address)
 
 
 def _targets(value: object) -> object:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from streams.wire.bounded_batches import bound_batches
 from streams.wire.errors import Misconfigured
+from streams.wire.loopback import remote_addresses
 from streams.wire.topics import Partitions
 
 
@@ -42,6 +43,13 @@ class KafkaSettings(BaseModel):
             raise ValueError("username and password need a sasl_mechanism")
         if (self.ca_file or self.cert_file or self.key_file) and not self.tls:
             raise ValueError("ca_file, cert_file and key_file need tls = true")
+        if self.key_file and not self.cert_file:
+            raise ValueError("key_file needs a cert_file")
+        if self.sasl_mechanism and not self.tls and (remote := remote_addresses(self.bootstrap)):
+            raise ValueError(
+                f"sasl_mechanism {self.sasl_mechanism} needs TLS, except on loopback: without it, others on the network"
+                f" can read the login at {', '.join(remote)}; set kafka.tls = true"
+            )
         return self
 
     @property

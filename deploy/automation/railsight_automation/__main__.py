@@ -130,9 +130,15 @@ def client_options(params: KafkaParams, folder: Path) -> dict[str, Any]:
     """Return the options of both clients."""
     options: dict[str, Any] = {"bootstrap_servers": params.bootstrap}
     if params.tls:
-        context = ssl.create_default_context(cafile=str(folder / params.ca) if params.ca else None)
-        if params.cert:
-            context.load_cert_chain(folder / params.cert, folder / params.key)
+        try:
+            context = ssl.create_default_context(cafile=str(folder / params.ca) if params.ca else None)
+            if params.cert:
+                context.load_cert_chain(folder / params.cert, folder / params.key)
+        except OSError as error:
+            files = ", ".join(str(folder / name) for name in (params.ca, params.cert, params.key) if name)
+            raise Misconfigured(
+                f"kafka: cannot load the TLS files {files} ({error}); check ca, cert and key"
+            ) from error
         options["ssl_context"] = context
     if params.username:
         options |= {

@@ -1,5 +1,6 @@
 """Reads the configuration from a TOML file; refuses unknown keys, and reports all errors at once."""
 
+import ipaddress
 import json
 import tomllib
 from collections.abc import Mapping
@@ -16,6 +17,8 @@ from railsight_automation.kubernetes_nodes import KubernetesParams
 from railsight_automation.links import LinkParams
 from railsight_automation.slurm import SlurmParams
 
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
 
 @dataclass(frozen=True)
 class KafkaParams:
@@ -31,6 +34,25 @@ class KafkaParams:
     username: str = ""
     password_file: str = ""
     mechanism: str = "SCRAM-SHA-512"
+
+    def problems(self) -> list[str]:
+        """Return what is wrong: files without TLS, an incomplete login, a login without TLS off loopback."""
+        found = []
+        if not self.tls and (self.ca or self.cert or self.key):
+            found.append("kafka.ca, cert and key need kafka.tls = true")
+        if bool(self.cert) != bool(self.key):
+            found.append("kafka.cert and kafka.key need each other")
+        if bool(self.username) != bool(self.password_file):
+            found.append("kafka.username and kafka.password_file need each other")
+        if self.mechanism not in _MECHANISMS:
+            found.append(f"kafka.mechanism: {self.mechanism!r} is none of {', '.join(_MECHANISMS)}")
+        remote = [address.strip() for address in self.bootstrap.split(",") if not _is_loopback(address.strip())]
+        if self.username and not self.tls and remote:
+            found.append(
+                "kafka.username needs TLS, except on loopback: without it, others on the network can read the login"
+                f" at {', '.join(remote)}; set kafka.tls = true"
+            )
+        return found
 
 
 @dataclass(frozen=True)
@@ -130,7 +152,7 @@ def load(path: Path) -> Config:
     if {"slurm", "kubernetes"} <= set(values):
         errors.append("[slurm] and [kubernetes] are both there: run two automations, each with its own hosts")
     config = Config(**checked)
-    errors += _command_problems(config)
+    errors += [*config.kafka.problems(), *_command_problems(config)]
     if errors:
         raise Misconfigured(f"{path}: {'; '.join(errors)}")
     return config
@@ -146,6 +168,20 @@ def _command_problems(config: Config) -> list[str]:
     if config.slurm is not None and config.slurm.reboot and REBOOT in config.commands:
         found.append("slurm.reboot and [reboot_host] are both there: remove one")
     return found
+
+
+def _is_loopback(address: str) -> bool:
+    host, colon, _ = address.rpartition(":")
+    host = host if colon else address
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        # Clients read `::1:9092` as an address without a port.
+        return False
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def password(folder: Path, name: str) -> str:

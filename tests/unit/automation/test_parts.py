@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from railsight_automation.config import load
+from railsight_automation.__main__ import client_options
+from railsight_automation.config import KafkaParams, load
 from railsight_automation.errors import DeviceError, Misconfigured, Refused
 from railsight_automation.gnmi_client import Access, GnmiClient, to_path
 from railsight_automation.journal import Change
@@ -249,6 +250,42 @@ def test_every_error_of_a_configuration_is_reported_at_once(tmp_path: Path) -> N
     path.write_text('actor = "a"')
     with pytest.raises(Misconfigured, match=r"neither \[gnmi\] nor \[slurm\] nor \[kubernetes\] nor a command"):
         load(path)
+
+
+@pytest.mark.parametrize(
+    ("section", "problem"),
+    [
+        ('ca = "ca.pem"', "need kafka.tls = true"),
+        ('tls = true\ncert = "cert.pem"', "kafka.cert and kafka.key need each other"),
+        ('username = "u"', "kafka.username and kafka.password_file need each other"),
+        ('mechanism = "SCRAM"', "kafka.mechanism: 'SCRAM' is none of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+        (
+            'bootstrap = "localhost:1,kafka:9092,::1:9092"\nusername = "u"\npassword_file = "p"',
+            "can read the login at kafka:9092, ::1:9092; set kafka.tls = true",
+        ),
+    ],
+)
+def test_an_identity_for_kafka_is_whole_and_encrypted(section: str, problem: str, tmp_path: Path) -> None:
+    """Files without TLS, half a login, and a login that others on the network could read are refused."""
+    path = tmp_path / "automation.toml"
+    path.write_text(f'actor = "a"\n[gnmi]\n[kafka]\n{section}\n')
+    with pytest.raises(Misconfigured) as refused:
+        load(path)
+    assert str(refused.value).endswith(problem) and ";" not in str(refused.value).removesuffix(problem)
+
+
+def test_a_login_on_loopback_needs_no_tls(tmp_path: Path) -> None:
+    """Nor does a login with TLS need loopback; a missing file of TLS is one error that names it."""
+    path = tmp_path / "automation.toml"
+    login = 'username = "u"\npassword_file = "p"\n'
+    (tmp_path / "p").write_text("s3cret\n")
+    path.write_text(f'actor = "a"\n[gnmi]\n[kafka]\nbootstrap = "127.0.0.1:1,[::1]:2,localhost:3"\n{login}')
+    assert client_options(load(path).kafka, tmp_path)["security_protocol"] == "SASL_PLAINTEXT"
+    path.write_text(f'actor = "a"\n[gnmi]\n[kafka]\nbootstrap = "kafka:1"\ntls = true\n{login}')
+    options = client_options(load(path).kafka, tmp_path)
+    assert (options["security_protocol"], options["sasl_plain_password"]) == ("SASL_SSL", "s3cret")
+    with pytest.raises(Misconfigured, match=r"no\.pem .*check ca, cert and key"):
+        client_options(KafkaParams(tls=True, ca="no.pem"), tmp_path)
 
 
 def test_two_schedulers_are_refused(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ def test_a_login_and_tls_reach_the_client(tmp_path: Path) -> None:
         {"sasl_mechanism": "PLAIN", "username": "u", "password": "a", "password_file": "b"},
         {"username": "u"},
         {"ca_file": "ca.pem"},
+        {"key_file": "key.pem", "tls": True},
         {"telemetry_partitions": 0},
         {"cluster": "a b"},
         {"bootstap": "x"},
@@ -57,6 +58,20 @@ def test_invalid_settings_are_rejected(given: dict[str, object]) -> None:
     """An incomplete login, files without TLS, no partitions and misspelt keys are rejected."""
     with pytest.raises(ValidationError):
         settings(**given)
+
+
+def test_a_login_without_tls_is_refused_off_loopback() -> None:
+    """The error names the remote addresses only, and the setting; the password is not in it."""
+    login = {"sasl_mechanism": "SCRAM-SHA-512", "username": "u", "password": "s3cret"}
+    with pytest.raises(ValidationError) as refused:
+        settings(bootstrap="127.0.0.1:1, kafka-1:9092,10.0.0.1:9092", **login)
+    (error,) = refused.value.errors()
+    assert "at kafka-1:9092, 10.0.0.1:9092; set kafka.tls = true" in error["msg"]
+    assert "s3cret" not in error["msg"]
+    for bootstrap in ("127.0.0.1:1,localhost:2,[::1]:3", "127.9.9.9:1"):
+        assert settings(bootstrap=bootstrap, **login).client_options()["security_protocol"] == "SASL_PLAINTEXT"
+    assert settings(bootstrap="kafka-1:9092", tls=True, **login).client_options()["security_protocol"] == "SASL_SSL"
+    assert settings(bootstrap="kafka-1:9092").client_options()["security_protocol"] == "PLAINTEXT"
 
 
 def test_a_missing_file_is_misconfigured() -> None:

@@ -51,8 +51,19 @@ def test_the_peers_kafka_may_be_another() -> None:
     assert options["sasl_plain_password"] == "p"
     with pytest.raises(Misconfigured, match="ca_file"):
         Params.model_validate({"bootstrap": "a:1", "tls": True, "ca_file": "/nowhere"}).client_options(None)
+    login = {"username": "u", "password_file": "/nowhere"}
     with pytest.raises(Misconfigured, match="password_file"):
-        Params.model_validate({"bootstrap": "a:1", "username": "u", "password_file": "/nowhere"}).client_options(None)
+        Params.model_validate({"bootstrap": "127.0.0.1:1", **login}).client_options(None)
+
+
+def test_a_login_without_tls_is_refused_off_loopback() -> None:
+    """One error names each remote address and the setting; a CA file without TLS is refused as well."""
+    login = {"username": "u", "password": "p"}
+    with pytest.raises(ValidationError, match=r"at theirs:9092; set tls = true"):
+        Params.model_validate({"bootstrap": "127.0.0.1:1,theirs:9092", **login})
+    assert Params.model_validate({"bootstrap": "127.0.0.1:1,[::1]:2", **login}).username == "u"
+    with pytest.raises(ValidationError, match=r"ca_file needs tls = true"):
+        Params.model_validate({"bootstrap": "theirs:9092", "ca_file": "ca.pem"})
 
 
 def test_all_processes_of_a_group_have_one_name() -> None:
