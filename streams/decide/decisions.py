@@ -182,7 +182,7 @@ class Decisions:
             self.decide(remedy, decision)
         elif state in (State.DENIED, State.FAILED) and decision.verdict is not Verdict.DENIED:
             attempt = self.next_attempt(remedy, finding, remedy.record.action, remedy.policy_hint)
-            self.decide(attempt, decision)
+            self.decide(attempt)  # a person's approval is for one attempt
             for identity in attempt.record.finding_ids:
                 if (case := self._state.cases.get(identity)) is not None:
                     case.remedy = attempt.id

@@ -329,3 +329,18 @@ def test_an_approval_without_its_finding_is_revoked(what: str) -> None:
     assert (found[0].state, found[0].verdict) == (
         State.DENIED if what == "time" else State.NO_ANSWER, Verdict.REVOKED,
     )  # fmt: skip
+
+
+def test_an_approval_of_a_person_is_for_one_attempt() -> None:
+    """The kill switch revokes an approved cordon; the next attempt asks again, and names no person."""
+    stage = deciding()
+    fault = finding("p1-h1", Condition.HOST_GPU_FAULT, severity=Severity.CRITICAL)
+    (waiting,) = decisions(stage, fault)
+    assert waiting.state is State.WAITING
+    approval = Control("c1", ControlKind.APPROVE, waiting.id, at(11), actor="anna", endless=True)
+    (approved,) = remediations(stage.process([approval]))
+    assert (approved.state, approved.approved_by) == (State.APPROVED, "anna")
+    stage.process([Control("stop", ControlKind.KILL_SWITCH)])
+    stage.process([Control("stop", ControlKind.KIND_UNSPECIFIED)])
+    found = remediations(stage.advance_watermark(at(1000)))
+    assert (found[-1].state, found[-1].attempt, found[-1].approved_by) == (State.WAITING, 2, "")

@@ -1,0 +1,91 @@
+"""Property test of the whole stage over random fabrics: what is published keeps every limit of the guards.
+
+The limits are checked by tests/fixtures/safety_ledger.py, which has no code of `decide`. Each guard is also replaced by
+one that permits, and the machine must then find the violation of this limit.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from streams.decide import guards
+from streams.decide.automation_answers import AutomationAnswers
+from streams.decide.fabric_view import FabricView
+from streams.wire.models import (
+    RemediationResult,
+)
+from tests.fixtures.safety_ledger import Limits, Violation
+from tests.fixtures.safety_machine import Safety
+
+
+def run(examples: int, only: Limits | None = None) -> None:
+    """Run the machine with all limits, or with one profile of them; raises Violation where one is broken."""
+    chosen = settings(
+        max_examples=examples, stateful_step_count=30, deadline=None, derandomize=True, database=None,
+        phases=(Phase.generate,), suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    run_state_machine_as_test(type("Safety", (Safety,), {"only": only}), settings=chosen)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_every_limit_holds_in_every_history() -> None:
+    """Of findings, failures, controls, answers, forged answers, restarts and time."""
+    run(100)
+
+
+def permit(*_: Any) -> None:
+    """Permit everything, as a guard."""
+
+
+MUTANTS = {
+    "kill_switch": (Limits(), "kill switch"),
+    "mode": (Limits(mode="shadow"), "mode"),
+    "maintenance": (Limits(), "maintenance"),
+    "exclusion": (Limits(), "exclusion"),
+    "evidence": (Limits(), "(weak|unknown|one-sided) evidence"),
+    "freshness": (Limits(), "stale"),
+    "inventory": (Limits(), "inventory"),
+    "capacity": (Limits(), "floor|last plane"),
+    "caps": (Limits(fabric_cap=2, pod_cap_ratio=0.1), "(relative )?cap"),
+    "rate": (Limits(actions_per_hour=2), "hourly rate"),
+    "budget": (Limits(isolation_budget=1), "budget"),
+    "cool_down": (Limits(cool_down_s=600), "cool-down"),
+    "job": (Limits(), "job"),
+}
+"""Guard -> the limits with which it matters most, and the violation that its absence is."""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("guard", [guard.__name__ for guard in guards.GUARDS])
+def test_the_machine_detects_a_guard_that_permits(monkeypatch: pytest.MonkeyPatch, guard: str) -> None:
+    """One guard at a time is replaced; its own limit is then broken in some history."""
+    limits, violation = MUTANTS[guard]
+    monkeypatch.setattr(guards, "GUARDS", tuple(permit if own.__name__ == guard else own for own in guards.GUARDS))
+    monkeypatch.setattr(guards, guard, permit)
+    with pytest.raises(Violation, match=f"^({violation})"):
+        run(400, limits)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_machine_detects_a_restore_without_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every target qualifies, whatever is read of it."""
+    monkeypatch.setattr(FabricView, "qualifies", lambda *_: True)
+    with pytest.raises(Violation, match=r"^(restore without proof|readings)"):
+        run(400, Limits())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_machine_detects_an_answer_of_another_actor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each result counts as one of the actor that accepted."""
+    process = AutomationAnswers.process
+
+    def forge(self: AutomationAnswers, result: RemediationResult) -> None:
+        remedy = self._state.remedies.get(result.remediation_id)
+        process(self, result if remedy is None else replace(result, actor=remedy.accepted_by or result.actor))
+
+    monkeypatch.setattr(AutomationAnswers, "process", forge)
+    with pytest.raises(Violation, match=r"^a result of mallory"):
+        run(400, Limits())
