@@ -15,8 +15,11 @@ class Attendance:
         now_s: Callable[[], float],
         used_s: Callable[[], float],
     ) -> None:
-        """Take the longest pause in seconds, and clocks of the elapsed and of the computing time of the process."""
-        self._session_s = session_s
+        """Take the session in seconds, and clocks of the elapsed and of the computing time of the process.
+
+        The session runs from the last heartbeat, which is older than the pause: half of it is the longest pause.
+        """
+        self._longest_s = session_s / 2
         self._now_s, self._used_s = now_s, used_s
         self._last_s, self._last_used_s = now_s(), used_s()
         self._was_away = False
@@ -25,7 +28,7 @@ class Attendance:
         """Return whether there was a longer pause since `resume`; to be called several times in a session."""
         now_s, used_s = self._now_s(), self._used_s()
         paused_s = (now_s - self._last_s) - (used_s - self._last_used_s)
-        self._was_away = self._was_away or paused_s > self._session_s
+        self._was_away = self._was_away or paused_s > self._longest_s
         self._last_s, self._last_used_s = now_s, used_s
         return self._was_away
 

@@ -116,9 +116,9 @@ class NotifyService:
             await asyncio.sleep(self._delay_s)
 
     def _check_attendance(self) -> None:
-        """After a pause as long as the session, take over again: what is known may be over, and posted by another."""
+        """After a pause in which another may have taken over, do so again: what is known may be over by now."""
         if self._attendance.was_away():
-            log.warning("stopped for longer than the session, taking over again")
+            log.warning("stopped for longer than half the session, taking over again")
             self._ownership.takeover_pending = self._ownership.is_owner
             self._attendance.resume()
 

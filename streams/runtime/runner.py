@@ -146,13 +146,13 @@ class Runner:
         self._looked_at = generation if assigned else None
 
     def _is_returning(self) -> bool:
-        """Return whether this process was stopped for longer than its session, and may not own anything yet.
+        """Return whether this process was stopped for so long that others may own its partitions, and owns none yet.
 
         Its owners end before they send anything: other workers may have taken over. The group decides who does next.
         """
         now = time.monotonic()
         if self._attendance.was_away():
-            log.warning("%s: stopped for longer than the session, taking over again", self.binding.stage)
+            log.warning("%s: stopped for longer than half the session, taking over again", self.binding.stage)
             for _, _, task in self._owners.values():
                 task.cancel()
             self._owners.clear()

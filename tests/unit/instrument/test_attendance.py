@@ -8,7 +8,7 @@ class Clocks:
 
     def __init__(self) -> None:
         self.now_s = self.used_s = 0.0
-        self.attendance = Attendance(8, lambda: self.now_s, lambda: self.used_s)
+        self.attendance = Attendance(16, lambda: self.now_s, lambda: self.used_s)
 
     def was_away(self, after_s: float, used_s: float = 0) -> bool:
         self.now_s += after_s
@@ -16,8 +16,10 @@ class Clocks:
         return self.attendance.was_away()
 
 
-def test_only_a_pause_longer_than_the_session_counts() -> None:
-    """Shorter ones do not add up; a longer one counts until the work is begun again."""
+def test_only_a_pause_longer_than_half_the_session_counts() -> None:
+    """Others may own the work before a whole session is over. Shorter pauses do not add up; a longer one counts until
+    the work is begun again.
+    """
     clocks = Clocks()
     assert [clocks.was_away(7) for _ in range(3)] == [False, False, False]
     assert [clocks.was_away(after_s) for after_s in (9, 0.1, 1)] == [True, True, True]
