@@ -169,10 +169,18 @@ class Remedies:
             self._state.is_changed = True
 
     def _release(self, remedy: Remedy) -> None:
-        if remedy.isolates:
-            remedy.isolates = False
-            self._state.isolations.restored(remedy.target_id, self._state.watermark_ns)
-            self._state.is_changed = True
+        if not remedy.isolates:
+            return
+        remedy.isolates, target_id = False, remedy.target_id
+        # A revoked attempt that a tool accepted late may hold the target beside its next attempt.
+        other = next(
+            (one for one in self._state.remedies.values() if one.isolates and one.target_id == target_id), None
+        )
+        if other is None:
+            self._state.isolations.restored(target_id, self._state.watermark_ns)
+        else:
+            self._isolated[target_id] = other.id
+        self._state.is_changed = True
 
     def _publish(self, remedy: Remedy) -> None:
         """Publish the revision of a transition, and remove a remediation that it closed."""
@@ -199,7 +207,7 @@ class Remedies:
         heapq.heappush(self._deadlines, (self._deadline_ns(remedy), remedy.id))
         self.orders.add(remedy)
         if remedy.isolates:
-            self._isolated[remedy.target_id] = remedy.id
+            self._isolated.setdefault(remedy.target_id, remedy.id)
         if remedy.finding is None:
             self._recovered.update(dict.fromkeys(remedy.record.finding_ids, remedy.id))
 

@@ -344,3 +344,20 @@ def test_an_approval_of_a_person_is_for_one_attempt() -> None:
     stage.process([Control("stop", ControlKind.KIND_UNSPECIFIED)])
     found = remediations(stage.advance_watermark(at(1000)))
     assert (found[-1].state, found[-1].attempt, found[-1].approved_by) == (State.WAITING, 2, "")
+
+
+def test_the_failure_of_a_revoked_attempt_leaves_the_next_attempt_in_place() -> None:
+    """A tool accepted the first one late, so both hold the target: it counts until the second gives it up."""
+    stage = deciding(**{**NO_CAPS, "cool_down_s": 0})
+    (first,) = decisions(stage, finding("p1-l0/u0"))
+    stage.process([Control("stop", ControlKind.KILL_SWITCH)])
+    stage.process([Control("stop", ControlKind.KIND_UNSPECIFIED)])
+    second = remediations(stage.advance_watermark(at(50)))[-1]
+    assert (second.state, second.attempt) == (State.APPROVED, first.attempt + 1)
+    carry_out(stage, second)
+    accept(stage, first)
+    failed = remediations(stage.process([answer(first, Outcome.FAILED)]))
+    assert [one.id for one in failed] == [first.id]
+    assert list(stage._state.isolations.active) == [first.target.id]
+    holder = stage._remedies.isolating(first.target.id)
+    assert holder is not None and holder.id == second.id
