@@ -1,7 +1,8 @@
 """Scores the drains of a demo against the simulation's own truth about bad links.
 
 A drain is right if its link had a bad part at that time, and wrong if it had none. A bad link is missing if the policy
-drains it, but at the end no remediation drains it, denies it with a reason, or waits for a person.
+drains it, but at the end no remediation drains it, denies it with a reason, or waits for a person. An approval that no
+automation carries out drains nothing.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +20,15 @@ from streams.wire.models import RemediationState as State
 
 DECIDED_WITHIN_NS = 20_000_000_000
 """An episode that begins later before the end may not be decided yet: detection, settling, and a slow machine."""
+
+
+_HANDLED = frozenset(
+    {
+        State.WAITING, State.DENIED, State.ESCALATED, State.DRAINED, State.VERIFYING, State.RESTORING, State.PROBATION,
+    }
+)  # fmt: skip
+_IN_PROGRESS = frozenset({State.PROPOSED, State.APPROVED, State.ACCEPTED, State.NO_ANSWER, State.FAILED})
+"""At the end of the simulation they count for `DECIDED_WITHIN_NS`: automation may not have answered yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +117,13 @@ def _is_missing(truth: BadLinkTruth, ordered: Iterable[Remediation], policy: Pol
         one.id: one for one in ordered
         if _ends(one) == {truth.a, truth.z} and (one.decided_at_ns or 0) <= truth.until_ns
     }  # fmt: skip
-    return not any(
-        one.action is Action.DRAIN_LINK and one.state not in (State.CLOSED, State.SHADOW) for one in latest.values()
-    )
+    return not any(one.action is Action.DRAIN_LINK and _is_handled(one, truth.until_ns) for one in latest.values())
+
+
+def _is_handled(drain: Remediation, end_ns: int) -> bool:
+    """Return whether a drain was carried out or not for a reason that is shown, or automation may still answer it."""
+    is_recent = (drain.decided_at_ns or 0) + DECIDED_WITHIN_NS > end_ns
+    return drain.state in _HANDLED or (drain.state in _IN_PROGRESS and is_recent)
 
 
 def _is_drained(policy: Policy, truth: BadLinkTruth, episodes: int) -> bool:

@@ -209,6 +209,44 @@ def test_the_kill_switch_revokes_open_approvals_and_a_tombstone_lifts_it() -> No
     assert (approved.state, approved.attempt) == (State.APPROVED, 2)
 
 
+@pytest.mark.parametrize(
+    ("kind", "guard", "constraint"),
+    [(ControlKind.MAINTENANCE, 3, "maintenance"), (ControlKind.EXCLUDE, 4, "exclusion")],
+)
+@pytest.mark.parametrize("before", [True, False])
+def test_a_maintenance_or_an_exclusion_holds_until_its_end(
+    kind: ControlKind, guard: int, constraint: str, before: bool
+) -> None:
+    """Of a device, for what is decided later and for an approval that is open; afterwards it is decided again."""
+    stage = deciding()
+    control = Control("c", kind, "p1-l0", until_ns=at(1800), actor="anna", reason="new optics")
+    if before:
+        assert stage.process([control]) == []
+        (denied,) = decisions(stage, finding("p1-l0/u0"))
+        assert (denied.state, denied.verdict) == (State.DENIED, Verdict.DENIED)
+    else:
+        (approved,) = decisions(stage, finding("p1-l0/u0"))
+        (denied,) = remediations(stage.process([control]))
+        assert (denied.id, denied.state, denied.verdict) == (approved.id, State.DENIED, Verdict.REVOKED)
+    assert (denied.guard, denied.constraint) == (guard, constraint)
+    assert decisions(stage, finding("p2-l0/u0"), t=20)[0].state is State.APPROVED, "another device is not affected"
+    assert [one for one in remediations(stage.advance_watermark(at(1799))) if one.target.id == denied.target.id] == []
+    again = remediations(stage.advance_watermark(at(1870)))
+    assert [(one.state, one.attempt) for one in again if one.target.id == denied.target.id][-1] == (State.APPROVED, 2)
+
+
+def test_a_rejection_revokes_an_open_approval() -> None:
+    """A person who rejects it before the tool accepts is obeyed, and the finding is not decided again."""
+    stage = deciding()
+    (decision,) = decisions(stage, finding("p1-l0/u0"))
+    (revoked,) = remediations(stage.process([Control("c", ControlKind.REJECT, decision.id, actor="anna")]))
+    assert (revoked.id, revoked.state, revoked.verdict, revoked.actor) == (
+        decision.id, State.DENIED, Verdict.REVOKED, "anna",
+    )  # fmt: skip
+    assert stage._state.isolations.active == {}
+    assert stage.advance_watermark(at(3600)) == []
+
+
 def test_a_cold_start_waits_for_the_controls() -> None:
     """Before they are read nothing is approved: a proposal waits, and is denied after a minute."""
     stage = deciding(loaded=False)
