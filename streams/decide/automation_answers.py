@@ -37,6 +37,8 @@ class AutomationAnswers:
             return
         if result.outcome is Outcome.ACCEPTED:
             self._on_acceptance(remedy, result.actor)
+        elif result.outcome is Outcome.REJECTED and not remedy.accepted_by:
+            remedy.refusal = f"{result.actor} rejected it: {result.detail or 'no reason given'}"
         elif result.outcome in _FINAL and result.actor == remedy.accepted_by and not remedy.answered:
             self._on_final_result(remedy, result)
 

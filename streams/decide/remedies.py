@@ -147,6 +147,8 @@ class Remedies:
     def _time_out(self, remedy: Remedy) -> None:
         limit_s = getattr(self._params, self._limit(remedy))
         reason, before = f"no change within {limit_s:g} s in {remedy.state.name}", remedy.state
+        if before is State.APPROVED and remedy.refusal:
+            reason = f"{reason}; {remedy.refusal}"
         event = Event.TIMEOUT
         if before is State.VERIFYING:
             reason = f"the target did not qualify within {limit_s:g} s after the repair"

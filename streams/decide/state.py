@@ -44,6 +44,8 @@ class Remedy:
     since_ns: int
     """The time at which it entered its state."""
     accepted_by: str = ""
+    refusal: str = ""
+    """The reason of an automation that cannot carry it out; another one may still accept it."""
     answered: bool = False
     """The acceptor sent its final result."""
     was_approved: bool = False

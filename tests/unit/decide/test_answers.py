@@ -76,6 +76,20 @@ def test_an_approval_that_is_not_accepted_expires() -> None:
     assert closed.state is State.CLOSED
 
 
+def test_an_approval_that_every_automation_rejects_expires_with_the_reason() -> None:
+    """A rejection without an acceptance decides nothing, as another automation may accept; a successor has it too."""
+    stage, successor = deciding(), deciding()
+    (decision,) = decisions(stage, finding("p1-l0/u0"))
+    refusal = RemediationResult(decision.id, Outcome.REJECTED, actor="netbot", detail="no target p1-l0 is configured")
+    assert stage.process([refusal]) == []
+    successor.restore(stage.snapshot())
+    successor.recover([])
+    for owner in (stage, successor):
+        (expired,) = remediations(owner.advance_watermark(at(310)))
+        assert expired.state is State.EXPIRED
+        assert expired.reason.endswith("; netbot rejected it: no target p1-l0 is configured")
+
+
 @pytest.mark.parametrize(
     ("outcome", "state"),
     [(Outcome.DONE, State.DRAINED), (Outcome.FAILED, State.FAILED), (Outcome.REJECTED, State.FAILED)],
