@@ -79,7 +79,7 @@ def test_the_machine_detects_a_restore_without_proof(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.filterwarnings("ignore")
 def test_the_machine_detects_an_answer_of_another_actor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each result counts as one of the actor that accepted."""
+    """Each result counts as one of the actor that accepted, or a target returns whose repair was not reported."""
     process = AutomationAnswers.process
 
     def forge(self: AutomationAnswers, result: RemediationResult) -> None:
@@ -87,5 +87,5 @@ def test_the_machine_detects_an_answer_of_another_actor(monkeypatch: pytest.Monk
         process(self, result if remedy is None else replace(result, actor=remedy.accepted_by or result.actor))
 
     monkeypatch.setattr(AutomationAnswers, "process", forge)
-    with pytest.raises(Violation, match=r"^a result of mallory"):
+    with pytest.raises(Violation, match=r"^(a result of mallory|restore without a repair)"):
         run(400, Limits())
