@@ -74,10 +74,17 @@ def restrict(*, read: Iterable[Path], write: Iterable[Path]) -> list[str]:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         return [f"no sandbox: no_new_privs is refused ({os.strerror(ctypes.get_errno())})"]
-    # No other process of the user may read the memory, where passwords are, or attach a debugger.
-    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     # seccomp last: it denies nothing that Landlock needs, but a failure of Landlock must not be hidden by it.
     return [*_restrict_files(libc, read, write), *_restrict_calls(libc)]
+
+
+def hide_memory() -> None:
+    """Let no other process of the user read the memory, where passwords are, or attach a debugger.
+
+    Call it once the libraries are loaded: afterwards only root can read /proc/self/auxv, which chdb does in its start.
+    """
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _restrict_files(libc: ctypes.CDLL, read: Iterable[Path], write: Iterable[Path]) -> list[str]:
@@ -172,6 +179,8 @@ def interpreter_paths(packages: Sequence[Path]) -> list[Path]:
     libraries = [Path(path) for name in names if (path := sysconfig.get_paths().get(name))]
     system = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/etc/timezone",
               "/usr/share/zoneinfo", "/dev/urandom", "/dev/random", "/dev/null", "/proc/self/maps", "/proc/self/statm",
+              # Without it, chdb takes what follows the environment in memory for the auxiliary vector, and may crash.
+              "/proc/self/auxv",
               "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/sys/devices/system/cpu", "/sys/devices/system/node",
               "/sys/fs/cgroup")  # fmt: skip
     return [*packages, *libraries, Path(sys.base_prefix) / "lib", *(Path(path) for path in system)]

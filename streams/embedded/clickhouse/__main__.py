@@ -23,7 +23,7 @@ from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.params import ClickHouseParams, from_json
 from streams.embedded.clickhouse.server import HttpServer
 from streams.embedded.directories import prepare
-from streams.embedded.sandbox import interpreter_paths, restrict
+from streams.embedded.sandbox import hide_memory, interpreter_paths, restrict
 from streams.instrument.pages import retain_malloc_pages
 from streams.wire.errors import Misconfigured
 
@@ -114,6 +114,7 @@ def main(arguments: Sequence[str]) -> int:
         config = write_configuration(data, params.limits)
         missing = enter_sandbox(data, config)
         engine = Engine(data, config)
+        hide_memory()
     except (Misconfigured, ClickHouseError) as error:
         print(json.dumps({"error": " ".join(str(error).split())}), flush=True)  # noqa: T201 — the parent reads it
         return 2

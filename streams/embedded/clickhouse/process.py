@@ -127,7 +127,10 @@ class EmbeddedClickHouse:
                 if "port" in fields:
                     return int(str(fields["port"]))
             if ended:
-                raise Misconfigured(f"ClickHouse ended while it started: {_last_line(self.log)} (see {self.log})")
+                code = self._process.exit_code
+                raise Misconfigured(
+                    f"ClickHouse ended with code {code} while it started: {_last_line(self.log)} (see {self.log})"
+                )
             self._process.wait(0.01)
         raise Misconfigured(f"ClickHouse did not start within {_START_WITHIN_S:.0f} s; see {self.log}")
 

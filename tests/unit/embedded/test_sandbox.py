@@ -21,6 +21,19 @@ if missing:
 print("reached")
 """
 
+BEHIND_THE_ENVIRONMENT = """
+os.environ["TMPDIR"] = str(allowed)
+libc = ctypes.CDLL(None)
+environ = ctypes.POINTER(ctypes.c_void_p).in_dll(libc, "environ")
+count = next(index for index in range(1 << 16) if not environ[index])
+AT_SYSINFO_EHDR, no_address = 33, 0x560fbe5e7
+moved = [*(environ[index] for index in range(count)), None, AT_SYSINFO_EHDR, no_address, None, None]
+block = (ctypes.c_void_p * len(moved))(*moved)
+ctypes.c_void_p.in_dll(libc, "environ").value = ctypes.addressof(block)
+import chdb
+"""
+"""It moves the environment before memory that reads as an auxiliary vector, which chdb takes for its own."""
+
 
 def run(folder: Path, action: str) -> str:
     """Return what the action prints last; skip where the kernel has no sandbox."""
@@ -91,3 +104,8 @@ def test_both_machines_have_a_filter() -> None:
         assert len(program) % 8 == 0
         assert program[:2] == b"\x20\x00"
     assert seccomp_program(0, 1) != seccomp_program(1, 1)
+
+
+def test_the_engine_loads_with_any_memory_behind_the_environment(tmp_path: Path) -> None:
+    """The engine reads its auxiliary vector from /proc, not from behind an environment that has moved to the heap."""
+    assert run(tmp_path, BEHIND_THE_ENVIRONMENT) == "reached"
