@@ -29,6 +29,7 @@ class Event(StrEnum):
     FAIL = "the action failed and changed nothing"
     QUALIFY = "the target qualifies while it is drained"
     EXHAUST = "the last repair hint did not help"
+    HAND_OVER = "another remediation has taken the target out of service too, and restores it"
     RESTORED = "the restore is done"
     RELAPSE = "the fault is back: the next attempt drains"
     LAST_RELAPSE = "the fault is back for the last time"
@@ -81,10 +82,13 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (State.DRAINED, Event.REPAIRED): State.VERIFYING,
     (State.DRAINED, Event.TIMEOUT): State.ESCALATED,
     (State.VERIFYING, Event.QUALIFY): State.RESTORING,
+    (State.VERIFYING, Event.HAND_OVER): State.CLOSED,
     (State.VERIFYING, Event.EXHAUST): State.ESCALATED,
     (State.VERIFYING, Event.TIMEOUT): State.DRAINED,
+    (State.RESTORING, Event.HAND_OVER): State.CLOSED,
     (State.RESTORING, Event.RESTORED): State.PROBATION,
     (State.RESTORING, Event.TIMEOUT): State.ESCALATED,
+    (State.PROBATION, Event.HAND_OVER): State.CLOSED,
     (State.PROBATION, Event.RELAPSE): State.CLOSED,
     (State.PROBATION, Event.LAST_RELAPSE): State.ESCALATED,
     (State.PROBATION, Event.TIMEOUT): State.CLOSED,
@@ -92,6 +96,7 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (State.ESCALATED, Event.REPAIRED): State.VERIFYING,
     (State.ESCALATED, Event.DONE): State.PROBATION,
     (State.ESCALATED, Event.FAIL): State.FAILED,
+    (State.ESCALATED, Event.HAND_OVER): State.CLOSED,
     (State.ESCALATED, Event.RESTORED): State.PROBATION,
     (State.ESCALATED, Event.CHANGE): State.CLOSED,
     (State.ESCALATED, Event.TAKE_OVER): State.CLOSED,

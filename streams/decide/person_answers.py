@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from streams.decide.decisions import Decisions
+from streams.decide.guards import ISOLATES
 from streams.decide.life_cycle import Event
 from streams.decide.remedies import Remedies
 from streams.decide.state import DecideState, Remedy
@@ -37,6 +38,15 @@ class PersonAnswers:
         else:
             self._reject(remedy, f"rejected: {reason}", control.actor)
 
+    def has_passed(self, control: Control) -> bool:
+        """Return whether an answer is older than the last revision of its remediation; so is one without a time.
+
+        A lost state does not know which answers were processed; all are read again.
+        """
+        if control.kind not in ANSWERS or (remedy := self._remedy(control)) is None:
+            return False
+        return control.at_ns is None or control.at_ns < remedy.since_ns
+
     def _remedy(self, control: Control) -> Remedy | None:
         remedy = self._state.remedies.get(control.subject_id) or self._remedies.orders.owner_of(control.subject_id)
         if remedy is None and control.kind is ControlKind.REPAIRED:
@@ -63,6 +73,12 @@ class PersonAnswers:
     def _approve(self, remedy: Remedy, actor: str) -> None:
         """Evaluate the guards again with the approval of a person."""
         if remedy.finding is None or not actor:
+            return
+        other = self._remedies.isolating(remedy.target_id)
+        if other is not None and remedy.record.action in ISOLATES:
+            if remedy.state is State.WAITING:
+                reason = f"{other.record.action.name} {other.id} has the target out of service"
+                self._remedies.move(remedy, Event.DENY, reason, actor, constraint="other-remediation")
             return
         if remedy.state is State.WAITING:
             remedy.record = replace(remedy.record, approved_by=actor)

@@ -1,66 +1,95 @@
 """Recovers the remediations from their published revisions, where the snapshot of `decide` was lost."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from streams.decide.guards import ISOLATES
+from streams.decide.life_cycle import REPAIR_ACTIONS
 from streams.decide.remedies import Remedies, kind_of
-from streams.decide.state import DecideState, Order, Remedy
+from streams.decide.state import ACTOR, DecideState, Order, Remedy
 from streams.wire.models import Action, Remediation
 from streams.wire.models import RemediationState as State
 
 _OUT = (State.APPROVED, State.ACCEPTED, State.NO_ANSWER, State.DRAINED, State.VERIFYING, State.RESTORING)
 """States in which a target counts as out of service; also ESCALATED, if it was out of service before."""
 
+_ANSWERED = (State.DRAINED, State.VERIFYING, State.RESTORING, State.PROBATION, State.FAILED)
+"""States that only a result of automation leads to."""
+
 _ORDERS = (Action.RESTORE_LINK, Action.UNCORDON_HOST)
-"""Actions that are always orders; REPAIR_LINK may also be the first action."""
+"""Actions that are always orders; a repair may also be the first action."""
+
+
+@dataclass(slots=True)
+class _Past:
+    """The revisions of one remediation: the last one, and what the earlier ones leave behind."""
+
+    record: Remediation
+    was_approved: bool = False
+    accepted_by: str = ""
+    answered: bool = False
+
+    def add(self, record: Remediation) -> None:
+        self.record = record
+        self.was_approved = self.was_approved or record.state is State.APPROVED
+        self.answered = self.answered or record.state in _ANSWERED
+        if record.state in (State.ACCEPTED, State.NO_ANSWER) and record.actor != ACTOR:
+            self.accepted_by = record.actor
 
 
 def recover(history: Sequence[Remediation], state: DecideState, remedies: Remedies) -> None:
     """Fold in the own published revisions after the state was lost, oldest first.
 
-    Restores what is out of service, the history that budgets and cool-downs count, and the numbers of attempts. An
-    order that was open is adopted with the remediation that it belongs to. The findings are read again.
+    Restores what is out of service, the history that budgets and cool-downs count, the numbers of attempts, and the
+    time. An order that was open is adopted with the remediation that it belongs to. The findings are read again.
     """
-    records: dict[str, Remediation] = {}
-    holders: dict[str, str] = {}
-    isolations = state.isolations
     state.repairs.recover(history)
+    past: dict[str, _Past] = {}
+    holders: dict[str, dict[str, None]] = {}
     for record in history:
+        state.watermark_ns = max(state.watermark_ns, record.decided_at_ns or 0)
         attempts = state.attempts.setdefault(record.finding_ids[0] if record.finding_ids else "", {})
         attempts[record.action.name] = max(record.attempt, attempts.get(record.action.name, 0))
-        if record.id in records and record.revision <= records[record.id].revision:
-            continue
-        records[record.id] = record
-        at_ns, target = record.decided_at_ns or 0, record.target
-        if record.action is Action.RESET_NIC and record.state is State.APPROVED:
-            isolations.reset(target.id, at_ns)
-        if record.action not in ISOLATES:
-            continue
-        if record.state in _OUT:
-            if holders.setdefault(target.id, record.id) == record.id:
-                isolations.isolate(target.id, kind_of(record.action), target.pod, at_ns)
-        elif record.state is not State.ESCALATED and holders.get(target.id) == record.id:
-            del holders[target.id]
-            isolations.restored(target.id, at_ns)
-    orders: list[Remediation] = []
-    for record in records.values():
-        holder = holders.get(record.target.id)
-        is_order = record.action in _ORDERS or (record.state in _OUT and holder not in (None, record.id))
-        if is_order:
+        if record.id not in past or record.revision > past[record.id].record.revision:
+            past.setdefault(record.id, _Past(record)).add(record)
+            _follow(record, state, holders.setdefault(record.target.id, {}))
+    orders = []
+    for one in past.values():
+        record, holding = one.record, holders[one.record.target.id]
+        if record.action in _ORDERS or (record.action in REPAIR_ACTIONS and holding and record.id not in holding):
             orders.append(record)
         elif record.state is not State.CLOSED:
-            remedies.add(_remedy(record, isolates=holder == record.id))
+            remedies.add(_remedy(one, holding))
+        elif one.was_approved and not one.accepted_by and record.action is not Action.OBSERVE:
+            state.late[record.id] = _remedy(one, holding)
     for order in orders:
         _adopt_order(order, remedies)
 
 
-def _remedy(record: Remediation, *, isolates: bool) -> Remedy:
+def _follow(record: Remediation, state: DecideState, holding: dict[str, None]) -> None:
+    """Record what one revision changed of a target: whether it is out of service, and its history."""
+    at_ns, target, isolations = record.decided_at_ns or 0, record.target, state.isolations
+    if record.action is Action.RESET_NIC and record.state is State.APPROVED:
+        isolations.reset(target.id, at_ns)
+    if record.action not in ISOLATES:
+        return
+    if record.state in _OUT:
+        # A repair of a target that is out of service is its order.
+        if not (record.action in REPAIR_ACTIONS and holding.keys() - {record.id}):
+            holding[record.id] = None
+            isolations.isolate(target.id, kind_of(record.action), target.pod, at_ns)
+    elif record.state is not State.ESCALATED and record.id in holding:
+        del holding[record.id]
+        if not holding:
+            isolations.restored(target.id, at_ns)
+
+
+def _remedy(past: _Past, holding: Mapping[str, None]) -> Remedy:
+    record = past.record
     return Remedy(
-        record, None, record.decided_at_ns or 0,
-        accepted_by=record.actor if record.state in (State.ACCEPTED, State.NO_ANSWER) else "",
-        was_approved=record.state in _OUT, isolates=isolates, pod=record.target.pod,
-        restoring=record.state is State.RESTORING,
-        done_step=record.repair_step,
+        record, None, record.decided_at_ns or 0, accepted_by=past.accepted_by, answered=past.answered,
+        was_approved=past.was_approved, isolates=record.id in holding, pod=record.target.pod,
+        restoring=record.state is State.RESTORING, done_step=record.repair_step,
     )  # fmt: skip
 
 
@@ -68,7 +97,7 @@ def _adopt_order(record: Remediation, remedies: Remedies) -> None:
     remedy = remedies.isolating(record.target.id)
     if remedy is None or record.state not in (State.APPROVED, State.ACCEPTED):
         return
-    is_repair = record.action is Action.REPAIR_LINK
+    is_repair = record.action in REPAIR_ACTIONS
     if is_repair != (remedy.state is State.DRAINED) or (not is_repair and remedy.state is State.VERIFYING):
         return
     remedy.restoring = remedy.restoring or not is_repair

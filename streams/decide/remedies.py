@@ -19,7 +19,7 @@ from streams.fabric.ids import remediation_id
 from streams.wire.models import Action, Finding, Remediation, Subject, Verdict
 from streams.wire.models import RemediationState as State
 
-_RELEASES = frozenset((Event.REVOKE, Event.FAIL, Event.RESTORED))
+_RELEASES = frozenset((Event.REVOKE, Event.FAIL, Event.HAND_OVER, Event.RESTORED))
 """Events after which the target counts as in service."""
 
 _LATE_NS = 86_400_000_000_000
@@ -56,6 +56,14 @@ class Remedies:
         """Return the remediation that has taken a target out of service, or is about to."""
         identity = self._isolated.get(target_id)
         return self._state.remedies[identity] if identity else None
+
+    def other_holder(self, remedy: Remedy) -> Remedy | None:
+        """Return another remediation that has the same target out of service.
+
+        There is one if automation accepted an attempt late that had been revoked, and so has the next attempt.
+        """
+        same = (one for one in self._state.remedies.values() if one.isolates and one.target_id == remedy.target_id)
+        return next((one for one in same if one is not remedy), None)
 
     def on_probation(self, target_id: str) -> Remedy | None:
         """Return the remediation whose restored target is watched."""
@@ -169,15 +177,14 @@ class Remedies:
             isolations.isolate(target, kind_of(action), remedy.pod, now)
             remedy.isolates = True
             self._state.is_changed = True
+            if (watched := self.on_probation(target)) is not None:
+                self.move(watched, Event.HAND_OVER, f"{action.name} {remedy.id} takes the target out of service")
 
     def _release(self, remedy: Remedy) -> None:
         if not remedy.isolates:
             return
         remedy.isolates, target_id = False, remedy.target_id
-        # A revoked attempt that a tool accepted late may hold the target beside its next attempt.
-        other = next(
-            (one for one in self._state.remedies.values() if one.isolates and one.target_id == target_id), None
-        )
+        other = self.other_holder(remedy)
         if other is None:
             self._state.isolations.restored(target_id, self._state.watermark_ns)
         else:

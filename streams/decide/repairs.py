@@ -10,6 +10,7 @@ from streams.decide.fabric_view import FabricView
 from streams.decide.life_cycle import Event
 from streams.decide.params import DecideParams
 from streams.decide.remedies import Remedies
+from streams.decide.state import Remedy
 from streams.wire.models import RemediationState as State
 
 
@@ -29,7 +30,7 @@ class Repairs:
         for remedy in self._remedies.in_state(State.DRAINED):
             self._remedies.orders.order_repair(remedy, is_stopped)
         for remedy in self._remedies.in_state(State.RESTORING, State.ESCALATED):
-            if remedy.restoring:
+            if remedy.restoring and not self._hand_over(remedy):
                 self._remedies.orders.order_restore(remedy, now_ns)
 
     def _verify(self, now_ns: int) -> None:
@@ -38,6 +39,17 @@ class Repairs:
         for remedy in self._remedies.in_state(State.VERIFYING):
             if now_ns - remedy.since_ns < qualify_ns or not self._fabric.qualifies(remedy.record.target):
                 continue
+            if self._hand_over(remedy):
+                continue
             if remedy.target_id in self._fabric.topology.links or not self._cases.has_open(remedy):
                 remedy.restoring, remedy.retry_ns = True, 0
                 self._remedies.move(remedy, Event.QUALIFY, "qualified since the repair")
+
+    def _hand_over(self, remedy: Remedy) -> bool:
+        """Leave the restore to another remediation of the target, which may be working on it; return whether it did."""
+        order, other = remedy.order, self._remedies.other_holder(remedy)
+        if other is None or (order is not None and order.accepted_by):
+            return False
+        return self._remedies.move(
+            remedy, Event.HAND_OVER, f"{other.record.action.name} {other.id} restores the target"
+        )

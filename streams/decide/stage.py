@@ -103,10 +103,12 @@ class Decide:
         Before this call a kill switch may exist that is not read yet, so nothing is approved.
         """
         history = [message for message in batch if isinstance(message, Remediation)]
+        others = [message for message in batch if not isinstance(message, Remediation)]
         if not self._is_restored:
             recover(history, self._state, self._remedies)
+            others = [one for one in others if not (isinstance(one, Control) and self._persons.has_passed(one))]
         self._loaded = self._controls.loaded = True
-        return self.process([message for message in batch if not isinstance(message, Remediation)])
+        return self.process(others)
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
         for message in batch:

@@ -11,10 +11,12 @@ def two_pods(leaves: int, uplinks: int, tops: int) -> Topology:
     for pod in ("p", "q"):
         devices += [Device(f"{pod}-a{n}", "switch", "T1", pod) for n in range(uplinks)]
         devices += [Device(f"{pod}-h", "host", "host", pod, gpus=8)]
-        links += [link(f"{pod}-a{n}/t{top}", f"top{top}/{pod}{n}") for n in range(uplinks) for top in range(tops)]
+        links += [
+            link(f"{pod}-a{n}/t{top}", f"top{top}/{pod}{n}", plane=n % 2) for n in range(uplinks) for top in range(tops)
+        ]
         for leaf in range(leaves):
             name = f"{pod}-l{leaf}"
             devices.append(Device(name, "switch", "T0", pod, leaf))
-            links += [link(f"{name}/u{n}", f"{pod}-a{n}/d{leaf}") for n in range(uplinks)]
+            links += [link(f"{name}/u{n}", f"{pod}-a{n}/d{leaf}", plane=n % 2) for n in range(uplinks)]
             links.append(link(f"{pod}-h/e{leaf}", f"{name}/h", "host-link", rail=0, plane=leaf))
     return Topology(Inventory(devices=tuple(devices), links=tuple[Link, ...](links)))

@@ -8,6 +8,7 @@ from streams.decide.stage import Decide
 from streams.wire.errors import Reject
 from streams.wire.models import (
     Action,
+    Cause,
     Condition,
     Control,
     ControlKind,
@@ -31,6 +32,7 @@ from tests.fixtures.decide_stage import (
     port_states,
     remediations,
     removed_keys,
+    sound,
 )
 from tests.worlds.observations import at
 
@@ -413,3 +415,40 @@ def test_the_failure_of_a_revoked_attempt_leaves_the_next_attempt_in_place() -> 
     assert list(stage._state.isolations.active) == [first.target.id]
     holder = stage._remedies.isolating(first.target.id)
     assert holder is not None and holder.id == second.id
+
+
+def test_a_second_isolation_of_a_target_cannot_be_approved() -> None:
+    """A cordon and a reboot of one host wait; with the cordon approved, the reboot is denied with that reason."""
+    stage = deciding(**NO_CAPS)
+    fault = finding("p1-h1", Condition.HOST_GPU_FAULT, severity=Severity.CRITICAL)
+    (cordon,) = decisions(stage, replace(fault, cause=Cause.GPU_MEMORY))
+    off_bus = finding("p1-h1", Condition.HOST_GPU_FAULT, 11, severity=Severity.CRITICAL, cause=Cause.GPU_OFF_BUS)
+    (reboot,) = [r for r in decisions(stage, off_bus, t=2000) if r.action is Action.REBOOT_HOST]
+    assert (cordon.state, reboot.state) == (State.WAITING, State.WAITING)
+    answers = [Control(one.id[:8], ControlKind.APPROVE, one.id, actor="anna", endless=True) for one in (cordon, reboot)]
+    approved, denied = remediations(stage.process(answers))
+    assert (approved.id, approved.state) == (cordon.id, State.APPROVED)
+    assert (denied.id, denied.state, denied.constraint) == (reboot.id, State.DENIED, "other-remediation")
+    assert cordon.id in denied.reason
+
+
+def test_a_target_that_two_attempts_took_out_is_restored_by_the_last() -> None:
+    """A tool accepted the revoked one late: the first that qualifies leaves the restore to the other."""
+    stage = deciding(**{**NO_CAPS, "cool_down_s": 0})
+    (first,) = decisions(stage, finding("p1-l0/u0"))
+    stage.process([Control("stop", ControlKind.KILL_SWITCH)])
+    stage.process([Control("stop", ControlKind.KIND_UNSPECIFIED)])
+    second = remediations(stage.advance_watermark(at(50)))[-1]
+    carry_out(stage, second)
+    accept(stage, first)
+    stage.process([Control("fixed", ControlKind.REPAIRED, second.id, actor="anna")])
+    stage.process(sound(first.target.id, 40, 1000))
+    found = remediations(stage.advance_watermark(at(1000)))
+    assert [(r.id, r.state) for r in found if r.action is not Action.REPAIR_LINK] == [(second.id, State.CLOSED)]
+    assert list(stage._state.isolations.active) == [first.target.id]
+    stage.process([answer(first), Control("again", ControlKind.REPAIRED, first.id, actor="anna")])
+    stage.process(sound(first.target.id, 1000, 2000))
+    found = remediations(stage.advance_watermark(at(2000)))
+    assert [(r.action, r.state) for r in found] == [
+        (first.action, State.RESTORING), (Action.RESTORE_LINK, State.APPROVED),
+    ]  # fmt: skip

@@ -302,6 +302,79 @@ def test_own_remediations_are_read_again_when_the_state_is_lost(when: str) -> No
         assert [r.state for r in carry_out(successor, published[-1])][-1] is State.PROBATION
 
 
+def reread(published: list[Remediation], *controls: Control) -> Decide:
+    """Return a stage that lost its state, and read its own revisions and the controls again."""
+    successor = deciding(loaded=False)
+    successor.start_epoch(2)
+    successor.recover([*published, *controls])
+    return successor
+
+
+def test_a_link_on_probation_that_is_drained_for_another_finding_is_no_longer_watched() -> None:
+    """The finding began before the restore, so it is no relapse; the next one joins its drain."""
+    stage = deciding(cool_down_s=0, **LIMITS)
+    watched = on_probation(stage)
+    found = decisions(stage, finding("p1-l0/u0", Condition.LINK_DEGRADING, t=1005), t=1020)
+    handed, drain = found
+    assert (handed.id, handed.state) == (watched.id, State.CLOSED)
+    assert (drain.action, drain.state) == (Action.DRAIN_LINK, State.APPROVED)
+    (joined,) = decisions(stage, finding("p1-l0/u0", t=1030), t=1041)
+    assert (joined.id, joined.state) == (drain.id, State.APPROVED)
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_an_approval_that_expired_before_the_state_was_lost_is_accepted_late(is_closed: bool) -> None:
+    """The tool may have drained the link: it counts as out of service, as it would without the loss."""
+    stage = deciding()
+    published = decisions(stage, finding("p1-l0/u0"))
+    published += remediations(stage.advance_watermark(at(400)))
+    if is_closed:
+        published += remediations(stage.process([ended(finding("p1-l0/u0"))]))
+    assert published[-1].state is (State.CLOSED if is_closed else State.EXPIRED)
+    successor = reread(published)
+    assert [r.state for r in accept(successor, published[0])] == [State.NO_ANSWER]
+    assert list(successor._state.isolations.active) == [published[0].target.id]
+
+
+def test_the_acceptor_is_known_after_a_timeout_and_a_lost_state() -> None:
+    """The revision of the timeout names decide; the result still counts from the tool that accepted, and no other."""
+    stage = deciding()
+    (drain,) = published = decisions(stage, finding("p1-l0/u0"))
+    published = [*published, *accept(stage, drain), *remediations(stage.advance_watermark(at(700)))]
+    assert (published[-1].state, published[-1].actor) == (State.NO_ANSWER, "decide")
+    successor = reread(published)
+    assert remediations(successor.process([replace(answer(drain), actor="decide")])) == []
+    assert [r.state for r in remediations(successor.process([answer(drain)]))] == [State.DRAINED]
+
+
+def test_an_approval_is_not_processed_again_after_a_lost_state() -> None:
+    """It was approved, and expired because no tool accepted it; the control is still in its topic."""
+    stage = deciding()
+    published = decisions(stage, finding("p1-l0/u0", confidence=0.6))
+    approval = Control("c", ControlKind.APPROVE, published[0].id, at(12), actor="anna", endless=True)
+    published += remediations([*stage.process([approval]), *stage.advance_watermark(at(400))])
+    assert [r.state for r in published] == [State.WAITING, State.APPROVED, State.EXPIRED]
+    assert remediations(reread(published, approval).advance_watermark(at(401))) == []
+    missed = replace(approval, id="d", kind=ControlKind.REJECT, at_ns=at(11))
+    later = reread(published[:1], missed)
+    assert [r.state for r in later._state.remedies.values()] == [State.DENIED], "a later answer counts"
+
+
+def test_both_attempts_that_took_a_target_out_are_known_after_a_lost_state() -> None:
+    """A tool accepted the revoked one late; the failure of either leaves the target counted."""
+    stage = deciding(cool_down_s=0)
+    published = decisions(stage, finding("p1-l0/u0"))
+    published += remediations(stage.process([Control("stop", ControlKind.KILL_SWITCH)]))
+    stage.process([Control("stop", ControlKind.KIND_UNSPECIFIED)])
+    published += remediations(stage.advance_watermark(at(50)))
+    second = published[-1]
+    published += [*carry_out(stage, second), *accept(stage, published[0])]
+    successor = reread(published)
+    assert sum(one.isolates for one in successor._state.remedies.values()) == 2
+    successor.process([answer(published[0], Outcome.FAILED)])
+    assert list(successor._state.isolations.active) == [second.target.id]
+
+
 def test_a_host_is_restored_by_a_person_and_its_links() -> None:
     """CORDON_HOST needs a repair that a person reports, and all links of the host must qualify; then UNCORDON_HOST."""
     example = finding("p1-h1", Condition.HOST_GPU_FAULT, severity=3)

@@ -7,16 +7,17 @@ one that permits, and the machine must then find the violation of this limit.
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from streams.decide import guards
+from streams.decide import capacity, guards
 from streams.decide.automation_answers import AutomationAnswers
 from streams.decide.fabric_view import FabricView
-from streams.wire.models import (
-    RemediationResult,
-)
+from streams.decide.remedies import Remedies
+from streams.fabric.graph import ABSENT, Graph, Ints, Mask
+from streams.wire.models import RemediationResult
 from tests.fixtures.safety_ledger import Limits, Violation
 from tests.fixtures.safety_machine import Safety
 
@@ -88,4 +89,27 @@ def test_the_machine_detects_an_answer_of_another_actor(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(AutomationAnswers, "process", forge)
     with pytest.raises(Violation, match=r"^(a result of mallory|restore without a repair)"):
+        run(400, Limits())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_machine_detects_that_planes_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without their floor one breaks; those of rails and pods hold in this fabric if those of all switches do."""
+    count_groups = capacity._link_groups
+
+    def without_planes(graph: Graph, is_fabric: Mask) -> tuple[Ints, list[capacity.Group], list[int]]:
+        groups, names, sizes = count_groups(graph, is_fabric)
+        planes = [number for number, name in enumerate(names) if name.kind == "plane"]
+        return np.where(np.isin(groups, planes), ABSENT, groups), names, sizes
+
+    monkeypatch.setattr(capacity, "_link_groups", without_planes)
+    with pytest.raises(Violation, match=r"^floor of the plane"):
+        run(400, Limits(capacity_floor=0.75))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_machine_detects_a_second_isolation_of_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person approves a cordon and a reboot of one host."""
+    monkeypatch.setattr(Remedies, "isolating", lambda *_: None)
+    with pytest.raises(Violation, match=r"^another remediation of the target"):
         run(400, Limits())
