@@ -3,22 +3,26 @@
 import getpass
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from streams.cli.ack import acknowledgement
 from streams.config.kafka import KafkaSettings
 from streams.decide.controls import Controls
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
+from streams.report.remediation_reader import current_controls
 from streams.runtime.topic_reader import read_to_end
 from streams.runtime.topic_writer import publish
 from streams.wire.errors import Reject
 from streams.wire.models import Action, Control, ControlKind, Remediation, RemediationState, Subject, Verdict
 from streams.wire.signatures import SignatureVerifier
-from streams.wire.topics import CONTROLS, REMEDIATIONS, REMEDIATIONS_OPEN, decode, encode
+from streams.wire.topics import CONTROLS, FINDINGS_OPEN, REMEDIATIONS, REMEDIATIONS_OPEN, decode, encode
+from tests.fixtures.decide_stage import finding
 from tests.integration.runtime.rig import ROOT
 
 AT = 1_790_000_000_000_000_000
@@ -118,3 +122,23 @@ async def test_controls_are_added_listed_and_ended(bootstrap: str, tmp_path: Pat
     strict.loaded = True
     assert [control.id for control in strict.dump()] == ["kill-switch"]
     assert strict.kill_switch(AT * 2) is None and unsigned >= 2
+
+
+async def test_an_acknowledgement_removes_those_without_effect(bootstrap: str) -> None:
+    """Ended ones, and those of findings that are over for a day, leave the topic; others stay."""
+    kafka, now = KafkaSettings.model_validate({"bootstrap": bootstrap}), time.time_ns()
+    flap = finding("p1-l0/u0")
+    day_ns = 86_400_000_000_000
+    effective = [
+        acknowledgement("just-over", now, None, "anna", ""),
+        replace(acknowledgement("other", now - 9 * day_ns, None, "anna", ""), kind=ControlKind.EXCLUDE, endless=True),
+    ]
+    over = [
+        acknowledgement("long-over", now - 2 * day_ns, None, "anna", ""),
+        acknowledgement("ended", now - 10, now - 5, "anna", ""),
+    ]
+    await publish(kafka, [encode(CONTROLS, one) for one in (*effective, *over)])
+    await publish(kafka, [encode(FINDINGS_OPEN, flap, key=flap.id)])
+    done = railsight("ack", flap.id, "--reason", "known", "--bootstrap", bootstrap)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {one.id for one in await current_controls(kafka)} == {*(one.id for one in effective), f"ack/{flap.id}"}
