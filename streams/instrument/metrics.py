@@ -21,6 +21,7 @@ Counter = Literal[
     "railsight_late_messages_total",
     "railsight_clock_ahead_total",
     "railsight_unknown_devices_refused_total",
+    "railsight_unknown_ports_refused_total",
     "railsight_append_times_refused_total",
 ]
 Gauge = Literal[
@@ -46,6 +47,7 @@ HELP: dict[Counter | Gauge, str] = {
     "railsight_late_messages_total": "Samples that are older than the watermark of their partition.",
     "railsight_clock_ahead_total": "Samples and events dated by their arrival, as the clock of their sender is ahead.",
     "railsight_unknown_devices_refused_total": "Messages of devices beyond the bound of devices without inventory.",
+    "railsight_unknown_ports_refused_total": "Events of ports beyond the bound of ports that only events name.",
     "railsight_append_times_refused_total": "Records whose broker appended them at a time after this host's.",
     "railsight_watermark_seconds": "The watermark in event time, as Unix time.",
     "railsight_lag_records": "Records of the input that are not yet read.",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from streams.detect.measure import registry, restarts, snapshot
 from streams.detect.measure.facts.facts_tracker import FactsTracker
 from streams.detect.measure.liveness import Liveness, SourceState
+from streams.detect.measure.ports.event_ports import EventPorts
 from streams.detect.measure.ports.port_publisher import PartitionReadings, PortPublisher
 from streams.detect.measure.routing import Emitted, route
 from streams.detect.measure.snapshot import SmallState
@@ -55,6 +56,7 @@ class Measure:
         self._monitors = registry.make_monitors(self._params)
         self._relevant: registry.Relevant = {}
         self._ports = PortPublisher(self._params, self._partition)
+        self._event_ports = EventPorts()
         self._known = PartitionReadings(self._readings, self._liveness, self._topology)
 
     @property
@@ -182,6 +184,9 @@ class Measure:
         if event.kind is EventKind.DEVICE_REBOOT:
             state = known or SourceState(event.device, event.source, 0)
             return [*symptoms, restarts.restart_symptom(state, at_ns, min(state.last_ns, at_ns), by_event=True)]
+        if not self._event_ports.admits(event, self._topology):
+            self.counted["railsight_unknown_ports_refused_total"] += 1
+            return symptoms
         for monitor in self._monitors:
             symptoms += monitor.process_event(event, at_ns, self._readings, self._topology)
         return symptoms

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from streams.detect.measure import liveness
+from streams.detect.measure.ports import event_ports
 from streams.detect.measure.stage import Measure
 from streams.detect.measure.storage import reading_store
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
-from streams.wire.models import CollectorStatus, Source, Symptom
-from tests.worlds.observations import samples
+from streams.wire.models import CollectorStatus, EventKind, Source, Symptom
+from tests.worlds.observations import event, samples
 from tests.worlds.small_fabric import topology
 
 SECOND = 10**9
@@ -42,6 +43,21 @@ def test_devices_that_the_inventory_does_not_have_are_bounded(monkeypatch: pytes
     restored.set_topology(topology())
     restored.process([samples("unknown-600", 2, {Metric.OPER_UP: {"e0": 1.0}})])
     assert len(restored._liveness.sources) == 51
+
+
+def test_ports_that_only_events_name_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device invents a port with each event, then each event is of another device: both bounds count the rest."""
+    monkeypatch.setattr(event_ports, "MAX_DEVICE_ROWS", 20)
+    monkeypatch.setattr(event_ports, "MAX_PORTS", 50)
+    stage = _stage()
+    stage.process([samples("p1-l0", 1, {Metric.OPER_UP: {"d1": 1.0}})])
+    ports = [f"p1-l0/x{number}" for number in range(100)] + [f"device-{number}/x" for number in range(100)]
+    found = stage.process([event(port, 2 + place / 1000, EventKind.LINK_DOWN) for place, port in enumerate(ports)])
+    named = {output.message.port for output in found if isinstance(output.message, Symptom) and output.message.port}
+    assert named == {f"x{number}" for number in range(20)} | {"x"}
+    assert stage.counted["railsight_unknown_ports_refused_total"] == 200 - 50
+    again = stage.process([event("p1-l0/x0", 3, EventKind.LINK_UP), event("p1-l0/u0", 3, EventKind.LINK_DOWN)])
+    assert {output.message.port for output in again if isinstance(output.message, Symptom)} == {"x0", "u0"}
 
 
 def test_ports_of_a_device_are_bounded_and_its_known_ports_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
