@@ -51,10 +51,8 @@ class AutomationAnswers:
             is_late = next_state(remedy.state, Event.ACCEPT_LATE) is not None
             if not is_late:
                 return
-        remedy.accepted_by = actor
-        if remedy.state is State.CLOSED:
-            self._state.late.pop(remedy.id, None)
-            self._state.remedies[remedy.id] = remedy
+        remedy.accepted_by, remedy.accepted_ns = actor, self._state.watermark_ns
+        self._open_again(remedy)
         if is_late:
             self._remedies.move(
                 remedy, Event.ACCEPT_LATE, "accepted although it must not be carried out any more", actor
@@ -72,11 +70,22 @@ class AutomationAnswers:
             event, reason = (Event.ISOLATED if action in ISOLATES else Event.DONE), f"done{detail}"
         if next_state(remedy.state, event) is None:
             return
+        if remedy.state in (State.FAILED, State.CLOSED):
+            if not remedy.released:
+                return
+            reason = f"carried out late: {reason}"
         remedy.answered = True
+        self._open_again(remedy)
         if event is Event.FAIL:
             remedy.failures += 1
         self._state.is_changed = True
         self._remedies.move(remedy, event, reason, result.actor)
+
+    def _open_again(self, remedy: Remedy) -> None:
+        """Add a closed remediation to the others again, because automation acts or acted on it."""
+        if remedy.state is State.CLOSED:
+            self._state.late.pop(remedy.id, None)
+            self._state.remedies[remedy.id] = remedy
 
     def _on_order_result(self, remedy: Remedy, result: RemediationResult) -> None:
         """Process an answer to the order of a remediation: a repair or a restore."""

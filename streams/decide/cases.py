@@ -78,13 +78,18 @@ class Cases:
             return
         is_failed = remedy.state is State.ESCALATED and not remedy.is_out and not remedy.waits_for_person
         if remedy.state in NOT_BEGUN or is_failed:
-            reason = f"{finding.detector} is {finding.status.name.lower()}"
-            self._remedies.move(
-                remedy, Event.WITHDRAW, reason + (f", child of {finding.parent_id}" if finding.parent_id else "")
-            )
-            case.decided = None
-            for identity in remedy.record.finding_ids:
-                other = self._state.cases.get(identity)
-                if other is not None and other is not case and other.remedy == remedy.id:
-                    other.remedy, other.decided = "", None
-                    self.schedule(identity, other.due_ns)
+            self.withdraw(remedy, finding)
+
+    def withdraw(self, remedy: Remedy, finding: Finding) -> None:
+        """End a remediation with its finding; other findings that joined it are decided again."""
+        reason = f"{finding.detector} is {finding.status.name.lower()}"
+        self._remedies.move(
+            remedy, Event.WITHDRAW, reason + (f", child of {finding.parent_id}" if finding.parent_id else "")
+        )
+        for identity in remedy.record.finding_ids:
+            case = self._state.cases.get(identity)
+            if identity == finding.id and case is not None:
+                case.decided = None
+            elif case is not None and case.remedy == remedy.id:
+                case.remedy, case.decided = "", None
+                self.schedule(identity, case.due_ns)

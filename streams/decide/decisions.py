@@ -173,6 +173,9 @@ class Decisions:
         """Evaluate the guards again; what they no longer deny is decided in the next attempt."""
         state, finding = remedy.state, remedy.finding
         assert finding is not None
+        if state is State.FAILED and (finding.is_closed or finding.parent_id):
+            self._cases.withdraw(remedy, finding)  # it ended while automation tried
+            return
         if state is State.FAILED and remedy.failures >= self._params.max_attempts:
             return
         if remedy.record.action in guards.ISOLATES and self._remedies.isolating(remedy.target_id) is not None:

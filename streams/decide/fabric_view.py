@@ -2,13 +2,14 @@
 
 from streams.decide.capacity import Capacity
 from streams.decide.guards import TAKES_HOST_OUT, TAKES_LINK_OUT
-from streams.decide.link_states import LinkStates
+from streams.decide.link_states import LinkMessage, LinkStates
+from streams.decide.link_traffic import LinkTraffic
 from streams.decide.params import DecideParams
 from streams.decide.port_modules import ModuleParts
 from streams.fabric.ids import Port, device_id
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology, TopologyLink
-from streams.wire.models import Action, Endpoint, Finding, Subject
+from streams.wire.models import Action, Endpoint, Finding, PortModules, PortQuality, Subject
 
 
 class FabricView:
@@ -18,12 +19,30 @@ class FabricView:
         self._params = params
         self.topology = Topology(Inventory())
         self.capacity = Capacity(self.topology)
-        self.links, self.modules = self.no_links(), ModuleParts()
+        self.links, self.modules, self.traffic = self.no_links(), ModuleParts(), self.no_traffic()
 
     def no_links(self) -> LinkStates:
         """Return states without any evidence."""
         own = self._params
         return LinkStates(own.freshness_limit_s, own.qualification, accept_unread_hosts=own.accept_unread_hosts)
+
+    def no_traffic(self) -> LinkTraffic:
+        """Return the traffic of links before any reading."""
+        return LinkTraffic(self._params.idle_bps)
+
+    def update(self, message: LinkMessage | PortModules) -> None:
+        """Follow a message of `measure`."""
+        if isinstance(message, PortModules):
+            self.modules.update(message)
+            return
+        self.links.update(message)
+        if isinstance(message, PortQuality):
+            self.traffic.update(message)
+
+    def advance(self, now_ns: int) -> None:
+        """Advance to a time."""
+        self.links.advance(now_ns)
+        self.traffic.advance(now_ns, self.topology)
 
     def set_topology(self, topology: Topology) -> None:
         """Use another version of the inventory."""

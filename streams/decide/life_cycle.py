@@ -76,6 +76,8 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (State.NO_ANSWER, Event.DONE): State.PROBATION,
     (State.NO_ANSWER, Event.FAIL): State.FAILED,
     (State.NO_ANSWER, Event.TIMEOUT): State.ESCALATED,
+    (State.FAILED, Event.ISOLATED): State.DRAINED,
+    (State.FAILED, Event.REPAIRED): State.VERIFYING,
     (State.FAILED, Event.CHANGE): State.CLOSED,
     (State.FAILED, Event.WITHDRAW): State.CLOSED,
     (State.FAILED, Event.TIMEOUT): State.ESCALATED,
@@ -103,6 +105,8 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (State.ESCALATED, Event.WITHDRAW): State.CLOSED,
     (State.ESCALATED, Event.TIMEOUT): State.ESCALATED,
     (State.CLOSED, Event.ACCEPT_LATE): State.NO_ANSWER,
+    (State.CLOSED, Event.ISOLATED): State.DRAINED,
+    (State.CLOSED, Event.REPAIRED): State.VERIFYING,
 }
 """(state, event) -> the next state."""
 

@@ -97,6 +97,12 @@ class DecideParams(BaseModel):
     answer_s: Annotated[float, Field(gt=0)] = 600
     """An accepted action without a result within this time has an unknown result: it counts as carried out."""
 
+    idle_bps: Annotated[float, Field(gt=0)] = 1e8
+    """A port that receives less carries no traffic: a thousandth of 100 Gb/s, more than routing and LLDP send."""
+
+    not_drained_s: Annotated[float, Field(gt=0)] = 900
+    """A drain without an answer was not carried out if both ends carry traffic for so long after `answer_s`."""
+
     no_answer_s: Annotated[float, Field(gt=0)] = 3600
     """After this time with an unknown result a person must act."""
 

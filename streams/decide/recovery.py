@@ -14,7 +14,7 @@ _OUT = (State.APPROVED, State.ACCEPTED, State.NO_ANSWER, State.DRAINED, State.VE
 """States in which a target counts as out of service; also ESCALATED, if it was out of service before."""
 
 _ANSWERED = (State.DRAINED, State.VERIFYING, State.RESTORING, State.PROBATION, State.FAILED)
-"""States that only a result of automation leads to."""
+"""States that only a result of automation leads to, or the ports of a link."""
 
 _ORDERS = (Action.RESTORE_LINK, Action.UNCORDON_HOST)
 """Actions that are always orders; a repair may also be the first action."""
@@ -27,14 +27,20 @@ class _Past:
     record: Remediation
     was_approved: bool = False
     accepted_by: str = ""
+    accepted_ns: int = 0
     answered: bool = False
+    unanswered: bool = False
+    released: bool = False
 
     def add(self, record: Remediation) -> None:
         self.record = record
         self.was_approved = self.was_approved or record.state is State.APPROVED
-        self.answered = self.answered or record.state in _ANSWERED
+        is_released = record.state is State.FAILED and record.actor == ACTOR
+        self.released = self.released or is_released
+        self.answered = self.answered or (record.state in _ANSWERED and not is_released)
+        self.unanswered = record.state is State.NO_ANSWER or (self.unanswered and record.state is State.ESCALATED)
         if record.state in (State.ACCEPTED, State.NO_ANSWER) and record.actor != ACTOR:
-            self.accepted_by = record.actor
+            self.accepted_by, self.accepted_ns = record.actor, record.decided_at_ns or 0
 
 
 def recover(history: Sequence[Remediation], state: DecideState, remedies: Remedies) -> None:
@@ -60,7 +66,7 @@ def recover(history: Sequence[Remediation], state: DecideState, remedies: Remedi
             orders.append(record)
         elif record.state is not State.CLOSED:
             remedies.add(_remedy(one, holding))
-        elif one.was_approved and not one.accepted_by and record.action is not Action.OBSERVE:
+        elif one.released or (one.was_approved and not one.accepted_by and record.action is not Action.OBSERVE):
             state.late[record.id] = _remedy(one, holding)
     for order in orders:
         _adopt_order(order, remedies)
@@ -87,7 +93,8 @@ def _follow(record: Remediation, state: DecideState, holding: dict[str, None]) -
 def _remedy(past: _Past, holding: Mapping[str, None]) -> Remedy:
     record = past.record
     return Remedy(
-        record, None, record.decided_at_ns or 0, accepted_by=past.accepted_by, answered=past.answered,
+        record, None, record.decided_at_ns or 0, accepted_by=past.accepted_by,
+        accepted_ns=past.accepted_ns, answered=past.answered, unanswered=past.unanswered, released=past.released,
         was_approved=past.was_approved, isolates=record.id in holding, pod=record.target.pod,
         restoring=record.state is State.RESTORING, done_step=record.repair_step,
     )  # fmt: skip

@@ -22,8 +22,11 @@ from streams.wire.models import RemediationState as State
 _RELEASES = frozenset((Event.REVOKE, Event.FAIL, Event.HAND_OVER, Event.RESTORED))
 """Events after which the target counts as in service."""
 
+_OUT = (State.DRAINED, State.VERIFYING)
+"""States that only an action which was carried out leads to."""
+
 _LATE_NS = 86_400_000_000_000
-"""A late acceptance of a closed remediation is recognised for a day."""
+"""A late answer to a closed remediation is recognised for a day."""
 
 
 class Remedies:
@@ -119,12 +122,13 @@ class Remedies:
         remedy.since_ns = now
         changes = {"verdict": _verdict(remedy, event), **self.hints.outcome_fields(remedy, event), **changes}
         remedy.was_approved = remedy.was_approved or after is State.APPROVED
+        remedy.unanswered = after is State.NO_ANSWER or (remedy.unanswered and after is State.ESCALATED)
         if after in (State.APPROVED, State.SHADOW):
             changes["expires_at_ns"] = now + round(self._params.expires_s * 1e9)
         self._unindex(remedy)
         if event in _RELEASES or (before is State.APPROVED and after in (State.EXPIRED, State.CLOSED)):
             self._release(remedy)
-        elif after is State.APPROVED or event is Event.ACCEPT_LATE:
+        elif after is State.APPROVED or event is Event.ACCEPT_LATE or (after in _OUT and not remedy.isolates):
             self._isolate(remedy)
         if after in (State.CLOSED, State.VERIFYING):
             self.orders.close(remedy, reason)
@@ -199,7 +203,8 @@ class Remedies:
             self._index(remedy)
             return
         del self._state.remedies[remedy.id]
-        if remedy.was_approved and not remedy.accepted_by and remedy.record.action is not Action.OBSERVE:
+        may_begin = remedy.was_approved and not remedy.accepted_by and remedy.record.action is not Action.OBSERVE
+        if may_begin or remedy.released:
             self._state.late[remedy.id] = remedy
 
     def _limit(self, remedy: Remedy) -> str:

@@ -27,6 +27,7 @@ from streams.decide.remedies import Remedies
 from streams.decide.repair_hints import RepairHints
 from streams.decide.repairs import Repairs
 from streams.decide.state import DecideState
+from streams.decide.unanswered import Unanswered
 from streams.fabric.topology import Topology
 from streams.wire.codec import from_json
 from streams.wire.errors import Reject
@@ -76,6 +77,7 @@ class Decide:
         self._cases = Cases(params, state, self._remedies, self._evaluation)
         self._decisions = Decisions(params, self._policy, fabric, state, self._evaluation, self._remedies, self._cases)
         self._repairs = Repairs(params, fabric, self._controls, self._remedies, self._cases)
+        self._unanswered = Unanswered(params, fabric, state, self._remedies)
         self._persons = PersonAnswers(state, self._remedies, self._decisions)
         self._automation = AutomationAnswers(params, state, self._remedies, self._evaluation.is_allowed)
 
@@ -119,10 +121,8 @@ class Decide:
                 self._automation.process(message)
             elif isinstance(message, Control):
                 self._on_control(message)
-            elif isinstance(message, PortStates | ReadingsHeartbeat | PortQuality):
-                self._fabric.links.update(message)
-            elif isinstance(message, PortModules):
-                self._fabric.modules.update(message)
+            elif isinstance(message, PortStates | ReadingsHeartbeat | PortQuality | PortModules):
+                self._fabric.update(message)
         return self._publisher.drain()
 
     def advance_watermark(self, watermark_ns: int) -> list[Output]:
@@ -131,9 +131,10 @@ class Decide:
             return []
         now = state.watermark_ns = watermark_ns
         self._evaluation.expire()
-        self._fabric.links.advance(now)
+        self._fabric.advance(now)
         self._controls.prune(now)
         self._remedies.apply_timeouts(now)
+        self._unanswered.advance(now)
         self._repairs.advance(now)
         is_again = state.is_changed or now - state.evaluated_ns >= round(self._params.evaluate_s * 1e9)
         if is_again:
@@ -165,14 +166,16 @@ class Decide:
 
     def snapshot(self) -> bytes:
         self._state.links, self._state.controls = self._fabric.links.dump(), self._controls.dump()
-        self._state.modules = self._fabric.modules.dump()
+        self._state.modules, self._state.traffic = self._fabric.modules.dump(), self._fabric.traffic.dump()
         return self._state.to_bytes()
 
     def restore(self, data: bytes) -> None:
-        state, links, modules = DecideState.from_bytes(data), self._fabric.no_links(), ModuleParts()
+        fabric, state = self._fabric, DecideState.from_bytes(data)
+        links, modules, traffic = fabric.no_links(), ModuleParts(), fabric.no_traffic()
         links.load(state.links)
         modules.load(state.modules)
-        self._fabric.links, self._fabric.modules, self._is_restored = links, modules, True
+        traffic.load(state.traffic)
+        fabric.links, fabric.modules, fabric.traffic, self._is_restored = links, modules, traffic, True
         self._set_state(state, self._revisions)
 
     def verify(self, topic: Topic, key: bytes | None, value: bytes | None, headers: Headers) -> None:

@@ -44,10 +44,15 @@ class Remedy:
     since_ns: int
     """The time at which it entered its state."""
     accepted_by: str = ""
+    accepted_ns: int = 0
     refusal: str = ""
     """The reason of an automation that cannot carry it out; another one may still accept it."""
     answered: bool = False
     """The acceptor sent its final result."""
+    unanswered: bool = False
+    """It was accepted and its result is unknown: NO_ANSWER, and ESCALATED after that."""
+    released: bool = False
+    """Its ports showed that it was not carried out; a late result of its acceptor counts all the same."""
     was_approved: bool = False
     isolates: bool = False
     """Its target counts as out of service because of it: from APPROVED until the restore is done."""
@@ -124,7 +129,7 @@ class DecideState:
     remedies: dict[str, Remedy] = field(default_factory=dict)
     """Remediations that are not CLOSED, by id."""
     late: dict[str, Remedy] = field(default_factory=dict)
-    """CLOSED remediations that were approved and not accepted: automation may still have begun."""
+    """CLOSED remediations that were approved and not accepted, or released: automation may still act."""
     attempts: dict[str, dict[str, int]] = field(default_factory=dict)
     """First finding id -> action -> the highest attempt."""
     isolations: Isolations = field(default_factory=Isolations)
@@ -134,6 +139,8 @@ class DecideState:
     controls: list[Control] = field(default_factory=list)
     links: dict[str, Any] = field(default_factory=dict)
     """The state of LinkStates, as of the snapshot."""
+    traffic: list[list[Any]] = field(default_factory=list)
+    """The state of LinkTraffic, as of the snapshot."""
     evaluated_ns: int = 0
     """The time at which the guards were last evaluated again for all that they had denied."""
     is_changed: bool = False

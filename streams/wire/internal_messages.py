@@ -171,6 +171,7 @@ class PortReadings:
     tx_power_limit_dbm: float | None = None
     snr_db: float | None = None
     snr_limit_db: float | None = None
+    rx_bytes: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1197,6 +1197,7 @@ class PortReadings(_message.Message):
     TX_POWER_LIMIT_DBM_FIELD_NUMBER: _builtins.int
     SNR_DB_FIELD_NUMBER: _builtins.int
     SNR_LIMIT_DB_FIELD_NUMBER: _builtins.int
+    RX_BYTES_FIELD_NUMBER: _builtins.int
     port: _builtins.str
     """named as the source names it"""
     begin_ns: _builtins.int
@@ -1221,6 +1222,8 @@ class PortReadings(_message.Message):
     snr_db: _builtins.float
     """of the fiber or towards the host, whichever is nearer to its limit"""
     snr_limit_db: _builtins.float
+    rx_bytes: _builtins.float
+    """received frames in bytes; absent where no counter of them is read"""
     def __init__(
         self,
         *,
@@ -1238,10 +1241,11 @@ class PortReadings(_message.Message):
         tx_power_limit_dbm: _builtins.float | None = ...,
         snr_db: _builtins.float | None = ...,
         snr_limit_db: _builtins.float | None = ...,
+        rx_bytes: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_ber", b"_ber", "_errors", b"_errors", "_raw_errors", b"_raw_errors", "_rx_power_dbm", b"_rx_power_dbm", "_rx_power_limit_dbm", b"_rx_power_limit_dbm", "_snr_db", b"_snr_db", "_snr_limit_db", b"_snr_limit_db", "_tx_power_dbm", b"_tx_power_dbm", "_tx_power_limit_dbm", b"_tx_power_limit_dbm", "ber", b"ber", "errors", b"errors", "raw_errors", b"raw_errors", "rx_power_dbm", b"rx_power_dbm", "rx_power_limit_dbm", b"rx_power_limit_dbm", "snr_db", b"snr_db", "snr_limit_db", b"snr_limit_db", "tx_power_dbm", b"tx_power_dbm", "tx_power_limit_dbm", b"tx_power_limit_dbm"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ber", b"_ber", "_errors", b"_errors", "_raw_errors", b"_raw_errors", "_rx_bytes", b"_rx_bytes", "_rx_power_dbm", b"_rx_power_dbm", "_rx_power_limit_dbm", b"_rx_power_limit_dbm", "_snr_db", b"_snr_db", "_snr_limit_db", b"_snr_limit_db", "_tx_power_dbm", b"_tx_power_dbm", "_tx_power_limit_dbm", b"_tx_power_limit_dbm", "ber", b"ber", "errors", b"errors", "raw_errors", b"raw_errors", "rx_bytes", b"rx_bytes", "rx_power_dbm", b"rx_power_dbm", "rx_power_limit_dbm", b"rx_power_limit_dbm", "snr_db", b"snr_db", "snr_limit_db", b"snr_limit_db", "tx_power_dbm", b"tx_power_dbm", "tx_power_limit_dbm", b"tx_power_limit_dbm"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ber", b"_ber", "_errors", b"_errors", "_raw_errors", b"_raw_errors", "_rx_power_dbm", b"_rx_power_dbm", "_rx_power_limit_dbm", b"_rx_power_limit_dbm", "_snr_db", b"_snr_db", "_snr_limit_db", b"_snr_limit_db", "_tx_power_dbm", b"_tx_power_dbm", "_tx_power_limit_dbm", b"_tx_power_limit_dbm", "begin_ns", b"begin_ns", "ber", b"ber", "ber_limit", b"ber_limit", "bits", b"bits", "end_ns", b"end_ns", "errors", b"errors", "port", b"port", "raw_errors", b"raw_errors", "rx_power_dbm", b"rx_power_dbm", "rx_power_limit_dbm", b"rx_power_limit_dbm", "snr_db", b"snr_db", "snr_limit_db", b"snr_limit_db", "tx_power_dbm", b"tx_power_dbm", "tx_power_limit_dbm", b"tx_power_limit_dbm"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ber", b"_ber", "_errors", b"_errors", "_raw_errors", b"_raw_errors", "_rx_bytes", b"_rx_bytes", "_rx_power_dbm", b"_rx_power_dbm", "_rx_power_limit_dbm", b"_rx_power_limit_dbm", "_snr_db", b"_snr_db", "_snr_limit_db", b"_snr_limit_db", "_tx_power_dbm", b"_tx_power_dbm", "_tx_power_limit_dbm", b"_tx_power_limit_dbm", "begin_ns", b"begin_ns", "ber", b"ber", "ber_limit", b"ber_limit", "bits", b"bits", "end_ns", b"end_ns", "errors", b"errors", "port", b"port", "raw_errors", b"raw_errors", "rx_bytes", b"rx_bytes", "rx_power_dbm", b"rx_power_dbm", "rx_power_limit_dbm", b"rx_power_limit_dbm", "snr_db", b"snr_db", "snr_limit_db", b"snr_limit_db", "tx_power_dbm", b"tx_power_dbm", "tx_power_limit_dbm", b"tx_power_limit_dbm"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ber: _TypeAlias = _typing.Literal["ber"]  # noqa: Y015
     _WhichOneofArgType__ber: _TypeAlias = _typing.Literal["_ber", b"_ber"]  # noqa: Y015
@@ -1249,6 +1253,8 @@ class PortReadings(_message.Message):
     _WhichOneofArgType__errors: _TypeAlias = _typing.Literal["_errors", b"_errors"]  # noqa: Y015
     _WhichOneofReturnType__raw_errors: _TypeAlias = _typing.Literal["raw_errors"]  # noqa: Y015
     _WhichOneofArgType__raw_errors: _TypeAlias = _typing.Literal["_raw_errors", b"_raw_errors"]  # noqa: Y015
+    _WhichOneofReturnType__rx_bytes: _TypeAlias = _typing.Literal["rx_bytes"]  # noqa: Y015
+    _WhichOneofArgType__rx_bytes: _TypeAlias = _typing.Literal["_rx_bytes", b"_rx_bytes"]  # noqa: Y015
     _WhichOneofReturnType__rx_power_dbm: _TypeAlias = _typing.Literal["rx_power_dbm"]  # noqa: Y015
     _WhichOneofArgType__rx_power_dbm: _TypeAlias = _typing.Literal["_rx_power_dbm", b"_rx_power_dbm"]  # noqa: Y015
     _WhichOneofReturnType__rx_power_limit_dbm: _TypeAlias = _typing.Literal["rx_power_limit_dbm"]  # noqa: Y015
@@ -1267,6 +1273,8 @@ class PortReadings(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__errors) -> _WhichOneofReturnType__errors | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__raw_errors) -> _WhichOneofReturnType__raw_errors | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__rx_bytes) -> _WhichOneofReturnType__rx_bytes | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__rx_power_dbm) -> _WhichOneofReturnType__rx_power_dbm | None: ...
     @_typing.overload

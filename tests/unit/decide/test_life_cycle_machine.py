@@ -194,15 +194,16 @@ class LifeCycle(RuleBasedStateMachine):
     def port_state(self, port: str, state: int) -> None:
         self._send(port_states("p1-l0", self.t, **{port: state}))
 
-    @rule(errors=st.sampled_from([0.0, 0.0, 3.0]), seconds=st.sampled_from([300, 1000]))
-    def read(self, errors: float, seconds: int) -> None:
-        self._read(errors, seconds)
+    @rule(errors=st.sampled_from([0.0, 0.0, 3.0]), seconds=st.sampled_from([300, 1000]),
+          bps=st.sampled_from([4e10, 1e6, None]))  # fmt: skip
+    def read(self, errors: float, seconds: int, bps: float | None) -> None:
+        self._read(errors, seconds, bps)
 
-    def _read(self, errors: float, seconds: int) -> None:
+    def _read(self, errors: float, seconds: int, bps: float | None = None) -> None:
         begin, end = self.t, self.t + seconds
         ports = {link.lower for port in PORTS for link in TOP.links.values() if "/".join(link.lower) == port}
         links = [link for link in TOP.links.values() if link.lower in ports]
-        self._send(*(readings(*own, begin, end, errors) for link in links for own in (link.lower, link.upper)))
+        self._send(*(readings(*own, begin, end, errors, bps) for link in links for own in (link.lower, link.upper)))
         self._advance(seconds)
 
     @rule()

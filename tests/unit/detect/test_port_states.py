@@ -27,7 +27,7 @@ from tests.worlds.link_quality import SPEED_BPS, Value, with_quality
 from tests.worlds.live_stages import in_order, shuffled
 from tests.worlds.measure_stage import ADMIN, DOWNS, UP, stage
 from tests.worlds.observations import GNMI, SNMP, T0, at, event, samples
-from tests.worlds.small_world import SmallWorld, status
+from tests.worlds.small_world import BYTES_S, SmallWorld, status
 
 Brief = tuple[str, dict[str, tuple[str, float]]]
 
@@ -190,6 +190,14 @@ def test_the_quality_of_a_port_is_sent_every_minute_after_a_transition() -> None
     assert (minute.bits, minute.errors, minute.ber, minute.ber_limit) == (SPEED_BPS * 60, 0, 1e-8, params.ber_clear)
     assert (minute.rx_power_dbm, minute.rx_power_limit_dbm) == (-1.0, -1.0 - params.drop_clear_db)
     assert (minute.tx_power_dbm, minute.snr_db, minute.raw_errors) == (None, None, None)
+
+
+def test_the_bytes_of_a_minute_are_sent_where_they_are_counted() -> None:
+    """A port that carries less is no exception; without a counter they are absent, which is not zero."""
+    flap = {"p1-l0/u0": [(95.0, 115.0)]}
+    counted = _qualities(SmallWorld(down=flap, slow={"p1-l0/u0": [(200, 300)]}), 260)
+    assert [r.rx_bytes for r in counted if r.port == "u0"] == [10 * BYTES_S, 60 * BYTES_S, 60 * 0.7 * BYTES_S]
+    assert {r.rx_bytes for r in _qualities(SmallWorld(down=flap), 260)} == {None}
 
 
 def test_the_worst_reading_of_a_minute_is_sent() -> None:

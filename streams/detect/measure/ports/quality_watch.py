@@ -35,7 +35,7 @@ _STORMS = (SymptomKind.PAUSE_SENT_BEGAN, SymptomKind.PFC_WATCHDOG_STORM)
 """The policy drains a NIC's link for these as well."""
 
 _ERRORS = frozenset({*LOSSES, Metric.RX_SYMBOL_ERRORS, Metric.RX_ERRORS})
-_COUNTERS = _ERRORS | {Metric.RX_BITS, Metric.FEC_CORRECTED_BITS}
+_COUNTERS = _ERRORS | {Metric.RX_BITS, Metric.FEC_CORRECTED_BITS, Metric.RX_BYTES}
 _SNR = (Metric.MEDIA_SNR_DB, Metric.HOST_SNR_DB)
 _FAMILY = {metric: metric if metric not in _SNR else Metric.MEDIA_SNR_DB for metric in LEVELS}
 """Metric -> the level as which it is sent."""
@@ -211,10 +211,10 @@ class QualityWatch:
         bits = growth.get(Metric.RX_BITS) or (speed if speed > 0 else 0.0) * (port.end_ns - port.begin_ns) / 1e9
         levels = [level for family in (Metric.RX_POWER_DBM, Metric.TX_POWER_DBM, Metric.MEDIA_SNR_DB)
                   for level in port.nearest.get(family, (None, None))]  # fmt: skip
+        found = [port.ber, growth.get(Metric.FEC_CORRECTED_BITS), _errors(port), *levels, growth.get(Metric.RX_BYTES)]
         return PortReadings(
-            batch.messages[number].samples.row[row], port.begin_ns, port.end_ns, bits, self._params.ber_clear,
-            port.ber, growth.get(Metric.FEC_CORRECTED_BITS), _errors(port), *levels,
-        )  # fmt: skip
+            batch.messages[number].samples.row[row], port.begin_ns, port.end_ns, bits, self._params.ber_clear, *found
+        )
 
     def dump(self) -> list[Any]:
         """Return the state for a snapshot, as JSON holds it."""
