@@ -101,11 +101,13 @@ def automation_folder() -> Path:
     return folder
 
 
-def approve_command(remediation_id: str, bootstrap: str) -> str:
-    """Return the command that approves a remediation in another terminal."""
+def answer_command(answer: str, remediation_id: str, bootstrap: str) -> str:
+    """Return the command `approve` or `repaired` for a remediation, for another terminal in the same folder."""
     own = Path(sys.executable).with_name("railsight")
-    program = "railsight" if shutil.which("railsight") or not own.exists() else str(own)
-    return f"{program} approve {remediation_id[:12]} --bootstrap {bootstrap}"
+    program = "railsight"
+    if not shutil.which(program) and own.exists():
+        program = str(own.relative_to(Path.cwd()) if own.is_relative_to(Path.cwd()) else own)
+    return f"{program} {answer} {remediation_id[:12]} --bootstrap {bootstrap}"
 
 
 def _value(settings: object, name: str) -> object:

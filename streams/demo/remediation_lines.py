@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from streams.demo.acting import approve_command
-from streams.wire.models import Action, Remediation
+from streams.demo.acting import answer_command
+from streams.wire.models import Action, Remediation, Verdict
 from streams.wire.models import RemediationState as State
 
 _FIRST = (State.WAITING, State.ESCALATED, State.DENIED)
@@ -24,10 +24,13 @@ def outcome(remediation: Remediation) -> str:
 
 
 def answer_lines(remediation: Remediation, bootstrap: str) -> tuple[str, ...]:
-    """Return how a person approves a remediation that waits for it; empty for any other."""
-    if remediation.state is not State.WAITING:
+    """Return how a person answers a remediation that waits for it; empty for any other."""
+    if remediation.state not in (State.WAITING, State.ESCALATED):
         return ()
-    return "approve it in a second terminal:", approve_command(remediation.id, bootstrap)
+    # After its last relapse the target is in service; any other escalated one is out of service, or may be.
+    if remediation.state is State.WAITING or remediation.verdict is Verdict.NEEDS_APPROVAL:
+        return "approve it in a second terminal:", answer_command("approve", remediation.id, bootstrap)
+    return "report its repair in a second terminal:", answer_command("repaired", remediation.id, bootstrap)
 
 
 def shown(remediations: Iterable[Remediation]) -> list[Remediation]:

@@ -98,10 +98,14 @@ def _read_inventory(folder: Path) -> Inventory:
 
 
 async def _draw_screen(demo: Demo) -> None:
+    from rich.console import Console
     from rich.live import Live
 
     from streams.demo.screen import acted_panel, screen
 
+    if demo.plan.act:
+        # Before the screen, so that they are above the report when it ends.
+        Console().print("\n".join(_setting_lines()), highlight=False)
     with Live(screen=True, refresh_per_second=REFRESH_PER_S) as live:
         while True:
             state, parts = demo.state, demo.supervisor.states()
@@ -115,10 +119,8 @@ async def _draw_screen(demo: Demo) -> None:
 async def _print_progress(demo: Demo, print_line: Callable[[str], None]) -> None:
     """Print the status line whenever it changes, and in a demo that acts each revision of a remediation."""
     printed, revisions = "", 0
-    if demo.plan.act:
-        print_line("settings of this demo, mostly shortened:")
-        for line in acting.setting_lines():
-            print_line(f"  {line}")
+    for line in _setting_lines() if demo.plan.act else ():
+        print_line(line)
     while True:
         if (status := _status_line(demo)) != printed:
             print_line(f"railsight demo: {status}")
@@ -129,6 +131,11 @@ async def _print_progress(demo: Demo, print_line: Callable[[str], None]) -> None
                     print_line(line)
             revisions = len(demo.state.decisions)
         await asyncio.sleep(1 / REFRESH_PER_S)
+
+
+def _setting_lines() -> Iterator[str]:
+    yield "settings of this demo, mostly shortened:"
+    yield from (f"  {line}" for line in acting.setting_lines())
 
 
 def _remediation_lines(demo: Demo, remediation: Remediation) -> Iterator[str]:
