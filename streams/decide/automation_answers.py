@@ -16,13 +16,16 @@ _FINAL = (Outcome.DONE, Outcome.FAILED, Outcome.REJECTED)
 class AutomationAnswers:
     """Applies answers; one from anybody but the actor that accepted has no effect.
 
-    `is_allowed(remedy)` evaluates the guards again before an acceptance is confirmed.
+    `is_allowed(remedy)` evaluates the guards again before an acceptance is confirmed, and `is_order_allowed(remedy)`
+    those of its order.
     """
 
     def __init__(
-        self, params: DecideParams, state: DecideState, remedies: Remedies, is_allowed: Callable[[Remedy], bool]
-    ) -> None:
-        self._params, self._state, self._remedies, self._is_allowed = params, state, remedies, is_allowed
+        self, params: DecideParams, state: DecideState, remedies: Remedies, is_allowed: Callable[[Remedy], bool],
+        is_order_allowed: Callable[[Remedy], bool],
+    ) -> None:  # fmt: skip
+        self._params, self._state, self._remedies = params, state, remedies
+        self._is_allowed, self._is_order_allowed = is_allowed, is_order_allowed
 
     def process(self, result: RemediationResult) -> None:
         """Process one answer."""
@@ -92,11 +95,14 @@ class AutomationAnswers:
         order, orders = remedy.order, self._remedies.orders
         assert order is not None
         if result.outcome is Outcome.ACCEPTED:
-            orders.accept(remedy, result.actor)
+            if self._is_order_allowed(remedy):
+                orders.accept(remedy, result.actor)
             return
         if result.outcome not in _FINAL or result.actor != order.accepted_by:
             return
-        is_repair, detail = order.record.action is Action.REPAIR_LINK, f": {result.detail}" if result.detail else ""
+        action, detail = order.record.action, f": {result.detail}" if result.detail else ""
+        is_repair = action in REPAIR_ACTIONS
+        remedy.restarts += action is Action.REBOOT_HOST
         if result.outcome is not Outcome.DONE:
             orders.close(remedy, f"failed{detail}", State.FAILED, result.actor)
             if is_repair:

@@ -97,5 +97,5 @@ class Evaluation:
         assert finding is not None
         return Proposal(
             record.action, record.target, finding, self._fabric.link(finding), record.attempt,
-            relapse=remedy.is_relapse,
+            relapse=remedy.is_relapse, members=self._fabric.members(record.target),
         )  # fmt: skip

@@ -56,6 +56,15 @@ class FabricView:
         end = finding.subject.a
         return self.topology.link_at(Port(end.device, end.port)) if end and end.port else None
 
+    def members(self, target: Subject) -> tuple[str, ...]:
+        """Return the switches of a target that is a pod; empty for any other, and for an unknown pod."""
+        if target.a is not None or not target.pod:
+            return ()
+        devices = self.topology.devices.values()
+        return tuple(
+            own.name for own in devices if own.kind == "switch" and self.topology.pod_of(own.name) == target.pod
+        )
+
     def part_number(self, link_id: str) -> str:
         """Return the part number of the transceivers of a link; empty if it is unknown."""
         return self.modules.part_number(link_id, self.topology)

@@ -9,8 +9,9 @@ from streams.decide.capacity import Capacity, Surviving
 from streams.decide.isolations import Isolations
 from streams.decide.link_block import Block
 from streams.decide.params import DecideParams
+from streams.fabric.ids import device_id
 from streams.fabric.topology import Topology, TopologyLink
-from streams.wire.models import Action, Control, Finding, Subject
+from streams.wire.models import Action, Control, Endpoint, Finding, Subject
 
 
 class ControlsView(Protocol):
@@ -62,10 +63,19 @@ class Proposal:
     """The link of the target; None if the inventory has none there."""
     attempt: int = 1
     relapse: bool = False
+    members: tuple[str, ...] = ()
+    """The switches of a target that is a pod."""
+
+    @property
+    def targets(self) -> tuple[Subject, ...]:
+        """Return the target, and its members as targets of their own: a control may name one of them."""
+        return self.target, *(Subject(device_id(name), Endpoint(name)) for name in self.members)
 
     @property
     def devices(self) -> tuple[str, ...]:
         """Return the devices of the target."""
+        if self.members:
+            return self.members
         if self.link is not None:
             return self.link.lower.device, self.link.upper.device
         return tuple(end.device for end in (self.target.a, self.target.z) if end is not None)

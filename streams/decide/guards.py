@@ -76,16 +76,17 @@ def mode(_proposal: Proposal, context: GuardContext) -> GuardResult | None:
 def maintenance(proposal: Proposal, context: GuardContext) -> GuardResult | None:
     """Deny an action on a target in maintenance, by a control or by the inventory."""
     until_ns = context.topology.maintenance_until_ns(proposal.devices)
-    if until_ns <= context.now_ns and not context.controls.maintenance(proposal.target, context.now_ns):
-        return None
-    return GuardResult(Verdict.DENIED, 3, "maintenance")
+    controls, now_ns = context.controls, context.now_ns
+    if until_ns > now_ns or any(controls.maintenance(target, now_ns) for target in proposal.targets):
+        return GuardResult(Verdict.DENIED, 3, "maintenance")
+    return None
 
 
 def exclusion(proposal: Proposal, context: GuardContext) -> GuardResult | None:
     """Deny an action on an excluded target."""
-    if not context.controls.exclusion(proposal.target, context.now_ns):
-        return None
-    return GuardResult(Verdict.DENIED, 4, "exclusion")
+    if any(context.controls.exclusion(target, context.now_ns) for target in proposal.targets):
+        return GuardResult(Verdict.DENIED, 4, "exclusion")
+    return None
 
 
 def evidence(proposal: Proposal, context: GuardContext) -> GuardResult | None:
@@ -128,7 +129,7 @@ def inventory(proposal: Proposal, context: GuardContext) -> GuardResult | None:
     if proposal.action in TAKES_LINK_OUT:
         known = link is not None and link.id == target.id and context.topology.links.get(link.id) == link
     else:
-        known = target.a is not None and target.a.device in context.topology.devices
+        known = bool(proposal.members) or (target.a is not None and target.a.device in context.topology.devices)
     return None if known else GuardResult(Verdict.DENIED, 7, "inventory")
 
 

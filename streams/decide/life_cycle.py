@@ -28,7 +28,7 @@ class Event(StrEnum):
     DONE = "an action that isolates nothing is done"
     FAIL = "the action failed and changed nothing"
     QUALIFY = "the target qualifies while it is drained"
-    EXHAUST = "the last repair hint did not help"
+    EXHAUST = "the last step of the repair did not help"
     HAND_OVER = "another remediation has taken the target out of service too, and restores it"
     RESTORED = "the restore is done"
     RELAPSE = "the fault is back: the next attempt drains"
@@ -82,6 +82,7 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (State.FAILED, Event.WITHDRAW): State.CLOSED,
     (State.FAILED, Event.TIMEOUT): State.ESCALATED,
     (State.DRAINED, Event.REPAIRED): State.VERIFYING,
+    (State.DRAINED, Event.EXHAUST): State.ESCALATED,
     (State.DRAINED, Event.TIMEOUT): State.ESCALATED,
     (State.VERIFYING, Event.QUALIFY): State.RESTORING,
     (State.VERIFYING, Event.HAND_OVER): State.CLOSED,

@@ -1,4 +1,4 @@
-"""Issues the repairs and the restores of targets that are out of service.
+"""Issues the repairs, restarts and restores of targets that are out of service.
 
 An order is a remediation with an id of its own, so that automation acts on an id at most once. A restore is issued only
 for a target that qualified after a reported repair, and again until it is done.
@@ -6,8 +6,9 @@ for a target that qualified after a reported repair, and again until it is done.
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
-from streams.decide.guards import TAKES_HOST_OUT
+from streams.decide.guards import TAKES_HOST_OUT, Decision
 from streams.decide.params import DecideParams
 from streams.decide.publisher import Publisher
 from streams.decide.repair_steps import repair_fields
@@ -44,7 +45,7 @@ class Orders:
     def accept(self, remedy: Remedy, actor: str) -> None:
         """Confirm the acceptance of an order; the first acceptance counts."""
         order = remedy.order
-        if order is None or order.accepted_by:
+        if order is None or order.accepted_by or order.record.state is not State.APPROVED:
             return
         order.accepted_by, order.issued_ns = actor, self._state.watermark_ns
         order.record = self._publisher.emit(replace(order.record, state=State.ACCEPTED, reason="accepted", actor=actor))
@@ -76,10 +77,7 @@ class Orders:
             self.close(remedy, "no answer", State.NO_ANSWER)
             order = None
         if order is not None:
-            if not order.accepted_by and now_ns >= (order.record.expires_at_ns or 0):
-                order.issued_ns = now_ns
-                expires_ns = now_ns + round(self._params.expires_s * 1e9)
-                order.record = self._publisher.emit(replace(order.record, expires_at_ns=expires_ns))
+            self.extend(remedy, now_ns)
         elif now_ns >= remedy.retry_ns:
             is_host = remedy.record.action in TAKES_HOST_OUT
             action = self._reversal_of(remedy.record.action) or (
@@ -87,7 +85,37 @@ class Orders:
             )
             self._issue(remedy, action, self._params.expires_s, f"repaired and qualified; reverses {remedy.id}")
 
-    def _issue(self, remedy: Remedy, action: Action, expires_s: float, reason: str) -> None:
+    def order_restart(self, remedy: Remedy, decision: Decision, reason: str) -> None:
+        """Order the restart of a cordoned host; it waits where a guard asks for approval."""
+        changes: dict[str, Any] = {}
+        if decision.verdict is Verdict.NEEDS_APPROVAL:
+            changes = {
+                "verdict": decision.verdict, "state": State.WAITING, "expires_at_ns": None, "guard": decision.guard,
+                "constraint": decision.constraint, "constraint_limit": decision.limit,
+                "constraint_observed": decision.observed,
+            }  # fmt: skip
+        self._issue(remedy, Action.REBOOT_HOST, self._params.expires_s, reason, **changes)
+
+    def approve(self, remedy: Remedy, reason: str, actor: str = ACTOR, approved_by: str = "") -> None:
+        """Approve an order that waits."""
+        order, now = remedy.order, self._state.watermark_ns
+        assert order is not None
+        order.issued_ns = now
+        order.record = self._publisher.emit(replace(
+            order.record, state=State.APPROVED, verdict=Verdict.APPROVED, reason=reason, actor=actor,
+            approved_by=approved_by, expires_at_ns=now + round(self._params.expires_s * 1e9), guard=0, constraint="",
+            constraint_limit=None, constraint_observed=None,
+        ))  # fmt: skip
+
+    def extend(self, remedy: Remedy, now_ns: int) -> None:
+        """Publish an order that expired without an acceptance with a later expiry."""
+        order = remedy.order
+        if order is not None and not order.accepted_by and now_ns >= (order.record.expires_at_ns or 0):
+            order.issued_ns = now_ns
+            expires_ns = now_ns + round(self._params.expires_s * 1e9)
+            order.record = self._publisher.emit(replace(order.record, expires_at_ns=expires_ns))
+
+    def _issue(self, remedy: Remedy, action: Action, expires_s: float, reason: str, **changes: Any) -> None:
         record, now = remedy.record, self._state.watermark_ns
         attempt = self._publisher.next_attempt(record.finding_ids[0], action)
         order = Remediation(
@@ -96,5 +124,5 @@ class Orders:
             runbook_url=record.runbook_url, state=State.APPROVED, attempt=attempt, actor=ACTOR,
             **(repair_fields(record) if action is Action.REPAIR_LINK else {}),
         )  # fmt: skip
-        remedy.order = Order(self._publisher.emit(order), now)
+        remedy.order = Order(self._publisher.emit(replace(order, **changes)), now)
         self.add(remedy)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from streams.decide.decisions import Decisions
 from streams.decide.guards import ISOLATES
+from streams.decide.host_restarts import HostRestarts
 from streams.decide.life_cycle import Event
 from streams.decide.remedies import Remedies
 from streams.decide.state import DecideState, Remedy
@@ -16,8 +17,8 @@ ANSWERS = (ControlKind.APPROVE, ControlKind.REJECT, ControlKind.REPAIRED)
 class PersonAnswers:
     """Applies answers; each once, and an expired one has no effect."""
 
-    def __init__(self, state: DecideState, remedies: Remedies, decisions: Decisions) -> None:
-        self._state, self._remedies, self._decisions = state, remedies, decisions
+    def __init__(self, state: DecideState, remedies: Remedies, decisions: Decisions, restarts: HostRestarts) -> None:
+        self._state, self._remedies, self._decisions, self._restarts = state, remedies, decisions, restarts
 
     def process(self, control: Control) -> None:
         """Process the answer of a person to one remediation; its repetition has no effect."""
@@ -33,6 +34,9 @@ class PersonAnswers:
         if control.kind is ControlKind.REPAIRED:
             if not self._report_repair(remedy, f"repaired: {reason}", control.actor):
                 remedy.handled.remove(control.id)
+        elif remedy.id != control.subject_id:
+            is_approval = control.kind is ControlKind.APPROVE
+            self._restarts.answer(remedy, reason, control.actor, is_approval=is_approval)
         elif control.kind is ControlKind.APPROVE:
             self._approve(remedy, control.actor)
         else:

@@ -7,7 +7,7 @@ from streams.decide.guards import ISOLATES
 from streams.decide.life_cycle import REPAIR_ACTIONS
 from streams.decide.remedies import Remedies, kind_of
 from streams.decide.state import ACTOR, DecideState, Order, Remedy
-from streams.wire.models import Action, Remediation
+from streams.wire.models import Action, Remediation, Verdict
 from streams.wire.models import RemediationState as State
 
 _OUT = (State.APPROVED, State.ACCEPTED, State.NO_ANSWER, State.DRAINED, State.VERIFYING, State.RESTORING)
@@ -102,7 +102,11 @@ def _remedy(past: _Past, holding: Mapping[str, None]) -> Remedy:
 
 def _adopt_order(record: Remediation, remedies: Remedies) -> None:
     remedy = remedies.isolating(record.target.id)
-    if remedy is None or record.state not in (State.APPROVED, State.ACCEPTED):
+    if remedy is None or record.finding_ids[:1] != remedy.record.finding_ids[:1]:
+        return
+    if record.action is Action.REBOOT_HOST and record.verdict is Verdict.APPROVED:
+        remedy.restarts += record.state in (State.CLOSED, State.FAILED)
+    if record.state not in (State.WAITING, State.APPROVED, State.ACCEPTED):
         return
     is_repair = record.action in REPAIR_ACTIONS
     if is_repair != (remedy.state is State.DRAINED) or (not is_repair and remedy.state is State.VERIFYING):

@@ -96,7 +96,7 @@ class Remedies:
         remedy = Remedy(record, finding, self._state.watermark_ns, policy_hint=hint)
         if former is not None:
             remedy.relapses, remedy.failures = former.relapses, former.failures
-            remedy.is_relapse = former.is_relapse
+            remedy.is_relapse, remedy.restarts = former.is_relapse, former.restarts
         self.hints.begin(remedy, former)
         self.add(remedy)
         return remedy

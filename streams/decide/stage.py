@@ -15,6 +15,7 @@ from streams.decide.controls import Controls, refusal
 from streams.decide.decisions import Decisions
 from streams.decide.evaluation import Evaluation
 from streams.decide.fabric_view import FabricView
+from streams.decide.host_restarts import HostRestarts
 from streams.decide.link_states import LinkStates
 from streams.decide.orders import Orders
 from streams.decide.params import DecideParams
@@ -78,8 +79,11 @@ class Decide:
         self._decisions = Decisions(params, self._policy, fabric, state, self._evaluation, self._remedies, self._cases)
         self._repairs = Repairs(params, fabric, self._controls, self._remedies, self._cases)
         self._unanswered = Unanswered(params, fabric, state, self._remedies)
-        self._persons = PersonAnswers(state, self._remedies, self._decisions)
-        self._automation = AutomationAnswers(params, state, self._remedies, self._evaluation.is_allowed)
+        self._restarts = HostRestarts(self._policy, self._evaluation, state, self._remedies)
+        self._persons = PersonAnswers(state, self._remedies, self._decisions, self._restarts)
+        self._automation = AutomationAnswers(
+            params, state, self._remedies, self._evaluation.is_allowed, self._restarts.is_allowed
+        )
 
     @property
     def link_states(self) -> LinkStates:
@@ -136,6 +140,7 @@ class Decide:
         self._remedies.apply_timeouts(now)
         self._unanswered.advance(now)
         self._repairs.advance(now)
+        self._restarts.advance(now)
         is_again = state.is_changed or now - state.evaluated_ns >= round(self._params.evaluate_s * 1e9)
         if is_again:
             state.is_changed, state.evaluated_ns = False, now

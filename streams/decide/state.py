@@ -64,6 +64,8 @@ class Remedy:
     is_relapse: bool = False
     relapses: int = 0
     failures: int = 0
+    restarts: int = 0
+    """Restarts of the cordoned host that automation answered, also of the attempts before."""
     policy_hint: str = ""
     """The hint of the policy, while no other step follows."""
     tried_steps: list[RepairStep] = field(default_factory=list)
