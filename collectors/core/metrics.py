@@ -73,6 +73,40 @@ HELP: dict[Name | Gauge, str] = {
 }
 """The help text of each metric; a test keeps it complete."""
 
+_TOPIC, _DEVICE, _NOTHING = "topic", "device, or the local reader", "empty"
+
+UNIT_AND_LABEL: dict[Name | Gauge, tuple[str, str]] = {
+    "offered": ("records", _TOPIC),
+    "acknowledged": ("records", _TOPIC),
+    "settled": ("records", _TOPIC),
+    "acknowledged_rows": ("rows", _TOPIC),
+    "refused": ("records", _TOPIC),
+    "rejected": ("records", _TOPIC),
+    "spooled": ("records", _TOPIC),
+    "spool_full": ("times", _NOTHING),
+    "spool_failed": ("times", _NOTHING),
+    "spool_damaged": ("times", _NOTHING),
+    "spool_lost": ("records", _NOTHING),
+    "retried": ("records", _NOTHING),
+    "updates": ("values", _DEVICE),
+    "clock_replaced": ("timestamps", _DEVICE),
+    "unreadable": ("values", _DEVICE),
+    "unknown": ("values", "measurement"),
+    "poisoned": ("records", _NOTHING),
+    "unnamed": ("values", _DEVICE),
+    "out_of_bounds": ("values", _DEVICE),
+    "reconnects": ("connections", _DEVICE),
+    "reloads": ("times", _NOTHING),
+    "reload_refused": ("times", _NOTHING),
+    "late": ("readings", _DEVICE),
+    "overdue": ("readings", _DEVICE),
+    "restricted": ("functions", "port"),
+    "throttled": ("times", "device, local reader or source topic"),
+    "waiting": ("records", _NOTHING),
+    "clock_offset_seconds": ("seconds", _DEVICE),
+}
+"""The unit of each metric, and the meaning of its label `of`."""
+
 
 class CollectorMetrics:
     """Counters and gauges by name and one label: a topic or a device."""

@@ -15,7 +15,7 @@ _STOP_S = 5.0
 def serve_metrics(metrics: CollectorMetrics, host: str, port: int) -> Callable[[], None]:
     """Start the server and return the function that stops it; raises Misconfigured if it cannot listen there."""
     registry = CollectorRegistry()
-    registry.register(_AsCollector(metrics))
+    registry.register(AsCollector(metrics))
     try:
         server, thread = start_http_server(port, host, registry)
     except OSError as error:
@@ -29,7 +29,7 @@ def serve_metrics(metrics: CollectorMetrics, host: str, port: int) -> Callable[[
     return stop
 
 
-class _AsCollector(Collector):
+class AsCollector(Collector):
     """Adapts CollectorMetrics to prometheus_client's registry."""
 
     def __init__(self, metrics: CollectorMetrics) -> None:

@@ -55,6 +55,30 @@ HELP: dict[Counter | Gauge, str] = {
     "railsight_takeover_seconds": "Duration of the last takeover of the partition, with its state restored.",
 }
 
+UNIT: dict[Counter | Gauge, str] = {
+    "railsight_messages_total": "records",
+    "railsight_rejected_total": "records",
+    "railsight_input_lost_records_total": "records",
+    "railsight_outputs_total": "records",
+    "railsight_snapshots_total": "snapshots",
+    "railsight_snapshot_bytes_total": "bytes",
+    "railsight_snapshot_seconds_total": "seconds",
+    "railsight_snapshot_failures_total": "snapshots",
+    "railsight_snapshots_unreadable_total": "snapshots",
+    "railsight_stale_progress_total": "messages",
+    "railsight_takeovers_total": "takeovers",
+    "railsight_send_retries_total": "retries",
+    "railsight_late_messages_total": "messages",
+    "railsight_clock_ahead_total": "messages",
+    "railsight_unknown_devices_refused_total": "messages",
+    "railsight_unknown_ports_refused_total": "messages",
+    "railsight_append_times_refused_total": "records",
+    "railsight_watermark_seconds": "seconds",
+    "railsight_lag_records": "records",
+    "railsight_epoch": "number",
+    "railsight_takeover_seconds": "seconds",
+}
+
 
 class Metrics(Protocol):
     """A sink of self-metrics. Labels: the stage, the partition of its input, and a topic for metrics by topic."""

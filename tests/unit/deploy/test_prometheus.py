@@ -1,14 +1,10 @@
 """Prometheus's configuration and rules, as its own tool reads and runs them."""
 
-import re
 from pathlib import Path
-from typing import get_args
 
 import pytest
 import yaml
 
-from collectors.core import metrics as collector_metrics
-from streams.instrument import metrics
 from tests.fixtures.external_programs import output_of, program
 
 FOLDER = Path(__file__).parents[3] / "deploy/prometheus"
@@ -31,12 +27,3 @@ def test_each_rule_fires_on_its_fault_and_on_nothing_else() -> None:
     assert "SUCCESS" in output_of(program("promtool"), "test", "rules", str(FOLDER / "rules_test.yml"))
     tested = (FOLDER / "rules_test.yml").read_text()
     assert [rule["alert"] for rule in rules() if f'"{rule["alert"]}"' not in tested] == []
-
-
-def test_rules_ask_for_metrics_that_exist() -> None:
-    """A rule over a misspelt metric would never fire."""
-    known = {*get_args(metrics.Counter), *get_args(metrics.Gauge), "up"}
-    known |= {f"railsight_collector_{name}_total" for name in get_args(collector_metrics.Name)}
-    for rule in rules():
-        asked = set(re.findall(r"\b(?:railsight_\w+|up)\b", rule["expr"]))
-        assert asked and asked <= known, rule["alert"]

@@ -1,0 +1,42 @@
+"""docs/metrics.md has every metric as it is exposed, and alert rules refer to nothing else."""
+
+import re
+from typing import get_args
+
+import pytest
+import yaml
+
+from collectors.core import metrics as collector_metrics
+from streams.instrument import metrics
+from tests.contract.metrics_page import PAGE, ROOT, page
+
+NAMES = {found[1]: found[2] for found in re.finditer(r"^\| `(\w+)` \| (\w+) \|", PAGE.read_text(), re.MULTILINE)}
+"""Every metric of the page, with its type."""
+
+FUNCTIONS_OF_COUNTERS = re.compile(r"\b(?:rate|irate|increase)\((railsight_\w+)")
+GROUPS = yaml.safe_load((ROOT / "deploy/prometheus/rules.yml").read_text())["groups"]
+RULES = [rule for group in GROUPS for rule in group["rules"]]
+
+
+def test_the_page_is_that_of_the_code() -> None:
+    """A new or changed metric is in the page: run `python -m tests.contract.metrics_page`."""
+    assert page() == PAGE.read_text(encoding="utf-8")
+
+
+def test_every_metric_has_a_unit_a_label_and_a_help_text() -> None:
+    """And a unit in the name is the unit of the page."""
+    named = {*get_args(metrics.Counter), *get_args(metrics.Gauge)}
+    assert set(metrics.UNIT) == set(metrics.HELP) == named
+    of_collectors = {*get_args(collector_metrics.Name), *get_args(collector_metrics.Gauge)}
+    assert set(collector_metrics.UNIT_AND_LABEL) == set(collector_metrics.HELP) == of_collectors
+    for name, unit in metrics.UNIT.items():
+        for base in ("seconds", "bytes", "records"):
+            assert not name.removesuffix("_total").endswith(f"_{base}") or unit == base, name
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule["alert"] for rule in RULES])
+def test_an_alert_refers_to_metrics_of_the_page(rule: dict[str, str]) -> None:
+    """`up` is Prometheus's own; a rate is taken of counters only."""
+    asked = set(re.findall(r"\brailsight_\w+", rule["expr"]))
+    assert asked <= NAMES.keys() and (asked or "up{" in rule["expr"])
+    assert all(NAMES[name] == "counter" for name in FUNCTIONS_OF_COUNTERS.findall(rule["expr"]))
