@@ -42,6 +42,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("process", "streams.cli.process:process", "Run one stage of the pipeline, or all of them."),
     Command("persist", "streams.cli.persist:persist", "Write every topic to ClickHouse."),
     Command("notify", "streams.cli.notify:notify", "Send findings to Alertmanager."),
+    Command("tickets", "streams.cli.tickets:tickets", "Send tickets to the repair desk's system."),
     Command("inventory", "streams.cli.inventory:inventory", "Generate, check or publish an inventory."),
     Command("backtest", "streams.cli.backtest:backtest", "Run the stages over recordings or ClickHouse."),
     Command("score", "streams.cli.score:score", "Compare findings with the ground truth."),

@@ -3,14 +3,19 @@
 import asyncio
 import signal
 import time
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from streams.cli.options import Bootstrap, Config, settings_of
 from streams.config.settings import Settings
 from streams.notify.params import NotifyParams
 
-if TYPE_CHECKING:
-    from streams.notify.service import NotifyService
+
+class Service(Protocol):
+    """A service that runs until it is cancelled."""
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        ...
 
 
 class _WallClock:
@@ -32,8 +37,8 @@ def params_of(settings: Settings) -> NotifyParams:
     return settings.notify.model_copy(update={"cluster": settings.notify.cluster or settings.kafka.cluster})
 
 
-async def run_until_stopped(service: "NotifyService") -> None:
-    """Run the service until SIGINT or SIGTERM; active alerts stay for the next instance."""
+async def run_until_stopped(service: Service) -> None:
+    """Run the service until SIGINT or SIGTERM; the next instance continues its work."""
     running = asyncio.ensure_future(service.run())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

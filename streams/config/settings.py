@@ -17,6 +17,7 @@ from streams.decide.params import DecideParams
 from streams.detect.params import DetectParams
 from streams.embedded.kafka_config import KafkaParams
 from streams.notify.params import NotifyParams
+from streams.notify.tickets.params import TicketParams
 from streams.store.params import SinkParams, StoreParams
 
 
@@ -45,6 +46,7 @@ class Settings(BaseModel):
     detect: DetectParams = DetectParams()
     decide: DecideParams = DecideParams()
     notify: NotifyParams = NotifyParams()
+    tickets: TicketParams | None = None
     runtime: RuntimeSettings = RuntimeSettings.model_validate({})
     embedded: Embedded = Embedded()
     collect: Collectors = Collectors()

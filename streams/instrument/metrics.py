@@ -23,12 +23,17 @@ Counter = Literal[
     "railsight_unknown_devices_refused_total",
     "railsight_unknown_ports_refused_total",
     "railsight_append_times_refused_total",
+    "railsight_tickets_delivered_total",
+    "railsight_tickets_refused_total",
+    "railsight_ticket_failures_total",
 ]
 Gauge = Literal[
     "railsight_watermark_seconds",
     "railsight_lag_records",
     "railsight_epoch",
     "railsight_takeover_seconds",
+    "railsight_tickets_blocked",
+    "railsight_tickets_open",
 ]
 
 HELP: dict[Counter | Gauge, str] = {
@@ -49,10 +54,15 @@ HELP: dict[Counter | Gauge, str] = {
     "railsight_unknown_devices_refused_total": "Messages of devices beyond the bound of devices without inventory.",
     "railsight_unknown_ports_refused_total": "Events of ports beyond the bound of ports that only events name.",
     "railsight_append_times_refused_total": "Records whose broker appended them at a time after this host's.",
+    "railsight_tickets_delivered_total": "Changes of tickets that the ticket system accepted.",
+    "railsight_tickets_refused_total": "Changes of tickets that the ticket system refused as invalid, not repeated.",
+    "railsight_ticket_failures_total": "Failed attempts to deliver a ticket, each of which is repeated.",
     "railsight_watermark_seconds": "The watermark in event time, as Unix time.",
     "railsight_lag_records": "Records of the input that are not yet read.",
     "railsight_epoch": "The epoch of the partition's owner.",
     "railsight_takeover_seconds": "Duration of the last takeover of the partition, with its state restored.",
+    "railsight_tickets_blocked": "1 while the last attempt to deliver a ticket failed, and the others wait behind it.",
+    "railsight_tickets_open": "Remediations that need a person's hands now.",
 }
 
 UNIT: dict[Counter | Gauge, str] = {
@@ -73,10 +83,15 @@ UNIT: dict[Counter | Gauge, str] = {
     "railsight_unknown_devices_refused_total": "messages",
     "railsight_unknown_ports_refused_total": "messages",
     "railsight_append_times_refused_total": "records",
+    "railsight_tickets_delivered_total": "changes",
+    "railsight_tickets_refused_total": "changes",
+    "railsight_ticket_failures_total": "attempts",
     "railsight_watermark_seconds": "seconds",
     "railsight_lag_records": "records",
     "railsight_epoch": "number",
     "railsight_takeover_seconds": "seconds",
+    "railsight_tickets_blocked": "0 or 1",
+    "railsight_tickets_open": "tickets",
 }
 
 

@@ -25,7 +25,7 @@ from streams.wire.topics import STAGES
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "deploy/compose"
 SCHEMA = resources.files("check_jsonschema") / "builtin_schemas/vendor/compose-spec.json"
-OURS = {*STAGES, "topics", "migrate", "persist", "notify", "collect-gnmi", "inventory"}
+OURS = {*STAGES, "topics", "migrate", "persist", "notify", "tickets", "collect-gnmi", "inventory"}
 AUTOMATION = "automation"
 # They have no health port; they exit on failure and are restarted.
 WITHOUT_HEALTHCHECK = {*OURS, AUTOMATION} - set(STAGES)
@@ -58,7 +58,7 @@ def test_nothing_is_open_to_the_outside(project: dict[str, Any]) -> None:
     ports = [port for service in project["services"].values() for port in service.get("ports", [])]
     assert ports and all(port.startswith("127.0.0.1:") for port in ports)
     assert project["networks"]["pipeline"] == {"internal": True}
-    assert all(project["services"][name]["networks"] == ["pipeline"] for name in OURS - {"collect-gnmi"})
+    assert all(project["services"][name]["networks"] == ["pipeline"] for name in OURS - {"collect-gnmi", "tickets"})
 
 
 def test_a_published_port_is_on_a_network_that_publishes(project: dict[str, Any]) -> None:
@@ -149,7 +149,9 @@ def test_the_automation_has_a_configuration_and_a_journal_that_outlives_it(proje
 def test_only_who_asks_clickhouse_has_its_password(project: dict[str, Any], tmp_path: Path) -> None:
     """The sink and the migrations get the file from the environment, and read it."""
     services = {name: project["services"][name] for name in OURS}
-    assert {name for name, service in services.items() if "secrets" in service} == {"migrate", "persist"}
+    assert {name for name, service in services.items() if "clickhouse_password" in service.get("secrets", [])} == {
+        "migrate", "persist",
+    }  # fmt: skip
     assert services["migrate"]["environment"] == services["persist"]["environment"]
     ((variable, place),) = services["persist"]["environment"].items()
     assert place == "/run/secrets/clickhouse_password"
@@ -186,7 +188,8 @@ def test_secrets_are_made_once_and_are_no_bodys_business(project: dict[str, Any]
     folder = tmp_path / "secrets"
     subprocess.run([script], check=True, capture_output=True, timeout=20)
     made = {path.name: path.read_text() for path in folder.iterdir()}
-    assert set(made) == set(project["secrets"]) and len(set(made.values())) == 3
+    # The token of the ticket system is one that it has issued.
+    assert set(made) == set(project["secrets"]) - {"ticket_token"} and len(set(made.values())) == 3
     assert all(re.fullmatch(r"[0-9a-f]{48}", value) for value in made.values())
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     subprocess.run([script], check=True, capture_output=True, timeout=20)
@@ -218,7 +221,7 @@ def test_prometheus_scrapes_stages_and_collector_where_they_listen(project: dict
     """Each target is a service of the project, and a collector serves its metrics to it."""
     config = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())
     targets = [t for job in config["scrape_configs"] for one in job["static_configs"] for t in one["targets"]]
-    expected = {*STAGES, "alertmanager", "collect-gnmi"}
+    expected = {*STAGES, "alertmanager", "collect-gnmi", "tickets"}
     assert {target.partition(":")[0] for target in targets} == expected <= set(project["services"])
     collector, prometheus = project["services"]["collect-gnmi"], project["services"]["prometheus"]
     assert collector["command"][-4:] == ["--metrics-port", "9100", "--metrics-host", "0.0.0.0"]

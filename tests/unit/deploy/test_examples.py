@@ -46,3 +46,11 @@ def test_ports_go_by_one_name_in_what_the_nic_collector_and_the_host_agent_say()
     nic, host = read("nic"), read("host")
     for name in ("device", "port_name", "fabric", "management", "exclude"):
         assert getattr(nic, name) == getattr(host, name)
+
+
+@pytest.mark.parametrize("kind", ["webhook", "jira"])
+def test_the_examples_of_tickets_are_ones_that_railsight_reads(kind: str) -> None:
+    """Each has a token in a file of its own, and is sent encrypted."""
+    tickets = load(FOLDER / f"tickets-{kind}.toml", environ={}).tickets
+    assert tickets is not None and tickets.kind == kind
+    assert tickets.token_file is not None and tickets.url.startswith("https://")

@@ -1,0 +1,84 @@
+"""Settings of tickets: the ticket system's URL, its login and its kind; streams.config has them as `[tickets]`."""
+
+from pathlib import Path
+from typing import Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from streams.wire.loopback import is_loopback
+
+
+class JiraParams(BaseModel):
+    """The project and the workflow of Jira Cloud."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    project: str = Field(pattern=r"^[A-Z][A-Z0-9_]+$")
+    """The project's key, such as `OPS`."""
+    issue_type: str = "Task"
+    labels: tuple[str, ...] = ("railsight",)
+    """Labels of new issues, besides `railsight-ID`, by which an issue is found again."""
+    close_transition: str = ""
+    """The name of the transition that closes an issue; empty: the first one to a status of the category Done."""
+    index_s: float = Field(default=120, ge=0)
+    """Jira's search has a new issue after seconds to minutes (Atlassian, "Search And Reconcile"). A predecessor, or a
+    request without an answer, may have created the issue: until this time, a search without a result proves nothing."""
+
+    @field_validator("labels")
+    @classmethod
+    def _check_labels(cls, labels: tuple[str, ...]) -> tuple[str, ...]:
+        if any(not label or not label.isprintable() or " " in label for label in labels):
+            raise ValueError("a label of Jira is not empty and has no blanks")
+        return labels
+
+
+class TicketParams(BaseModel):
+    """One ticket system. The token is in a file, which is read before each request, so that it can be replaced."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["webhook", "jira"] = "webhook"
+    url: str
+    """Webhook: the URL below which each ticket has its own; Jira: the site, such as `https://example.atlassian.net`."""
+    username: str = Field(default="", pattern=r"^[^:]*$")
+    """With it the token is the password of HTTP Basic (Jira Cloud: the account's e-mail); without it a bearer token."""
+    token_file: Path | None = None
+    ca_file: Path | None = None
+    """The CA that verifies the server's certificate; default: those of the system."""
+    timeout_s: float = Field(default=10, gt=0, le=120)
+    """Limit of one request."""
+    backoff_s: float = Field(default=1, gt=0)
+    backoff_max_s: float = Field(default=60, gt=0)
+    """Waits between attempts: doubled from the first to the longest."""
+    jira: JiraParams | None = None
+
+    @field_validator("url")
+    @classmethod
+    def _check_url(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("the URL of the ticket system needs http:// or https:// and a host")
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("the URL must not contain credentials, because it is logged; set token_file")
+        if parts.query or parts.fragment or not url.isprintable() or " " in url:
+            raise ValueError("the URL of the ticket system has no query, no fragment and no blanks")
+        return url.rstrip("/")
+
+    @model_validator(mode="after")
+    def _check_combinations(self) -> Self:
+        parts = urlsplit(self.url)
+        host = parts.hostname or ""
+        is_local = is_loopback(f"[{host}]:0" if ":" in host else f"{host}:0")
+        if self.token_file is not None and parts.scheme != "https" and not is_local:
+            raise ValueError(
+                f"a token needs https://, except on loopback: without it, others on the network can read it on the way"
+                f" to {host}; set an https:// url"
+            )
+        if self.username and self.token_file is None:
+            raise ValueError("username needs token_file, the file with its password or API token")
+        if (self.kind == "jira") != (self.jira is not None):
+            raise ValueError('kind = "jira" and the section [tickets.jira] belong together; set both or neither')
+        if self.backoff_max_s < self.backoff_s:
+            raise ValueError("backoff_max_s must be at least backoff_s")
+        return self

@@ -1,0 +1,256 @@
+"""Runs the delivery of tickets as a process: reads remediations in order, and commits what the ticket system has.
+
+The group `railsight-tickets` elects one of several. A new owner reads the topic from its beginning: up to the committed
+offset it rebuilds the open tickets, beyond it delivers. The first owner of a cluster, without a committed offset, opens
+the tickets that are open now, and none of the past. An offset is committed after its ticket was delivered, so a ticket
+system that is away loses nothing; what was delivered and not committed is repeated, which has no second effect. After a
+pause in which another process may have been elected, it takes over again before it delivers.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+import structlog
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord
+from aiokafka.errors import KafkaConnectionError, KafkaError
+
+from streams.instrument.attendance import Attendance
+from streams.instrument.clock import Clock
+from streams.instrument.metrics import Counter, Metrics
+from streams.notify.params import NotifyParams
+from streams.notify.tickets.book import TicketBook
+from streams.notify.tickets.deliveries import Deliveries, Delivery
+from streams.notify.tickets.errors import Busy
+from streams.notify.tickets.http_client import HttpClient, authorization
+from streams.notify.tickets.jira import Jira
+from streams.notify.tickets.ownership import PARTITION, Ownership
+from streams.notify.tickets.params import TicketParams
+from streams.notify.tickets.system import TicketSystem
+from streams.notify.tickets.webhook import Webhook
+from streams.wire.errors import Misconfigured, Reject, Retry
+from streams.wire.models import Rejected, Remediation
+from streams.wire.producer_backoff import throttle_metadata_refresh
+from streams.wire.topics import REJECTED, REMEDIATIONS, decode, encode
+
+GROUP = "railsight-tickets"
+STAGE = "tickets"
+"""The label `stage` of its metrics, and of the records that it rejects."""
+POLL_MS = 500
+SESSION_S = 10
+"""After this long without a heartbeat another process takes over."""
+_WATCH_S = 1.0
+_PAUSE_S = 0.1
+"""After every failure, so that a failing broker is not called in a loop."""
+
+log = structlog.get_logger()
+
+
+class TicketService:
+    """The delivery of one process; `kafka` are aiokafka's connection arguments (bootstrap_servers, TLS, SASL).
+
+    `run` ends only by cancellation, with Misconfigured if the token's file or the CA is unreadable at the start, or
+    with Retry where Kafka or the topic is missing.
+    """
+
+    def __init__(
+        self,
+        params: TicketParams,
+        notify: NotifyParams,
+        kafka: Mapping[str, Any],
+        clock: Clock,
+        metrics: Metrics,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._params, self._notify, self._kafka = params, notify, kafka
+        self._clock, self._metrics, self._now_s = clock, metrics, now_s
+        self._ownership = Ownership()
+        self._attendance = Attendance(SESSION_S, time.monotonic, time.process_time)
+        self._book = TicketBook(notify)
+        self._deliveries = Deliveries()
+        self._election = 0
+        """The election under which the deliveries were read."""
+        self._is_prepared = False
+        self._delay_s = 0.0
+        self._not_before_s = 0.0
+
+    async def run(self) -> None:
+        """Deliver tickets until cancelled."""
+        authorization(self._params)
+        async with AsyncExitStack() as stack:
+            client = await stack.enter_async_context(HttpClient(self._params, conflicts=self._params.jira is None))
+            self._system = _ticket_system(self._params, client, self._now_s)
+            self._producer = AIOKafkaProducer(**self._kafka, acks="all", enable_idempotence=True)
+            throttle_metadata_refresh(self._producer)
+            self._consumer = AIOKafkaConsumer(
+                **self._kafka, group_id=GROUP, enable_auto_commit=False, auto_offset_reset="earliest",
+                session_timeout_ms=SESSION_S * 1000,
+            )  # fmt: skip
+            stack.push_async_callback(self._producer.stop)
+            stack.push_async_callback(self._consumer.stop)
+            try:
+                await self._producer.start()
+                await self._consumer.start()
+            except KafkaConnectionError as error:
+                raise Retry(f"cannot connect to Kafka: {error}") from error
+            # Kafka waits for ever for a topic that does not exist.
+            if REMEDIATIONS.name not in await self._consumer.topics():
+                raise Retry(f"Kafka lacks the topic {REMEDIATIONS.name}: create it with `railsight topics`")
+            self._consumer.subscribe([REMEDIATIONS.name], listener=self._ownership)
+            watch = asyncio.create_task(self._watch())
+            stack.callback(watch.cancel)
+            while True:
+                await self._step()
+
+    async def _watch(self) -> None:
+        """Measure pauses of the process, also while a request waits for its response."""
+        while True:
+            self._attendance.was_away()
+            await asyncio.sleep(_WATCH_S)
+
+    async def _step(self) -> None:
+        try:
+            if self._attendance.was_away():
+                log.warning("stopped for longer than half the session, taking over again")
+                self._ownership.takeover_pending = True
+                self._attendance.resume()
+            wait_s = self._not_before_s - self._now_s()
+            if not self._ownership.is_owner:
+                self._report(is_blocked=False)
+                await self._consumer.getmany(timeout_ms=POLL_MS)
+            elif self._ownership.takeover_pending:
+                await self._take_over()
+            else:
+                # While deliveries wait the partition is paused, but polls go on, or Kafka would elect another owner.
+                timeout_ms = min(POLL_MS, max(0, round(wait_s * 1000))) if self._deliveries else POLL_MS
+                self._read(await self._poll(timeout_ms))
+                if wait_s <= 0:
+                    await self._deliver_next()
+        except (Retry, Misconfigured, KafkaError) as error:
+            # A login or an address that is refused may be corrected at the server; nothing may be lost until then.
+            self._back_off(error)
+            self._report(is_blocked=True)
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _poll(self, timeout_ms: int) -> list[ConsumerRecord]:
+        if self._deliveries:
+            self._consumer.pause(PARTITION)
+        else:
+            self._consumer.resume(PARTITION)
+        batches = await self._consumer.getmany(timeout_ms=timeout_ms)
+        return [record for batch in batches.values() for record in batch]
+
+    async def _take_over(self) -> None:
+        """Rebuild the open tickets up to the committed offset; after an error it is repeated."""
+        consumer, election = self._consumer, self._ownership.election
+        book, deliveries = TicketBook(self._notify), Deliveries()
+        self._book, self._deliveries = book, deliveries
+        committed = await consumer.committed(PARTITION)
+        begin = (await consumer.beginning_offsets([PARTITION]))[PARTITION]
+        end = (await consumer.end_offsets([PARTITION]))[PARTITION]
+        if committed is not None and committed > end:
+            log.warning("the topic is not the one of the committed offset, beginning as for the first time")
+            committed = None
+        if committed is not None:
+            # Kafka refuses it if another process was elected while this one was stopped.
+            await consumer.commit({PARTITION: committed})
+        if committed is not None and committed < begin:
+            lost = begin - committed
+            log.error("remediations were deleted by retention before they were read", records=lost)
+            self._metrics.count(
+                "railsight_input_lost_records_total", STAGE, PARTITION.partition, topic=REMEDIATIONS.name, by=lost
+            )
+        first = end if committed is None else committed
+        await consumer.seek_to_beginning(PARTITION)
+        while await consumer.position(PARTITION) < first and not self._is_replaced(election):
+            self._read(await self._poll(POLL_MS), first)
+        if self._is_replaced(election):
+            return
+        if committed is None:
+            deliveries.open_all(book.open_tickets.values(), end)
+        self._election, self._is_prepared = election, False
+        self._ownership.takeover_pending = False
+        log.info("took over as the deliverer of tickets", open=len(book.open_tickets), offset=first)
+
+    def _is_replaced(self, election: int) -> bool:
+        """Return whether another process may have been elected since."""
+        return self._ownership.election != election or not self._ownership.is_owner or self._attendance.was_away()
+
+    def _read(self, records: list[ConsumerRecord], first: int = 0) -> None:
+        """Process records; those before the offset `first` were delivered."""
+        for record in records:
+            change, rejected = None, None
+            try:
+                message = decode(REMEDIATIONS, record.value, record.headers)
+                assert isinstance(message, Remediation)
+                change = self._book.process(message)
+            except Reject as error:
+                rejected = None if record.value is None else self._rejected(record, str(error))
+            if record.offset >= first:
+                self._deliveries.add(record.offset + 1, change, rejected)
+
+    async def _deliver_next(self) -> None:
+        """Deliver the head of the queue, and commit its offset; after an error both are repeated, once each."""
+        async with self._ownership.delivering:
+            if self._is_replaced(self._election):
+                return
+            if not self._is_prepared:
+                await self._system.prepare()
+                self._is_prepared = True
+            if (head := self._deliveries.head) is not None:
+                if not head.is_done:
+                    await self._deliver(head)
+                    head.is_done = True
+                if head.next_offset is not None:
+                    await self._consumer.commit({PARTITION: head.next_offset})
+                self._deliveries.pop()
+        self._delay_s = 0.0
+        self._report(is_blocked=False)
+
+    async def _deliver(self, delivery: Delivery) -> None:
+        if delivery.rejected is not None:
+            sent = encode(REJECTED, delivery.rejected)
+            await self._producer.send_and_wait(sent.topic.name, sent.value, key=sent.key, headers=list(sent.headers))
+            self._count("railsight_rejected_total")
+            log.warning("record rejected", offset=delivery.rejected.offset, reason=delivery.rejected.reason)
+        if (change := delivery.change) is None:
+            return
+        ticket = change.ticket
+        try:
+            await self._system.deliver(change)
+        except Reject as error:
+            # A repetition would be refused too, and the tickets behind it would wait for ever.
+            self._count("railsight_tickets_refused_total")
+            log.warning("ticket refused", ticket=ticket.id, change=change.kind.value, reason=str(error))
+            return
+        self._count("railsight_tickets_delivered_total")
+        log.info("ticket delivered", ticket=ticket.id, change=change.kind.value, revision=ticket.revision)
+
+    def _back_off(self, error: Exception) -> None:
+        longest_s = self._params.backoff_max_s
+        self._delay_s = min(max(2 * self._delay_s, self._params.backoff_s), longest_s)
+        wait_s = error.after_s if isinstance(error, Busy) else self._delay_s
+        self._not_before_s = self._now_s() + wait_s
+        self._count("railsight_ticket_failures_total")
+        log.warning("retrying", after_s=round(wait_s, 1), waiting=len(self._deliveries), reason=str(error))
+
+    def _report(self, *, is_blocked: bool) -> None:
+        is_owner = self._ownership.is_owner
+        self._metrics.set("railsight_tickets_blocked", STAGE, PARTITION.partition, float(is_blocked and is_owner))
+        open_tickets = len(self._book.open_tickets) if is_owner else 0
+        self._metrics.set("railsight_tickets_open", STAGE, PARTITION.partition, open_tickets)
+
+    def _count(self, name: Counter) -> None:
+        self._metrics.count(name, STAGE, PARTITION.partition, topic=REMEDIATIONS.name)
+
+    def _rejected(self, record: ConsumerRecord, reason: str) -> Rejected:
+        return Rejected(
+            topic=record.topic, partition=record.partition, offset=record.offset, stage=STAGE, reason=reason,
+            at_ns=self._clock.now_ns(), value=record.value,
+        )  # fmt: skip
+
+
+def _ticket_system(params: TicketParams, client: HttpClient, now_s: Callable[[], float]) -> TicketSystem:
+    return Webhook(client) if params.jira is None else Jira(client, params.jira, now_s)

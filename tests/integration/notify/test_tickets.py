@@ -1,0 +1,462 @@
+"""Tests `railsight tickets` with a broker: each ticket opened and closed once, through outages, kills and takeovers."""
+
+import asyncio
+import itertools
+import os
+import random
+import signal
+import sys
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from streams.embedded.kafka import EmbeddedKafka
+from streams.embedded.kafka_config import KafkaParams
+from streams.notify.params import NotifyParams
+from streams.notify.tickets.params import TicketParams
+from streams.notify.tickets.service import GROUP, TicketService
+from streams.wire.errors import Misconfigured, Retry
+from streams.wire.models import Action, Rejected, Remediation
+from streams.wire.models import RemediationState as State
+from streams.wire.topics import REJECTED, REMEDIATIONS, Record, decode, encode
+from tests.fakes.ticket_server import TOKEN, USER, JiraServer, WebhookServer, drop, hang
+from tests.fixtures.notify_examples import remediation
+from tests.fixtures.runtime_bindings import CountedMetrics
+from tests.integration.notify.conftest import free_port, until
+
+PARTITION = TopicPartition(REMEDIATIONS.name, 0)
+
+
+class WallClock:
+    def now_ns(self) -> int:
+        return time.time_ns()
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Yield a broker for this module, because other tests use the same topic names."""
+    with EmbeddedKafka(KafkaParams(data=tmp_path_factory.mktemp("kafka"))) as kafka:
+        yield kafka.bootstrap
+
+
+@pytest.fixture
+async def bootstrap(broker: str) -> AsyncIterator[str]:
+    """Yield the broker with the topics empty and without the group's offsets."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=broker)
+    await admin.start()
+    topics = (REMEDIATIONS, REJECTED)
+    await admin.create_topics([NewTopic(topic.name, 1, 1, topic_configs=topic.broker_config()) for topic in topics])
+    yield broker
+    await admin.delete_topics([topic.name for topic in topics])
+    give_up = time.monotonic() + 20
+    while {topic.name for topic in topics} & set(await admin.list_topics()):
+        assert time.monotonic() < give_up, "the topics are still there"
+        await asyncio.sleep(0.05)
+    await admin.close()
+
+
+@pytest.fixture
+async def producer(bootstrap: str) -> AsyncIterator[AIOKafkaProducer]:
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as made:
+        yield made
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[WebhookServer]:
+    server = WebhookServer()
+    await server.start()
+    yield server
+    await server.stop()
+
+
+_revisions = itertools.count(1)
+
+
+def order(identity: str, state: State, **fields: Any) -> Remediation:
+    """Return the next revision of a repair order."""
+    return remediation(id=identity, revision=next(_revisions), action=Action.REPAIR_LINK, state=state, **fields)
+
+
+async def publish(producer: AIOKafkaProducer, *messages: Remediation | Record) -> None:
+    for message in messages:
+        record = message if isinstance(message, Record) else encode(REMEDIATIONS, message)
+        await producer.send_and_wait(
+            record.topic.name, record.value, key=record.key, partition=0, headers=list(record.headers)
+        )
+
+
+async def committed(bootstrap: str) -> int | None:
+    """Return the committed offset of the group."""
+    async with AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=GROUP, enable_auto_commit=False) as consumer:
+        consumer.assign([PARTITION])
+        offset: int | None = await consumer.committed(PARTITION)
+        return offset
+
+
+async def until_committed(bootstrap: str, offset: int, within_s: float = 40) -> None:
+    """Wait until the group's offset is this one."""
+    give_up = time.monotonic() + within_s
+    while (found := await committed(bootstrap)) != offset:
+        assert time.monotonic() < give_up, f"committed {found}, not {offset}"
+        await asyncio.sleep(0.1)
+
+
+async def end_of(bootstrap: str) -> int:
+    async with AIOKafkaConsumer(bootstrap_servers=bootstrap) as consumer:
+        return int((await consumer.end_offsets([PARTITION]))[PARTITION])
+
+
+@asynccontextmanager
+async def running(
+    bootstrap: str, url: str, metrics: CountedMetrics | None = None, **settings: Any
+) -> AsyncIterator["asyncio.Task[None]"]:
+    """Run the service, and cancel it as a stop of the process would."""
+    values = {"url": url, "timeout_s": 0.5, "backoff_s": 0.05, "backoff_max_s": 0.2, **settings}
+    service = TicketService(
+        TicketParams.model_validate(values), NotifyParams(cluster="test"), {"bootstrap_servers": bootstrap},
+        WallClock(), metrics or CountedMetrics(),
+    )  # fmt: skip
+    task = asyncio.create_task(service.run())
+    try:
+        yield task
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+@asynccontextmanager
+async def running_command(config: Path, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run `railsight tickets` until the end of the context; its log is beside the configuration."""
+    command = [sys.executable, "-m", "streams.cli.main", "tickets", "--config", str(config), *arguments]
+    with config.with_suffix(".log").open("ab") as log:
+        process = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log, env=dict(os.environ))
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+            await process.wait()
+
+
+def written(tmp_path: Path, bootstrap: str, url: str, text: str = "") -> Path:
+    path = tmp_path / "railsight.toml"
+    path.write_text(
+        f'[kafka]\nbootstrap = "{bootstrap}"\ncluster = "ams"\n'
+        f'[tickets]\nurl = "{url}"\ntimeout_s = 1\nbackoff_s = 0.05\nbackoff_max_s = 0.5\n{text}'
+    )
+    return path
+
+
+async def test_a_ticket_follows_its_remediation(
+    bootstrap: str, producer: AIOKafkaProducer, desk: WebhookServer
+) -> None:
+    """Opened, updated with the next step, closed; a stop and a start in between deliver nothing twice."""
+    metrics = CountedMetrics()
+    await publish(producer, order("r0", State.APPROVED), order("r0", State.CLOSED))
+    async with running(bootstrap, desk.url, metrics):
+        await until_committed(bootstrap, 2)
+        assert desk.requests == []  # over before the first start
+        await publish(producer, order("r1", State.APPROVED))
+        await until(lambda: desk.open_ids == {"r1"})
+        await until_committed(bootstrap, 3)
+        await until(lambda: metrics.counts["railsight_tickets_open"] == 1)
+    async with running(bootstrap, desk.url, metrics):
+        await publish(producer, order("r1", State.ACCEPTED, repair_hint="replace the cable"))
+        await until(lambda: desk.tickets["r1"].get("repairHint") == "replace the cable")
+        await publish(producer, order("r1", State.CLOSED))
+        await until(lambda: desk.history["r1"] == ["open", "closed"])
+        await until_committed(bootstrap, 5)
+    assert len(desk.requests) == 3
+    assert metrics.counts["railsight_tickets_delivered_total"] == 3
+    assert metrics.counts["railsight_tickets_blocked"] == 0
+
+
+async def test_a_first_start_opens_the_tickets_that_are_open_now(
+    bootstrap: str, producer: AIOKafkaProducer, desk: WebhookServer
+) -> None:
+    """Each with its last revision; no ticket is opened and closed for the past."""
+    await publish(
+        producer, order("r1", State.APPROVED), order("r2", State.APPROVED), order("r2", State.CLOSED),
+        order("r1", State.ACCEPTED), order("r3", State.ESCALATED),
+    )  # fmt: skip
+    async with running(bootstrap, desk.url):
+        await until_committed(bootstrap, 5)
+    assert desk.history == {"r1": ["open"], "r3": ["open"]}
+    assert desk.tickets["r1"]["state"] == "ACCEPTED"
+
+
+async def test_a_system_that_is_away_misses_nothing(
+    bootstrap: str, producer: AIOKafkaProducer, desk: WebhookServer
+) -> None:
+    """Tickets that opened and closed meanwhile are delivered as well, in order; the metric shows the outage."""
+    metrics = CountedMetrics()
+    async with running(bootstrap, desk.url, metrics):
+        await publish(producer, order("r0", State.APPROVED))
+        await until(lambda: desk.open_ids == {"r0"})
+        await until_committed(bootstrap, 1)
+        await desk.stop()
+        await publish(
+            producer, order("r1", State.APPROVED), order("r0", State.CLOSED), order("r2", State.APPROVED),
+            order("r1", State.CLOSED),
+        )  # fmt: skip
+        await until(lambda: metrics.counts["railsight_tickets_blocked"] == 1)
+        await until(lambda: metrics.counts["railsight_ticket_failures_total"] > 3)
+        assert await committed(bootstrap) == 1
+        await desk.start()
+        await until_committed(bootstrap, 5)
+        await until(lambda: metrics.counts["railsight_tickets_blocked"] == 0)
+    assert desk.history == {"r0": ["open", "closed"], "r1": ["open", "closed"], "r2": ["open"]}
+    assert len(desk.requests) == 5
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 302])
+async def test_a_refused_login_or_address_blocks_visibly_and_loses_nothing(
+    bootstrap: str, producer: AIOKafkaProducer, desk: WebhookServer, status: int
+) -> None:
+    """The metric is set until a person corrected it at the server."""
+
+    async def refuse(_request: web.Request) -> web.Response:
+        return web.Response(status=status)
+
+    desk.before, metrics = refuse, CountedMetrics()
+    async with running(bootstrap, desk.url, metrics):
+        await publish(producer, order("r1", State.APPROVED), order("r1", State.CLOSED), order("r2", State.APPROVED))
+        await until(lambda: metrics.counts.get("railsight_ticket_failures_total", 0) > 2)
+        assert metrics.counts["railsight_tickets_blocked"] == 1
+        desk.before = None
+        await until_committed(bootstrap, 3)
+    assert desk.history.get("r2") == ["open"] and desk.open_ids == {"r2"}
+
+
+async def test_a_bad_ticket_is_counted_and_blocks_no_other(
+    bootstrap: str, producer: AIOKafkaProducer, desk: WebhookServer
+) -> None:
+    """A ticket that is refused is not repeated; its next change is delivered whole."""
+
+    async def refuse_one(request: web.Request) -> web.Response | None:
+        return web.Response(status=422) if request.path.endswith("/bad") else None
+
+    desk.before, metrics = refuse_one, CountedMetrics()
+    async with running(bootstrap, desk.url, metrics):
+        await until_committed(bootstrap, 0)
+        await publish(producer, order("bad", State.APPROVED), order("r1", State.APPROVED))
+        await until_committed(bootstrap, 2)
+        assert desk.open_ids == {"r1"} and metrics.counts["railsight_tickets_refused_total"] == 1
+        desk.before = None
+        await publish(producer, order("bad", State.ACCEPTED))
+        await until(lambda: desk.open_ids == {"bad", "r1"})
+    assert desk.tickets["bad"]["state"] == "ACCEPTED"
+
+
+async def test_an_unreadable_record_is_rejected_and_blocks_no_ticket(
+    bootstrap: str, producer: AIOKafkaProducer, desk: WebhookServer
+) -> None:
+    """It goes to the rejected topic once, with its origin; an id that is no segment of a URL as well."""
+    metrics = CountedMetrics()
+    async with running(bootstrap, desk.url, metrics):
+        await until_committed(bootstrap, 0)
+        await publish(
+            producer, Record(REMEDIATIONS, b"poison", b"not json"), order("../x", State.APPROVED),
+            order("r1", State.APPROVED),
+        )  # fmt: skip
+        await until(lambda: desk.open_ids == {"r1"})
+        await until_committed(bootstrap, 3)
+    assert metrics.counts["railsight_rejected_total"] == 2
+    assert [path for _, path in desk.requests] == ["/desk/r1"]
+    async with AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(REJECTED.name, 0)])
+        await consumer.seek_to_beginning()
+        records = [await asyncio.wait_for(consumer.getone(), 20) for _ in range(2)]
+    found = [decode(REJECTED, record.value, record.headers) for record in records]
+    assert [(one.offset, one.stage) for one in found if isinstance(one, Rejected)] == [(0, "tickets"), (1, "tickets")]
+
+
+async def faults(rng: random.Random) -> Callable[[web.Request], Awaitable[web.StreamResponse | None]]:
+    """Return a responder that fails a third of the requests: 500, 503, a lost connection, or a slow response."""
+
+    async def fail(request: web.Request) -> web.StreamResponse | None:
+        match rng.randrange(12):
+            case 0:
+                return web.Response(status=500)
+            case 1:
+                return web.Response(status=503, headers={"Retry-After": "0"})
+            case 2:
+                drop(request)
+            case 3:
+                await asyncio.sleep(0.8)
+        return None
+
+    return fail
+
+
+async def live(producer: AIOKafkaProducer, rng: random.Random, number: int) -> dict[str, str]:
+    """Publish the lives of orders, interleaved; return the status that each ticket must have in the end."""
+    lives = {
+        f"r{i}": [State.APPROVED, State.ACCEPTED, State.ESCALATED, State.CLOSED][: 4 if i % 3 else 2]
+        for i in range(number)
+    }
+    expected = {identity: "closed" if State.CLOSED in states else "open" for identity, states in lives.items()}
+    while lives:
+        identity = rng.choice(sorted(lives))
+        await publish(producer, order(identity, lives[identity].pop(0)))
+        if not lives[identity]:
+            del lives[identity]
+        await asyncio.sleep(0.02)
+    return expected
+
+
+async def test_with_faults_kills_and_takeovers_every_ticket_is_opened_and_closed_once(
+    bootstrap: str, producer: AIOKafkaProducer, desk: WebhookServer, tmp_path: Path
+) -> None:
+    """The process is killed in the midst of requests and starts again, a second one waits; the desk is as Kafka."""
+    rng = random.Random(7)
+    desk.before = await faults(rng)
+    desk.after = await faults(rng)
+    config = written(tmp_path, bootstrap, desk.url)
+    async with running(bootstrap, desk.url):
+        await until_committed(bootstrap, 0)
+    publishing = asyncio.create_task(live(producer, rng, 20))
+    for _ in range(2):
+        before = len(desk.requests)
+        async with running_command(config) as process:
+            await until(lambda before=before: len(desk.requests) > before + 5, 60)  # type: ignore[misc]
+            process.kill()
+            await process.wait()
+    expected = await publishing
+    async with running(bootstrap, desk.url):
+        await until_committed(bootstrap, await end_of(bootstrap), 90)
+    assert {key: ticket["status"] for key, ticket in desk.tickets.items()} == expected
+    assert desk.history == {
+        key: ["open", "closed"] if status == "closed" else ["open"] for key, status in expected.items()
+    }
+
+
+async def test_with_faults_and_a_kill_jira_has_every_issue_once(
+    bootstrap: str, producer: AIOKafkaProducer, tmp_path: Path
+) -> None:
+    """Issues whose response was lost, and that search has only later, are neither doubled nor left open."""
+    rng, site = random.Random(3), JiraServer(index_s=0.5)
+    await site.start()
+    (tmp_path / "token").write_text(TOKEN)
+    jira: dict[str, Any] = {
+        "kind": "jira", "username": USER, "token_file": str(tmp_path / "token"),
+        "jira": {"project": "OPS", "index_s": 1.0},
+    }  # fmt: skip
+    text = f'kind = "jira"\nusername = "{USER}"\ntoken_file = "{tmp_path}/token"\n'
+    config = written(tmp_path, bootstrap, site.url, f'{text}[tickets.jira]\nproject = "OPS"\nindex_s = 1\n')
+    try:
+        async with running(bootstrap, site.url, **jira):
+            await until_committed(bootstrap, 0)
+        site.after = await faults(rng)
+        publishing = asyncio.create_task(live(producer, rng, 8))
+
+        async def kill_after_creation(request: web.Request) -> None:
+            if request.path.endswith("/issue") and request.method == "POST" and process.returncode is None:
+                process.kill()
+
+        fail, site.after = site.after, kill_after_creation
+        async with running_command(config) as process:
+            assert await asyncio.wait_for(process.wait(), 60) == -signal.SIGKILL
+        assert len(site.issues) == 1
+        site.after, expected = fail, await publishing
+        async with running(bootstrap, site.url, **jira):
+            await until_committed(bootstrap, await end_of(bootstrap), 120)
+    finally:
+        await site.stop()
+    found = {key: [issue.status for issue in site.issues_of(key)] for key in expected}
+    assert found == {key: ["Done" if status == "closed" else "To Do"] for key, status in expected.items()}
+    assert [issue.moves for issue in site.issues.values() if issue.status == "Done"] == [["Done"]] * sum(
+        status == "closed" for status in expected.values()
+    )
+    texts = [str(comment["body"]["content"][-1]) for issue in site.issues.values() for comment in issue.comments]
+    assert len(texts) == len(set(texts))
+
+
+async def test_a_process_that_was_stopped_takes_over_before_it_writes(
+    bootstrap: str, producer: AIOKafkaProducer, desk: WebhookServer, tmp_path: Path
+) -> None:
+    """Another one closes the ticket meanwhile; after it continues, the first writes no old state."""
+    config = written(tmp_path, bootstrap, desk.url)
+    async with running_command(config) as stopped:
+        await until_committed(bootstrap, 0)
+        await publish(producer, order("r1", State.APPROVED))
+        await until(lambda: desk.open_ids == {"r1"}, 60)
+        await until_committed(bootstrap, 1)
+        desk.before = hang  # the update waits in the first process, which is stopped in the midst of it
+        await publish(producer, order("r1", State.ACCEPTED))
+        requests = len(desk.requests)
+        await until(lambda: len(desk.requests) > requests)
+        stopped.send_signal(signal.SIGSTOP)
+        desk.before = None
+        async with running(bootstrap, desk.url):
+            await publish(producer, order("r1", State.CLOSED))
+            await until(lambda: desk.history["r1"] == ["open", "closed"], 60)
+            await until_committed(bootstrap, 3)
+            stopped.send_signal(signal.SIGCONT)
+            await until(lambda: "taking over again" in config.with_suffix(".log").read_text(), 60)
+        await publish(producer, order("r2", State.APPROVED))
+        await until(lambda: desk.open_ids == {"r2"}, 60)
+        await until_committed(bootstrap, 4)
+    assert desk.history == {"r1": ["open", "closed"], "r2": ["open"]}
+    assert desk.tickets["r1"]["status"] == "closed"
+
+
+async def test_a_topic_that_was_made_again_is_begun_as_for_the_first_time(
+    bootstrap: str, producer: AIOKafkaProducer, desk: WebhookServer
+) -> None:
+    """An offset beyond the end is of another topic; waiting for it would deliver nothing."""
+    async with AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=GROUP, enable_auto_commit=False) as consumer:
+        consumer.assign([PARTITION])
+        await consumer.commit({PARTITION: 500})
+    await publish(producer, order("r1", State.APPROVED))
+    async with running(bootstrap, desk.url):
+        await until(lambda: desk.open_ids == {"r1"})
+        await until_committed(bootstrap, 1)
+
+
+async def test_the_command_serves_the_metrics_of_its_alert(
+    bootstrap: str, producer: AIOKafkaProducer, tmp_path: Path
+) -> None:
+    """`railsight tickets` reads the shared file; while no desk answers its gauge is 1; SIGTERM ends it with 0."""
+    port, away = free_port(), free_port()
+    config = written(tmp_path, bootstrap, f"http://127.0.0.1:{away}")
+    await publish(producer, order("r1", State.APPROVED))
+
+    def blocked() -> bool:
+        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=2) as answer:
+            return 'railsight_tickets_blocked{partition="0",stage="tickets"} 1.0' in answer.read().decode()
+        return False
+
+    async with running_command(config, "--metrics-port", str(port)) as process:
+        await until(blocked, 60)
+        process.terminate()
+        assert await asyncio.wait_for(process.wait(), 20) == 0
+
+
+async def test_what_is_missing_at_the_start_is_one_clear_line(broker: str, tmp_path: Path) -> None:
+    """No topic, no Kafka, no token: each names the next step."""
+
+    def service(bootstrap: str, **settings: Any) -> TicketService:
+        values = {"url": "http://127.0.0.1:1", **settings}
+        return TicketService(
+            TicketParams.model_validate(values), NotifyParams(), {"bootstrap_servers": bootstrap}, WallClock(),
+            CountedMetrics(),
+        )  # fmt: skip
+
+    with pytest.raises(Retry, match="create it with `railsight topics`"):
+        await asyncio.wait_for(service(broker).run(), 30)
+    with pytest.raises(Retry, match="cannot connect to Kafka"):
+        await asyncio.wait_for(service(f"127.0.0.1:{free_port()}").run(), 30)
+    with pytest.raises(Misconfigured, match=r"tickets\.token_file: cannot read"):
+        await service(broker, token_file=tmp_path / "absent").run()
