@@ -1,11 +1,9 @@
 """Queues what was read and is not committed: changes of tickets and unreadable records, in the order of the topic."""
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from streams.notify.tickets.book import Change, ChangeKind
-from streams.notify.tickets.ticket import Ticket
+from streams.notify.tickets.book import Change
 from streams.wire.models import Rejected
 
 
@@ -13,8 +11,8 @@ from streams.wire.models import Rejected
 class Delivery:
     """One delivery; without a change and a rejected record there is only the offset to commit."""
 
-    next_offset: int | None
-    """The offset to commit after it; None if a later delivery has it."""
+    next_offset: int
+    """The offset to commit after it."""
     change: Change | None = None
     rejected: Rejected | None = None
     is_done: bool = False
@@ -38,17 +36,10 @@ class Deliveries:
     def add(self, next_offset: int, change: Change | None = None, rejected: Rejected | None = None) -> None:
         """Add a record; successive ones without an effect are one delivery."""
         last = self._queue[-1] if self._queue else None
-        if change is None and rejected is None and last is not None and last.next_offset is not None:
+        if change is None and rejected is None and last is not None:
             last.next_offset = next_offset
         else:
             self._queue.append(Delivery(next_offset, change, rejected))
-
-    def open_all(self, tickets: Iterable[Ticket], next_offset: int) -> None:
-        """Add the opening of tickets that no process has delivered; their offset is committed after the last one."""
-        later = list(self._queue)
-        self._queue = deque(Delivery(None, Change(ChangeKind.OPENED, ticket)) for ticket in tickets)
-        self._queue.append(Delivery(next_offset))
-        self._queue.extend(later)
 
     def pop(self) -> None:
         """Remove the head."""

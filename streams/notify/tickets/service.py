@@ -21,7 +21,7 @@ from streams.instrument.attendance import Attendance
 from streams.instrument.clock import Clock
 from streams.instrument.metrics import Counter, Metrics
 from streams.notify.params import NotifyParams
-from streams.notify.tickets.book import TicketBook
+from streams.notify.tickets.book import Change, ChangeKind, TicketBook
 from streams.notify.tickets.deliveries import Deliveries, Delivery
 from streams.notify.tickets.errors import Busy
 from streams.notify.tickets.http_client import HttpClient, authorization
@@ -70,6 +70,10 @@ class TicketService:
         self._attendance = Attendance(SESSION_S, time.monotonic, time.process_time)
         self._book = TicketBook(notify)
         self._deliveries = Deliveries()
+        self._openings: dict[str, int] = {}
+        """Open ticket -> the offset of the record that opened it."""
+        self._past_end, self._past_open = 0, frozenset[str]()
+        """The end of the topic at the first start, and the tickets that were open there: of others nothing is sent."""
         self._election = 0
         """The election under which the deliveries were read."""
         self._is_prepared = False
@@ -145,34 +149,36 @@ class TicketService:
     async def _take_over(self) -> None:
         """Rebuild the open tickets up to the committed offset; after an error it is repeated."""
         consumer, election = self._consumer, self._ownership.election
-        book, deliveries = TicketBook(self._notify), Deliveries()
-        self._book, self._deliveries = book, deliveries
-        committed = await consumer.committed(PARTITION)
+        first = await consumer.committed(PARTITION)
         begin = (await consumer.beginning_offsets([PARTITION]))[PARTITION]
         end = (await consumer.end_offsets([PARTITION]))[PARTITION]
-        if committed is not None and committed > end:
+        self._past_end = 0
+        if first is not None and first > end:
             log.warning("the topic is not the one of the committed offset, beginning as for the first time")
-            committed = None
-        if committed is not None:
+            first = None
+        if first is None:
+            await self._rebuild(election, end)
+            first = min(self._openings.values(), default=end)
+            self._past_end, self._past_open = end, frozenset(self._openings)
+        elif first < begin:
+            log.error("remediations were deleted by retention before they were read", records=begin - first)
+            self._count("railsight_input_lost_records_total", begin - first)
+        if not self._is_replaced(election):
             # Kafka refuses it if another process was elected while this one was stopped.
-            await consumer.commit({PARTITION: committed})
-        if committed is not None and committed < begin:
-            lost = begin - committed
-            log.error("remediations were deleted by retention before they were read", records=lost)
-            self._metrics.count(
-                "railsight_input_lost_records_total", STAGE, PARTITION.partition, topic=REMEDIATIONS.name, by=lost
-            )
-        first = end if committed is None else committed
-        await consumer.seek_to_beginning(PARTITION)
-        while await consumer.position(PARTITION) < first and not self._is_replaced(election):
-            self._read(await self._poll(POLL_MS), first)
+            await consumer.commit({PARTITION: first})
+            await self._rebuild(election, first)
         if self._is_replaced(election):
             return
-        if committed is None:
-            deliveries.open_all(book.open_tickets.values(), end)
         self._election, self._is_prepared = election, False
         self._ownership.takeover_pending = False
-        log.info("took over as the deliverer of tickets", open=len(book.open_tickets), offset=first)
+        log.info("took over as the deliverer of tickets", open=len(self._book.open_tickets), offset=first)
+
+    async def _rebuild(self, election: int, first: int) -> None:
+        """Read from the beginning up to the offset `first`, and queue what follows it."""
+        self._book, self._deliveries, self._openings = TicketBook(self._notify), Deliveries(), {}
+        await self._consumer.seek_to_beginning(PARTITION)
+        while not self._is_replaced(election) and await self._consumer.position(PARTITION) < first:
+            self._read(await self._poll(POLL_MS), first)
 
     def _is_replaced(self, election: int) -> bool:
         """Return whether another process may have been elected since."""
@@ -185,7 +191,7 @@ class TicketService:
             try:
                 message = decode(REMEDIATIONS, record.value, record.headers)
                 assert isinstance(message, Remediation)
-                change = self._book.process(message)
+                change = self._select(record.offset, self._book.process(message))
             except Reject as error:
                 rejected = None if record.value is None else self._rejected(record, str(error))
             if record.offset >= first:
@@ -203,8 +209,7 @@ class TicketService:
                 if not head.is_done:
                     await self._deliver(head)
                     head.is_done = True
-                if head.next_offset is not None:
-                    await self._consumer.commit({PARTITION: head.next_offset})
+                await self._consumer.commit({PARTITION: head.next_offset})
                 self._deliveries.pop()
         self._delay_s = 0.0
         self._report(is_blocked=False)
@@ -242,8 +247,19 @@ class TicketService:
         open_tickets = len(self._book.open_tickets) if is_owner else 0
         self._metrics.set("railsight_tickets_open", STAGE, PARTITION.partition, open_tickets)
 
-    def _count(self, name: Counter) -> None:
-        self._metrics.count(name, STAGE, PARTITION.partition, topic=REMEDIATIONS.name)
+    def _count(self, name: Counter, by: float = 1) -> None:
+        self._metrics.count(name, STAGE, PARTITION.partition, topic=REMEDIATIONS.name, by=by)
+
+    def _select(self, offset: int, change: Change | None) -> Change | None:
+        """Return the change, None if its ticket was over before the first start."""
+        if change is None:
+            return None
+        identity = change.ticket.id
+        if change.kind in (ChangeKind.OPENED, ChangeKind.REOPENED):
+            self._openings[identity] = offset
+        elif change.kind is ChangeKind.CLOSED:
+            self._openings.pop(identity, None)
+        return change if offset >= self._past_end or identity in self._past_open else None
 
     def _rejected(self, record: ConsumerRecord, reason: str) -> Rejected:
         return Rejected(

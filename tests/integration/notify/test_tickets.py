@@ -196,6 +196,26 @@ async def test_a_first_start_opens_the_tickets_that_are_open_now(
     assert desk.tickets["r1"]["state"] == "ACCEPTED"
 
 
+async def test_a_first_start_that_was_interrupted_closes_what_it_opened(
+    bootstrap: str, producer: AIOKafkaProducer, desk: WebhookServer
+) -> None:
+    """A ticket that was opened before the interruption, and whose remediation ended in it, does not stay open."""
+
+    async def fail_one(request: web.Request) -> web.Response | None:
+        return web.Response(status=500) if request.path.endswith("/r2") else None
+
+    desk.before, metrics = fail_one, CountedMetrics()
+    await publish(producer, order("r1", State.APPROVED), order("r2", State.APPROVED))
+    async with running(bootstrap, desk.url, metrics):
+        await until(lambda: metrics.counts.get("railsight_ticket_failures_total", 0) > 1)
+    assert desk.open_ids == {"r1"}
+    await publish(producer, order("r1", State.CLOSED))
+    desk.before = None
+    async with running(bootstrap, desk.url):
+        await until_committed(bootstrap, 3)
+    assert desk.history == {"r1": ["open", "closed"], "r2": ["open"]}
+
+
 async def test_a_system_that_is_away_misses_nothing(
     bootstrap: str, producer: AIOKafkaProducer, desk: WebhookServer
 ) -> None:
