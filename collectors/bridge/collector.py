@@ -32,12 +32,17 @@ async def collect(params: Params, context: CollectorContext, core: Core) -> None
     bridge = Bridge(params, context, DeliveredByCounts(context.metrics), collector_name(params, core))
     options = params.client_options(None if core.client_options is None else dict(core.client_options))
 
+    context.health.ready_while("input", lambda: "the source Kafka is not connected yet")
+
     async def read(_: int) -> None:
         async with GroupReader(params, options, bridge.revoked) as reader:
+            assigned = reader.assigned
+            context.health.ready_while("input", lambda: "" if assigned() else "no source partition is assigned")
             await bridge.run(reader)
 
     def warn(failure: Failure) -> None:
         _log.warning("cannot read the source Kafka, retrying", error=str(failure.error))
+        context.health.ready_while("input", lambda: "cannot read the source Kafka")
 
     await retry(read, Retry, _RETRY, before_wait=warn)
 

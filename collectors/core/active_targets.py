@@ -44,6 +44,11 @@ class ActiveTargets(Generic[Target]):
             name: target for name, target in self._configured.items() if partition_of(name, self._shards) in self._owned
         }
 
+    @property
+    def count(self) -> int:
+        """The number of targets that are read now."""
+        return len(self._reading)
+
     async def run(self, read: Callable[[Target], Coroutine[Any, Any, None]]) -> None:
         """Read each target until cancelled; raises what a reading raises."""
         try:

@@ -1,6 +1,7 @@
 """The dependencies of a running collector, supplied by its process or by a test."""
 
 import random
+import time
 from dataclasses import dataclass, field
 
 from collectors.core.clock import SystemClock
@@ -8,6 +9,8 @@ from collectors.core.emitter import Emitter, draw_run
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.publisher import Publisher
 from collectors.core.spec import Core
+from streams.health.health import Health
+from streams.health.params import HealthParams
 from streams.instrument.clock import Clock
 from streams.wire.models import Source
 
@@ -22,6 +25,7 @@ class CollectorContext:
     run: int = field(default_factory=draw_run)
     rng: random.Random = field(default_factory=random.Random)
     clock: Clock = field(default_factory=SystemClock)
+    health: Health = field(default_factory=lambda: Health(HealthParams(), time.monotonic))
     core: Core = field(default_factory=Core)
     """Settings of the process; without Kafka in it, targets are not shared."""
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
@@ -11,6 +12,8 @@ from collectors.core.metrics import CollectorMetrics
 from collectors.core.publisher import KafkaPublisher
 from collectors.core.serving import serve_metrics
 from collectors.core.spec import Core
+from streams.health.health import Health
+from streams.health.supervision import stop_of, supervised
 from streams.wire.errors import Misconfigured
 
 Collect = Callable[[CollectorContext], Awaitable[None]]
@@ -25,17 +28,23 @@ async def collect_to_kafka(kind: str, core: Core, collect: Collect) -> None:
         raise Misconfigured(f"collect {kind}: Kafka's address is not set; set kafka.bootstrap")
     metrics = CollectorMetrics()
     core = replace(core, collector=core.collector or f"{kind}@{socket.gethostname()}")
-    with contextlib.ExitStack() as stack:
+    health = Health(core.health, time.monotonic)
+    async with contextlib.AsyncExitStack() as stack:
         if core.metrics_port is not None:
-            stack.callback(serve_metrics(metrics, core.metrics_host, core.metrics_port))
+            stack.callback(serve_metrics(metrics, core.metrics_host, core.metrics_port, health).close)
+        await stack.enter_async_context(supervised(health))
         async with KafkaPublisher(core, metrics) as publisher:
-            context = CollectorContext(publisher, core.collector, metrics, core=core)
+            health.ready_while("kafka", publisher.problem)
+            context = CollectorContext(publisher, core.collector, metrics, health=health, core=core)
+            health.started()
             try:
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(_until_ended(collect(context)))
                     tasks.create_task(publisher.failed())
             except BaseExceptionGroup as group:
                 raise _first(group) from None
+            finally:
+                stop_of(health)
 
 
 async def _until_ended(collecting: Awaitable[None]) -> None:

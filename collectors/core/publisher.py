@@ -68,6 +68,9 @@ class KafkaPublisher:
         self._failed: Misconfigured | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._logged_s: dict[str, float] = {}
+        self._is_proven = False
+        self._waiting_s: float | None = None
+        self._undelivered_s = core.health.undelivered_s
 
     async def __aenter__(self) -> "KafkaPublisher":
         await self._buffer.open()
@@ -107,6 +110,13 @@ class KafkaPublisher:
             self._batching.send_now()
             await asyncio.sleep(_LINGER_MS / 1000)
 
+    def problem(self) -> str:
+        """Return the problem with delivery, empty if the last records were acknowledged or none waits."""
+        now_s = asyncio.get_running_loop().time()
+        if self._waiting_s is not None and (since_s := now_s - self._waiting_s) > self._undelivered_s:
+            return f"no record acknowledged for {since_s:.0f} s, {len(self._buffer)} wait"
+        return "" if self._is_proven else "no record acknowledged yet"
+
     async def failed(self) -> None:
         """Wait until the publisher fails: never returns, or raises Misconfigured."""
         await asyncio.wait(self._tasks, return_when=asyncio.FIRST_EXCEPTION)
@@ -117,6 +127,7 @@ class KafkaPublisher:
         while True:
             await self._has_records.wait()
             self._has_records.clear()
+            self._waiting_s = asyncio.get_running_loop().time()
             while window := await self._next_window():
                 try:
                     done = await self._send(window)
@@ -124,9 +135,12 @@ class KafkaPublisher:
                     self._failed = error
                     raise
                 await self._buffer.release(done)
+                if done:
+                    self._is_proven, self._waiting_s = True, asyncio.get_running_loop().time()
                 if done < len(window):
                     self._metrics.add("retried", count=len(window) - done)
                     await asyncio.sleep(_RETRY_S)
+            self._waiting_s = None
 
     async def _next_window(self) -> Sequence[BufferedRecord]:
         """Wait for the next batch and return its records; return none if none waits."""

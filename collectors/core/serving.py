@@ -1,32 +1,21 @@
-"""Serves a collector's self-metrics to Prometheus."""
+"""Serves a collector's self-metrics and health over HTTP."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from collectors.core.metrics import CollectorMetrics
-from streams.wire.errors import Misconfigured
+from streams.health.health import Health
+from streams.health.status_server import StatusServer
 
-_STOP_S = 5.0
 
-
-def serve_metrics(metrics: CollectorMetrics, host: str, port: int) -> Callable[[], None]:
-    """Start the server and return the function that stops it; raises Misconfigured if it cannot listen there."""
+def serve_metrics(metrics: CollectorMetrics, host: str, port: int, health: Health) -> StatusServer:
+    """Start and return the server; raises Misconfigured if it cannot listen there."""
     registry = CollectorRegistry()
     registry.register(AsCollector(metrics))
-    try:
-        server, thread = start_http_server(port, host, registry)
-    except OSError as error:
-        raise Misconfigured(f"self-metrics: port {port} of {host}: {error.strerror}; choose another port") from error
-
-    def stop() -> None:
-        server.shutdown()
-        server.server_close()
-        thread.join(_STOP_S)
-
-    return stop
+    return StatusServer(host, port, registry, health)
 
 
 class AsCollector(Collector):

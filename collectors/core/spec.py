@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from collectors.core.affinity import pin_to_cpu
 from collectors.core.buffer_limits import PublisherParams
 from collectors.core.params import CollectorParams
+from streams.health.params import HealthParams
 from streams.wire.topics import Partitions
 
 
@@ -27,7 +28,7 @@ class Core:
     `client_options` are the arguments of an aiokafka client for the cluster; None without Kafka, for a collector that
     only prints. `acknowledged_file` receives the acknowledged counts as JSON, about once a second, for tests that prove
     that no record is lost. `metrics_port` serves self-metrics at `metrics_host`. `reload_settings` reads the settings
-    again from the files `configuration`, and raises Misconfigured.
+    again from the files `configuration`, and raises Misconfigured. `health` are the limits of its health checks.
     """
 
     client_options: Mapping[str, Any] | None = None
@@ -39,6 +40,7 @@ class Core:
     metrics_host: str = "127.0.0.1"
     reload_settings: Callable[[], BaseModel] | None = None
     configuration: tuple[Path, ...] = ()
+    health: HealthParams = field(default_factory=HealthParams)
 
 
 @dataclass(frozen=True, slots=True)

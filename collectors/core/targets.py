@@ -31,6 +31,7 @@ async def read_targets(
     is_shared = bool(params.share_group) and core.client_options is not None
     active = ActiveTargets[Target](core.partitions.count(TARGETS) if is_shared else None)
     active.configure(targets(params))
+    context.health.ready_while("targets", lambda: "" if active.count else "none is assigned to this process")
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(active.run(read))
         tasks.create_task(reloads(params, core, context.metrics, lambda changed: active.configure(targets(changed))))

@@ -28,7 +28,7 @@ def collect(
     acknowledged: Annotated[
         Path | None, typer.Option(help="File to count acknowledged messages in, about once a second.")
     ] = None,
-    metrics_port: Annotated[int | None, typer.Option(help="Serve self-metrics on this port.")] = None,
+    metrics_port: Annotated[int | None, typer.Option(help="Serve self-metrics and health on this port.")] = None,
     metrics_host: Annotated[str, typer.Option(help="Address of the self-metrics.")] = "127.0.0.1",
     once: Annotated[bool, typer.Option("--once", help="Take one reading and end.")] = False,
     print_it: Annotated[bool, typer.Option("--print", help="With --once: print it as JSON lines.")] = False,
@@ -55,6 +55,7 @@ def collect(
         acknowledged_file=acknowledged,
         metrics_port=metrics_port,
         metrics_host=metrics_host,
+        health=read.health,
         reload_settings=lambda: settings_of_collector(kind, spec.Params, config, environ).collectors[kind],
         configuration=() if config is None else (config,),
     )

@@ -7,7 +7,7 @@ import typer
 from streams.cli.options import Bootstrap, Config, settings_of
 
 MetricsPort = Annotated[
-    int | None, typer.Option(min=0, max=65535, help="Serve Prometheus metrics on this loopback port; 0: a free one.")
+    int | None, typer.Option(min=0, max=65535, help="Serve metrics and health on this loopback port; 0: a free one.")
 ]
 
 
@@ -32,4 +32,5 @@ def process(
     given = {"metrics_port": metrics_port, "instance": instance}
     runtime = settings.runtime.model_copy(update={name: value for name, value in given.items() if value is not None})
     names = STAGES if stage is None else (stage,)
-    run_stages({name: stage_factory(name, settings) for name in names}, settings.kafka, runtime)
+    stages = {name: stage_factory(name, settings) for name in names}
+    run_stages(stages, settings.kafka, runtime, health=settings.health)

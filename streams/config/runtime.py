@@ -30,6 +30,7 @@ class RuntimeSettings(BaseModel):
     """The time after a start or an outage in which no device counts as silent, because its data may be in a spool."""
     inventory_wait_s: float = Field(default=30.0, ge=0)
     broker_wait_s: float = Field(default=60.0, gt=0)
+    """The interval of warnings while a process that starts waits for brokers."""
     session_s: float = Field(default=8.0, ge=6)
     """The session timeout, after which partitions of a killed worker move; brokers accept at least 6 s by default."""
     instance: str | None = None

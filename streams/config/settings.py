@@ -16,6 +16,7 @@ from streams.config.runtime import RuntimeSettings
 from streams.decide.params import DecideParams
 from streams.detect.params import DetectParams
 from streams.embedded.kafka_config import KafkaParams
+from streams.health.params import HealthParams
 from streams.notify.params import NotifyParams
 from streams.notify.tickets.params import TicketParams
 from streams.store.params import SinkParams, StoreParams
@@ -48,6 +49,7 @@ class Settings(BaseModel):
     notify: NotifyParams = NotifyParams()
     tickets: TicketParams | None = None
     runtime: RuntimeSettings = RuntimeSettings.model_validate({})
+    health: HealthParams = HealthParams()
     embedded: Embedded = Embedded()
     collect: Collectors = Collectors()
 

@@ -70,6 +70,13 @@ class NotifyService:
         self._attendance = Attendance(SESSION_S, time.monotonic, time.process_time)
         self._delay_s = 0.0
         self._not_before_ns = 0
+        self.steps = 0
+        self.is_retrying = False
+
+    @property
+    def is_active(self) -> bool:
+        """True if this process is elected and has taken over."""
+        return self._ownership.is_owner and not self._ownership.takeover_pending
 
     async def run(self) -> None:
         """Read the topics and post alerts until cancelled."""
@@ -97,6 +104,7 @@ class NotifyService:
                 await self._step(findings)
 
     async def _step(self, findings: AIOKafkaConsumer) -> None:
+        self.steps += 1
         try:
             batches = await findings.getmany(timeout_ms=POLL_MS)
             self._check_attendance()
@@ -134,6 +142,7 @@ class NotifyService:
         log.info("took over as the notifier", alerts=len(notifier.desired_alerts))
 
     async def _process(self, record: ConsumerRecord, *, is_history: bool = False) -> None:
+        self.steps += 1
         arrived_ns = record.timestamp * 1_000_000
         if record.value is None:
             self._notifier.remove((record.key or b"").decode(errors="replace"), arrived_ns)
@@ -164,7 +173,10 @@ class NotifyService:
 
     async def _post_due(self) -> None:
         now_ns = self._clock.now_ns()
-        if now_ns < self._not_before_ns or not (due := self._notifier.due(now_ns)):
+        if now_ns < self._not_before_ns:
+            return
+        if not (due := self._notifier.due(now_ns)):
+            self.is_retrying = False
             return
         try:
             await self._alertmanager.post(due)
@@ -175,10 +187,11 @@ class NotifyService:
             # Valid settings (a password, a path) may fail temporarily; the notifier must survive it.
             self._back_off(error)
             return
-        self._delay_s = 0.0
+        self._delay_s, self.is_retrying = 0.0, False
         self._notifier.posted(due, now_ns)
 
     def _back_off(self, error: Exception) -> None:
+        self.is_retrying = True
         self._delay_s = min(max(2 * self._delay_s, RETRY_BACKOFF_S), RETRY_BACKOFF_MAX_S)
         self._not_before_ns = self._clock.now_ns() + round(self._delay_s * 1e9)
         log.warning("retrying", after_s=self._delay_s, reason=str(error))

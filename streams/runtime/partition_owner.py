@@ -92,6 +92,8 @@ class PartitionOwner:
         runtime = context.runtime
         self._snapshot_s = runtime.measure_snapshot_s if binding.upstream is None else runtime.snapshot_s
         self._stopping = False
+        self.is_restored = False
+        """The partition was taken over, with its state."""
         self._covered_offset = 0
         self._last_progress = (-1, -1)
         self._due = {"progress": _NEVER, "progress_topic": 0.0, "snapshot": 0.0, "tick": 0.0}
@@ -106,6 +108,7 @@ class PartitionOwner:
         """Own the partition until it is lost or given up; whatever else ends this is a bug."""
         try:
             await self._take_over()
+            self.is_restored = True
             while not self._stopping:
                 chunk = await self.input.next(self._next_turn() - time.monotonic())
                 if chunk is not None:
@@ -125,6 +128,20 @@ class PartitionOwner:
         """End after this turn and a snapshot, so that a successor has nothing to repeat."""
         self._stopping = True
         self.input.wake()
+
+    @property
+    def positions(self) -> dict[tuple[str, int], int]:
+        """The next offset of each input that is not compacted, once the state is restored."""
+        if not self.is_restored:
+            return {}
+        partition, read = self._processor.partition, self._processor.positions
+        timed = (topic.name for topic in self._binding.inputs if topic.retention_s is not None)
+        return {(name, partition): read[name] for name in timed}
+
+    @property
+    def sending_s(self) -> float:
+        """The time for which the oldest unacknowledged records wait."""
+        return self._sender.sending_s
 
     async def _take_over(self) -> None:
         processor, context = self._processor, self._context

@@ -1,12 +1,13 @@
-"""The counts of a worker as Prometheus reads them, on a port of their own."""
+"""The counts of a worker as Prometheus reads them, on a port with its health."""
 
 import typing
 
 import prometheus_client
 from prometheus_client import CollectorRegistry
 
+from streams.health.health import Health
+from streams.health.status_server import StatusServer
 from streams.instrument.metrics import HELP, Counter, Gauge
-from streams.wire.errors import Misconfigured
 
 _LABELS = ("stage", "partition", "topic")
 
@@ -14,7 +15,7 @@ _LABELS = ("stage", "partition", "topic")
 class PrometheusMetrics:
     """Metrics behind an HTTP face."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, health: Health) -> None:
         """Port 0 chooses a free one; raises Misconfigured where the port cannot be had."""
         registry = CollectorRegistry()
         # One series more for every counter, which no dashboard reads.
@@ -27,11 +28,8 @@ class PrometheusMetrics:
             name: prometheus_client.Gauge(name, HELP[name], _LABELS[:2], registry=registry)
             for name in typing.get_args(Gauge)
         }
-        try:
-            self._server, self._thread = prometheus_client.start_http_server(port, host, registry)
-        except OSError as error:
-            raise Misconfigured(f"metrics: cannot listen on {host}:{port}: {error.strerror}") from error
-        self.port = self._server.server_port
+        self._server = StatusServer(host, port, registry, health)
+        self.port = self._server.port
 
     def count(self, name: Counter, stage: str, partition: int, *, topic: str = "", by: float = 1) -> None:
         """Add to a counter."""
@@ -43,6 +41,4 @@ class PrometheusMetrics:
 
     def close(self) -> None:
         """Stop serving, and free the port."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.close()

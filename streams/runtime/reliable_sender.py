@@ -4,6 +4,7 @@ In order: what follows a record that failed is sent again behind it, with the sa
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -43,12 +44,26 @@ class ReliableSender:
         self._partition = partition
         self._metrics = metrics
         self._again_s = again_s
+        self._sending: list[float] = []
 
     async def send(self, records: Sequence[Record], at: Sequence[int] = ()) -> list[int]:
         """Send to the partitions `at`, or where each record belongs; answer the offsets once all are acknowledged.
 
         Raises Lost where the partition was lost on the way.
         """
+        began = time.monotonic()
+        self._sending.append(began)
+        try:
+            return await self._send(records, at)
+        finally:
+            self._sending.remove(began)
+
+    @property
+    def sending_s(self) -> float:
+        """The time since the beginning of the oldest `send` that has not returned; 0 without one."""
+        return time.monotonic() - min(self._sending) if self._sending else 0.0
+
+    async def _send(self, records: Sequence[Record], at: Sequence[int]) -> list[int]:
         where = at or [record.partition(self._partitions) for record in records]
         offsets: list[int] = []
         while len(offsets) < len(records):

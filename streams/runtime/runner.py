@@ -87,6 +87,20 @@ class Runner:
         self._returns_at = 0.0
         """No partition has an owner here before this time."""
 
+    @property
+    def owners(self) -> dict[int, PartitionOwner]:
+        """The owners of this moment, by partition."""
+        return {partition: owner for partition, (_, owner, _) in self._owners.items()}
+
+    @property
+    def owns_its_assignment(self) -> bool:
+        """True if partitions are assigned and each has its owner; False during a rebalance."""
+        return (
+            self._looked_at is not None
+            and self._looked_at == self.app.consumer_generation_id
+            and not self.app.rebalancing
+        )
+
     async def run(self) -> None:
         """Run until `stop`; a crash of the app ends the process."""
         await self.app.start()

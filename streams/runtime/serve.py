@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,9 @@ from typing import Any
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.embedded.directories import data_directory, prepare
+from streams.health.health import Health
+from streams.health.params import HealthParams
+from streams.health.supervision import stop_of, supervised
 from streams.instrument.clock import Clock
 from streams.instrument.garbage import relaxed_gc
 from streams.instrument.metrics import Metrics, NullMetrics
@@ -25,7 +29,9 @@ from streams.runtime.inventory_reader import InventoryReader
 from streams.runtime.partition_processor import MakeStage
 from streams.runtime.prometheus import PrometheusMetrics
 from streams.runtime.runner import Runner, end_process
+from streams.runtime.stage_health import StageHealth
 from streams.runtime.wall_clock import WallClock
+from streams.wire.errors import Retry
 from streams.wire.event_loop import new_loop
 from streams.wire.topics import INVENTORY, JOBS, TOPICS, Topic
 
@@ -33,6 +39,8 @@ log = logging.getLogger(__name__)
 
 STOP_WITHIN_S = 7.0
 """Below the ten seconds after which a supervisor kills (supervise.GRACE_S): snapshots, and Faust's own second."""
+_FIRST_WAIT_S = 3.0
+"""Without an answer for so long, one line reports it; the next follows after `broker_wait_s`."""
 _SWITCH_S = 0.001
 """A consumer's thread that has news waits so long for the interpreter while a batch is folded, at every step that it
 takes; by the interpreter's own 5 ms an event waited for several times that at each of four stages."""
@@ -55,22 +63,30 @@ def run_stages(
     *,
     wiring: StageSet | None = None,
     clock: Clock | None = None,
+    health: HealthParams | None = None,
 ) -> None:
-    """Run until SIGTERM or SIGINT; raises Misconfigured where it cannot start, Retry where no broker answers."""
+    """Run until SIGTERM or SIGINT; waits for brokers that do not answer, and raises Misconfigured."""
     log_throttle.install()
     sys.setswitchinterval(_SWITCH_S)
     with relaxed_gc(), asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(_until_signalled(stages, kafka, runtime, wiring or StageSet(), clock or WallClock()))
+        state = Health(health or HealthParams(), time.monotonic)
+        runner.run(_until_signalled(stages, kafka, runtime, wiring or StageSet(), clock or WallClock(), state))
 
 
 async def _until_signalled(
-    stages: Mapping[str, MakeStage], kafka: KafkaSettings, runtime: RuntimeSettings, wiring: StageSet, clock: Clock
+    stages: Mapping[str, MakeStage],
+    kafka: KafkaSettings,
+    runtime: RuntimeSettings,
+    wiring: StageSet,
+    clock: Clock,
+    health: Health,
 ) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    await serve(stages, kafka, runtime, stop, wiring=wiring, clock=clock)
+    async with supervised(health):
+        await serve(stages, kafka, runtime, stop, wiring=wiring, clock=clock, health=health)
 
 
 async def serve(
@@ -81,16 +97,14 @@ async def serve(
     *,
     wiring: StageSet,
     clock: Clock,
+    health: Health,
 ) -> None:
-    """Run these stages until `stop` is set.
-
-    Raises Misconfigured where the topics are not as configured, Retry where the brokers do not answer in time.
-    """
+    """Run these stages until `stop` is set; raises Misconfigured where the topics are not as configured."""
     data = runtime.data or data_directory() / "faust"
     prepare(data, purpose="folder of Faust", needs_bytes=0)
     metrics: Metrics = NullMetrics()
     if runtime.metrics_port is not None:
-        metrics = PrometheusMetrics(runtime.metrics_host, runtime.metrics_port)
+        metrics = PrometheusMetrics(runtime.metrics_host, runtime.metrics_port, health)
     if not await _unless(stop, _prepare(kafka, runtime, wiring)):
         return
     inventory = InventoryReader(kafka, wiring.inventory, wiring.jobs)
@@ -113,8 +127,14 @@ async def serve(
     tasks = [asyncio.create_task(runner.run(), name=runner.binding.stage) for runner in runners]
     for task in tasks:
         task.add_done_callback(_ended)
+    stage_health = StageHealth(runners, kafka, health)
+    asking = asyncio.create_task(stage_health.run(), name="health of the input")
+    asking.add_done_callback(_ended)
+    health.started()
     await stop.wait()
-    following.cancel()
+    stop_of(health)
+    for reading in (following, asking):
+        reading.cancel()
     stops = [asyncio.create_task(runner.stop(), name=f"stop of {runner.binding.stage}") for runner in runners]
     _, late = await asyncio.wait(stops, timeout=STOP_WITHIN_S)
     if late:
@@ -134,8 +154,16 @@ def _abandon(late: Sequence[str]) -> None:
 
 
 async def _prepare(kafka: KafkaSettings, runtime: RuntimeSettings, wiring: StageSet) -> None:
-    await until_ready(kafka, runtime.broker_wait_s)
-    await ensure_topics(kafka, wiring.topics)
+    within_s = _FIRST_WAIT_S
+    while True:
+        try:
+            await until_ready(kafka, within_s)
+            await ensure_topics(kafka, wiring.topics)
+        except Retry as error:
+            log.warning("waiting for Kafka: %s", error)
+            within_s = runtime.broker_wait_s
+        else:
+            return
 
 
 async def _first_inventory(inventory: InventoryReader, within_s: float) -> None:

@@ -4,6 +4,7 @@
 labels are those of a scrape, so that the page has what Prometheus receives.
 """
 
+import time
 import typing
 import urllib.request
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from collectors.core import metrics as collector_metrics
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.serving import AsCollector
+from streams.health.health import Health
+from streams.health.params import HealthParams
 from streams.instrument import metrics
 from streams.runtime.prometheus import PrometheusMetrics
 
@@ -60,7 +63,7 @@ def scraped(text: str) -> Iterator[Row]:
 
 def stage_rows() -> list[Row]:
     """Return the metrics of a stage, each with a value, as Prometheus receives them."""
-    served = PrometheusMetrics("127.0.0.1", 0)
+    served = PrometheusMetrics("127.0.0.1", 0, Health(HealthParams(), time.monotonic))
     try:
         for counter in typing.get_args(metrics.Counter):
             served.count(counter, "measure", 0)

@@ -6,6 +6,7 @@ a kill; at its end it writes a snapshot of everything, as it does every 30 s.
 """
 
 import asyncio
+import time
 from pathlib import Path
 
 from aiokafka import AIOKafkaConsumer
@@ -15,6 +16,8 @@ from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.config.settings import Settings
 from streams.config.stages import stage_factory
+from streams.health.health import Health
+from streams.health.params import HealthParams
 from streams.runtime.log_throttle import install
 from streams.runtime.serve import StageSet, serve
 from streams.runtime.wall_clock import WallClock
@@ -45,7 +48,10 @@ async def measure(task: Task) -> Tally:
     kafka = KafkaSettings(bootstrap=task.bootstrap)
     runtime = RuntimeSettings(inventory_wait_s=0, settle_s=NO_SILENCE_S, data=Path(task.folder))
     stages = {"measure": stage_factory("measure", Settings(kafka=kafka, runtime=runtime))}
-    serving = asyncio.create_task(serve(stages, kafka, runtime, stop, wiring=StageSet(), clock=WallClock()))
+    health = Health(HealthParams(), time.monotonic)
+    serving = asyncio.create_task(
+        serve(stages, kafka, runtime, stop, wiring=StageSet(), clock=WallClock(), health=health)
+    )
     watching = asyncio.create_task(until_read(task))
     await asyncio.wait((serving, watching), return_when=asyncio.FIRST_COMPLETED)
     stop.set()

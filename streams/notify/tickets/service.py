@@ -79,6 +79,17 @@ class TicketService:
         self._is_prepared = False
         self._delay_s = 0.0
         self._not_before_s = 0.0
+        self.steps = 0
+
+    @property
+    def is_active(self) -> bool:
+        """True if this process is elected and has taken over."""
+        return self._ownership.is_owner and not self._ownership.takeover_pending
+
+    @property
+    def is_retrying(self) -> bool:
+        """True while a delivery fails and is repeated."""
+        return self._delay_s > 0 and bool(self._deliveries)
 
     async def run(self) -> None:
         """Deliver tickets until cancelled."""
@@ -115,6 +126,7 @@ class TicketService:
             await asyncio.sleep(_WATCH_S)
 
     async def _step(self) -> None:
+        self.steps += 1
         try:
             if self._attendance.was_away():
                 log.warning("stopped for longer than half the session, taking over again")
@@ -187,6 +199,7 @@ class TicketService:
     def _read(self, records: list[ConsumerRecord], first: int = 0) -> None:
         """Process records; those before the offset `first` were delivered."""
         for record in records:
+            self.steps += 1
             change, rejected = None, None
             try:
                 message = decode(REMEDIATIONS, record.value, record.headers)

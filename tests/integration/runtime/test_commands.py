@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,20 +9,12 @@ import pytest
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.wire.topics import STAGES, TOPICS
+from tests.integration.runtime.commands import command_line, start_in_background
 from tests.integration.runtime.rig import ROOT, wait_until
-
-
-def command_line(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "streams.cli.main", *arguments]
 
 
 def railsight(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command_line(*arguments), capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
-
-
-def start_in_background(log: Path, env: dict[str, str], *arguments: str) -> subprocess.Popen[bytes]:
-    with log.open("wb") as out:
-        return subprocess.Popen(command_line(*arguments), stdout=out, stderr=out, cwd=ROOT, env=env)
 
 
 async def test_topics_are_created_and_all_stages_run_in_one_process(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ async def test_a_failed_start_is_one_line(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         core = Core(client_options=NOWHERE, metrics_port=taken.getsockname()[1])
-        with pytest.raises(Misconfigured, match="self-metrics: port"):
+        with pytest.raises(Misconfigured, match="self-metrics: cannot listen"):
             await collect_to_kafka("test", core, for_ever)
     (tmp_path / "file").touch()
     core = Core(client_options=NOWHERE, publisher=PublisherParams(spool=tmp_path / "file"))

@@ -5,6 +5,8 @@ import urllib.request
 
 import pytest
 
+from streams.health.health import Health
+from streams.health.params import HealthParams
 from streams.runtime.log_throttle import RepeatFilter, install
 from streams.runtime.prometheus import PrometheusMetrics
 from streams.wire.errors import Misconfigured
@@ -14,9 +16,13 @@ def record(name: str, message: str, *args: object) -> logging.LogRecord:
     return logging.LogRecord(name, logging.WARNING, "", 0, message, args, None)
 
 
+def health() -> Health:
+    return Health(HealthParams(), lambda: 0.0)
+
+
 def test_prometheus_scrapes_the_counters_and_gauges() -> None:
     """Counts and gauges are served on the port with their labels."""
-    metrics = PrometheusMetrics("127.0.0.1", 0)
+    metrics = PrometheusMetrics("127.0.0.1", 0, health())
     metrics.count("railsight_messages_total", "measure", 3, topic="railsight.samples.v1", by=5)
     metrics.set("railsight_watermark_seconds", "measure", 3, 17.5)
     with urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=5) as response:
@@ -29,10 +35,10 @@ def test_prometheus_scrapes_the_counters_and_gauges() -> None:
 
 def test_a_port_in_use_is_misconfigured() -> None:
     """A second worker on the same port does not start; its error names the port."""
-    metrics = PrometheusMetrics("127.0.0.1", 0)
+    metrics = PrometheusMetrics("127.0.0.1", 0, health())
     try:
         with pytest.raises(Misconfigured, match=f"cannot listen on 127.0.0.1:{metrics.port}"):
-            PrometheusMetrics("127.0.0.1", metrics.port)
+            PrometheusMetrics("127.0.0.1", metrics.port, health())
     finally:
         metrics.close()
 

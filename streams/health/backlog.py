@@ -1,0 +1,30 @@
+"""Detects input that is not processed although records wait."""
+
+from collections.abc import Callable
+
+
+class Backlog:
+    """The time for which each input has not moved while it had records to read."""
+
+    def __init__(self, stuck_s: float, now_s: Callable[[], float]) -> None:
+        self._stuck_s = stuck_s
+        self._now_s = now_s
+        self._last: dict[str, tuple[int, float]] = {}
+
+    def problem(self, name: str, position: int, *, is_waiting: bool) -> str:
+        """Return the problem of an input, empty if it moved within the limit or nothing waits.
+
+        `position` is any number that changes with each processed record; `is_waiting` is whether records wait and
+        nothing outside of the process prevents their processing.
+        """
+        now_s = self._now_s()
+        known, since_s = self._last.get(name, (position, now_s))
+        if not is_waiting or position != known:
+            since_s = now_s
+        self._last[name] = position, since_s
+        stuck_s = now_s - since_s
+        return f"{name} processed no record for {stuck_s:.0f} s though records wait" if stuck_s > self._stuck_s else ""
+
+    def retain(self, names: set[str]) -> None:
+        """Forget all inputs but these: the others belong to another process now."""
+        self._last = {name: last for name, last in self._last.items() if name in names}

@@ -1,0 +1,71 @@
+"""The health of a process: named checks that its event loop evaluates once a second.
+
+The event loop writes the results, and a thread of its own serves them (status_server.py): a process whose loop does
+not turn still answers, that it is not live. What is unknown is not ready.
+"""
+
+from collections.abc import Callable, Mapping
+
+from streams.health.params import HealthParams
+
+Check = Callable[[], str]
+"""Returns the problem in a few words, empty if there is none."""
+
+_NOT_STARTED = "start: not complete"
+
+
+class Health:
+    """The checks of one process, and the results of their last evaluation."""
+
+    def __init__(self, params: HealthParams, now_s: Callable[[], float]) -> None:
+        self.params = params
+        self.now_s = now_s
+        self._live: dict[str, Check] = {}
+        self._ready: dict[str, Check] = {}
+        self._phase = _NOT_STARTED
+        self._not_live, self._not_ready = "", _NOT_STARTED
+        self._beat_s = now_s()
+
+    def live_while(self, name: str, check: Check) -> None:
+        """Add a check of liveness: a problem means that only a restart helps."""
+        self._live[name] = check
+
+    def ready_while(self, name: str, check: Check) -> None:
+        """Add a check of readiness, or replace that of the same name."""
+        self._ready[name] = check
+
+    def started(self) -> None:
+        """Let the checks decide from here on: all of them are added."""
+        self._phase = ""
+
+    def stopping(self) -> None:
+        """Be not ready from here on."""
+        self._phase = self._not_ready = "stop: under way"
+
+    def beat(self) -> None:
+        """Evaluate all checks; the event loop calls this once a second."""
+        self._not_live = _first_problem(self._live)
+        self._not_ready = self._phase or _first_problem(self._ready)
+        self._beat_s = self.now_s()
+
+    def liveness_problem(self) -> str:
+        """Return the check of liveness that fails, with its problem; empty while the process is live."""
+        since_s = self.now_s() - self._beat_s
+        if since_s > self.params.stuck_s:
+            return f"event-loop: has not turned for {since_s:.0f} s"
+        return self._not_live
+
+    def readiness_problem(self) -> str:
+        """Return the check that fails, with its problem; empty while the process is live and ready."""
+        return self.liveness_problem() or self._not_ready
+
+
+def _first_problem(checks: Mapping[str, Check]) -> str:
+    for name, check in checks.items():
+        try:
+            problem = check()
+        except Exception as error:  # noqa: BLE001 — a check that fails is unknown, and unknown is a problem
+            problem = f"cannot be evaluated: {error!r}"
+        if problem:
+            return f"{name}: {' '.join(problem.split())}"
+    return ""

@@ -1,0 +1,18 @@
+"""Starts `railsight` as a user does, in a process of its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.integration.runtime.rig import ROOT
+
+
+def command_line(*arguments: str) -> list[str]:
+    """Return the command line of a subcommand."""
+    return [sys.executable, "-m", "streams.cli.main", *arguments]
+
+
+def start_in_background(log: Path, env: dict[str, str], *arguments: str) -> subprocess.Popen[bytes]:
+    """Start a subcommand whose output goes to a file."""
+    with log.open("wb") as out:
+        return subprocess.Popen(command_line(*arguments), stdout=out, stderr=out, cwd=ROOT, env=env)

@@ -1,0 +1,101 @@
+"""The checks of stages: what is assigned, restored, read and written."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from streams.config.kafka import KafkaSettings
+from streams.health.health import Health
+from streams.health.params import HealthParams
+from streams.runtime.runner import Runner
+from streams.runtime.stage_health import StageHealth
+
+
+class Worker:
+    """A process with one stage of two partitions, and the brokers' answers."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.owners = {p: SimpleNamespace(is_restored=True, positions={("in", p): 7}, sending_s=0.0) for p in (0, 1)}
+        self.runner = SimpleNamespace(
+            binding=SimpleNamespace(stage="measure"), owners=self.owners, owns_its_assignment=True
+        )
+        self.health = Health(HealthParams(stuck_s=10, undelivered_s=5), lambda: self.now)
+        self.stage_health = StageHealth([cast(Runner, self.runner)], KafkaSettings(), self.health)
+        self.ends = self.stage_health._ends
+        self.health.started()
+        self.answer(7)
+
+    def answer(self, end: int) -> None:
+        """Let the brokers answer with this end of every partition."""
+        self.ends._ends = {("in", partition): end for partition in self.owners}
+        self.ends._answered_s = self.now
+
+    def after(self, seconds: float, act: Callable[[], object] = lambda: None) -> tuple[str, str]:
+        """Return liveness and readiness after so many seconds, with a beat in each; `act` runs before a beat."""
+        for _ in range(round(seconds)):
+            self.now += 1
+            act()
+            self.health.beat()
+        return self.health.liveness_problem(), self.health.readiness_problem()
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Worker:
+    return Worker()
+
+
+def test_an_idle_worker_is_live_and_ready(worker: Worker) -> None:
+    """Nothing waits: the position need not move."""
+    assert worker.after(60, lambda: worker.answer(7)) == ("", "")
+
+
+def test_a_consumer_that_stands_still_while_records_wait_is_not_live(worker: Worker) -> None:
+    """The line names the partition; a position that moves again is live again."""
+    liveness, readiness = worker.after(12, lambda: worker.answer(9))
+    assert liveness == readiness == "input: measure/0 processed no record for 11 s though records wait"
+    for partition in (0, 1):
+        worker.owners[partition].positions["in", partition] = 8
+    assert worker.after(1, lambda: worker.answer(9)) == ("", "")
+
+
+def test_a_backlog_that_is_processed_is_live(worker: Worker) -> None:
+    """However long it is."""
+
+    def move() -> None:
+        worker.answer(10**6)
+        for partition in (0, 1):
+            worker.owners[partition].positions["in", partition] += 1
+
+    assert worker.after(60, move) == ("", "")
+
+
+def test_without_brokers_a_worker_is_live_and_not_ready(worker: Worker) -> None:
+    """Also with records that waited when they answered last."""
+    worker.answer(9)
+    assert worker.after(60) == ("", "brokers: no answer for 60 s")
+
+
+def test_a_worker_that_cannot_write_is_live_and_not_ready(worker: Worker) -> None:
+    """Its input stands still meanwhile."""
+
+    def send() -> None:
+        worker.answer(9)
+        for owner in worker.owners.values():
+            owner.sending_s += 1
+
+    assert worker.after(30, send) == (
+        "",
+        "output: measure/0 waits for an acknowledgement of its records for 30 s",
+    )
+
+
+def test_a_worker_without_partitions_or_state_is_not_ready(worker: Worker) -> None:
+    """Unknown is not ready: a rebalance and a takeover are under way."""
+    worker.owners[1].is_restored = False
+    worker.owners[1].positions = {}
+    assert worker.after(60, lambda: worker.answer(7)) == ("", "state: measure/1 is not restored, and 0 others")
+    worker.runner.owns_its_assignment = False
+    assert worker.after(1, lambda: worker.answer(7))[1].startswith("partitions: measure has none assigned yet")
