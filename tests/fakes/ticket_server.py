@@ -5,6 +5,7 @@ the shapes of the REST API v3, and its search has new issues only after `index_s
 """
 
 import asyncio
+import ssl
 import time
 from base64 import b64decode
 from collections.abc import Awaitable, Callable
@@ -26,6 +27,7 @@ class TicketServer:
     requests: list[tuple[str, str]] = field(default_factory=list)
     before: Responder | None = None
     after: Responder | None = None
+    tls: ssl.SSLContext | None = None
     _runner: web.AppRunner | None = None
 
     @property
@@ -39,7 +41,7 @@ class TicketServer:
         self.add_routes(app)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True)
+        site = web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True, ssl_context=self.tls)
         await site.start()
         self.port = self._runner.addresses[0][1]
 

@@ -1,6 +1,7 @@
 """Tests the clients of ticket systems over HTTP: the meaning of each response, and repetitions without effect."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from streams.notify.tickets.webhook import Webhook
 from streams.wire.errors import Misconfigured, Reject, Retry
 from streams.wire.models import Action, RemediationState
 from tests.fakes.ticket_server import TOKEN, USER, JiraServer, TicketServer, WebhookServer, drop, hang
+from tests.fixtures.certificates import certificate
 from tests.fixtures.notify_examples import params, remediation
 
 
@@ -77,7 +79,7 @@ def answering(status: int, **headers: str) -> Any:
 
 @asynccontextmanager
 async def webhook_client(server: WebhookServer, **settings: Any) -> AsyncIterator[Webhook]:
-    async with HttpClient(TicketParams.model_validate({"url": server.url, **settings})) as client:
+    async with HttpClient(TicketParams.model_validate({"url": server.url} | settings)) as client:
         yield Webhook(client)
 
 
@@ -153,6 +155,26 @@ async def test_a_server_that_is_away_slow_or_broken_is_retried(webhook: WebhookS
         with pytest.raises(Retry) as caught:
             await client.deliver(change)
     assert not isinstance(caught.value, Interrupted)
+
+
+async def test_the_certificate_of_the_server_is_verified(tmp_path: Path) -> None:
+    """Only the configured CA is accepted; no request with a token reaches another server."""
+    cert_file, key_file = certificate(tmp_path, "desk")
+    other_file, _ = certificate(tmp_path, "other")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(cert_file, key_file)
+    (tmp_path / "token").write_text("x")
+    server = WebhookServer(tls=context)
+    async with serving(server):
+        settings = {"url": server.url.replace("http:", "https:"), "token_file": tmp_path / "token"}
+        for ca_file in (None, other_file):
+            async with webhook_client(server, **settings, ca_file=ca_file) as client:
+                with pytest.raises(Retry, match="CERTIFICATE_VERIFY_FAILED"):
+                    await client.deliver(changes(ESCALATED)[0])
+        assert server.requests == []
+        async with webhook_client(server, **settings, ca_file=cert_file) as client:
+            await client.deliver(changes(ESCALATED)[0])
+    assert list(server.tickets) == ["r1"]
 
 
 async def test_an_endless_response_is_not_read_to_its_end(webhook: WebhookServer) -> None:
