@@ -1,11 +1,19 @@
 """`railsight persist`: writes every topic to ClickHouse until Ctrl-C or SIGTERM."""
 
+import time
+
 from streams.cli.options import Bootstrap, Config, settings_of
+from streams.cli.process import MetricsPort
 
 
-def persist(config: Config = None, bootstrap: Bootstrap = None) -> None:
+def persist(config: Config = None, bootstrap: Bootstrap = None, metrics_port: MetricsPort = None) -> None:
     """Store the records of Kafka, each row once; several instances share the partitions."""
+    from streams.health.health import Health
+    from streams.runtime.prometheus import PrometheusMetrics
     from streams.store.persist.serve import run
 
     settings = settings_of(config, bootstrap)
-    run(settings.store, settings.kafka.client_options(), settings.persist)
+    health = Health(settings.health, time.monotonic)
+    if metrics_port is not None:
+        PrometheusMetrics(settings.runtime.metrics_host, metrics_port, health)
+    run(settings.store, settings.kafka.client_options(), settings.persist, health)

@@ -67,19 +67,42 @@ class PartitionWriter:
         self._newest_ms = 0
         self._blocks: BlockBuilder
         self._stored_at = -math.inf
+        self._storing_at: float | None = None
+        self.is_restored = False
+        """The start offset and the stored identities are known."""
         self._offsets = PartitionOffsets(context.consumer, at, context.params)
+
+    @property
+    def position(self) -> int:
+        """The offset of the first record that is not in a finished block."""
+        return self._position
+
+    @property
+    def is_compacted(self) -> bool:
+        """True if records may be missing before the end of the partition."""
+        return self._persisted.topic.retention_s is None
+
+    @property
+    def storing_s(self) -> float:
+        """The time for which a finished block waits for ClickHouse and Kafka; 0 without one."""
+        return 0.0 if self._storing_at is None else time.monotonic() - self._storing_at
 
     async def run(self) -> None:
         """Store block after block; ends by cancellation or with PartitionLost."""
         unfinished = await self._start()
+        self.is_restored = True
         if unfinished is not None:
+            self._storing_at = time.monotonic()
             await self._store_again(unfinished)
+            self._storing_at = None
         while True:
             block = await self._collect()
+            self._storing_at = time.monotonic()
             intent = BlockIntent(self._at.topic, self._at.partition, block.first, block.last, block.stamp_ms)
             if block.rows or block.rejected:
                 await self._commit(intent.first, intent.metadata())
             await self._store(intent, block, doubtful=False)
+            self._storing_at = None
 
     async def _start(self) -> BlockIntent | None:
         """Find the start offset and restore stored identities; return the block that may be stored in part."""

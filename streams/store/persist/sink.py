@@ -57,6 +57,8 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
         self._persisted = {one.topic.name: one for one in persisted}
         self.stats = SinkStats()
         self._writers: dict[TopicPartition, asyncio.Task[None]] = {}
+        self.writers: dict[TopicPartition, PartitionWriter] = {}
+        """Of the partitions that are assigned now."""
         self._reading: asyncio.Task[None] | None = None
         self._failed: asyncio.Future[None]
         self._consumer: AIOKafkaConsumer
@@ -139,6 +141,7 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
         self._reading = asyncio.create_task(self._guard(reader.run()))
         for at in assigned:
             writer = PartitionWriter(at, self._persisted[at.topic], context)
+            self.writers[at] = writer
             self._writers[at] = asyncio.create_task(self._guard(writer.run()))
 
     async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
@@ -152,7 +155,7 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
                 self._failed.set_exception(error)
 
     async def _cancel_writers(self) -> None:
-        tasks, self._writers = list(self._writers.values()), {}
+        tasks, self._writers, self.writers = list(self._writers.values()), {}, {}
         if self._reading is not None:
             tasks.append(self._reading)
             self._reading = None

@@ -2,96 +2,19 @@
 
 import asyncio
 import json
-import os
 import socket
-import subprocess
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
-from tests.integration.runtime.commands import start_in_background
+from tests.integration.runtime.health_rig import free_port, running
 from tests.integration.runtime.rig import wait_until
 
 pytestmark = pytest.mark.timeout(280)
-
-LIMITS = {
-    "RAILSIGHT__HEALTH__STUCK_S": "6",
-    "RAILSIGHT__HEALTH__UNDELIVERED_S": "2",
-    "RAILSIGHT__HEALTH__PROBE_S": "0.5",
-    "RAILSIGHT__RUNTIME__INVENTORY_WAIT_S": "0",
-}
-"""A process that waits for brokers would count as stuck soon, if it counted as stuck at all."""
-
-
-@dataclass
-class Part:
-    """One process with its health."""
-
-    process: subprocess.Popen[bytes]
-    port: int
-    log: Path
-
-    def problem(self, path: str) -> str:
-        """Return the line of a 503, empty for 200; raises OSError while nothing listens."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
-                assert answer.read() == b"ok\n"
-                return ""
-        except urllib.error.HTTPError as error:
-            with error:
-                return f"{error.read().decode().strip()}{'' if error.code == 503 else error.code}"
-
-    async def until_ready(self) -> None:
-        await wait_until(lambda: self._is(""), 90, "ready", logs=[self.log])
-
-    async def until_logged(self, line: str) -> None:
-        await wait_until(lambda: line in self.log.read_text(), 30, line, logs=[self.log])
-
-    async def until_not_ready(self, check: str) -> str:
-        """Wait for the failing check, and return its problem; it is live throughout."""
-        await wait_until(lambda: self._is(check), 60, f"not ready: {check}", logs=[self.log])
-        assert self.problem("/livez") == ""
-        return self.problem("/readyz")
-
-    def _is(self, check: str) -> bool:
-        try:
-            problem = self.problem("/readyz")
-        except OSError:
-            return False
-        return problem.startswith(check) if check else not problem
-
-    def terminate(self) -> float:
-        """Stop by SIGTERM, and return the seconds until the end, which is a success."""
-        began = time.monotonic()
-        self.process.terminate()
-        assert self.process.wait(10) == 0, self.log.read_text()
-        return time.monotonic() - began
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@contextmanager
-def running(log: Path, env: dict[str, str], *arguments: str) -> Iterator[Part]:
-    """Run a command with a port for its health, and kill it at the end."""
-    port = free_port()
-    process = start_in_background(log, os.environ | LIMITS | env, *arguments, "--metrics-port", str(port))
-    try:
-        yield Part(process, port, log)
-    finally:
-        process.kill()
-        process.wait()
 
 
 def received(listening: socket.socket) -> set[str]:
@@ -122,7 +45,10 @@ async def test_parts_that_start_before_their_brokers_wait_and_then_work(tmp_path
         collector = stack.enter_context(
             running(tmp_path / "gnmi.log", {}, "collect", "gnmi", *at, "--targets", str(targets))
         )
+        notifier = stack.enter_context(running(tmp_path / "notify.log", {}, "notify", *at))
         assert await stages.until_not_ready("start") == "start: not complete"
+        await notifier.until_not_ready("brokers: no answer yet")
+        await notifier.until_logged("waiting: cannot connect to Kafka")
         await collector.until_not_ready("kafka: no record acknowledged")
         for part, line in ((stages, "waiting for Kafka"), (collector, "Kafka unreachable")):
             await part.until_logged(line)
@@ -132,6 +58,8 @@ async def test_parts_that_start_before_their_brokers_wait_and_then_work(tmp_path
         await broker.start_async()
         await stages.until_ready()
         await collector.until_ready()
+        # Without an Alertmanager it cannot take over.
+        await notifier.until_not_ready("election: ")
         assert stages.log.read_text().count("waiting for Kafka") == 1
         await wait_until(lambda: "READY=1" in received(systemd), 10, "READY=1")
         await asyncio.to_thread(broker.kill)
@@ -145,5 +73,6 @@ async def test_parts_that_start_before_their_brokers_wait_and_then_work(tmp_path
         await collector.until_ready()
         received(systemd)
         assert collector.terminate() < 5
+        assert notifier.terminate() < 5
         assert stages.terminate() < 5
         assert "STOPPING=1" in received(systemd)

@@ -28,7 +28,7 @@ SCHEMA = resources.files("check_jsonschema") / "builtin_schemas/vendor/compose-s
 OURS = {*STAGES, "topics", "migrate", "persist", "notify", "tickets", "collect-gnmi", "inventory"}
 AUTOMATION = "automation"
 # They have no health port; they exit on failure and are restarted.
-WITHOUT_HEALTHCHECK = {*OURS, AUTOMATION} - {*STAGES, "collect-gnmi", "notify", "tickets"}
+WITHOUT_HEALTHCHECK = {*OURS, AUTOMATION} - {*STAGES, "collect-gnmi", "notify", "tickets", "persist"}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,59 @@
+"""The health checks of a sink: what it owns, what it reads, and what ClickHouse acknowledges."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from aiokafka import TopicPartition
+
+from streams.health.backlog import Backlog
+from streams.health.end_offsets import EndOffsets, Place
+from streams.health.health import Health
+from streams.store.params import SinkParams
+from streams.store.persist.partition_writer import PartitionWriter
+
+Writers = Callable[[], Mapping[TopicPartition, PartitionWriter]]
+
+
+class SinkHealth:
+    """Adds the checks of a sink to the health of its process; `run` asks the brokers for them."""
+
+    def __init__(self, writers: Writers, options: Mapping[str, Any], params: SinkParams, health: Health) -> None:
+        self._writers = writers
+        self._undelivered_s = health.params.undelivered_s
+        self._ends = EndOffsets(options, health, self._places)
+        # The position moves when a block is full, or its first record has waited for the linger time.
+        linger_s = max(params.linger_s, params.linger_max_s, params.linger_background_s)
+        self._backlog = Backlog(health.params.stuck_s + linger_s, health.now_s)
+        health.live_while("input", self._stuck_input)
+        health.ready_while("brokers", self._ends.problem)
+        health.ready_while("partitions", lambda: "" if self._writers() else "none is assigned")
+        health.ready_while("state", self._unrestored_state)
+        health.ready_while("clickhouse", self._unstored_block)
+
+    async def run(self) -> None:
+        """Ask the brokers for the ends of the inputs until cancelled."""
+        await self._ends.run()
+
+    def _places(self) -> list[Place]:
+        return [(at.topic, at.partition) for at in self._writers()]
+
+    def _stuck_input(self) -> str:
+        problems, names = [], set()
+        for at, writer in self._writers().items():
+            name = f"{at.topic}/{at.partition}"
+            is_behind = (self._ends.end_of((at.topic, at.partition)) or 0) > writer.position
+            is_waiting = is_behind and writer.is_restored and not writer.storing_s and not writer.is_compacted
+            problems.append(self._backlog.problem(name, writer.position, is_waiting=is_waiting))
+            names.add(name)
+        self._backlog.retain(names)
+        return next(filter(None, problems), "")
+
+    def _unrestored_state(self) -> str:
+        names = [f"{at.topic}/{at.partition}" for at, writer in self._writers().items() if not writer.is_restored]
+        return f"{names[0]} is not restored, and {len(names) - 1} others" if names else ""
+
+    def _unstored_block(self) -> str:
+        for at, writer in self._writers().items():
+            if (storing_s := writer.storing_s) > self._undelivered_s:
+                return f"a block of {at.topic}/{at.partition} is not acknowledged for {storing_s:.0f} s"
+        return ""

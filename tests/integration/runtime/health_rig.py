@@ -1,0 +1,86 @@
+"""Runs a part of railsight as a process, and asks for its health as a supervisor does."""
+
+import os
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.integration.runtime.commands import start_in_background
+from tests.integration.runtime.rig import wait_until
+
+LIMITS = {
+    "RAILSIGHT__HEALTH__STUCK_S": "6",
+    "RAILSIGHT__HEALTH__UNDELIVERED_S": "2",
+    "RAILSIGHT__HEALTH__PROBE_S": "0.5",
+    "RAILSIGHT__RUNTIME__INVENTORY_WAIT_S": "0",
+}
+"""A process that waits for brokers would count as stuck soon, if it counted as stuck at all."""
+
+
+@dataclass
+class Part:
+    """One process with its health."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+    log: Path
+
+    def problem(self, path: str) -> str:
+        """Return the line of a 503, empty for 200; raises OSError while nothing listens."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+                assert answer.read() == b"ok\n"
+                return ""
+        except urllib.error.HTTPError as error:
+            with error:
+                return f"{error.read().decode().strip()}{'' if error.code == 503 else error.code}"
+
+    async def until_ready(self) -> None:
+        await wait_until(lambda: self._is(""), 90, "ready", logs=[self.log])
+
+    async def until_logged(self, line: str) -> None:
+        await wait_until(lambda: line in self.log.read_text(), 30, line, logs=[self.log])
+
+    async def until_not_ready(self, check: str) -> str:
+        """Wait for the failing check, and return its problem; it is live throughout."""
+        await wait_until(lambda: self._is(check), 60, f"not ready: {check}", logs=[self.log])
+        assert self.problem("/livez") == ""
+        return self.problem("/readyz")
+
+    def _is(self, check: str) -> bool:
+        try:
+            problem = self.problem("/readyz")
+        except OSError:
+            return False
+        return problem.startswith(check) if check else not problem
+
+    def terminate(self) -> float:
+        """Stop by SIGTERM, and return the seconds until the end, which is a success."""
+        began = time.monotonic()
+        self.process.terminate()
+        assert self.process.wait(10) == 0, self.log.read_text()
+        return time.monotonic() - began
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def running(log: Path, env: dict[str, str], *arguments: str) -> Iterator[Part]:
+    """Run a command with a port for its health, and kill it at the end."""
+    port = free_port()
+    process = start_in_background(log, os.environ | LIMITS | env, *arguments, "--metrics-port", str(port))
+    try:
+        yield Part(process, port, log)
+    finally:
+        process.kill()
+        process.wait()
