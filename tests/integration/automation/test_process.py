@@ -2,9 +2,6 @@
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -25,20 +22,12 @@ from streams.simulation.port_configuration import DRAIN_POLICY, Setting
 from streams.wire import codec
 from streams.wire.models import Outcome, RemediationResult
 from tests.fixtures.automation import remediation_json
+from tests.fixtures.automation_process import start
 from tests.integration.fixtures_kafka import Broker
 
-PACKAGE = Path(__file__).parents[3] / "deploy/automation"
 SHAPE = DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=2)
 
 pytestmark = pytest.mark.timeout(240)
-
-
-def start(folder: Path) -> subprocess.Popen[bytes]:
-    """Start the automation, with nothing of this repository but its own package on the path."""
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
-    with (folder / "log").open("ab") as log:
-        command = [sys.executable, "-m", "railsight_automation", "--config", str(folder / "automation.toml")]
-        return subprocess.Popen(command, cwd=folder, env=environment, stderr=log)
 
 
 @dataclass
