@@ -37,6 +37,7 @@ from streams.wire.models import Control, Finding, Progress, Remediation, Remedia
 _NS = 1_000_000_000
 _MAX_CLOSED = 4096  # ends retained against late revisions: half an hour of a fleet's findings (2/s)
 _NEVER = sys.maxsize
+_END_REPEATS = 4  # an end is repeated after a quarter of its age: 19 posts in 2 h instead of 120 (choice)
 
 Identity = tuple[tuple[str, str], ...]
 
@@ -46,7 +47,7 @@ class _Posted:
     alert: Alert
     repeat_at_ns: int
     drop_at_ns: int = 0
-    """The end of the repetitions of its end; 0 while it is active."""
+    """The end of the repetitions of its end; 0 while it is active, `_NEVER` if it is to be posted again first."""
 
 
 @dataclass(slots=True)
@@ -136,7 +137,8 @@ class Notifier:
     def due(self, now_ns: int) -> list[Alert]:
         """Return the alerts to post: new, changed, repeated and ended ones; call `posted` after success.
 
-        Ended alerts come first, then marks, so that Alertmanager mutes a child before it has the child's alert.
+        Marks come first, so that Alertmanager mutes a child before it has the child's alert. Ends come last, because a
+        restarted Alertmanager would notify a group whose active alerts it does not have yet as resolved.
         """
         self._collect_due(now_ns)
         ended: list[Alert] = []
@@ -154,11 +156,11 @@ class Notifier:
             if not obsolete and not due:
                 self._schedule(identity, posted, now_ns)
         active.sort(key=lambda alert: alert.labels["kind"] != "explained")
-        return ended + active
+        return active + ended
 
     def posted(self, alerts: Iterable[Alert], now_ns: int) -> None:
         """Record that Alertmanager accepted these alerts."""
-        resend_ns = round(self.params.resend_s * _NS)
+        resend_ns, resolved_ns = (round(own * _NS) for own in (self.params.resend_s, self.params.resolved_s))
         for alert in alerts:
             if alert.ends_at_ns > now_ns:
                 self._record_posted(alert, now_ns + resend_ns)
@@ -166,11 +168,23 @@ class Notifier:
             identity = _subject_of(alert)
             posted = self._posted.get(identity, {})
             known = posted.pop(alert.identity, None)
-            drop_at_ns = (known.drop_at_ns if known is not None else 0) or now_ns + round(self.params.resolved_s * _NS)
-            if now_ns + resend_ns < drop_at_ns:
-                posted[alert.identity] = _Posted(alert, now_ns + resend_ns, drop_at_ns)
+            known_ns = known.drop_at_ns if known is not None else 0
+            drop_at_ns = now_ns + resolved_ns if known_ns in (0, _NEVER) else known_ns
+            age_ns = now_ns + resolved_ns - drop_at_ns
+            repeat_at_ns = now_ns + max(resend_ns, age_ns // _END_REPEATS)
+            if repeat_at_ns < drop_at_ns:
+                posted[alert.identity] = _Posted(alert, repeat_at_ns, drop_at_ns)
             elif not posted:
                 self._posted.pop(identity, None)
+
+    def unavailable(self) -> None:
+        """Record that no Alertmanager accepted a post: it may have lost all alerts, so that each is posted again."""
+        for identity, posted in self._posted.items():
+            for one in posted.values():
+                one.repeat_at_ns = 0
+                if one.drop_at_ns:
+                    one.drop_at_ns = _NEVER
+            self._to_evaluate[identity] = None
 
     @property
     def desired_alerts(self) -> Mapping[Identity, Alert]:

@@ -32,9 +32,10 @@ class NotifyParams(BaseModel):
     """An alert without repetition ends after this time. Longer than the notifier or the way to Alertmanager may be
     interrupted: an alert that expires meanwhile is notified as resolved, and pages again afterwards. The watchdog
     alert, which expires after `watchdog_s`, reports the interruption."""
-    resolved_s: float = Field(default=900, ge=0)
-    """An end is posted again for this time, as Prometheus does: an Alertmanager that stopped before it notified the end
-    has it again."""
+    resolved_s: float = Field(default=7200, ge=0)
+    """An end is posted again for this time since Alertmanager last accepted it after an outage: one that was killed
+    before it notified the end has it again. Longer than the longest `group_interval` (an hour in the examples), for
+    which Alertmanager retains an end in memory only; Prometheus repeats for 15 minutes."""
     ends_s: float = Field(default=7200, ge=0)
     """A notifier that takes over posts the ends of findings of this time again: its predecessor may have had no
     Alertmanager to post them to."""

@@ -185,6 +185,7 @@ class NotifyService:
             log.warning("alert refused by Alertmanager", reason=str(error))
         except (Retry, Misconfigured) as error:
             # Valid settings (a password, a path) may fail temporarily; the notifier must survive it.
+            self._notifier.unavailable()
             self._back_off(error)
             return
         self._delay_s, self.is_retrying = 0.0, False

@@ -1,15 +1,14 @@
-"""Provides a real Alertmanager with the shipped configuration, and receivers that record notifications."""
+"""Provides real Alertmanagers with the shipped configuration, receivers that record notifications, and a notifier."""
 
 import asyncio
 import copy
-import os
-import shutil
 import signal
 import socket
 import subprocess
 import time
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,18 @@ from typing import Any
 import pytest
 import yaml
 from aiohttp import web
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from streams.embedded.kafka import EmbeddedKafka
+from streams.embedded.kafka_config import KafkaParams
+from streams.notify.board import TOPICS
+from streams.notify.params import NotifyParams
+from streams.notify.service import NotifyService
+from streams.wire.models import Finding
+from streams.wire.topics import FINDINGS, FINDINGS_OPEN, REJECTED, Record, encode, tombstone
+from tests.fixtures.external_programs import program
+from tests.fixtures.notify_examples import finding
 
 CONFIG = Path(__file__).parents[3] / "deploy/alertmanager/alertmanager.yml"
 
@@ -42,10 +53,13 @@ class Receivers:
 
     url: str = ""
     received: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+    """The time of each, by the monotonic clock."""
 
     async def take(self, request: web.Request) -> web.Response:
         """Record one webhook call."""
         self.received.append((request.match_info["receiver"], await request.json()))
+        self.times.append(time.monotonic())
         return web.Response()
 
     def to(self, receiver: str, status: str | None = None) -> list[dict[str, Any]]:
@@ -141,26 +155,105 @@ def _seconds(duration: str) -> int:
     return int(duration[:-1]) * {"s": 1, "m": 60, "h": 3600}[duration[-1]]
 
 
-@pytest.fixture
-def alertmanager(receivers: Receivers, tmp_path: Path) -> Iterator[Server]:
-    """Yield Debian's Alertmanager, running; skip where it is not installed, fail where that is CI."""
-    binary = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
-    if binary is None:
-        reason = "prometheus-alertmanager is not installed (make peers)"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    config = tmp_path / "alertmanager.yml"
+def make_server(receivers: Receivers, folder: Path, **options: str) -> Server:
+    """Return Debian's Alertmanager with the shipped configuration; skip where it is not installed, fail in CI."""
+    binary = program("prometheus-alertmanager", "alertmanager")
+    folder.mkdir(exist_ok=True)
+    config = folder / "alertmanager.yml"
     config.write_text(yaml.safe_dump(shipped_config(receivers)))
     address = f"127.0.0.1:{free_port()}"
-    options = {
+    given = {
         "config.file": config,
-        "storage.path": tmp_path / "data",
+        "storage.path": folder / "data",
         "web.listen-address": address,
         "cluster.listen-address": "",
+        **{name.replace("__", ".").replace("_", "-"): value for name, value in options.items()},
     }
-    command = [binary, *(f"--{name}={value}" for name, value in options.items())]
-    server = Server(f"http://{address}", command, tmp_path / "alertmanager.log")
+    command = [binary, *(f"--{name}={value}" for name, value in given.items())]
+    return Server(f"http://{address}", command, folder / "alertmanager.log")
+
+
+@pytest.fixture
+def alertmanager(receivers: Receivers, tmp_path: Path) -> Iterator[Server]:
+    """Yield one Alertmanager, running."""
+    server = make_server(receivers, tmp_path / "alertmanager")
     server.start()
     yield server
     server.stop()
+
+
+class WallClock:
+    """The machine's clock."""
+
+    def now_ns(self) -> int:
+        return time.time_ns()
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Yield a broker for this module, because other tests use the same topic names."""
+    with EmbeddedKafka(KafkaParams(data=tmp_path_factory.mktemp("kafka"))) as kafka:
+        yield kafka.bootstrap
+
+
+@pytest.fixture
+async def bootstrap(broker: str) -> AsyncIterator[str]:
+    """Yield the broker with the topics empty."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=broker)
+    await admin.start()
+    topics = (*TOPICS, REJECTED)
+    answer = await admin.create_topics(
+        [NewTopic(topic.name, 1, 1, topic_configs=topic.broker_config()) for topic in topics]
+    )
+    assert [code for _, code, *_ in answer.topic_errors] == [0] * len(topics)
+    yield broker
+    await admin.delete_topics([topic.name for topic in topics])
+    give_up = time.monotonic() + 20
+    while {topic.name for topic in topics} & set(await admin.list_topics()):
+        assert time.monotonic() < give_up, "the topics are still there"
+        await asyncio.sleep(0.05)
+    await admin.close()
+
+
+@pytest.fixture
+async def producer(bootstrap: str) -> AsyncIterator[AIOKafkaProducer]:
+    """Yield a producer."""
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as made:
+        yield made
+
+
+async def send(producer: AIOKafkaProducer, *records: Record) -> None:
+    """Send records, each after the acknowledgement of the one before."""
+    for record in records:
+        await producer.send_and_wait(
+            record.topic.name, record.value, key=record.key, partition=0, headers=list(record.headers)
+        )
+
+
+async def publish(producer: AIOKafkaProducer, one: Finding) -> None:
+    """Publish a revision as the pipeline does: to findings, and to findings-open or as its tombstone."""
+    current = tombstone(FINDINGS_OPEN, one.id) if one.is_closed else encode(FINDINGS_OPEN, one, key=one.id)
+    await send(producer, encode(FINDINGS, one), current)
+
+
+@asynccontextmanager
+async def running(
+    bootstrap: str, *servers: Server, hold_s: float = 0.5, **settings: float
+) -> AsyncIterator["asyncio.Task[None]"]:
+    """Run a notifier, and cancel it as a stop of the process would."""
+    params = NotifyParams.model_validate(
+        {"cluster": "test", "alertmanagers": [one.url for one in servers], "hold_s": hold_s, **settings}
+    )
+    service = NotifyService(params, {"bootstrap_servers": bootstrap}, WallClock())
+    task = asyncio.create_task(service.run())
+    try:
+        yield task
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def fresh(**changes: object) -> Finding:
+    """Return the example as of now."""
+    return finding(started_at_ns=time.time_ns() - 40_000_000_000, **changes)

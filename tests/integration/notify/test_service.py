@@ -4,100 +4,32 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from streams.embedded.kafka import EmbeddedKafka
-from streams.embedded.kafka_config import KafkaParams
 from streams.notify.alertmanager import Alertmanager
-from streams.notify.board import TOPICS
 from streams.notify.params import NotifyParams
 from streams.notify.service import NotifyService
 from streams.wire.errors import Retry
-from streams.wire.models import Control, ControlKind, Finding, Rejected, Severity, Status
-from streams.wire.topics import CONTROLS, FINDINGS, FINDINGS_OPEN, REJECTED, Record, decode, encode, tombstone
-from tests.fixtures.notify_examples import finding
-from tests.integration.notify.conftest import Receivers, Server, free_port, until
+from streams.wire.models import Control, ControlKind, Rejected, Status
+from streams.wire.topics import CONTROLS, FINDINGS_OPEN, REJECTED, Record, decode, encode
+from tests.integration.notify.conftest import (
+    Receivers,
+    Server,
+    WallClock,
+    free_port,
+    fresh,
+    publish,
+    running,
+    send,
+    until,
+)
 
 pytestmark = pytest.mark.peer("prometheus-alertmanager")
-
-
-class WallClock:
-    def now_ns(self) -> int:
-        return time.time_ns()
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Yield a broker for this module, because other tests use the same topic names."""
-    with EmbeddedKafka(KafkaParams(data=tmp_path_factory.mktemp("kafka"))) as kafka:
-        yield kafka.bootstrap
-
-
-@pytest.fixture
-async def bootstrap(broker: str) -> AsyncIterator[str]:
-    """Yield the broker with the topics empty."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=broker)
-    await admin.start()
-    topics = (*TOPICS, REJECTED)
-    answer = await admin.create_topics(
-        [NewTopic(topic.name, 1, 1, topic_configs=topic.broker_config()) for topic in topics]
-    )
-    assert [code for _, code, *_ in answer.topic_errors] == [0] * len(topics)
-    yield broker
-    await admin.delete_topics([topic.name for topic in topics])
-    give_up = time.monotonic() + 20
-    while {topic.name for topic in topics} & set(await admin.list_topics()):
-        assert time.monotonic() < give_up, "the topics are still there"
-        await asyncio.sleep(0.05)
-    await admin.close()
-
-
-@pytest.fixture
-async def producer(bootstrap: str) -> AsyncIterator[AIOKafkaProducer]:
-    """Yield a producer."""
-    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as made:
-        yield made
-
-
-async def send(producer: AIOKafkaProducer, *records: Record) -> None:
-    for record in records:
-        await producer.send_and_wait(
-            record.topic.name, record.value, key=record.key, partition=0, headers=list(record.headers)
-        )
-
-
-async def publish(producer: AIOKafkaProducer, one: Finding) -> None:
-    """Publish a revision as the pipeline does: to findings, and to findings-open or as its tombstone."""
-    current = tombstone(FINDINGS_OPEN, one.id) if one.is_closed else encode(FINDINGS_OPEN, one, key=one.id)
-    await send(producer, encode(FINDINGS, one), current)
-
-
-@asynccontextmanager
-async def running(
-    bootstrap: str, server: Server, hold_s: float = 0.5, **settings: float
-) -> AsyncIterator["asyncio.Task[None]"]:
-    """Run a notifier, and cancel it as a stop of the process would."""
-    params = NotifyParams.model_validate(
-        {"cluster": "test", "alertmanagers": (server.url,), "hold_s": hold_s, **settings}
-    )
-    service = NotifyService(params, {"bootstrap_servers": bootstrap}, WallClock())
-    task = asyncio.create_task(service.run())
-    try:
-        yield task
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-def fresh(**changes: object) -> Finding:
-    return finding(started_at_ns=time.time_ns() - 40_000_000_000, **changes)
 
 
 async def test_findings_become_one_page_and_its_resolution(
@@ -202,7 +134,7 @@ async def test_a_second_notifier_waits_and_takes_over(
 
 
 @asynccontextmanager
-async def running_command(config: Path) -> "AsyncIterator[asyncio.subprocess.Process]":
+async def running_command(config: Path) -> AsyncIterator[asyncio.subprocess.Process]:
     """Run `railsight notify` until the end of the context; its log is beside the configuration."""
     command = [sys.executable, "-m", "streams.cli.main", "notify", "--config", str(config)]
     with config.with_suffix(".log").open("wb") as log:
@@ -274,47 +206,3 @@ async def test_no_kafka_is_one_clear_line(alertmanager: Server) -> None:
     service = NotifyService(params, {"bootstrap_servers": f"127.0.0.1:{free_port()}"}, WallClock())
     with pytest.raises(Retry, match="cannot connect to Kafka"):
         await service.run()
-
-
-async def test_after_a_burst_with_a_kill_a_stop_and_a_freeze_alerts_are_as_on_kafka(
-    bootstrap: str, producer: AIOKafkaProducer, alertmanager: Server
-) -> None:
-    """90 findings open and two of three end while Alertmanager is killed, frozen, stopped, each for seconds."""
-    outages = {
-        15: alertmanager.kill, 30: alertmanager.start, 45: alertmanager.freeze, 60: alertmanager.thaw,
-        70: alertmanager.stop, 85: alertmanager.start,
-    }  # fmt: skip
-    severities = [Severity.CRITICAL if i % 2 else Severity.WARNING for i in range(90)]
-    open_ids: set[str] = set()
-    async with running(bootstrap, alertmanager, resend_s=1, timeout_s=1):
-        for i, severity in enumerate(severities):
-            if i in outages:
-                await asyncio.to_thread(outages[i])
-            await publish(producer, fresh(id=f"f{i}", severity=severity))
-            open_ids.add(f"f{i}")
-            ended = i - 8
-            if ended >= 0 and ended % 3:
-                await publish(
-                    producer,
-                    fresh(
-                        id=f"f{ended}", revision=2, severity=severities[ended], status=Status.RESOLVED,
-                        resolved_at_ns=time.time_ns(),
-                    ),
-                )  # fmt: skip
-                open_ids.discard(f"f{ended}")
-            await asyncio.sleep(0.1)
-        expected = {(identity, "finding") for identity in open_ids}
-        expected |= {(identity, "page") for identity in open_ids if severities[int(identity[1:])] is Severity.CRITICAL}
-        params = NotifyParams(cluster="test", alertmanagers=(alertmanager.url,))
-        async with Alertmanager(params) as client:
-
-            async def active() -> set[tuple[str, str]]:
-                return {(a.labels["finding_id"], a.labels["kind"]) for a in await client.active_alerts()}
-
-            give_up = time.monotonic() + 60
-            while await active() != expected:
-                assert time.monotonic() < give_up, (await active()) ^ expected
-                await asyncio.sleep(0.5)
-
-            await asyncio.sleep(3)  # three repetitions change nothing
-            assert await active() == expected

@@ -79,6 +79,16 @@ def test_the_noc_waits_longer_than_the_hold() -> None:
     assert float(route["group_wait"].removesuffix("s")) > NotifyParams().hold_s
 
 
+def test_ends_are_repeated_for_longer_than_any_group_waits() -> None:
+    """Until the next message of its group Alertmanager has an end in memory only, and a kill would lose it."""
+    route = read(CONFIGS[0])["route"]
+    units = {"s": 1, "m": 60, "h": 3600}
+    waits = [one.get("group_interval", route["group_interval"]) for one in (route, *route["routes"])]
+    longest_s = max(int(wait[:-1]) * units[wait[-1]] for wait in waits)
+    # The last repetition is at four fifths of the time.
+    assert longest_s == 3600 < NotifyParams().resolved_s * 4 / 5
+
+
 def test_the_watchdog_is_repeated_before_the_outside_alarm_and_expires_first() -> None:
     """It is repeated each minute, against the 5 minutes of its receiver."""
     (route,) = (one for one in read(CONFIGS[0])["route"]["routes"] if one["receiver"] == "watchdog")

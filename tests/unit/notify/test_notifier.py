@@ -1,6 +1,6 @@
 """Tests which alerts are active when: holds, parents, controls, ends, repetition, and takeover."""
 
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import pytest
 from hypothesis import given
@@ -130,7 +130,7 @@ def test_a_change_of_severity_ends_the_page_and_not_the_alert() -> None:
     notifier = make_notifier(finding())
     post_due(notifier, NOW + 15 * S)
     notifier.process(finding(revision=2, severity=Severity.WARNING), NOW + 20 * S)
-    page, alert = post_due(notifier, NOW + 20 * S)
+    alert, page = post_due(notifier, NOW + 20 * S)
     assert (page.labels["kind"], page.ends_at_ns) == ("page", NOW + 20 * S)
     assert (alert.labels["kind"], alert.annotations["severity"]) == ("finding", "warning")
     assert active_kinds(notifier) == ["finding"]
@@ -199,16 +199,49 @@ def test_a_moved_subject_does_not_page_again() -> None:
     assert {a.labels["pod"] for a in notifier.desired_alerts.values()} == {"pod-1"}
 
 
-def test_an_end_is_posted_with_the_event_time_and_repeated_for_a_while() -> None:
-    """Alertmanager may stop between the post and the notification; each repetition is the same."""
+def end_repeats(notifier: Notifier, end: Alert, since_s: int) -> list[int]:
+    """Return the seconds after `since_s` in which an end is posted again, in the following three hours."""
+    return [s for s in range(1, 10_800) if end in post_due(notifier, NOW + (since_s + s) * S)]
+
+
+def test_an_end_is_posted_with_the_event_time_and_repeated_for_two_hours() -> None:
+    """Alertmanager may stop between the post and the notification; each repetition is the same, and they thin out."""
     notifier = make_notifier(finding())
     post_due(notifier, NOW)
     notifier.process(resolved(at_ns=NOW + 5 * S), NOW + 60 * S)
     (end,) = post_due(notifier, NOW + 60 * S)
     assert end.ends_at_ns == NOW + 5 * S
-    repeated = [s for s in range(61, 1200) if post_due(notifier, NOW + s * S) == [end]]
-    assert repeated == list(range(120, 960, 60))
-    assert notifier.due(NOW + 7200 * S) == []
+    ages = end_repeats(notifier, end, 60)
+    assert ages[:6] == [60, 120, 180, 240, 300, 375]
+    assert len(ages) <= 20 and 7200 * 4 / 5 <= ages[-1] < 7200
+    assert all(after - before <= max(60, before / 4 + 1) for before, after in pairwise(ages))
+    assert notifier.due(NOW + 20_000 * S) == []
+
+
+def test_after_an_outage_everything_is_posted_at_once_and_ends_for_two_hours_again() -> None:
+    """Alertmanager may be killed a second time, before it notified what it accepted after the first."""
+    notifier = make_notifier(finding(severity=Severity.WARNING), finding(id="ended", severity=Severity.WARNING))
+    post_due(notifier, NOW)
+    notifier.process(resolved(id="ended", at_ns=NOW + 5 * S), NOW + 5 * S)
+    (end,) = post_due(notifier, NOW + 5 * S)
+    post_due(notifier, NOW + 5000 * S)
+    notifier.unavailable()
+    alert, again = notifier.due(NOW + 5001 * S)
+    assert (alert.labels["finding_id"], again) == ("f1", end)
+    notifier.unavailable()
+    assert len(post_due(notifier, NOW + 9000 * S)) == 2
+    ages = end_repeats(notifier, end, 9000)
+    assert ages[0] == 60 and 7200 * 4 / 5 <= ages[-1] < 7200
+
+
+def test_ends_are_posted_behind_active_alerts() -> None:
+    """A restarted Alertmanager would notify a group without its active alerts as resolved."""
+    notifier = make_notifier(finding(id="a"), finding(id="b"))
+    post_due(notifier, NOW)
+    notifier.process(resolved(id="a", at_ns=NOW + 5 * S), NOW + 60 * S)
+    assert [(one.labels["finding_id"], one.ends_at_ns > NOW + 60 * S) for one in notifier.due(NOW + 60 * S)] == [
+        ("b", True), ("b", True), ("a", False),
+    ]  # fmt: skip
 
 
 def test_a_page_that_returns_while_its_end_is_repeated_is_active() -> None:
@@ -309,11 +342,11 @@ def test_a_successor_neither_pages_again_nor_loses_an_alert() -> None:
     successor = make_notifier(finding(revision=4, subject=Subject(finding().subject.id, pod="pod-7")), at_ns=later - S)
     successor.restore(first.desired_alerts.values(), later)
     posted = post_due(successor, later)
-    assert [(a.labels["finding_id"], a.ends_at_ns) for a in posted[:2]] == [("f2", later)] * 2
+    assert [(a.labels["finding_id"], a.ends_at_ns) for a in posted[-2:]] == [("f2", later)] * 2
     originals = {a.identity for a in first.desired_alerts.values() if a.labels["finding_id"] == "f1"}
     assert len(originals) == 2
-    assert {a.identity for a in posted[2:]} == originals
-    assert {a.ends_at_ns for a in posted[2:]} == {later + 7200 * S}
+    assert {a.identity for a in posted[:-2]} == originals
+    assert {a.ends_at_ns for a in posted[:-2]} == {later + 7200 * S}
 
 
 def test_a_successor_ends_a_page_that_is_no_longer_due() -> None:

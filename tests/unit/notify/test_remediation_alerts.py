@@ -177,4 +177,4 @@ def test_a_successor_ends_the_alert_of_a_remediation_that_is_no_longer_open() ->
     successor = make_notifier(remediation(revision=2, state=State.WAITING))
     successor.restore(first.desired_alerts.values(), T0 + 60 * S)
     due = post_due(successor, T0 + 60 * S)
-    assert [(a.labels["remediation_id"], a.ends_at_ns <= T0 + 60 * S) for a in due] == [("r2", True), ("r1", False)]
+    assert [(a.labels["remediation_id"], a.ends_at_ns <= T0 + 60 * S) for a in due] == [("r1", False), ("r2", True)]

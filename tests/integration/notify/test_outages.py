@@ -1,0 +1,255 @@
+"""Kills, stops and freezes Alertmanager in a burst of findings: its alerts and its receivers end as Kafka is."""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+from streams.notify.alertmanager import Alertmanager
+from streams.notify.params import NotifyParams
+from streams.wire.models import Condition, Finding, Severity, Status
+from streams.wire.topics import FINDINGS, decode
+from tests.integration.notify.conftest import (
+    Receivers,
+    Server,
+    free_port,
+    fresh,
+    make_server,
+    publish,
+    running,
+    until,
+)
+
+pytestmark = [pytest.mark.peer("prometheus-alertmanager"), pytest.mark.timeout(240)]
+
+MAINTENANCE_S = 1.0
+"""`--data.maintenance-interval`: a killed Alertmanager forgets what it notified since."""
+IN_FLIGHT_S = 0.5
+"""A notification that was sent before a kill is received at most so long after it."""
+FINDINGS_COUNT = 200
+PAUSE_S = 0.05
+SETTLED_S = 60
+
+log = logging.getLogger(__name__)
+
+Key = tuple[str, str]
+"""Receiver and finding."""
+
+
+async def kafka_state(bootstrap: str) -> set[Key]:
+    """Return what each receiver must know as firing, by the last revisions on Kafka."""
+    last: dict[str, Finding] = {}
+    partition = TopicPartition(FINDINGS.name, 0)
+    async with AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([partition])
+        end = (await consumer.end_offsets([partition]))[partition]
+        while await consumer.position(partition) < end:
+            record = await consumer.getone(partition)
+            one = decode(FINDINGS, record.value, record.headers)
+            assert isinstance(one, Finding)
+            last[one.id] = one
+    found = [one for one in last.values() if not one.is_closed]
+    pages = {("on-call", one.id) for one in found if one.severity is Severity.CRITICAL}
+    return pages | {("noc", one.id) for one in found}
+
+
+def receivers_state(receivers: Receivers) -> tuple[set[Key], dict[Key, float]]:
+    """Return what each receiver knows as firing by its last notification, and the time of that."""
+    firing: dict[Key, bool] = {}
+    times: dict[Key, float] = {}
+    for (receiver, notification), at in zip(receivers.received, receivers.times, strict=True):
+        for alert in notification["alerts"]:
+            key = receiver, alert["labels"]["finding_id"]
+            firing[key], times[key] = alert["status"] == "firing", at
+    return {key for key, is_firing in firing.items() if is_firing}, times
+
+
+async def api_state(servers: Sequence[Server]) -> set[Key]:
+    """Return the active alerts of each member, which must agree, as receiver and finding."""
+    receiver = {"page": "on-call", "finding": "noc"}
+    states = []
+    for server in servers:
+        async with Alertmanager(NotifyParams(cluster="test", alertmanagers=(server.url,))) as client:
+            active = await client.active_alerts()
+            states.append({(receiver[a.labels["kind"]], a.labels["finding_id"]) for a in active})
+    assert all(state == states[0] for state in states)
+    return states[0]
+
+
+async def burst(producer: AIOKafkaProducer, generator: random.Random) -> None:
+    """Publish findings, two of three of which end at most 40 findings later."""
+    ends: dict[int, list[Finding]] = {}
+    for number in range(FINDINGS_COUNT + 40):
+        if number < FINDINGS_COUNT:
+            severity = generator.choice((Severity.CRITICAL, Severity.WARNING))
+            one = fresh(id=f"f{number}", severity=severity)
+            await publish(producer, one)
+            if generator.random() < 2 / 3:
+                ends.setdefault(number + generator.randrange(1, 40), []).append(one)
+        for one in ends.pop(number, ()):
+            now_ns = time.time_ns()
+            await publish(
+                producer,
+                fresh(id=one.id, revision=2, severity=one.severity, status=Status.RESOLVED, resolved_at_ns=now_ns),
+            )
+        await asyncio.sleep(PAUSE_S)
+
+
+@dataclass
+class Outages:
+    """Interrupts one of the servers after another, at moments of a seeded generator."""
+
+    servers: Sequence[Server]
+    generator: random.Random
+    killed: list[float] = field(default_factory=list)
+    """The times of the kills, by the monotonic clock."""
+
+    async def run(self) -> None:
+        """Kill, stop and freeze; all servers run at the end."""
+        for action in ("kill", "kill", "freeze", "kill", "stop", "kill"):
+            await asyncio.sleep(self.generator.uniform(0.2, 1.5))
+            await self._interrupt(self.generator.choice(self.servers), action)
+
+    async def _interrupt(self, server: Server, action: str) -> None:
+        pause_s = self.generator.uniform(0, 1) if action == "kill" else 3
+        if action == "freeze":
+            server.freeze()
+            await asyncio.sleep(pause_s)
+            server.thaw()
+            return
+        if action == "kill":
+            await asyncio.to_thread(server.kill)
+            self.killed.append(time.monotonic())
+        else:
+            await asyncio.to_thread(server.stop)
+        await asyncio.sleep(pause_s)
+        await asyncio.to_thread(server.start)
+
+
+@asynccontextmanager
+async def after_a_burst(
+    bootstrap: str, producer: AIOKafkaProducer, servers: Sequence[Server], seed: int
+) -> AsyncIterator[Outages]:
+    """Run a burst with outages; the notifier runs on in the block."""
+    outages = Outages(servers, random.Random(seed))
+    async with running(bootstrap, *servers, hold_s=0.2, resend_s=1, timeout_s=1, resolved_s=60):
+        await asyncio.gather(burst(producer, random.Random(seed + 1000)), outages.run())
+        yield outages
+
+
+@pytest.fixture
+def pair(receivers: Receivers, tmp_path: Path) -> Iterator[list[Server]]:
+    """Yield two Alertmanagers that are one cluster, running."""
+    ports = [free_port(), free_port()]
+    servers = [
+        make_server(
+            receivers, tmp_path / f"member{number}", data__maintenance_interval=f"{MAINTENANCE_S:g}s",
+            cluster__listen_address=f"127.0.0.1:{ports[number]}", cluster__peer=f"127.0.0.1:{ports[1 - number]}",
+            cluster__peer_timeout="1s", cluster__settle_timeout="5s", cluster__pushpull_interval="1s",
+            cluster__reconnect_interval="1s",
+        )
+        for number in (0, 1)
+    ]  # fmt: skip
+    try:
+        for server in servers:
+            server.start()
+        yield servers
+    finally:
+        for server in servers:
+            server.stop()
+
+
+async def until_api_is(expected: set[Key], servers: Sequence[Server]) -> None:
+    """Wait until all members have exactly these active alerts."""
+    give_up = time.monotonic() + SETTLED_S
+    while True:
+        try:
+            different = await api_state(servers) ^ expected
+        except AssertionError:
+            different = {("members", "disagree")}
+        if not different:
+            return
+        assert time.monotonic() < give_up, sorted(different)
+        await asyncio.sleep(0.3)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_a_pair_ends_as_kafka_is(
+    seed: int, bootstrap: str, producer: AIOKafkaProducer, pair: list[Server], receivers: Receivers
+) -> None:
+    """One of two members at a time is killed, stopped or frozen: each receiver knows exactly what is open."""
+    async with after_a_burst(bootstrap, producer, pair, seed):
+        expected = await kafka_state(bootstrap)
+        await until_api_is(expected, pair)
+        try:
+            await until(lambda: receivers_state(receivers)[0] == expected, SETTLED_S)
+        except AssertionError:
+            pytest.fail(f"receivers differ: {sorted(receivers_state(receivers)[0] ^ expected)}")
+    assert len(expected) > FINDINGS_COUNT / 3
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_a_single_one_loses_only_ends_of_what_it_forgot(
+    seed: int,
+    bootstrap: str,
+    producer: AIOKafkaProducer,
+    receivers: Receivers,
+    tmp_path: Path,
+) -> None:
+    """Its alerts are as on Kafka; an end is missing only of what it notified since its last maintenance and a kill."""
+    server = make_server(receivers, tmp_path / "single", data__maintenance_interval=f"{MAINTENANCE_S:g}s")
+    server.start()
+    try:
+        async with after_a_burst(bootstrap, producer, [server], seed) as outages:
+            expected = await kafka_state(bootstrap)
+            await until_api_is(expected, [server])
+
+            def unexplained() -> set[Key]:
+                firing, times = receivers_state(receivers)
+                forgotten = {
+                    key
+                    for key in firing - expected
+                    if any(-IN_FLIGHT_S <= at - times[key] <= MAINTENANCE_S + IN_FLIGHT_S for at in outages.killed)
+                }
+                return (firing ^ expected) - forgotten
+
+            try:
+                await until(lambda: not unexplained(), SETTLED_S)
+            except AssertionError:
+                pytest.fail(f"receivers differ: {sorted(unexplained())}")
+            firing, times = receivers_state(receivers)
+            kills, ends, lost = len(outages.killed), len(times.keys() - expected), len(firing - expected)
+            log.info("%d kills: %d of %d ends were not notified", kills, lost, ends)
+    finally:
+        server.stop()
+
+
+async def test_an_end_that_waits_an_hour_for_its_group_survives_a_kill(
+    bootstrap: str, producer: AIOKafkaProducer, receivers: Receivers, tmp_path: Path
+) -> None:
+    """The repair desk's messages are an hour apart; Alertmanager is killed a third of it after it accepted the end."""
+    shipped = NotifyParams()
+    times = {"resolved_s": shipped.resolved_s / 100, "resend_s": shipped.resend_s / 100, "hold_s": 0.1}
+    flap = {"id": "f1", "condition": Condition.LINK_FLAP, "severity": Severity.WARNING}
+    server = make_server(receivers, tmp_path / "single", data__maintenance_interval=f"{MAINTENANCE_S:g}s")
+    server.start()
+    try:
+        async with running(bootstrap, server, **times):
+            await publish(producer, fresh(**flap))
+            await until(lambda: receivers.to("repair-desk", "firing"), 30)
+            await publish(producer, fresh(revision=2, status=Status.RESOLVED, resolved_at_ns=time.time_ns(), **flap))
+            await until(lambda: receivers.to("noc", "resolved"), 30)
+            await asyncio.sleep(12)  # a third of group_interval; 15 minutes, as Prometheus repeats, are 9 s here
+            assert not receivers.to("repair-desk", "resolved")
+            server.kill()
+            await asyncio.to_thread(server.start)
+            await until(lambda: receivers.to("repair-desk", "resolved"), 20)
+    finally:
+        server.stop()
