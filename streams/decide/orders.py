@@ -43,9 +43,9 @@ class Orders:
             self._owners[remedy.order.record.id] = remedy.id
 
     def accept(self, remedy: Remedy, actor: str) -> None:
-        """Confirm the acceptance of an order; the first acceptance counts."""
+        """Confirm the acceptance of an approved order; the first acceptance counts."""
         order = remedy.order
-        if order is None or order.accepted_by or order.record.state is not State.APPROVED:
+        if order is None or order.accepted_by:
             return
         order.accepted_by, order.issued_ns = actor, self._state.watermark_ns
         order.record = self._publisher.emit(replace(order.record, state=State.ACCEPTED, reason="accepted", actor=actor))

@@ -116,22 +116,31 @@ def gone(stage: Decide) -> None:
 
 
 UNKNOWN: dict[str, Any] = {
-    "no counter of frames is read": (None, None, None),
-    "one end only": ((BUSY, BUSY), (BUSY, None), None),
-    "traffic stopped in one direction": ((BUSY, BUSY), (BUSY, IDLE), None),
-    "no traffic before": ((IDLE, IDLE), (IDLE, IDLE), None),
-    "an end is not observed": ((BUSY, BUSY), (BUSY, BUSY), gone),
-    "an end is down": ((BUSY, BUSY), (IDLE, IDLE), lambda stage: stage.process([port_states("p1-l0", 1150, u0=2)])),
-}
+    "no counter of frames is read": ((), (None, None), None),
+    "one end only": ((300, BUSY, BUSY), (BUSY, None), None),
+    "traffic stopped in one direction": ((300, BUSY, BUSY), (BUSY, IDLE), None),
+    "no traffic before": ((300, IDLE, IDLE), (IDLE, IDLE), None),
+    "not read before": ((), (IDLE, IDLE), None),
+    "traffic stopped before": ((120, BUSY, BUSY, 300, IDLE, IDLE), (IDLE, IDLE), None),
+    "an end is not observed": ((300, BUSY, BUSY), (BUSY, BUSY), gone),
+    "an end is down": (
+        (300, BUSY, BUSY), (IDLE, IDLE), lambda stage: stage.process([port_states("p1-l0", 1150, u0=2)])
+    ),
+}  # fmt: skip
+"""The begin and the rates of both ends of each part before the acceptance at 600 s; the rates after it; an event."""
 
 
 @pytest.mark.parametrize(("before", "after", "change"), UNKNOWN.values(), ids=UNKNOWN)
 def test_what_the_ports_do_not_prove_stays_counted(before: Any, after: Any, change: Any) -> None:
     """NO_ANSWER for an hour, then a person; capacity counts the link as lost all the time."""
     stage = deciding()
-    drain = accepted(stage, *(traffic(link_id(), 300, 600, *before) if before else ()))
-    if after:
-        stage.process(traffic(link_id(), 600, 4000, *after))
+    parts = [before[n : n + 3] for n in range(0, len(before), 3)]
+    ends = [*(part[0] for part in parts[1:]), 600]
+    earlier = [
+        one for part, end in zip(parts, ends, strict=False) for one in traffic(link_id(), part[0], end, *part[1:])
+    ]
+    drain = accepted(stage, *earlier)
+    stage.process(traffic(link_id(), 600, 4000, *after))
     if change:
         change(stage)
     assert states(stage, 1200, drain) == [State.NO_ANSWER]
