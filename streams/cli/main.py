@@ -60,12 +60,13 @@ COMMANDS: tuple[Command, ...] = (
     Command("kill-switch", "streams.cli.kill_switch:kill_switch", "Stop every action."),
     Command("key", "streams.cli.key:key", "Make the key that signs controls."),
     Command("config", "streams.cli.config:config", "Check a configuration file."),
+    Command("chaos", "streams.cli.chaos:chaos", "Run the pipeline under faults and check what was lost."),
     Command("bench", "streams.cli.bench.command:bench", "Measure what the pipeline costs on this machine."),
 )
 _LIBRARIES = ("aiokafka", "clickhouse_connect", "urllib3")
 _INTERACTIVE = {
-    "demo", "up", "inventory", "findings", "explain", "ack", "job", "remediations", "lemons", "approve", "reject",
-    "repaired", "maintenance", "exclude", "kill-switch",
+    "chaos", "demo", "up", "inventory", "findings", "explain", "ack", "job", "remediations", "lemons", "approve",
+    "reject", "repaired", "maintenance", "exclude", "kill-switch",
 }  # fmt: skip
 
 

@@ -66,6 +66,11 @@ class EmbeddedClickHouse:
         """The exit code of a server that ended by itself, or None."""
         return None if self._process is None else self._process.exit_code
 
+    @property
+    def pid(self) -> int | None:
+        """The number of the server's process, None while there is none."""
+        return None if self._process is None else self._process.pid
+
     def __enter__(self) -> "EmbeddedClickHouse":
         self.start()
         return self

@@ -1,0 +1,202 @@
+"""One run: start the stack and the load, carry out the plan, wait until everything has recovered, and judge."""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from aiokafka.errors import KafkaError
+
+from streams.chaos.fabric import COLLECTOR, Fabric, subject_id
+from streams.chaos.faults import Fault, Scene, make_fault
+from streams.chaos.load import Load
+from streams.chaos.params import ChaosParams
+from streams.chaos.plan import Step, make_plan
+from streams.chaos.reader import ClickHouseReader, KafkaReader, Offsets
+from streams.chaos.report import Report, StepResult, build_report
+from streams.chaos.stack import Stack
+from streams.chaos.verdict import FindingTruth, Observation, check_open, newest_revisions
+from streams.wire.topics import STAGES
+
+WARM_UP_S = 60.0
+RECOVERY_S = 150.0
+"""The longest wait for lag zero and for findings that are right, after the last fault has healed."""
+_STAYS_DOWN_AFTER_S, _DOWN_AFTER_S, _UP_AFTER_S = 1.0, 3.0, 15.0
+_POLL_S = 1.0
+_STAGE_OF_REJECTED = "persist"
+
+
+@dataclass
+class _Recovery:
+    """One step that has healed: what must be read until it counts as recovered."""
+
+    result: StepResult
+    healed_s: float
+    ends: Offsets
+
+
+class ChaosRun:
+    """One run in a folder of its own; `phase` names its current step."""
+
+    def __init__(self, params: ChaosParams, report_line: Callable[[str], None]) -> None:
+        self.params = params
+        self._report_line = report_line
+        self._recoveries: list[_Recovery] = []
+
+    async def run(self) -> Report:
+        """Carry out the plan and return the report; end every process that it has started."""
+        plan = make_plan(self.params.seed, self.params.faults, self.params.seconds)
+        self._report_line(f"seed {self.params.seed}: {', '.join(map(str, plan))}")
+        async with Stack.running(self.params.folder) as stack:
+            load = Load(stack.kafka_settings, Fabric(run=self.params.seed + 1), self.params.seed)
+            cluster = stack.kafka_settings.cluster
+            groups = (*(f"railsight.{cluster}.{stage}" for stage in STAGES), stack.settings.persist.group)
+            kafka = KafkaReader(stack.kafka.bootstrap, groups)
+            try:
+                return await self._run(Scene(stack, load), plan, kafka)
+            finally:
+                await kafka.close()
+
+    async def _run(self, scene: Scene, plan: tuple[Step, ...], kafka: KafkaReader) -> Report:
+        await scene.load.publish_inventory()
+        sending = asyncio.create_task(scene.load.run())
+        background = [asyncio.create_task(scene.stack.keep())]
+        try:
+            await self._until(lambda: self._is_warm(kafka), WARM_UP_S)
+            background += [asyncio.create_task(self._watch(kafka)), asyncio.create_task(_change_links(scene.load))]
+            began_s = time.monotonic()
+            results = await asyncio.gather(*(self._carry_out(step, scene, kafka, began_s) for step in plan))
+            await background[-1]
+            scene.load.change_link(lambda fabric: fabric.truth.down_at_end, down=True)
+            problems = await self._recover(scene, kafka)
+            scene.load.stop()
+            problems += await self._drain(sending, scene, kafka)
+            seen = await self._observe(scene.stack, kafka)
+        finally:
+            for task in (*background, sending):
+                task.cancel()
+            await asyncio.gather(*background, sending, return_exceptions=True)
+        return build_report(self.params, results, scene, seen, _truth(scene.load.fabric), problems)
+
+    async def _carry_out(self, step: Step, scene: Scene, kafka: KafkaReader, began_s: float) -> StepResult:
+        fault: Fault = make_fault(step.fault)
+        own = Scene(scene.stack, scene.load, random.Random(step.seed))
+        await asyncio.sleep(max(0.0, began_s + step.begin_s - time.monotonic()))
+        result = StepResult(step, fault.promise, time.monotonic())
+        await _until_done(lambda: fault.begin(own))
+        await asyncio.sleep(max(0.0, began_s + step.heal_s - time.monotonic()))
+        await _until_done(lambda: fault.heal(own))
+        result.healed_s = time.monotonic()
+        scene.poisoned += own.poisoned
+        scene.may_lose |= own.may_lose
+        result.may_lose = own.may_lose
+        await self._expect_recovery(result, kafka)
+        return result
+
+    async def _expect_recovery(self, result: StepResult, kafka: KafkaReader) -> None:
+        while True:
+            with suppress(KafkaError, OSError, TimeoutError):
+                ends = await asyncio.wait_for(kafka.ends(), 5)
+                break
+            await asyncio.sleep(0.3)  # another fault has taken the broker
+        self._recoveries.append(_Recovery(result, result.healed_s, ends))
+
+    async def _watch(self, kafka: KafkaReader) -> None:
+        """Note when each step has recovered, until cancelled."""
+        while True:
+            for one in list(self._recoveries):
+                if await self._is_read(kafka, one.ends):
+                    one.result.recovered_after_s = time.monotonic() - one.healed_s
+                    self._recoveries.remove(one)
+            await asyncio.sleep(_POLL_S)
+
+    async def _is_warm(self, kafka: KafkaReader) -> bool:
+        """Return whether every group has read what is there now, so that the first fault finds all at work."""
+        return await self._is_read(kafka, await kafka.ends())
+
+    async def _is_read(self, kafka: KafkaReader, ends: Offsets) -> bool:
+        try:
+            return await asyncio.wait_for(kafka.lag(ends), 5) == 0
+        except (KafkaError, OSError, TimeoutError):
+            return False
+
+    async def _recover(self, scene: Scene, kafka: KafkaReader) -> list[str]:
+        """Wait until every step has recovered and the open findings are those of the truth."""
+        truth = _truth(scene.load.fabric)
+
+        async def is_right() -> bool:
+            findings = await asyncio.wait_for(kafka.findings(), 10)
+            return not self._recoveries and not check_open(newest_revisions(findings), truth)
+
+        if await self._until(is_right, RECOVERY_S):
+            return []
+        return [f"not recovered after {RECOVERY_S:g} s: {one.result.step}" for one in self._recoveries]
+
+    async def _drain(self, sending: "asyncio.Task[None]", scene: Scene, kafka: KafkaReader) -> list[str]:
+        """Wait until everything offered is acknowledged, read and stored."""
+        try:
+            await asyncio.wait_for(asyncio.shield(sending), WARM_UP_S)
+        except TimeoutError:
+            return [f"{scene.load.pending} messages were not acknowledged after {WARM_UP_S:g} s without a fault"]
+        ends = await kafka.ends()
+        if not await self._until(lambda: self._is_read(kafka, ends), RECOVERY_S):
+            return [f"the lag was not zero {RECOVERY_S:g} s after the load ended"]
+        return []
+
+    async def _observe(self, stack: Stack, kafka: KafkaReader) -> Observation:
+        """Read everything; findings that are published meanwhile are in Kafka or in both."""
+        database = ClickHouseReader(
+            stack.clickhouse.url, stack.clickhouse.user, stack.clickhouse.password, stack.settings.store.database
+        )
+        findings = await kafka.findings()
+
+        async def has_rows() -> bool:
+            rows = await asyncio.to_thread(database.findings)
+            return all((one.id, one.revision) in rows for one in findings)
+
+        await self._until(has_rows, 30)
+        rows = await asyncio.to_thread(database.findings)
+        later = {(one.id, one.revision) for one in await kafka.findings()} - {(o.id, o.revision) for o in findings}
+        return Observation(
+            await asyncio.to_thread(database.messages, COLLECTOR),
+            await asyncio.to_thread(database.sample_rows, COLLECTOR),
+            findings,
+            type(rows)({key: times for key, times in rows.items() if key not in later}),
+            await kafka.open_topic(),
+            await asyncio.to_thread(database.rejected, _STAGE_OF_REJECTED),
+        )
+
+    async def _until(self, condition: Callable[[], Awaitable[bool]], within_s: float) -> bool:
+        deadline_s = time.monotonic() + within_s
+        while time.monotonic() < deadline_s:
+            with suppress(KafkaError, OSError, TimeoutError):
+                if await condition():
+                    return True
+            await asyncio.sleep(_POLL_S)
+        return False
+
+
+async def _until_done(act: Callable[[], Awaitable[None]]) -> None:
+    """Carry out a step of a fault; one that needs Kafka waits while another fault has taken it."""
+    while True:
+        with suppress(KafkaError, TimeoutError):
+            await act()
+            return
+        await asyncio.sleep(0.3)
+
+
+async def _change_links(load: Load) -> None:
+    await asyncio.sleep(_STAYS_DOWN_AFTER_S)
+    load.change_link(lambda fabric: fabric.truth.stays_down, down=True)
+    await asyncio.sleep(_DOWN_AFTER_S - _STAYS_DOWN_AFTER_S)
+    load.change_link(lambda fabric: fabric.truth.recovers, down=True)
+    await asyncio.sleep(_UP_AFTER_S - _DOWN_AFTER_S)
+    load.change_link(lambda fabric: fabric.truth.recovers, down=False)
+
+
+def _truth(fabric: Fabric) -> FindingTruth:
+    truth = fabric.truth
+    at_end = {subject_id(link) for link in (truth.stays_down, truth.down_at_end)}
+    return FindingTruth(frozenset(at_end), frozenset({*at_end, subject_id(truth.recovers)}))

@@ -1,0 +1,153 @@
+"""The real processes of a run: Kafka, ClickHouse behind a gate, two workers and a sink, which restart when they end."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from streams.chaos.gate import Gate
+from streams.chaos.params import POD_PARTITIONS, SETTINGS, TELEMETRY_PARTITIONS
+from streams.config.kafka import KafkaSettings
+from streams.config.settings import load
+from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
+from streams.embedded.kafka import EmbeddedKafka
+from streams.embedded.kafka_config import KafkaParams
+from streams.embedded.kafka_data_dir import free_ports
+from streams.embedded.watched_process import WatchedProcess
+from streams.runtime.process_specs import railsight_command
+from streams.wire.errors import Misconfigured
+
+WORKERS = ("worker-a", "worker-b")
+SINK = "persist"
+_SETUP_S = 120.0
+_KEEP_S = 0.3
+_RESTART_S = 1.0
+
+
+@dataclass
+class PartProcess:
+    """One part of the pipeline: its command, its current process, and how often it ended by itself."""
+
+    name: str
+    command: tuple[str, ...]
+    folder: Path
+    process: WatchedProcess | None = None
+    runs: int = 0
+    ended: list[int] = field(default_factory=list)
+    """The exit codes of the runs that no fault ended."""
+
+    def start(self) -> None:
+        """Start the part if it does not run."""
+        if self.process is None:
+            self.runs += 1
+            self.process = WatchedProcess(self.command, self.folder / f"{self.name}.{self.runs}.log")
+
+    def kill(self) -> None:
+        """End the part with SIGKILL; it stays away until `start`."""
+        if self.process is not None:
+            self.process.kill()
+            self.process = None
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal to the part's process if it runs."""
+        send_signal(None if self.process is None else self.process.pid, number)
+
+    def logs(self) -> list[Path]:
+        """Return the logs of all runs."""
+        return [self.folder / f"{self.name}.{run}.log" for run in range(1, self.runs + 1)]
+
+
+def send_signal(pid: int | None, number: signal.Signals) -> None:
+    """Send a signal to a process that may have ended."""
+    if pid is not None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+class Stack:
+    """The processes of one run; `running` starts and stops them."""
+
+    def __init__(self, folder: Path) -> None:
+        clickhouse_port = free_ports(2)[1]
+        self.folder = folder
+        self.kafka = EmbeddedKafka(KafkaParams(data=folder / "kafka"))
+        self.clickhouse = EmbeddedClickHouse(ClickHouseParams(data=folder / "clickhouse", port=clickhouse_port))
+        self.gate = Gate(clickhouse_port)
+        self.parts: dict[str, PartProcess] = {}
+        self.settings = load(None, None, {})
+
+    @property
+    def kafka_settings(self) -> KafkaSettings:
+        """The settings of the Kafka clients of this run."""
+        return self.settings.kafka
+
+    @classmethod
+    @asynccontextmanager
+    async def running(cls, folder: Path) -> AsyncIterator[Self]:
+        """Start everything and wait until topics and tables exist; end every process at the end."""
+        stack = cls(folder)
+        try:
+            await asyncio.gather(asyncio.to_thread(stack.kafka.start), asyncio.to_thread(stack.clickhouse.start))
+            await stack.gate.start()
+            await stack._start_parts()
+            yield stack
+        finally:
+            await asyncio.shield(stack._stop())
+
+    async def keep(self) -> None:
+        """Start parts that ended by themselves again, as a service manager does, until cancelled."""
+        while True:
+            for part in self.parts.values():
+                if part.process is not None and (code := part.process.exit_code) is not None:
+                    part.ended.append(code)
+                    part.process = None
+                    await asyncio.sleep(_RESTART_S)
+                    part.start()
+            await asyncio.sleep(_KEEP_S)
+
+    def restart_clickhouse(self) -> None:
+        """Start ClickHouse again after a kill."""
+        self.clickhouse.start()
+
+    async def _start_parts(self) -> None:
+        config = self._write_config()
+        self.settings = load(config, None, {})
+        await asyncio.gather(*(self._run_once(name, config) for name in ("topics", "migrate")))
+        for name in WORKERS:
+            self._add(name, railsight_command("process", "--config", str(config)))
+        self._add(SINK, railsight_command("persist", "--config", str(config)))
+
+    def _add(self, name: str, command: tuple[str, ...]) -> None:
+        self.parts[name] = PartProcess(name, command, self.folder)
+        self.parts[name].start()
+
+    async def _run_once(self, name: str, config: Path) -> None:
+        log = self.folder / f"{name}.log"
+        process = WatchedProcess(railsight_command(name, "--config", str(config)), log)
+        code = await asyncio.to_thread(process.wait, _SETUP_S)
+        if code != 0:
+            process.kill()
+            raise Misconfigured(f"`railsight {name}` ended with {code} (log: {log})")
+
+    def _write_config(self) -> Path:
+        path = self.folder / "railsight.toml"
+        servers = (
+            f'[kafka]\nbootstrap = "{self.kafka.bootstrap}"\n'
+            f"telemetry_partitions = {TELEMETRY_PARTITIONS}\npod_partitions = {POD_PARTITIONS}\n"
+            f'[store]\nurl = "http://127.0.0.1:{self.gate.port}"\npassword_file = "{self.clickhouse.password_file}"\n'
+        )
+        runtime = f'data = "{self.folder / "faust"}"\n'
+        path.write_text(servers + SETTINGS + runtime, encoding="utf-8")
+        return path
+
+    async def _stop(self) -> None:
+        for part in self.parts.values():
+            part.send_signal(signal.SIGCONT)
+        send_signal(self.clickhouse.pid, signal.SIGCONT)
+        await asyncio.gather(*(asyncio.to_thread(part.kill) for part in self.parts.values()))
+        await self.gate.stop()
+        await asyncio.gather(asyncio.to_thread(self.clickhouse.kill), asyncio.to_thread(self.kafka.stop))

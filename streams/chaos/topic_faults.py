@@ -1,0 +1,60 @@
+"""Faults inside Kafka's topics: records that cannot be read, and records that are deleted before they are read."""
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.records_to_delete import RecordsToDelete
+
+from streams.config.kafka import KafkaSettings
+from streams.wire.topics import EVENTS, SAMPLES, TOPICS
+
+GARBAGE = (b"\xff" * 40, b"{}x", b"\x08", b'{"id": [', bytes(range(256)))
+"""Values that are no message of any topic."""
+
+
+async def send_poison(kafka: KafkaSettings, rng: random.Random) -> list[tuple[str, int, int]]:
+    """Send a record that cannot be read to a partition of every topic; return topic, partition and offset of each."""
+    sent: list[tuple[str, int, int]] = []
+    producer = AIOKafkaProducer(**kafka.client_options(), acks="all")
+    await producer.start()
+    try:
+        for topic in TOPICS:
+            if topic.model is None:
+                continue  # nobody reads its records
+            partition = rng.randrange(kafka.partitions.count(topic))
+            value = rng.choice(GARBAGE)
+            metadata = await producer.send_and_wait(topic.name, value, key=b"poison", partition=partition)
+            sent.append((topic.name, partition, metadata.offset))
+    finally:
+        await producer.stop()
+    return sent
+
+
+async def delete_telemetry(kafka: KafkaSettings) -> None:
+    """Delete every record of samples and events that is there now."""
+    partitions = [
+        TopicPartition(topic.name, partition)
+        for topic in (SAMPLES, EVENTS)
+        for partition in range(kafka.partitions.count(topic))
+    ]
+    consumer = AIOKafkaConsumer(**kafka.client_options())
+    await consumer.start()
+    try:
+        ends = await consumer.end_offsets(partitions)
+    finally:
+        await consumer.stop()
+    async with _admin(kafka) as admin:
+        await admin.delete_records({at: RecordsToDelete(end) for at, end in ends.items()})
+
+
+@asynccontextmanager
+async def _admin(kafka: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClient]:
+    admin = AIOKafkaAdminClient(**kafka.client_options())
+    await admin.start()
+    try:
+        yield admin
+    finally:
+        await admin.close()
