@@ -9,7 +9,7 @@ SHELL  := /bin/bash
 
 help:
 	@echo "make demo   a simulated fabric through the whole pipeline (ARGS='--headless --seconds 60')"
-	@echo "make test   every check there is: format, lint, types, contracts, unit, integration, end to end"
+	@echo "make test   every check there is: format, lint, types, contracts, unit, integration, end to end, faults"
 	@echo "make check  the checks that take seconds"
 	@echo "make fuzz   attacks on the embedded ClickHouse for MINUTES=60 each"
 	@echo "make env    only the environment, in $(VENV)"
@@ -36,7 +36,7 @@ check: env
 	$(BIN)/python -m pytest tests/unit tests/contract $(ARGS)
 
 test: check
-	$(BIN)/python -m pytest tests/integration tests/e2e $(ARGS)
+	$(BIN)/python -m pytest tests/integration tests/e2e tests/faults $(ARGS)
 
 MINUTES ?= 60
 fuzz: env

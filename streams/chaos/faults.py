@@ -6,6 +6,7 @@
 import asyncio
 import random
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -230,7 +231,7 @@ def make_fault(name: str) -> Fault:
     return FAULTS[name]()
 
 
-FAULTS = {
+FAULTS: dict[str, Callable[[], Fault]] = {
     "worker-killed": lambda: PartKilled("worker-killed", WORKERS),
     "worker-paused": lambda: PartPaused("worker-paused", WORKERS),
     "rebalance-storm": RebalanceStorm,

@@ -14,9 +14,13 @@ from streams.chaos.plan import Step
 from streams.chaos.stack import SINK
 from streams.chaos.verdict import FindingTruth, Observation, Verdict, check_findings, check_rejected, count_messages
 from streams.store.persist.persisted_topics import PERSISTED_TOPICS
-from streams.wire.topics import EVENTS, SAMPLES
+from streams.wire.topics import EVENTS, REJECTED, SAMPLES
 
 _LOST_EVENT = "records were deleted before they were stored"
+TABLE_HEAD = (
+    "| fault | promise | acknowledged | lost | double | seconds until lag zero |",
+    "|---|---|---|---|---|---|",
+)
 
 
 @dataclass
@@ -31,6 +35,7 @@ class StepResult:
     recovered_after_s: float | None = None
     acknowledged: int = 0
     lost: int = 0
+    lost_after_heal: int = 0
     double: int = 0
 
     def as_dict(self) -> dict[str, Any]:
@@ -74,6 +79,13 @@ class Report:
         yield from (f"{name} ended by itself with {codes}" for name, codes in self.ended.items() if codes)
         yield from (f"breach: {breach}" for breach in self.breaches)
 
+    def table_rows(self) -> Iterator[str]:
+        """Yield a row of a table in Markdown for each step."""
+        for one in self.steps:
+            seconds = "not recovered" if one.recovered_after_s is None else f"{one.recovered_after_s:.1f}"
+            cells = (one.step.fault, one.promise, str(one.acknowledged), str(one.lost), str(one.double), seconds)
+            yield f"| {' | '.join(cells)} |"
+
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON values."""
         return {
@@ -94,14 +106,15 @@ def build_report(
     """Return the report of a run that has ended."""
     acknowledged = scene.load.ledger.acknowledged
     verdict = count_messages(acknowledged, seen)
-    _assign(steps, acknowledged, verdict)
+    assign(steps, acknowledged, verdict)
     reported = reported_lost(scene.stack.parts[SINK].logs())
-    persisted = frozenset(one.topic.name for one in PERSISTED_TOPICS)
+    # A rejection of the rejected topic would be a loop: such a record is only logged.
+    persisted = frozenset(one.topic.name for one in PERSISTED_TOPICS if one.topic is not REJECTED)
     ended = {name: part.ended for name, part in scene.stack.parts.items()}
     breaches = [
         *problems,
         *verdict.breaches,
-        *_loss_breaches(steps, reported),
+        *loss_breaches(steps, reported),
         *([f"{len(verdict.double)} messages stored twice"] if verdict.double else []),
         *check_findings(seen, truth),
         *check_rejected(scene.poisoned, persisted, seen.rejected),
@@ -111,16 +124,20 @@ def build_report(
     return Report(params, steps, len(acknowledged), stored, len(seen.findings), reported, ended, breaches)
 
 
-def _assign(steps: Sequence[StepResult], acknowledged: Mapping[Identity, Acknowledged], verdict: Verdict) -> None:
-    """Count each message at the step in whose time it was acknowledged."""
+def assign(steps: Sequence[StepResult], acknowledged: Mapping[Identity, Acknowledged], verdict: Verdict) -> None:
+    """Count each message at the step in whose time it was acknowledged.
+
+    A loss before the end of a step that deletes records belongs to that step.
+    """
     lost, double = set(verdict.lost), set(verdict.double)
     for identity, message in acknowledged.items():
         step = _step_at(steps, message.at_s)
         step.acknowledged += 1
         step.double += identity in double
         if identity in lost:
-            deleting = next((one for one in steps if one.may_lose and one.healed_s >= message.at_s), step)
-            deleting.lost += 1
+            deleting = next((one for one in steps if one.may_lose and one.healed_s >= message.at_s), None)
+            (deleting or step).lost += 1
+            step.lost_after_heal += deleting is None and step.may_lose
 
 
 def _step_at(steps: Sequence[StepResult], at_s: float) -> StepResult:
@@ -128,10 +145,13 @@ def _step_at(steps: Sequence[StepResult], at_s: float) -> StepResult:
     return next((one for one in sorted(steps, key=lambda one: -one.began_s) if one.began_s <= at_s), steps[0])
 
 
-def _loss_breaches(steps: Sequence[StepResult], reported: int) -> list[str]:
+def loss_breaches(steps: Sequence[StepResult], reported: int) -> list[str]:
     """Return the losses that no fault explains, and a difference between the deleted and the reported number."""
     breaches = [
         f"{one.lost} acknowledged messages lost in {one.step}" for one in steps if one.lost and not one.may_lose
+    ]
+    breaches += [
+        f"{one.lost_after_heal} messages lost after {one.step} had healed" for one in steps if one.lost_after_heal
     ]
     deleted = sum(one.lost for one in steps if one.may_lose)
     if deleted > reported:

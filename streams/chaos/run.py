@@ -18,6 +18,7 @@ from streams.chaos.reader import ClickHouseReader, KafkaReader, Offsets
 from streams.chaos.report import Report, StepResult, build_report
 from streams.chaos.stack import Stack
 from streams.chaos.verdict import FindingTruth, Observation, check_open, newest_revisions
+from streams.wire.errors import Retry
 from streams.wire.topics import STAGES
 
 WARM_UP_S = 60.0
@@ -64,7 +65,7 @@ class ChaosRun:
         sending = asyncio.create_task(scene.load.run())
         background = [asyncio.create_task(scene.stack.keep())]
         try:
-            await self._until(lambda: self._is_warm(kafka), WARM_UP_S)
+            await self._warm_up(kafka)
             background += [asyncio.create_task(self._watch(kafka)), asyncio.create_task(_change_links(scene.load))]
             began_s = time.monotonic()
             results = await asyncio.gather(*(self._carry_out(step, scene, kafka, began_s) for step in plan))
@@ -112,9 +113,11 @@ class ChaosRun:
                     self._recoveries.remove(one)
             await asyncio.sleep(_POLL_S)
 
-    async def _is_warm(self, kafka: KafkaReader) -> bool:
-        """Return whether every group has read what is there now, so that the first fault finds all at work."""
-        return await self._is_read(kafka, await kafka.ends())
+    async def _warm_up(self, kafka: KafkaReader) -> None:
+        """Wait until every group has read what was there at the start, so that the first fault finds all at work."""
+        ends = await kafka.ends()
+        if not await self._until(lambda: self._is_read(kafka, ends), WARM_UP_S):
+            raise Retry(f"the pipeline did not start to read within {WARM_UP_S:g} s (logs: {self.params.folder})")
 
     async def _is_read(self, kafka: KafkaReader, ends: Offsets) -> bool:
         try:

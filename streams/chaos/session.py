@@ -2,7 +2,7 @@
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,6 +24,18 @@ def run_folder(given: Path | None) -> Iterator[Path]:
         raise Misconfigured(f"{given} is not empty; choose another folder, or remove it")
     given.mkdir(parents=True, exist_ok=True)
     yield given.resolve()
+
+
+def sequences(
+    folder: Path, seed: int, faults: Sequence[str], seconds: float, runs: int, *, each: bool
+) -> Iterator[ChaosParams]:
+    """Yield the runs, each with a folder of its own: `runs` consecutive seeds, for each fault alone if `each`."""
+    groups = [(name,) for name in faults] if each else [tuple(faults)]
+    for group in groups:
+        for number in range(seed, seed + runs):
+            own = folder / (f"{group[0]}-{number}" if each else f"seed-{number}")
+            own.mkdir()
+            yield ChaosParams(own, number, group, seconds)
 
 
 def run_chaos(params: ChaosParams, report_line: Callable[[str], None]) -> Report | None:

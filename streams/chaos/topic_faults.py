@@ -23,7 +23,7 @@ async def send_poison(kafka: KafkaSettings, rng: random.Random) -> list[tuple[st
     try:
         for topic in TOPICS:
             if topic.model is None:
-                continue  # nobody reads its records
+                continue  # its records have no message
             partition = rng.randrange(kafka.partitions.count(topic))
             value = rng.choice(GARBAGE)
             metadata = await producer.send_and_wait(topic.name, value, key=b"poison", partition=partition)

@@ -1,4 +1,4 @@
-"""Compares what Kafka acknowledged, and the truth of the fabric, with what the reader has found: pure."""
+"""Compares acknowledged messages and the truth of the fabric with the results of the reader: pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ _SHOWN = 3
 
 @dataclass
 class Observation:
-    """What the reader has found."""
+    """The results of the reader."""
 
     messages: Mapping[str, Counter[tuple[str, int]]]
     sample_rows: Mapping[tuple[str, int], int]
@@ -63,20 +63,18 @@ def count_messages(acknowledged: Mapping[Identity, Acknowledged], seen: Observat
 def check_findings(seen: Observation, truth: FindingTruth) -> list[str]:
     """Return a line for each breach of the promises about findings."""
     contents: dict[tuple[str, int], set[bytes]] = defaultdict(set)
-    newest: dict[str, Revision] = {}
     for one in seen.findings:
         contents[one.id, one.revision].add(one.value)
-        if one.id not in newest or one.revision >= newest[one.id].revision:
-            newest[one.id] = one
+    newest = newest_revisions(seen.findings)
     stored = {key for key, times in seen.finding_rows.items() if times}
     return [
         *_listed("revisions with two contents", [f"{i}/{r}" for (i, r), values in contents.items() if len(values) > 1]),
         *_listed("revisions without a row", [f"{i}/{r}" for i, r in contents if (i, r) not in stored]),
         *_listed("revisions with two rows", [f"{i}/{r}" for (i, r), times in seen.finding_rows.items() if times > 1]),
         *_listed("rows without a record", [f"{i}/{r}" for i, r in stored if (i, r) not in contents]),
-        *_listed("episodes with two ids", _twins(newest.values())),
+        *_listed("episodes with two ids", _twins(newest)),
         *_listed("findings-open differs from findings", _open_topic_differences(newest, seen.open_topic)),
-        *check_open(newest.values(), truth),
+        *check_open(newest, truth),
     ]
 
 
@@ -130,8 +128,8 @@ def _twins(newest: Iterable[Revision]) -> list[str]:
     return [f"{detector} {subject}" for (detector, subject, _), ids in episodes.items() if len(ids) > 1]
 
 
-def _open_topic_differences(newest: Mapping[str, Revision], last: Mapping[str, bytes | None]) -> list[str]:
-    open_ids = {one.id for one in newest.values() if one.fields["status"] not in CLOSED}
+def _open_topic_differences(newest: Iterable[Revision], last: Mapping[str, bytes | None]) -> list[str]:
+    open_ids = {one.id for one in newest if one.fields["status"] not in CLOSED}
     listed = {key for key, value in last.items() if value is not None}
     return sorted(open_ids ^ listed)
 

@@ -14,6 +14,10 @@ def chaos(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sequence; a failing seed reproduces it.")] = 1,
     faults: Annotated[str, typer.Option(help="Names of faults, comma-separated; all: every fault.")] = "all",
     seconds: Annotated[float, typer.Option(min=1, help="Time in which faults begin.")] = 20,
+    runs: Annotated[int, typer.Option(min=1, help="Number of sequences, with consecutive seeds.")] = 1,
+    each: Annotated[
+        bool, typer.Option("--each", help="Run each fault alone instead, and print a table in Markdown.")
+    ] = False,
     run_dir: Annotated[
         Path | None, typer.Option(help="Folder for data and logs, which stays; default: a temporary one.")
     ] = None,
@@ -23,21 +27,23 @@ def chaos(
 
     Exits with 1 if an acknowledged message was lost or stored twice, or a finding is wrong.
     """
-    from streams.chaos.params import ChaosParams
     from streams.chaos.plan import fault_names
-    from streams.chaos.session import run_chaos, run_folder
+    from streams.chaos.report import TABLE_HEAD
+    from streams.chaos.session import run_chaos, run_folder, sequences
 
     names = fault_names(faults)
+    reports = []
     with run_folder(run_dir) as folder:
-        report = run_chaos(ChaosParams(folder, seed, names, seconds), _print_progress)
-    if report is None:
-        raise typer.Exit(INTERRUPTED)
-    if as_json:
-        typer.echo(orjson.dumps(report.as_dict()))
-    else:
-        for line in report.lines():
+        for params in sequences(folder, seed, names, seconds, runs, each=each):
+            if (report := run_chaos(params, _print_progress)) is None:
+                raise typer.Exit(INTERRUPTED)
+            reports.append(report)
+            for line in (orjson.dumps(report.as_dict()).decode(),) if as_json else report.lines():
+                typer.echo(line)
+    if each and not as_json:
+        for line in (*TABLE_HEAD, *(row for report in reports for row in report.table_rows())):
             typer.echo(line)
-    if not report.is_passed:
+    if not all(report.is_passed for report in reports):
         raise typer.Exit(1)
 
 

@@ -22,7 +22,7 @@ from streams.store.rows.row_builder import TableRows
 _log = structlog.get_logger("railsight.persist")
 
 _COUNT = (
-    "SELECT count() FROM `{table}` WHERE kafka_partition = {{p:UInt16}} AND kafka_offset BETWEEN {{first:Int64}}"
+    "SELECT {what} FROM `{table}` WHERE kafka_partition = {{p:UInt16}} AND kafka_offset BETWEEN {{first:Int64}}"
     " AND {{last:Int64}} AND arrived_at >= fromUnixTimestamp64Milli({{stamp:Int64}}, 'UTC') - INTERVAL 1 DAY"
 )
 """The margin of a day covers differing broker clocks; the condition limits which partitions of the table are read."""
@@ -62,9 +62,13 @@ class BlockWriter:
             _log.warning("ClickHouse has the token of a block without its rows", token=intent.token, table=part.table)
             self.client.insert(part.table, part.column_names, data, f"{intent.token}#{retry}")
 
-    def _count(self, intent: BlockIntent, table: str) -> int:
+    def stored_offsets(self, intent: BlockIntent, table: str) -> int:
+        """Return how many records of a block have rows in a table; blocks."""
+        return self._count(intent, table, "uniqExact(kafka_offset)")
+
+    def _count(self, intent: BlockIntent, table: str, what: str = "count()") -> int:
         found = self.client.query(
-            _COUNT.format(table=table),
+            _COUNT.format(table=table, what=what),
             {"p": intent.partition, "first": intent.first, "last": intent.last, "stamp": intent.stamp_ms},
         )
         return int(found[0][0])

@@ -9,7 +9,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -167,11 +167,21 @@ class PartitionWriter:
             if not records and await self._offsets.is_exhausted():
                 break
         reader.seek(self._at, intent.last + 1)
+        await self._report_lost_of(intent, block)
         already = await self._retry("rejected records", lambda: self._already_rejected(block, intent))
         block.rejected = [rejected for rejected in block.rejected if rejected.offset not in already]
         self._position = intent.last + 1
         block.last = intent.last
         await self._store(intent, block, doubtful=True)
+
+    async def _report_lost_of(self, intent: BlockIntent, block: PendingBlock) -> None:
+        """Report the records of an unfinished block that were deleted and that no attempt before had stored."""
+        missing = intent.last - intent.first + 1 - block.records
+        if missing > 0 and self._persisted.topic.retention_s is not None:
+            # Retention deletes from the beginning. The last table completes a message.
+            deleted = replace(intent, last=intent.first + missing - 1)
+            query = partial(self._context.writer.stored_offsets, deleted, self._persisted.tables[-1])
+            self._report_lost(missing - await self._retry("stored offsets", partial(asyncio.to_thread, query)))
 
     async def _already_rejected(self, block: PendingBlock, intent: BlockIntent) -> set[int]:
         return await self._context.rejects.already_rejected(intent) if block.rejected else set()

@@ -11,7 +11,7 @@ from aiokafka import TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
 from streams.store.params import SinkParams
-from streams.store.persist.block_intent import Committed, parse_metadata
+from streams.store.persist.block_intent import BlockIntent, Committed, parse_metadata
 from streams.store.persist.block_writer import BlockWriter
 from streams.store.persist.commit_fence import PartitionLost
 from streams.store.persist.partition_reader import PartitionReader
@@ -346,3 +346,24 @@ async def test_records_that_retention_deleted_are_counted(retention_s: int | Non
     owner = partition(made, tables, Fuse(), persisted=persisted)
     await run(owner, made)
     assert owner._context.stats.lost == (34 if retention_s else 0)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("deleted", [3, 17])
+async def test_a_loss_inside_an_unfinished_block_is_counted(stored: bool, deleted: int) -> None:
+    """Records of a block that a killed sink had announced count as lost, unless it had stored them.
+
+    Retention deleted a part of the block, or all of it and what follows.
+    """
+    persisted = dataclasses.replace(PERSISTED, topic=dataclasses.replace(topics.CONTROLS, retention_s=3600))
+    made, tables = log(20), FakeTables(Fuse())
+    intent = BlockIntent(AT.topic, AT.partition, 0, 4, 1000)
+    made.committed = OffsetAndMetadata(0, intent.metadata())
+    if stored:
+        tables.rows = {table: [0, 1, 2, 3, 4] for table in persisted.tables}
+        tables.tokens = {table: [intent.token] for table in persisted.tables}
+    del made.records[:deleted]
+    owner = partition(made, tables, Fuse(), persisted=persisted)
+    await run(owner, made)
+    in_block = min(deleted, 5)
+    assert owner._context.stats.lost == deleted - (in_block if stored else 0)
