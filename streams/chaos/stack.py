@@ -104,7 +104,7 @@ class Stack:
             for part in self.parts.values():
                 if part.process is not None and (code := part.process.exit_code) is not None:
                     part.ended.append(code)
-                    part.process = None
+                    part.kill()
                     await asyncio.sleep(_RESTART_S)
                     part.start()
             await asyncio.sleep(_KEEP_S)
@@ -129,8 +129,8 @@ class Stack:
         log = self.folder / f"{name}.log"
         process = WatchedProcess(railsight_command(name, "--config", str(config)), log)
         code = await asyncio.to_thread(process.wait, _SETUP_S)
+        process.kill()
         if code != 0:
-            process.kill()
             raise Misconfigured(f"`railsight {name}` ended with {code} (log: {log})")
 
     def _write_config(self) -> Path:
