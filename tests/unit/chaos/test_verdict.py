@@ -36,7 +36,7 @@ FINDINGS = (
 
 
 def observed() -> Observation:
-    """What a run leaves that kept every promise."""
+    """Return what a run leaves that broke no promise."""
     return Observation(
         messages={"samples": Counter({("leaf", 1): 1, ("leaf", 2): 1}), "events": Counter({("leaf", 1): 1})},
         sample_rows={("leaf", 1): 8, ("leaf", 2): 8},
@@ -53,7 +53,7 @@ def with_findings(*findings: Revision) -> Observation:
     return replace(observed(), findings=findings, finding_rows=rows, open_topic=open_ids)
 
 
-def test_a_run_that_kept_every_promise_has_no_breach() -> None:
+def test_a_run_that_broke_no_promise_has_no_breach() -> None:
     """Nothing is lost, nothing is double, every finding is right."""
     verdict = count_messages(SENT, observed())
     assert (verdict.lost, verdict.double, verdict.breaches) == ([], [], [])
@@ -109,7 +109,7 @@ def test_a_message_with_a_part_of_its_rows_is_found() -> None:
     ],
 )
 def test_each_breach_of_the_findings_has_a_line(spoil: Callable[[], Observation], breach: str) -> None:
-    """The line says what is wrong and names the first findings."""
+    """The line states what is wrong and names the first findings."""
     assert any(line.startswith(breach) for line in check_findings(spoil(), TRUTH)), check_findings(spoil(), TRUTH)
 
 
