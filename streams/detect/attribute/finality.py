@@ -40,7 +40,7 @@ class Finality:
             return self._settled_ns(finding)
         if side.ends_with_parent and case.published is not None and case.published.parent_id:
             parent = cases.get(case.published.parent_id)
-            expiry_ns = None if parent is None else parent_expiry_ns(self._params, parent.episode.finding)
+            expiry_ns = None if parent is None else parent_expiry_ns(self._params, parent.episode.finding, finding)
             if expiry_ns is not None:
                 outlive_ns = ns(self._params.grouping.outlive_s)
                 return expiry_ns + 1 if expiry_ns >= watermark_ns else watermark_ns + outlive_ns

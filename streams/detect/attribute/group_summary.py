@@ -1,6 +1,6 @@
 """Summarizes a group in its root finding: how many findings, where, how severe, and what they affect together.
 
-The other findings are children of the root: one page for one cause. So the root is as severe as the worst of them.
+The other findings are children of the root: one page for one cause. So the root is as severe as the worst child.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _CAUSES = {GroupKind.PLANE: Cause.PLANE, GroupKind.POD: Cause.POD}
 def group_severity(
     severities: SeverityRater, cases: Mapping[str, Case], group: Group, impact: CapacityImpact | None
 ) -> Severity:
-    """Return the highest severity of the members.
+    """Return the highest severity of the members that the root explains; others are children of a larger group.
 
     A pod or plane that is out is CRITICAL if hosts lose more than the floor allows. The share of silent devices is
     rated at the root itself.
@@ -30,8 +30,11 @@ def group_severity(
     lost_ratio = impact.lost_ratio if impact is not None and is_location else 0.0
     if group.root.resolved_at_ns is None and lost_ratio > 1 - severities.floor:
         return Severity.CRITICAL
-    published = (cases[member.id].published for member in group.members if member.id != group.root_id)
-    return max((finding.severity for finding in published if finding is not None), default=Severity.WARNING)
+    published = (cases[member.id].published for member in group.members)
+    return max(
+        (finding.severity for finding in published if finding is not None and finding.parent_id == group.root_id),
+        default=Severity.WARNING,
+    )
 
 
 def group_impact(estimator: BlastRadiusEstimator, group: Group) -> CapacityImpact | None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from streams.detect.attribute.case_index import CaseIndex
 from streams.detect.attribute.grouping import Group, root_rank
 from streams.detect.attribute.sides import fabric_side
-from streams.detect.fabric_side import GroupKind, devices_of
+from streams.detect.fabric_side import LINK_LOSS, GroupKind, devices_of
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
@@ -86,7 +86,7 @@ def outlives(params: DetectParams, cases: CaseIndex, parent: Finding, finding: F
 
     An end that no source reads cannot report its recovery: it has as long from the time at which it is read again.
     """
-    expiry_ns = parent_expiry_ns(params, parent)
+    expiry_ns = parent_expiry_ns(params, parent, finding)
     last_ns = watermark_ns if finding.resolved_at_ns is None else finding.resolved_at_ns
     if not fabric_side(finding).ends_with_parent or expiry_ns is None or last_ns <= expiry_ns:
         return False
@@ -98,14 +98,25 @@ def outlives(params: DetectParams, cases: CaseIndex, parent: Finding, finding: F
     )
     return not any(
         silence.started_at_ns <= expiry_ns
-        and ((read_ns := parent_expiry_ns(params, silence)) is None or last_ns <= read_ns)
+        and ((read_ns := parent_expiry_ns(params, silence, finding)) is None or last_ns <= read_ns)
         for silence in silences
     )
 
 
-def parent_expiry_ns(params: DetectParams, parent: Finding) -> int | None:
-    """Return until when a parent explains a finding that is still open; None while the parent is open."""
-    return None if parent.resolved_at_ns is None else parent.resolved_at_ns + ns(params.grouping.outlive_s)
+def parent_expiry_ns(params: DetectParams, parent: Finding, finding: Finding) -> int | None:
+    """Return until when a parent explains a finding that is still open; None while the parent is open.
+
+    Another link, as the root of a group, explains it after its own end for no longer than both were open: one that was
+    lost for seconds must not hide an outage for `outlive_s`.
+    """
+    if parent.resolved_at_ns is None:
+        return None
+    grouping = params.grouping
+    limit_ns = ns(grouping.outlive_s)
+    if fabric_side(parent).loss in LINK_LOSS:
+        together_ns = parent.resolved_at_ns - max(parent.started_at_ns, finding.started_at_ns)
+        limit_ns = min(limit_ns, max(ns(grouping.links_s), together_ns))
+    return parent.resolved_at_ns + limit_ns
 
 
 def cause_with_parent(finding: Finding, parent: Finding | None) -> Cause:

@@ -89,7 +89,8 @@ class GroupingParams(Thresholds):
     """Of a tier of a pod, or of a plane: a rack of several shares no more than power."""
 
     outlive_s: Seconds = 300
-    """A link that is still down this long after its device is back has a fault of its own; ports train within it."""
+    """A link that is still down this long after its device is back has a fault of its own; ports train within it. After
+    another link came back, it is as long as both were down, at least `links_s` and at most this."""
 
 
 @dataclass(frozen=True, slots=True)

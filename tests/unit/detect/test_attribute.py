@@ -330,6 +330,45 @@ def test_children_of_a_reboot_do_not_page() -> None:
     assert {f.id for f in orphans} <= with_parent
 
 
+def _lost(port: str, start: float, end: float | None = None) -> Finding:
+    """Return the link/down finding of a port that is down for a time, or for ever."""
+    (one,) = last(f for f in correlated([down(port, start)], start + 31) if f.condition is Condition.LINK_DOWN)
+    return one if end is None else replace(one, revision=2, status=Status.RESOLVED, resolved_at_ns=at(end))
+
+
+def test_the_root_of_a_group_is_critical_only_with_a_child_that_is() -> None:
+    """Three links of a spine; one of them is CRITICAL, and belongs to the larger group of its leaf, which explains it.
+
+    p1-l0 lost two of four uplinks. The group of s1 has two warnings besides.
+    """
+    stage = _stage()
+    ports = {"p1-l1/u0": 0, "p2-l0/u0": 1, "p1-l0/d1": 2, "p1-l0/d2": 3, "p1-l0/u0": 4, "p1-l0/u1": 5}
+    own = [_lost(port, start) for port, start in ports.items()]
+    outputs = [output for finding in own for output in stage.process([Episode(finding)])]
+    found = {f.id: f for f in last(_findings_of([*outputs, *stage.advance_watermark(at(60))]))}
+    of_spine, of_pod_2, of_leaf, host, critical, second = (found[finding.id] for finding in own)
+    assert (of_spine.parent_id, of_pod_2.parent_id) == ("", of_spine.id)
+    assert {f.parent_id for f in (host, critical, second)} == {of_leaf.id}
+    assert critical.severity is second.severity is Severity.CRITICAL
+    assert (of_spine.severity, of_leaf.severity) == (Severity.WARNING, Severity.CRITICAL)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expires"),
+    [(0, 40, 40 + 35), (0, 7, 7 + 10), (0, 1000, 1000 + 300)],
+    ids=["as long as both were down", "at least links_s", "at most outlive_s"],
+)
+def test_a_short_loss_does_not_hide_an_outage(start: float, end: float, expires: float) -> None:
+    """Two links of a leaf come back, a third stays down: it has a root cause of its own soon after."""
+    stage = _stage()
+    own = [_lost("p1-l0/u0", start, end), _lost("p1-l0/u1", 2, end + 1), _lost("p1-l0/u2", 5)]
+    outputs = [output for finding in own for output in stage.process([Episode(finding)])]
+    (outage,) = [f for f in last(_findings_of([*outputs, *stage.advance_watermark(at(expires))])) if f.id == own[2].id]
+    assert outage.parent_id == own[0].id
+    (after_,) = [f for f in _findings_of(stage.advance_watermark(at(expires + 1))) if f.id == own[2].id]
+    assert after_.parent_id == ""
+
+
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"cases": 5}'])
 def test_a_snapshot_that_cannot_be_read_is_refused(data: bytes) -> None:
     """Any other content of the snapshot topic raises Reject."""
