@@ -44,13 +44,13 @@ class HostRestarts:
             return True
         if order.record.state is not State.APPROVED:
             return False
-        reason = "not due any more"
-        if self._step(remedy, remedy.finding) is Action.REBOOT_HOST:
-            decision = self._evaluate(remedy, order.record.approved_by)
-            if decision.verdict is Verdict.APPROVED:
-                return True
-            reason = f"revoked by {decision.constraint}"
-        self._close(remedy, order, reason)
+        if self._step(remedy, remedy.finding) is not Action.REBOOT_HOST:
+            self._close(remedy, order, "not due any more")
+            return False
+        decision = self._evaluate(remedy, order.record.approved_by)
+        if decision.verdict is Verdict.APPROVED:
+            return True
+        self._revoke(remedy, order, decision)
         return False
 
     def answer(self, remedy: Remedy, reason: str, actor: str, *, is_approval: bool) -> None:
@@ -66,7 +66,7 @@ class HostRestarts:
             if decision.verdict is Verdict.APPROVED:
                 self._orders.approve(remedy, reason, actor, approved_by=actor)
             else:
-                self._close(remedy, order, f"denied by {decision.constraint}")
+                self._revoke(remedy, order, decision)
 
     def _decide(self, remedy: Remedy, now_ns: int) -> None:
         order, finding = remedy.order, remedy.finding
@@ -83,18 +83,21 @@ class HostRestarts:
         if order is None:
             self._issue(remedy, decision)
         elif decision.verdict in (Verdict.DENIED, Verdict.SHADOW):
-            self._close(remedy, order, f"revoked by {decision.constraint}")
+            self._revoke(remedy, order, decision)
         elif order.record.state is State.WAITING:
             if decision.verdict is Verdict.APPROVED:
                 self._orders.approve(remedy, "no job runs on the host any more")
         elif decision.verdict is Verdict.NEEDS_APPROVAL:
-            self._close(remedy, order, f"revoked by {decision.constraint}")
+            self._revoke(remedy, order, decision)
         else:
             self._orders.extend(remedy, now_ns)
 
     def _issue(self, remedy: Remedy, decision: Decision) -> None:
-        if decision.verdict not in (Verdict.APPROVED, Verdict.NEEDS_APPROVAL):
+        """Order a restart, or publish its denial, once for each guard that denies it."""
+        denied_by = decision.constraint if decision.verdict is Verdict.DENIED else ""
+        if decision.verdict is Verdict.SHADOW or (denied_by and denied_by == remedy.restart_denied_by):
             return
+        remedy.restart_denied_by = denied_by
         reason = f"repairs the target of {remedy.id}"
         self._orders.order_restart(remedy, decision, f"{reason}; {decision.group}" if decision.group else reason)
 
@@ -129,6 +132,12 @@ class HostRestarts:
         order = remedy.order
         is_restart = order is not None and order.record.action is Action.REBOOT_HOST and not order.accepted_by
         return order if is_restart else None
+
+    def _revoke(self, remedy: Remedy, order: Order, decision: Decision) -> None:
+        """Close an order that a guard does not permit any more; the same denial is not published once more."""
+        if decision.verdict is Verdict.DENIED:
+            remedy.restart_denied_by = decision.constraint
+        self._close(remedy, order, f"revoked by {decision.constraint}")
 
     def _close(self, remedy: Remedy, order: Order, reason: str) -> None:
         last = State.EXPIRED if order.record.state is State.WAITING else State.DENIED

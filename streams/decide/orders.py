@@ -6,7 +6,6 @@ for a target that qualified after a reported repair, and again until it is done.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from streams.decide.guards import TAKES_HOST_OUT, Decision
 from streams.decide.params import DecideParams
@@ -64,10 +63,12 @@ class Orders:
     def order_repair(self, remedy: Remedy, is_stopped: bool) -> None:
         """Order the repair of a drained link; a kill switch revokes an order that no automation accepted."""
         order = remedy.order
+        if remedy.record.action in TAKES_HOST_OUT:
+            return  # host_restarts.py orders and revokes its repair
         if is_stopped:
             if order is not None and not order.accepted_by:
                 self.close(remedy, "kill switch", State.DENIED)
-        elif order is None and remedy.record.action not in TAKES_HOST_OUT:
+        elif order is None:
             self._issue(remedy, Action.REPAIR_LINK, self._params.repair_s, f"repairs the target of {remedy.id}")
 
     def order_restore(self, remedy: Remedy, now_ns: int) -> None:
@@ -86,15 +87,20 @@ class Orders:
             self._issue(remedy, action, self._params.expires_s, f"repaired and qualified; reverses {remedy.id}")
 
     def order_restart(self, remedy: Remedy, decision: Decision, reason: str) -> None:
-        """Order the restart of a cordoned host; it waits where a guard asks for approval."""
-        changes: dict[str, Any] = {}
-        if decision.verdict is Verdict.NEEDS_APPROVAL:
-            changes = {
-                "verdict": decision.verdict, "state": State.WAITING, "expires_at_ns": None, "guard": decision.guard,
-                "constraint": decision.constraint, "constraint_limit": decision.limit,
-                "constraint_observed": decision.observed,
-            }  # fmt: skip
-        self._issue(remedy, Action.REBOOT_HOST, self._params.expires_s, reason, **changes)
+        """Order the restart of a cordoned host; it waits where a guard asks for approval, and is none if denied."""
+        if decision.verdict is Verdict.APPROVED:
+            self._issue(remedy, Action.REBOOT_HOST, self._params.expires_s, reason)
+            return
+        is_denied = decision.verdict is Verdict.DENIED
+        order = replace(
+            self._order(remedy, Action.REBOOT_HOST, reason), verdict=decision.verdict,
+            state=State.DENIED if is_denied else State.WAITING, guard=decision.guard, constraint=decision.constraint,
+            constraint_limit=decision.limit, constraint_observed=decision.observed,
+        )  # fmt: skip
+        if is_denied:
+            self._publisher.emit(order, is_open=False)
+        else:
+            self._add(remedy, order)
 
     def approve(self, remedy: Remedy, reason: str, actor: str = ACTOR, approved_by: str = "") -> None:
         """Approve an order that waits."""
@@ -115,14 +121,20 @@ class Orders:
             expires_ns = now_ns + round(self._params.expires_s * 1e9)
             order.record = self._publisher.emit(replace(order.record, expires_at_ns=expires_ns))
 
-    def _issue(self, remedy: Remedy, action: Action, expires_s: float, reason: str, **changes: Any) -> None:
-        record, now = remedy.record, self._state.watermark_ns
+    def _issue(self, remedy: Remedy, action: Action, expires_s: float, reason: str) -> None:
+        expires_ns = self._state.watermark_ns + round(expires_s * 1e9)
+        self._add(remedy, replace(self._order(remedy, action, reason), expires_at_ns=expires_ns))
+
+    def _order(self, remedy: Remedy, action: Action, reason: str) -> Remediation:
+        """Return an order without an expiry, which is not published yet."""
+        record = remedy.record
         attempt = self._publisher.next_attempt(record.finding_ids[0], action)
-        order = Remediation(
+        return Remediation(
             remediation_id(record.finding_ids[0], action.name, attempt), 0, record.finding_ids, action,
-            Verdict.APPROVED, record.target, reason, expires_at_ns=now + round(expires_s * 1e9),
-            runbook_url=record.runbook_url, state=State.APPROVED, attempt=attempt, actor=ACTOR,
-            **(repair_fields(record) if action is Action.REPAIR_LINK else {}),
+            Verdict.APPROVED, record.target, reason, runbook_url=record.runbook_url, state=State.APPROVED,
+            attempt=attempt, actor=ACTOR, **(repair_fields(record) if action is Action.REPAIR_LINK else {}),
         )  # fmt: skip
-        remedy.order = Order(self._publisher.emit(replace(order, **changes)), now)
+
+    def _add(self, remedy: Remedy, order: Remediation) -> None:
+        remedy.order = Order(self._publisher.emit(order), self._state.watermark_ns)
         self.add(remedy)

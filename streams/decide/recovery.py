@@ -106,6 +106,9 @@ def _adopt_order(record: Remediation, remedies: Remedies) -> None:
         return
     if record.action is Action.REBOOT_HOST and record.verdict is Verdict.APPROVED:
         remedy.restarts += record.state in (State.CLOSED, State.FAILED)
+    if record.action is Action.REBOOT_HOST and record.state is State.DENIED:
+        remedy.rejected = remedy.rejected or record.actor != ACTOR
+        remedy.restart_denied_by = record.constraint
     if record.state not in (State.WAITING, State.APPROVED, State.ACCEPTED):
         return
     is_repair = record.action in REPAIR_ACTIONS

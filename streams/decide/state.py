@@ -66,6 +66,8 @@ class Remedy:
     failures: int = 0
     restarts: int = 0
     """Restarts of the cordoned host that automation answered, also of the attempts before."""
+    restart_denied_by: str = ""
+    """The guard that denies the next restart, as published."""
     policy_hint: str = ""
     """The hint of the policy, while no other step follows."""
     tried_steps: list[RepairStep] = field(default_factory=list)

@@ -165,7 +165,12 @@ def test_controls_stop_a_restart(control: Control, guard: int, when: str) -> Non
     cordoned(stage)
     if when == "before":
         stage.process([control])
-        assert remediations(stage.advance_watermark(at(1800))) == []
+        (denied,) = remediations(stage.advance_watermark(at(1800)))
+        assert (denied.action, denied.state, denied.verdict, denied.guard) == (
+            Action.REBOOT_HOST, State.DENIED, Verdict.DENIED, guard,
+        )  # fmt: skip
+        assert remediations(stage.advance_watermark(at(1900))) == [], "published once"
+        assert carry_out(stage, denied) == [], "a denied restart has no result"
     else:
         order = restart(stage)
         stage.process([control])
@@ -222,6 +227,34 @@ def test_another_fault_of_a_gpu_is_not_restarted_for() -> None:
     stage = with_jobs("p2-h2")
     cordoned(stage, replace(FAULT, cause=Cause.GPU_MEMORY))
     assert remediations(stage.advance_watermark(at(80_000))) == []
+
+
+@pytest.mark.parametrize("has_snapshot", [True, False])
+@pytest.mark.parametrize("by_person", [True, False])
+def test_a_successor_knows_what_was_denied(has_snapshot: bool, by_person: bool) -> None:
+    """A person is not asked again for a restart that was rejected, and a denial is not published again."""
+    stage = with_jobs("p1-h1" if by_person else "p2-h2")
+    published = decisions(stage, FAULT)
+    if by_person:
+        published += person(stage, ControlKind.APPROVE, published[-1])
+    published += carry_out(stage, published[-1])
+    stage.advance_watermark(at(1799))
+    stop = Control("stop", ControlKind.KILL_SWITCH)
+    if by_person:
+        published.append(restart(stage))
+        published += person(stage, ControlKind.REJECT, published[-1])
+    else:
+        stage.process([stop])
+        published.append(restart(stage))
+    assert published[-1].state is State.DENIED
+    successor = with_jobs("p1-h1" if by_person else "p2-h2", loaded=False)
+    successor.start_epoch(2)
+    if has_snapshot:
+        successor.restore(stage.snapshot())
+        successor.set_topology(stage._fabric.topology)
+    successor.recover([*published, *([] if by_person else [stop])])
+    successor.process([replace(FAULT, revision=2)])
+    assert of(remediations(successor.advance_watermark(at(2000))), Action.REBOOT_HOST) == []
 
 
 @pytest.mark.parametrize("when", ["waiting", "approved", "accepted", "failed"])
