@@ -166,6 +166,7 @@ def make_server(receivers: Receivers, folder: Path, **options: str) -> Server:
         "config.file": config,
         "storage.path": folder / "data",
         "web.listen-address": address,
+        "web.external-url": f"http://{address}",
         "cluster.listen-address": "",
         **{name.replace("__", ".").replace("_", "-"): value for name, value in options.items()},
     }
