@@ -34,7 +34,7 @@ MAINTENANCE_S = 1.0
 GOSSIP_S = 0.2
 """`--cluster.gossip-interval`, by default: the other member learns so late what one notified."""
 BUSY_S = 0.5
-"""What a busy machine may add to an interval, or to the way of a notification (choice)."""
+"""The most that a busy machine adds to an interval, or to the way of a notification (choice)."""
 FINDINGS_COUNT = 200
 PAUSE_S = 0.05
 SETTLED_S = 60
@@ -219,7 +219,7 @@ async def test_a_pair_ends_as_kafka_is(
 ) -> None:
     """One of two members at a time is killed, stopped or frozen.
 
-    A receiver misses an end only if the member that notified the alert was killed before it could tell the other one.
+    A receiver misses an end only if the member that notified the alert was killed before its gossip was received.
     """
     async with after_a_burst(bootstrap, producer, pair, seed) as outages:
         await assert_receivers_are_as_kafka(bootstrap, pair, receivers, outages, GOSSIP_S)
