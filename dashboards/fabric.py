@@ -1,39 +1,43 @@
-"""The Fabric dashboard: what is broken, since when, who is hit, and how much of the fabric is seen at all.
+"""The Fabric dashboard: what is broken, since when, who is affected, and how much of the fabric is observed at all.
 
-`python -m dashboards.fabric` writes dashboards/json/fabric.json, which Grafana is provisioned with; a test holds the
-two together. What is asked is in queries.py, how it looks in panels.py; here is only the order on the board.
+The queries are in queries.py, the looks in panels.py; here is only the order on the board.
 """
 
-import json
-from pathlib import Path
-from typing import Any
-
 from grafana_foundation_sdk.builders import dashboard as build
-from grafana_foundation_sdk.cog.encoder import JSONEncoder
-from grafana_foundation_sdk.models import dashboard
 
 from dashboards import queries
-from dashboards.clickhouse import PLUGIN, SOURCE
-from dashboards.panels import GREEN, ORANGE, RED, series, stat, table, timeline
+from dashboards.board import FINDING_UID, annotations, empty_board, filters, runbooks
+from dashboards.panels import (
+    CRITICAL,
+    HEALTHY,
+    INFO,
+    SEVERITY,
+    STATES,
+    WARNING,
+    Column,
+    series,
+    stat,
+    table,
+    timeline,
+)
 
 UID = "railsight-fabric"
-FILE = Path(__file__).parent / "json/fabric.json"
+DESCRIPTION = "Open findings, health by pod and rail, coverage, and how far behind the pipeline is."
+
+_EXPLAIN_URL = (
+    f"/d/{FINDING_UID}?var-finding=${{__data.fields.id}}&${{datasource:queryparam}}&${{runbooks:queryparam}}"
+    "&${__url_time_range}"
+)
 
 
 def board() -> build.Dashboard:
     """Return the whole dashboard."""
-    made = (
-        build.Dashboard("Fabric")
-        .uid(UID)
-        .description("Open findings, health by pod and rail, coverage, and how far behind the pipeline is.")
-        .tags(["railsight"])
-        .timezone("browser")
-        .time("now-1h", "now")
-        .refresh("10s")
-        .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
-        .readonly()
-        .variables([_source(), _pods(), _severities(), _finding(), _runbooks()])
-    )
+    made = empty_board("Fabric", UID, DESCRIPTION).variables([*filters(), runbooks()])
+    for name, query, color in (
+        ("Critical findings", queries.CRITICAL_TIMES, CRITICAL),
+        ("Remediations", queries.REMEDIATION_TIMES, INFO),
+    ):
+        made.annotation(annotations(name, query, color))
     _now(made)
     _findings(made)
     _coverage(made)
@@ -41,60 +45,14 @@ def board() -> build.Dashboard:
     return made
 
 
-def as_json() -> str:
-    """Return the dashboard as Grafana reads it, ending in a newline."""
-    made: dict[str, Any] = json.loads(json.dumps(board().build(), cls=JSONEncoder))
-    for number, panel in enumerate(made["panels"], start=1):
-        panel["id"] = number
-    # Fields of old Grafana that the library still writes and today's schema does not know.
-    made.pop("style", None)
-    for variable in made["templating"]["list"]:
-        variable.pop("id", None)
-    return json.dumps(made, indent=2, sort_keys=True) + "\n"
-
-
-def _source() -> build.DatasourceVariable:
-    return build.DatasourceVariable("datasource").label("ClickHouse").type(PLUGIN)
-
-
-def _pods() -> build.QueryVariable:
-    return (
-        build.QueryVariable("pod")
-        .label("Pod")
-        .datasource(SOURCE)
-        .query(queries.PODS.sql)
-        .refresh(dashboard.VariableRefresh.ON_TIME_RANGE_CHANGED)
-        .multi(True)
-        .include_all(True)
-        .current(_ALL)
-    )
-
-
-def _severities() -> build.CustomVariable:
-    names = "critical,warning,info"
-    return build.CustomVariable("severity").label("Severity").values(names).multi(True).include_all(True).current(_ALL)
-
-
-def _finding() -> build.TextBoxVariable:
-    return build.TextBoxVariable("finding").label("Finding").description("The id of the finding to explain.")
-
-
-def _runbooks() -> build.TextBoxVariable:
-    description = "Base URL of the repository, ending in a slash; runbook paths are appended to it."
-    return build.TextBoxVariable("runbooks").label("Runbooks at").description(description)
-
-
-_ALL = dashboard.VariableOption(selected=True, text="All", value="$__all")
-
-
 def _now(made: build.Dashboard) -> None:
     made.with_row(build.Row("Now"))
     made.with_panel(
         stat(
             "Critical",
-            "Open findings that no other explains.",
+            "Open findings that no other explains. Grey: the pipeline has reported nothing for two minutes.",
             queries.CRITICAL_COUNT,
-            [(None, GREEN), (1, RED)],
+            [(0, HEALTHY), (1, CRITICAL)],
         )
     )
     made.with_panel(
@@ -102,40 +60,51 @@ def _now(made: build.Dashboard) -> None:
             "Other open findings",
             "By severity; explained are those that another open finding explains.",
             queries.OTHER_COUNT,
-            [(None, GREEN), (1, ORANGE)],
-            width=8,
+            [(0, HEALTHY), (1, WARNING)],
+            width=6,
         )
     )
     made.with_panel(
         stat(
-            "Sources seen",
-            "Of all sources that the inventory and the collectors make us expect. What is not seen is not healthy.",
+            "Sources observed",
+            "Of the sources that collectors report: within three times their cadence, and 30 s at least.",
             queries.COVERAGE_COUNT,
-            [(None, RED), (0.95, ORANGE), (1, GREEN)],
+            [(0, CRITICAL), (0.95, WARNING), (1, HEALTHY)],
             unit="percentunit",
         )
     )
     made.with_panel(
         stat(
+            "Not collected",
+            "Devices of the inventory that no collector reports. They are not healthy, they are not known.",
+            queries.UNCOLLECTED,
+            [(0, HEALTHY), (1, INFO)],
+            width=3,
+        )
+    )
+    made.with_panel(
+        stat(
             "Sink delay",
-            "The age of the newest row: everything on this board is older than that.",
+            "The age of the newest row. In quiet times the sink waits up to 30 s before it writes.",
             queries.SINK_DELAY,
-            [(None, GREEN), (15, ORANGE), (60, RED)],
+            [(0, HEALTHY), (45, WARNING), (120, CRITICAL)],
             unit="s",
         )
     )
     made.with_panel(
         stat(
-            "Rejected messages",
-            "What could not be read; see the table at the end.",
+            "Rejected",
+            "Messages of this time range that could not be read; the table at the end has the reasons.",
             queries.REJECTED_COUNT,
-            [(None, GREEN), (1, ORANGE)],
+            [(0, HEALTHY), (1, WARNING)],
+            width=3,
         )
     )
     made.with_panel(
         timeline(
             "Health by pod and rail",
-            "The worst open finding of each place; unobserved if no device of the pod reported.",
+            "The worst open finding of each place; unobserved if no device of the pod reported. Devices without a pod,"
+            " such as spines, are the place (none).",
             queries.HEALTH,
         )
     )
@@ -146,48 +115,87 @@ def _findings(made: build.Dashboard) -> None:
     made.with_panel(
         table(
             "Open findings",
-            "Causes first, the gravest on top. Click a row to have it explained below, or to open its runbook.",
+            "Causes first, the most severe on top, as known at the end of the time range. Click a row to see its"
+            " explanation or its runbook.",
             queries.OPEN_FINDINGS,
+            {
+                "severity": Column("Severity", 80, colors=SEVERITY),
+                "condition": Column("Condition", 140),
+                "subject": Column("Subject", 240, wrap=True),
+                "summary": Column("Summary", wrap=True),
+                "lasts": Column("For", 110, wrap=True),
+                "pod": Column("Pod", 80),
+                "rail": Column("Rail", 50),
+                "cause": Column("Cause", 100),
+                "hosts": Column("Hosts", 55),
+                "jobs": Column("Jobs", 100, wrap=True),
+                "confidence": Column("Confidence", 90),
+                "acknowledged_by": Column("Acknowledged by", 100),
+                "explained_by": Column("Explained by", 110),
+                "runbook": Column(hidden=True),
+                "id": Column(hidden=True),
+            },
+            empty="No open finding is known. Whether the pipeline works is shown above.",
             links={"Explain": _EXPLAIN_URL, "Runbook": "${__data.fields.runbook}"},
             height=10,
             width=24,
         )
     )
     made.with_panel(
-        table(
-            "The finding, explained",
-            "The evidence of the finding whose id is selected above; railsight explain ID prints the same.",
-            queries.EXPLAIN,
-        )
-    )
-    made.with_panel(
-        series("Findings opened", "Episodes by the time they began.", queries.OPENED, bars=True),
+        series("Findings opened", "Episodes by the time they began.", queries.OPENED, bars=True, width=24),
     )
     made.with_panel(
         table(
             "Remediations",
-            "The decision for automation, and for a denial the constraint, its limit and the observed value.",
+            "The state of each decision of this time range, and for a denial the constraint, the observed value and its"
+            " limit.",
             queries.REMEDIATIONS,
+            {
+                "decided_at": Column("Changed", 160),
+                "action": Column("Action", 130),
+                "state": Column("State", 100, colors=STATES),
+                "target": Column("Target", 240, wrap=True),
+                "reason": Column("Reason", wrap=True),
+                "constraint": Column("Constraint", 150),
+                "observed": Column("Observed", 80),
+                "limit": Column("Limit", 60),
+                "surviving": Column("Surviving", 80),
+                "repair_hint": Column("Repair", 200, wrap=True),
+            },
+            empty="No decision in this time range.",
             width=24,
         )
     )
 
 
-_EXPLAIN_URL = (
-    f"/d/{UID}?var-finding=${{__data.fields.id}}&${{__url_time_range}}&${{pod:queryparam}}&${{severity:queryparam}}"
-)
-
-
 def _coverage(made: build.Dashboard) -> None:
     made.with_row(build.Row("Coverage"))
-    made.with_panel(table("Sources by pod", "Expected, seen, and silent for too long.", queries.COVERAGE))
+    made.with_panel(
+        table(
+            "Sources by pod",
+            "Expected, observed, and silent for too long.",
+            queries.COVERAGE,
+            {
+                "pod": Column("Pod"), "source": Column("Source", 90), "expected": Column("Expected", 80),
+                "seen": Column("Observed", 80), "stale": Column("Silent", 70),
+                "seen_ratio": Column("Share", 80, unit="percentunit"),
+            },
+            empty="No inventory is in effect in this time range.",
+        )
+    )  # fmt: skip
     made.with_panel(
         table(
             "Silent sources",
             "Silent for three times their cadence, and at least 30 s; without a time: no sample in this range.",
             queries.STALE,
+            {
+                "pod": Column("Pod", 80), "device": Column("Device"), "source": Column("Source", 80),
+                "last_sample": Column("Last sample", 160), "silent_for": Column("Silent for", 120, wrap=True),
+                "reachable": Column("Reachable", 80), "error": Column("Error", wrap=True),
+            },
+            empty="No source is known to be silent.",
         )
-    )
+    )  # fmt: skip
 
 
 def _pipeline(made: build.Dashboard) -> None:
@@ -196,14 +204,20 @@ def _pipeline(made: build.Dashboard) -> None:
         series("Watermark lag", "How far each stage's event time is behind arrival.", queries.WATERMARK_LAG, unit="s")
     )
     made.with_panel(series("Records behind", "Of each stage's input, not yet read.", queries.BEHIND))
-    made.with_panel(series("Records folded", "A second, by stage.", queries.STAGE_RATE, unit="cps"))
-    made.with_panel(series("Rows sampled", "A second, by source.", queries.ROW_RATE, unit="cps"))
+    made.with_panel(series("Records processed", "By stage.", queries.STAGE_RATE, unit="recps"))
+    made.with_panel(series("Rows sampled", "By source.", queries.ROW_RATE, unit="rowsps"))
     made.with_panel(
         series("Device to Kafka", "The 99th percentile, by source.", queries.ARRIVAL_DELAY, unit="s"),
     )
-    made.with_panel(table("Rejected", "What could not be read, and why.", queries.REJECTED))
-
-
-if __name__ == "__main__":
-    FILE.parent.mkdir(exist_ok=True)
-    FILE.write_text(as_json())
+    made.with_panel(
+        table(
+            "Rejected messages",
+            "What could not be read, and why.",
+            queries.REJECTED,
+            {
+                "topic": Column("Topic", 180), "stage": Column("Stage", 90), "reason": Column("Reason", wrap=True),
+                "times": Column("Times", 70), "last": Column("Last", 160),
+            },
+            empty="No rejected message is known in this time range.",
+        )
+    )  # fmt: skip

@@ -1,6 +1,11 @@
-"""Builds the dashboard's panels: one function per kind, and one color per severity."""
+"""Builds the panels of the dashboards: one function per kind, and one color per state.
+
+Absence of data is grey in every panel: no rows, no value, a failed query. Green is stated by a value only.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from grafana_foundation_sdk.builders import common as build_common
 from grafana_foundation_sdk.builders import dashboard as build
@@ -13,16 +18,41 @@ from grafana_foundation_sdk.models import common, dashboard
 from dashboards.clickhouse import SOURCE, Target
 from dashboards.queries import Query
 
-RED, ORANGE, BLUE, GREEN, GREY = "red", "orange", "blue", "green", "#8e8e8e"
-SEVERITY = {"critical": RED, "warning": ORANGE, "info": BLUE}
-# What HEALTH answers. Unseen has a colour of its own: it is not health.
-HEALTH = {"-1": ("unseen", GREY), "0": ("well", GREEN), "1": ("info", BLUE), "2": ("warning", ORANGE), "3": ("critical", RED)}  # fmt: skip  # noqa: E501 — a table
+HEALTHY, INFO, WARNING, CRITICAL, UNOBSERVED = "#009E73", "#56B4E9", "#E69F00", "#D55E00", "#8E8E8E"
+"""Okabe and Ito's palette, which color-blind people can distinguish."""
+SEVERITY = {"critical": CRITICAL, "warning": WARNING, "info": INFO}
+HEALTH = {
+    "-1": ("unobserved", UNOBSERVED), "0": ("healthy", HEALTHY), "1": ("info", INFO), "2": ("warning", WARNING),
+    "3": ("critical", CRITICAL),
+}  # fmt: skip
+"""The values of queries.HEALTH."""
+STATES = {
+    "approved": INFO, "accepted": INFO, "waiting": WARNING, "denied": WARNING, "expired": WARNING,
+    "no_answer": CRITICAL, "failed": CRITICAL, "escalated": CRITICAL, "drained": WARNING, "verifying": INFO,
+    "restoring": INFO, "probation": INFO, "closed": HEALTHY, "shadow": UNOBSERVED,
+}  # fmt: skip
+"""The states of remediations."""
 
 Steps = Sequence[tuple[float | None, str]]
+UNKNOWN = "unknown"
+"""The text of a panel without data."""
 
 
-def coloured(texts: Mapping[str, tuple[str, str]]) -> list[dashboard.ValueMapping]:
-    """Return a mapping from each value to its text and colour."""
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The look of one column of a table; width in pixels, where None shares what is left."""
+
+    title: str = ""
+    width: int | None = None
+    unit: str = ""
+    colors: Mapping[str, str] | None = None
+    """The colors of its values."""
+    wrap: bool = False
+    hidden: bool = False
+
+
+def colored(texts: Mapping[str, tuple[str, str]]) -> list[dashboard.ValueMapping]:
+    """Return a mapping from each value to its text and color."""
     options = {
         value: dashboard.ValueMappingResult(text=text, color=color, index=index)
         for index, (value, (text, color)) in enumerate(texts.items())
@@ -30,8 +60,15 @@ def coloured(texts: Mapping[str, tuple[str, str]]) -> list[dashboard.ValueMappin
     return [dashboard.ValueMap(options=options)]
 
 
+def absent(text: str) -> dashboard.SpecialValueMap:
+    """Return a mapping from null and NaN to a grey text."""
+    result = dashboard.ValueMappingResult(text=text, color=UNOBSERVED, index=0)
+    match = dashboard.SpecialValueMatch.NULL_AND_NAN
+    return dashboard.SpecialValueMap(options=dashboard.DashboardSpecialValueMapOptions(match=match, result=result))
+
+
 def steps(*given: tuple[float | None, str]) -> build.ThresholdsConfig:
-    """Colours from a value upwards; the first has no value."""
+    """Colors from a value upwards; the first has no value."""
     made = [dashboard.Threshold(value=value, color=color) for value, color in given]
     return build.ThresholdsConfig().mode(dashboard.ThresholdsMode.ABSOLUTE).steps(made)
 
@@ -39,7 +76,7 @@ def steps(*given: tuple[float | None, str]) -> build.ThresholdsConfig:
 def stat(
     title: str, description: str, query: Query, given: Steps, *, unit: str = "short", width: int = 4
 ) -> build_stat.Panel:
-    """Return a panel with the newest value of each column, in colour."""
+    """Return a panel with the newest value of each column, in the color of `given`; grey without a value."""
     return (
         build_stat.Panel()
         .title(title)
@@ -47,7 +84,9 @@ def stat(
         .datasource(SOURCE)
         .with_target(Target(query))
         .unit(unit)
-        .thresholds(steps(*given))
+        .no_value(UNKNOWN)
+        .mappings([absent(UNKNOWN)])
+        .thresholds(steps((None, UNOBSERVED), *given))
         .color_mode(common.BigValueColorMode.BACKGROUND)
         .graph_mode(common.BigValueGraphMode.NONE)
         .reduce_options(build_common.ReduceDataOptions().calcs(["lastNotNull"]).values(False))
@@ -59,7 +98,7 @@ def stat(
 def series(
     title: str, description: str, query: Query, *, unit: str = "short", bars: bool = False, width: int = 12
 ) -> build_series.Panel:
-    """Lines over time, or stacked bars."""
+    """Lines over time, or stacked bars; the second column names them."""
     panel = (
         build_series.Panel()
         .title(title)
@@ -70,6 +109,7 @@ def series(
         .interval("10s")
         .unit(unit)
         .min(0)
+        .display_name(f"${{__field.labels.{query.columns[1]}}}")
         .legend(build_common.VizLegendOptions().display_mode(common.LegendDisplayMode.LIST).show_legend(True))
         .tooltip(build_common.VizTooltipOptions().mode(common.TooltipDisplayMode.MULTI))
         .height(8)
@@ -85,16 +125,14 @@ def table(
     title: str,
     description: str,
     query: Query,
+    columns: Mapping[str, Column],
     *,
+    empty: str,
     links: Mapping[str, str] | None = None,
     height: int = 8,
     width: int = 12,
 ) -> build_table.Panel:
-    """Rows as they come; a severity has its colour in whatever column. `links` (title: URL) hang on every cell.
-
-    Colours and links are defaults of the whole table and not overrides of columns, because Grafana's published schema
-    of a dashboard refuses the names and numbers that overrides hold.
-    """
+    """Rows as they come, with the text `empty` where there are none. `links` (title: URL) are on every cell."""
     made = [
         build.DashboardLink(text).type(dashboard.DashboardLinkType.LINK).url(url) for text, url in (links or {}).items()
     ]
@@ -105,15 +143,15 @@ def table(
         .datasource(SOURCE)
         .with_target(Target(query))
         .thresholds(steps((None, "text")))
-        .mappings(coloured({name: (name, color) for name, color in SEVERITY.items()}))
+        .no_value(empty)
         .show_header(True)
         .height(height)
         .span(width)
     )
+    for name in query.columns:
+        panel.override_by_name(name, _properties(columns[name]))
     if made:
         panel.data_links(list(made))
-    # The library has no word for this setting of all cells.
-    panel.build().field_config.defaults.custom = {"cellOptions": {"type": "color-text"}}
     return panel
 
 
@@ -127,11 +165,35 @@ def timeline(title: str, description: str, query: Query) -> build_timeline.Panel
         .with_target(Target(query))
         .interval("10s")
         .max_data_points(120)  # each is a cell of each place
-        .mappings(coloured(HEALTH))
-        .color_scheme(build.FieldColor().mode(dashboard.FieldColorModeId.THRESHOLDS))
+        .mappings([*colored(HEALTH), absent("unobserved")])
+        # Colors are of the mappings; by thresholds, all that has no step is green.
+        .color_scheme(build.FieldColor().mode(dashboard.FieldColorModeId.FIXED).fixed_color(UNOBSERVED))
+        .display_name(f"${{__field.labels.{query.columns[1]}}}")
+        .no_value("no place of the inventory is selected")
         .show_value(common.VisibilityMode.NEVER)
+        .legend(build_common.VizLegendOptions().show_legend(True))
         .merge_values(True)
         .row_height(0.9)
         .height(10)
         .span(24)
     )
+
+
+def _properties(column: Column) -> list[dashboard.DynamicConfigValue]:
+    """Return the overrides of one column."""
+    cell: dict[str, Any] = {"type": "auto", "wrapText": column.wrap}
+    made: dict[str, Any] = {}
+    if column.title:
+        made["displayName"] = column.title
+    if column.width is not None:
+        made["custom.width"] = column.width
+    if column.unit:
+        made["unit"] = column.unit
+    if column.colors is not None:
+        cell = {"type": "color-text"}
+        texts = {value: (value, color) for value, color in column.colors.items()}
+        made["mappings"] = colored(texts)
+    if column.hidden:
+        made["custom.hidden"] = True
+    made["custom.cellOptions"] = cell
+    return [dashboard.DynamicConfigValue(id_val=name, value=value) for name, value in made.items()]

@@ -21,8 +21,8 @@ SOURCE = "railsight"
 LOCATION_LABELS = ("subject", "role", "team", "site", "pod", "rail", "plane", "job")
 """Labels of the location: constant once posted, so an inventory that moves a pod does not page again."""
 
-DASHBOARD_UID = "railsight-fabric"
-"""The uid in dashboards/fabric.py; a test compares the two."""
+DASHBOARD_UID = "railsight-finding"
+"""The uid in dashboards/finding.py; a test compares both."""
 
 _NS = 1_000_000_000
 _LINKS = frozenset({"finding_url", "runbook_url", "dashboard_url"})
@@ -195,10 +195,8 @@ def runbook_link(finding: Finding, params: NotifyParams) -> str:
 
 
 def _dashboard(finding: Finding, base: str) -> str:
-    """Return the URL of the Fabric dashboard for this pod, from ten minutes before the start."""
+    """Return the URL of the finding's dashboard, from ten minutes before the start."""
     if not base:
         return ""
-    query = {"from": str(finding.started_at_ns // 1_000_000 - 600_000), "to": "now"}
-    if finding.subject.pod:
-        query["var-pod"] = finding.subject.pod
+    query = {"var-finding": finding.id, "from": str(finding.started_at_ns // 1_000_000 - 600_000), "to": "now"}
     return f"{base.rstrip('/')}/d/{DASHBOARD_UID}?{urlencode(query)}"

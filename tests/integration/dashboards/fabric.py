@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 from urllib.error import HTTPError
@@ -111,6 +112,7 @@ def pipeline_rows() -> dict[str, Rows]:
     ]
     remediations = [
         {"id": "r1", "revision": revision, "action": "drain_link", "verdict": verdict, "subject_id": "link:critical"}
+        | {"finding_ids": ["critical"], "state": "waiting" if revision == 1 else "denied"}
         | {"constraint_name": "surviving-capacity", "constraint_limit": 0.75, "constraint_observed": 0.5}
         | {"surviving_capacity_ratio": 0.5, "decided_at": at(200), "arrived_at": at(200)}
         for revision, verdict in [(1, "needs_approval"), (2, "denied")]
@@ -143,14 +145,16 @@ class Board:
         pods: tuple[str, ...] = ("pod-1", "pod-2", queries.NONE),
         interval_s: int = 10,
         to: int = NOW,
+        texts: Mapping[str, str] | None = None,
     ) -> Rows:
-        chosen = {
-            "pod": pods,
-            "severity": ("critical", "warning", "info"),
-            "finding": ("critical",),
-            "runbooks": ("https://git/",),
-        }
-        sql = View(FROM, to, interval_s, chosen).expand(query.sql)
+        """Return the rows of a query; `texts` are the values of text boxes."""
+        opened = {
+            "pod": pods, "severity": ("critical", "warning", "info"), "finding": ("critical",),
+            "runbooks": ("https://git/",), "device": ("",), "rail": ("",), "job": ("",), "team": ("",),
+        }  # fmt: skip
+        sql = View(FROM, to, interval_s, opened | {name: (value,) for name, value in (texts or {}).items()}).expand(
+            query.sql
+        )
         return self.run(sql)
 
     def run(self, sql: str, **parameters: str) -> Rows:

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from jsonschema import Draft4Validator, FormatChecker
 
-from dashboards.fabric import UID
+from dashboards.finding import UID
 from streams.notify.alert import (
     DASHBOARD_UID,
     Alert,
@@ -123,7 +123,7 @@ def test_annotations_have_summary_evidence_and_blast_radius() -> None:
 
 
 def test_links_to_runbook_dashboard_and_finding() -> None:
-    """With URLs configured, the alert links to the condition's runbook, the pod's dashboard and the JSON."""
+    """With URLs configured, the alert links to the condition's runbook, the finding's dashboard and the JSON."""
     settings: dict[str, Any] = {
         "dashboard_url": "https://grafana.example/",
         "runbooks_url": "https://docs.example/runbooks",
@@ -132,7 +132,7 @@ def test_links_to_runbook_dashboard_and_finding() -> None:
     made = alert(finding(), **settings)
     assert made.annotations["runbook_url"] == "https://docs.example/runbooks/link-down.md"
     assert made.annotations["dashboard_url"] == (
-        f"https://grafana.example/d/railsight-fabric?from={(T0 - 600 * S) // 1_000_000}&to=now&var-pod=pod-1"
+        f"https://grafana.example/d/railsight-finding?var-finding=f1&from={(T0 - 600 * S) // 1_000_000}&to=now"
     )
     assert made.generator_url == made.annotations["finding_url"] == "https://api.example/findings/f1"
 

@@ -1,0 +1,74 @@
+"""The Finding dashboard: one finding with its evidence, its history, what it explains, and what was done about it."""
+
+from grafana_foundation_sdk.builders import dashboard as build
+
+from dashboards import queries
+from dashboards.board import FINDING_UID, empty_board, finding, runbooks, source
+from dashboards.panels import SEVERITY, STATES, Column, table
+
+UID = FINDING_UID
+DESCRIPTION = "One finding, explained. Follow Explain on the Fabric dashboard, or paste an id."
+_NO_FINDING = "No finding has the id that is selected above."
+
+
+def board() -> build.Dashboard:
+    """Return the whole dashboard."""
+    made = empty_board("Finding", UID, DESCRIPTION).variables([source(), finding(), runbooks()])
+    made.with_panel(
+        table(
+            "The finding, explained",
+            "What was observed against what is expected; railsight explain ID prints the same.",
+            queries.EXPLAIN,
+            {"item": Column("", 120), "value": Column("", wrap=True)},
+            empty=_NO_FINDING,
+            height=12,
+            width=14,
+        )
+    )
+    made.with_panel(
+        table(
+            "Remediations",
+            "Every revision of the decisions on this finding, the newest first.",
+            queries.ANSWERS,
+            {
+                "decided_at": Column("Changed", 160), "action": Column("Action", 120),
+                "state": Column("State", 90, colors=STATES), "verdict": Column("Verdict", 100),
+                "actor": Column("By", 90), "reason": Column("Reason", wrap=True),
+                "constraint": Column("Constraint", 130), "repair_hint": Column("Repair", 150, wrap=True),
+            },
+            empty="Nothing was decided on this finding.",
+            height=12,
+            width=10,
+        )
+    )  # fmt: skip
+    made.with_panel(
+        table(
+            "History",
+            "Each revision as it became known, the newest first.",
+            queries.HISTORY,
+            {
+                "at": Column("Known since", 160), "status": Column("Status", 90),
+                "severity": Column("Severity", 80, colors=SEVERITY), "summary": Column("Summary", wrap=True),
+                "cause": Column("Cause", 110),
+            },
+            empty=_NO_FINDING,
+        )
+    )  # fmt: skip
+    made.with_panel(
+        table(
+            "Explained by this finding",
+            "Findings that have it as their cause.",
+            queries.CHILDREN,
+            {
+                "severity": Column("Severity", 80, colors=SEVERITY), "condition": Column("Condition", 150),
+                "subject": Column("Subject", 260, wrap=True), "summary": Column("Summary", wrap=True),
+                "since": Column("Since", 160), "id": Column(hidden=True),
+            },
+            empty="It explains no other finding.",
+            links={
+                "Explain": f"/d/{UID}?var-finding=${{__data.fields.id}}&${{datasource:queryparam}}"
+                "&${runbooks:queryparam}&${__url_time_range}"
+            },
+        )
+    )  # fmt: skip
+    return made

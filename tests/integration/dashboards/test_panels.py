@@ -1,0 +1,122 @@
+"""Tests what a person sees on the Fabric dashboard: healthy, faulty, not observed, without a pipeline, without data."""
+
+import json
+from typing import Any
+
+import pytest
+
+from dashboards import queries
+from dashboards.__main__ import FOLDER
+from dashboards.board import shown_queries
+from dashboards.panels import CRITICAL, HEALTHY, INFO, UNKNOWN, UNOBSERVED, WARNING
+from tests.fakes.grafana_macros import View
+from tests.fakes.grafana_panels import Shown, selected, stat, state
+from tests.integration.dashboards.fabric import FROM, NOW, Board, at, finding, inventory_rows, pipeline_rows
+
+STATS = ("Critical", "Other open findings", "Sources observed", "Not collected", "Sink delay", "Rejected")
+PODS = ("pod-1", "pod-2", queries.NONE)
+
+
+@pytest.fixture
+def fabric() -> dict[str, Any]:
+    """Return the Fabric dashboard as Grafana reads it."""
+    return dict(json.loads((FOLDER / "fabric.json").read_text()))
+
+
+def panel(fabric: dict[str, Any], title: str) -> dict[str, Any]:
+    (found,) = (one for one in fabric["panels"] if one["title"] == title)
+    return dict(found)
+
+
+def rows_of(fabric: dict[str, Any], title: str, board: Board, to: int = NOW) -> list[dict[str, Any]]:
+    """Return the rows of a panel on a dashboard that was just opened."""
+    view = View(FROM, to, 60, selected(fabric, {"pod": PODS}))
+    (target,) = panel(fabric, title)["targets"]
+    return board.run(view.expand(target["rawSql"]))
+
+
+def colors(fabric: dict[str, Any], board: Board, to: int = NOW) -> dict[str, list[str]]:
+    """Return the colors of the stat panels."""
+    return {
+        title: [tile.color for tile in stat(panel(fabric, title), rows_of(fabric, title, board, to))] for title in STATS
+    }
+
+
+def places(fabric: dict[str, Any], board: Board) -> dict[str, Shown]:
+    """Return the last state of each place."""
+    title = "Health by pod and rail"
+    return {row["place"]: state(panel(fabric, title), float(row["health"])) for row in rows_of(fabric, title, board)}
+
+
+def samples(*devices: str) -> list[dict[str, Any]]:
+    return [
+        {"device": device, "source": "gnmi", "rows": 8, "sampled_at": at(s + 0.5), "arrived_at": at(s)}
+        for device in devices for s in range(0, 600, 10)
+    ]  # fmt: skip
+
+
+def status(*devices: str) -> list[dict[str, Any]]:
+    return [
+        {"device": device, "source": "gnmi", "at": at(600), "reachable": True, "cadence_ns": 10_000_000_000,
+         "arrived_at": at(600)}
+        for device in devices
+    ]  # fmt: skip
+
+
+ALL = ("host-1", "leaf-1", "host-2", "host-3")
+
+
+def test_a_healthy_fabric_is_green(fabric: dict[str, Any], empty: Board) -> None:
+    """Every device is read, nothing is open, nothing was rejected."""
+    healthy = pipeline_rows() | {"rejected": []}
+    tables = healthy | inventory_rows() | {"sample_messages": samples(*ALL), "collector_status": status(*ALL)}
+    empty.fill({name: rows for name, rows in tables.items() if rows})
+    assert set(places(fabric, empty).values()) == {Shown("healthy", HEALTHY)}
+    shown = colors(fabric, empty)
+    delay = shown.pop("Sink delay")  # its age is against the clock: the rows are a minute old
+    assert {color for tiles in shown.values() for color in tiles} == {HEALTHY}
+    assert delay in ([HEALTHY], [WARNING], [CRITICAL])
+
+
+def test_faults_have_the_color_of_their_severity(fabric: dict[str, Any], board: Board) -> None:
+    """A critical finding, warnings, a device that no collector reads, a rejected message."""
+    shown = colors(fabric, board)
+    assert (shown["Critical"], shown["Rejected"]) == ([CRITICAL], [WARNING])
+    assert shown["Other open findings"] == [WARNING] * 3
+    assert (shown["Sources observed"], shown["Not collected"]) == ([CRITICAL], [INFO])
+    assert places(fabric, board)["pod-1 rail 4"] == Shown("critical", CRITICAL)
+    assert places(fabric, board)["pod-2 fabric"] == Shown("warning", WARNING)
+
+
+def test_a_pod_that_nothing_reads_is_grey(fabric: dict[str, Any], empty: Board) -> None:
+    """Neither healthy nor faulty."""
+    read = {"sample_messages": samples("host-1", "leaf-1"), "collector_status": status("host-1", "leaf-1")}
+    empty.fill(inventory_rows() | pipeline_rows() | read)
+    assert places(fabric, empty)["pod-2 fabric"] == Shown("unobserved", UNOBSERVED)
+    assert places(fabric, empty)["pod-1 fabric"] == Shown("healthy", HEALTHY)
+
+
+def test_without_a_pipeline_no_count_is_green(fabric: dict[str, Any], board: Board) -> None:
+    """Two minutes after the last progress, a count of zero would say nothing."""
+    board.fill({"findings": [finding("new", "critical", 1)]})
+    shown = colors(fabric, board, to=NOW + 200)
+    grey = {title for title in STATS if shown[title] == [UNOBSERVED] * len(shown[title])}
+    assert {"Critical", "Other open findings", "Rejected"} <= grey
+    assert HEALTHY not in {color for title in STATS if title != "Sink delay" for color in shown[title]}
+
+
+def test_without_data_and_without_clickhouse_everything_is_grey(fabric: dict[str, Any], empty: Board) -> None:
+    """A new installation, and a failed query: unknown, in grey."""
+    assert {color for tiles in colors(fabric, empty).values() for color in tiles} == {UNOBSERVED}
+    for title in STATS:
+        assert stat(panel(fabric, title), None) == [Shown(UNKNOWN, UNOBSERVED)]
+    assert state(panel(fabric, "Health by pod and rail"), None).color == UNOBSERVED
+
+
+@pytest.mark.parametrize("name", ["fabric", "finding"])
+def test_a_board_that_was_just_opened_has_no_invalid_query(name: str, board: Board) -> None:
+    """Every query is expanded with the values that the variables have at first."""
+    opened = json.loads((FOLDER / f"{name}.json").read_text())
+    view = View(FROM, NOW, 60, selected(opened, {"pod": PODS}))
+    for sql in shown_queries(opened):
+        board.run(view.expand(sql))
