@@ -28,6 +28,7 @@ _EXPLAIN_URL = (
     f"/d/{FINDING_UID}?var-finding=${{__data.fields.id}}&${{datasource:queryparam}}&${{runbooks:queryparam}}"
     "&${__url_time_range}"
 )
+_LINKS = {"Explain": _EXPLAIN_URL, "Runbook": "${__data.fields.runbook}"}
 
 
 def board() -> build.Dashboard:
@@ -79,7 +80,6 @@ def _now(made: build.Dashboard) -> None:
             "Devices of the inventory that no collector reports. They are not healthy, they are not known.",
             queries.UNCOLLECTED,
             [(0, HEALTHY), (1, INFO)],
-            width=3,
         )
     )
     made.with_panel(
@@ -89,6 +89,7 @@ def _now(made: build.Dashboard) -> None:
             queries.SINK_DELAY,
             [(0, HEALTHY), (45, WARNING), (120, CRITICAL)],
             unit="s",
+            width=3,
         )
     )
     made.with_panel(
@@ -103,8 +104,8 @@ def _now(made: build.Dashboard) -> None:
     made.with_panel(
         timeline(
             "Health by pod and rail",
-            "The worst open finding of each place; unobserved if no device of the pod reported. Devices without a pod,"
-            " such as spines, are the place (none).",
+            "The worst open finding of each place; unobserved if no device of the pod reported for a minute. Devices"
+            " without a pod, such as spines, are the place (none).",
             queries.HEALTH,
         )
     )
@@ -115,28 +116,25 @@ def _findings(made: build.Dashboard) -> None:
     made.with_panel(
         table(
             "Open findings",
-            "Causes first, the most severe on top, as known at the end of the time range. Click a row to see its"
+            "Causes first, the most severe on top, as known at the end of the time range. Click a summary to see its"
             " explanation or its runbook.",
             queries.OPEN_FINDINGS,
             {
                 "severity": Column("Severity", 80, colors=SEVERITY),
                 "condition": Column("Condition", 140),
-                "subject": Column("Subject", 240, wrap=True),
-                "summary": Column("Summary", wrap=True),
-                "lasts": Column("For", 110, wrap=True),
-                "pod": Column("Pod", 80),
-                "rail": Column("Rail", 50),
+                "summary": Column("Summary", wrap=True, links=_LINKS),
+                "lasts": Column("For", 100),
+                "place": Column("Place", 110),
                 "cause": Column("Cause", 100),
-                "hosts": Column("Hosts", 55),
-                "jobs": Column("Jobs", 100, wrap=True),
-                "confidence": Column("Confidence", 90),
-                "acknowledged_by": Column("Acknowledged by", 100),
-                "explained_by": Column("Explained by", 110),
+                "hosts": Column("Hosts", 60),
+                "jobs": Column("Jobs", 140),
+                "confidence": Column("Confidence", 100),
+                "acknowledged_by": Column("Ack by", 80),
+                "explained_by": Column("Explained by", 115),
                 "runbook": Column(hidden=True),
                 "id": Column(hidden=True),
             },
             empty="No open finding is known. Whether the pipeline works is shown above.",
-            links={"Explain": _EXPLAIN_URL, "Runbook": "${__data.fields.runbook}"},
             height=10,
             width=24,
         )
@@ -152,15 +150,13 @@ def _findings(made: build.Dashboard) -> None:
             queries.REMEDIATIONS,
             {
                 "decided_at": Column("Changed", 160),
-                "action": Column("Action", 130),
-                "state": Column("State", 100, colors=STATES),
-                "target": Column("Target", 240, wrap=True),
+                "action": Column("Action", 120),
+                "state": Column("State", 90, colors=STATES),
+                "target": Column("Target", 240),
                 "reason": Column("Reason", wrap=True),
-                "constraint": Column("Constraint", 150),
-                "observed": Column("Observed", 80),
-                "limit": Column("Limit", 60),
-                "surviving": Column("Surviving", 80),
-                "repair_hint": Column("Repair", 200, wrap=True),
+                "constraint": Column("Constraint", 190),
+                "surviving": Column("Surviving", 90),
+                "repair_hint": Column("Repair", 180),
             },
             empty="No decision in this time range.",
             width=24,
@@ -176,11 +172,12 @@ def _coverage(made: build.Dashboard) -> None:
             "Expected, observed, and silent for too long.",
             queries.COVERAGE,
             {
-                "pod": Column("Pod"), "source": Column("Source", 90), "expected": Column("Expected", 80),
-                "seen": Column("Observed", 80), "stale": Column("Silent", 70),
-                "seen_ratio": Column("Share", 80, unit="percentunit"),
+                "pod": Column("Pod"), "source": Column("Source", 80), "expected": Column("Expected", 85),
+                "seen": Column("Observed", 85), "stale": Column("Silent", 65),
+                "seen_ratio": Column("Share", 65, unit="percentunit"),
             },
             empty="No inventory is in effect in this time range.",
+            width=10,
         )
     )  # fmt: skip
     made.with_panel(
@@ -190,10 +187,11 @@ def _coverage(made: build.Dashboard) -> None:
             queries.STALE,
             {
                 "pod": Column("Pod", 80), "device": Column("Device"), "source": Column("Source", 80),
-                "last_sample": Column("Last sample", 160), "silent_for": Column("Silent for", 120, wrap=True),
-                "reachable": Column("Reachable", 80), "error": Column("Error", wrap=True),
+                "last_sample": Column("Last sample", 160), "silent_for": Column("Silent for", 110),
+                "reachable": Column("Reachable", 95), "error": Column("Error", wrap=True),
             },
             empty="No source is known to be silent.",
+            width=14,
         )
     )  # fmt: skip
 
@@ -215,7 +213,7 @@ def _pipeline(made: build.Dashboard) -> None:
             "What could not be read, and why.",
             queries.REJECTED,
             {
-                "topic": Column("Topic", 180), "stage": Column("Stage", 90), "reason": Column("Reason", wrap=True),
+                "topic": Column("Topic", 190), "stage": Column("Stage", 90), "reason": Column("Reason", wrap=True),
                 "times": Column("Times", 70), "last": Column("Last", 160),
             },
             empty="No rejected message is known in this time range.",

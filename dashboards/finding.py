@@ -8,6 +8,10 @@ from dashboards.panels import SEVERITY, STATES, Column, table
 
 UID = FINDING_UID
 DESCRIPTION = "One finding, explained. Follow Explain on the Fabric dashboard, or paste an id."
+_LINKS = {
+    "Explain": f"/d/{UID}?var-finding=${{__data.fields.id}}&${{datasource:queryparam}}&${{runbooks:queryparam}}"
+    "&${__url_time_range}"
+}
 _NO_FINDING = "No finding has the id that is selected above."
 
 
@@ -19,10 +23,10 @@ def board() -> build.Dashboard:
             "The finding, explained",
             "What was observed against what is expected; railsight explain ID prints the same.",
             queries.EXPLAIN,
-            {"item": Column("", 120), "value": Column("", wrap=True)},
+            {"item": Column("Item", 120), "value": Column("Value", wrap=True)},
             empty=_NO_FINDING,
             height=12,
-            width=14,
+            width=24,
         )
     )
     made.with_panel(
@@ -32,13 +36,12 @@ def board() -> build.Dashboard:
             queries.ANSWERS,
             {
                 "decided_at": Column("Changed", 160), "action": Column("Action", 120),
-                "state": Column("State", 90, colors=STATES), "verdict": Column("Verdict", 100),
-                "actor": Column("By", 90), "reason": Column("Reason", wrap=True),
-                "constraint": Column("Constraint", 130), "repair_hint": Column("Repair", 150, wrap=True),
+                "state": Column("State", 90, colors=STATES), "verdict": Column("Verdict", 120),
+                "actor": Column("By", 80), "reason": Column("Reason", wrap=True),
+                "constraint": Column("Constraint", 150), "repair_hint": Column("Repair", 180),
             },
             empty="Nothing was decided on this finding.",
-            height=12,
-            width=10,
+            width=24,
         )
     )  # fmt: skip
     made.with_panel(
@@ -61,14 +64,10 @@ def board() -> build.Dashboard:
             queries.CHILDREN,
             {
                 "severity": Column("Severity", 80, colors=SEVERITY), "condition": Column("Condition", 150),
-                "subject": Column("Subject", 260, wrap=True), "summary": Column("Summary", wrap=True),
+                "subject": Column("Subject", 260, links=_LINKS), "summary": Column("Summary", wrap=True),
                 "since": Column("Since", 160), "id": Column(hidden=True),
             },
             empty="It explains no other finding.",
-            links={
-                "Explain": f"/d/{UID}?var-finding=${{__data.fields.id}}&${{datasource:queryparam}}"
-                "&${runbooks:queryparam}&${__url_time_range}"
-            },
         )
     )  # fmt: skip
     return made

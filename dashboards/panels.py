@@ -36,6 +36,8 @@ STATES = {
 Steps = Sequence[tuple[float | None, str]]
 UNKNOWN = "unknown"
 """The text of a panel without data."""
+ABSENT = "–"
+"""The text of an empty cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class Column:
     """The colors of its values."""
     wrap: bool = False
     hidden: bool = False
+    links: Mapping[str, str] | None = None
+    """URLs by their titles; the cell opens them."""
 
 
 def colored(texts: Mapping[str, tuple[str, str]]) -> list[dashboard.ValueMapping]:
@@ -128,14 +132,10 @@ def table(
     columns: Mapping[str, Column],
     *,
     empty: str,
-    links: Mapping[str, str] | None = None,
     height: int = 8,
     width: int = 12,
 ) -> build_table.Panel:
-    """Rows as they come, with the text `empty` where there are none. `links` (title: URL) are on every cell."""
-    made = [
-        build.DashboardLink(text).type(dashboard.DashboardLinkType.LINK).url(url) for text, url in (links or {}).items()
-    ]
+    """Rows as they come, with the text `empty` where there are none."""
     panel = (
         build_table.Panel()
         .title(title)
@@ -150,8 +150,6 @@ def table(
     )
     for name in query.columns:
         panel.override_by_name(name, _properties(columns[name]))
-    if made:
-        panel.data_links(list(made))
     return panel
 
 
@@ -182,7 +180,8 @@ def timeline(title: str, description: str, query: Query) -> build_timeline.Panel
 def _properties(column: Column) -> list[dashboard.DynamicConfigValue]:
     """Return the overrides of one column."""
     cell: dict[str, Any] = {"type": "auto", "wrapText": column.wrap}
-    made: dict[str, Any] = {}
+    # Grafana writes the panel's text for no rows into every empty cell too.
+    made: dict[str, Any] = {"noValue": ABSENT}
     if column.title:
         made["displayName"] = column.title
     if column.width is not None:
@@ -193,6 +192,8 @@ def _properties(column: Column) -> list[dashboard.DynamicConfigValue]:
         cell = {"type": "color-text"}
         texts = {value: (value, color) for value, color in column.colors.items()}
         made["mappings"] = colored(texts)
+    if column.links is not None:
+        made["links"] = [{"title": title, "url": url} for title, url in column.links.items()]
     if column.hidden:
         made["custom.hidden"] = True
     made["custom.cellOptions"] = cell

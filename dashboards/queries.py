@@ -121,17 +121,19 @@ _ACKNOWLEDGED = """
         FROM controls WHERE arrived_at <= $__toTime GROUP BY id
     ) WHERE kind = 'acknowledge' AND (until IS NULL OR until > $__toTime) GROUP BY finding_id"""
 OPEN_FINDINGS = Query(
-    f"""SELECT severity, detector AS condition, subject_id AS subject, summary,
-    formatReadableTimeDelta(dateDiff('second', started_at, $__toTime), 'days', 'seconds') AS lasts,
-    {_POD} AS pod, ifNull(toString(rail), '') AS rail, cause, length(hosts) AS hosts,
+    f"""SELECT severity, detector AS condition, summary,
+    if(lasts_s < 60, concat(toString(lasts_s), ' s'), formatReadableTimeDelta(lasts_s, 'days', 'minutes')) AS lasts,
+    concat({_POD}, ifNull(concat(' rail ', toString(rail)), '')) AS place, cause, length(hosts) AS hosts,
     arrayStringConcat(jobs, ', ') AS jobs, ifNull(concat(toString(round(100 * confidence)), ' %'), '') AS confidence,
     acknowledged.actor AS acknowledged_by, left(parent_id, 12) AS explained_by, {_RUNBOOK} AS runbook, id
-FROM (SELECT * FROM {_KNOWN} WHERE {_OPEN} AND {_CHOSEN}) AS known LEFT JOIN ({_ACKNOWLEDGED}
+FROM (
+    SELECT *, dateDiff('second', started_at, $__toTime) AS lasts_s FROM {_KNOWN} WHERE {_OPEN} AND {_CHOSEN}
+) AS known LEFT JOIN ({_ACKNOWLEDGED}
 ) AS acknowledged ON acknowledged.finding_id = known.id
 ORDER BY parent_id != '', {_LEVEL} DESC, started_at DESC, id
 LIMIT 500""",
     (
-        "severity", "condition", "subject", "summary", "lasts", "pod", "rail", "cause", "hosts", "jobs", "confidence",
+        "severity", "condition", "summary", "lasts", "place", "cause", "hosts", "jobs", "confidence",
         "acknowledged_by", "explained_by", "runbook", "id",
     ),
 )  # fmt: skip
@@ -152,7 +154,7 @@ EXPLAIN = Query(
     ("item", "value"),
 )
 HISTORY = Query(
-    """SELECT arrived_at AS at, status, severity, summary, cause FROM findings
+    """SELECT toDateTime(arrived_at) AS at, status, severity, summary, cause FROM findings
 WHERE id = ${finding:sqlstring} ORDER BY revision DESC LIMIT 100""",
     ("at", "status", "severity", "summary", "cause"),
 )
@@ -175,10 +177,10 @@ WHERE started_at <= $__toTime AND (resolved_at IS NULL OR resolved_at >= $__from
 ORDER BY time LIMIT 200""",
     ("time", "timeEnd", "text", "tags"),
 )
+# Of all states, those in which the target left service and came back.
 REMEDIATION_TIMES = Query(
-    """SELECT decided_at AS time, concat(action, ' ', subject_id, ': ', if(state = '', verdict, state)) AS text,
-    verdict AS tags
-FROM remediations WHERE $__timeFilter(decided_at) ORDER BY time LIMIT 500""",
+    """SELECT decided_at AS time, concat(action, ' ', subject_id, ': ', state) AS text, state AS tags
+FROM remediations WHERE $__timeFilter(decided_at) AND state IN ('drained', 'probation') ORDER BY time LIMIT 200""",
     ("time", "text", "tags"),
 )
 OPENED = Query(
@@ -189,7 +191,8 @@ GROUP BY time, condition ORDER BY time""",
     ("time", "condition", "opened"),
     series=True,
 )
-# Level -1 is a pod without a reporting device: neither healthy nor faulty. Devices without a pod are a place too.
+# Level -1 is a pod of which no device reported for a minute: neither healthy nor faulty. Devices without a pod are
+# a place too.
 HEALTH = Query(
     f"""WITH toUInt32(greatest($__interval_s, 10)) AS step,
     intDiv(toUnixTimestamp($__fromTime), step) * step AS first, toUnixTimestamp($__toTime) AS last
@@ -215,7 +218,9 @@ LEFT JOIN (
 ) AS ill ON ill.pod = places.pod AND ill.lane = places.lane AND ill.slot = slots.slot
 LEFT JOIN (
     SELECT if(devices.pod = '', '{NONE}', devices.pod) AS pod,
-        intDiv(toUnixTimestamp(sampled_at), step) * step AS slot, uniq(device) AS devices
+        arrayJoin(range(
+            intDiv(toUnixTimestamp(sampled_at), step) * step, toUInt32(toUnixTimestamp(sampled_at) + 60), step
+        )) AS slot, uniq(device) AS devices
     FROM sample_messages INNER JOIN ({_DEVICES}) AS devices USING device
     WHERE $__timeFilter(sampled_at) AND arrived_at >= $__fromTime
     GROUP BY pod, slot
@@ -225,7 +230,8 @@ ORDER BY time, place""",
     series=True,
 )
 COVERAGE = Query(
-    f"""SELECT pod, source, count() AS expected, countIf(silent_s <= limit_s) AS seen, expected - seen AS stale,
+    f"""SELECT if(pod = '', '{NONE}', pod) AS pod, source, count() AS expected,
+    countIf(silent_s <= limit_s) AS seen, expected - seen AS stale,
     seen / expected AS seen_ratio
 FROM ({_SOURCES}
 ) GROUP BY pod, source ORDER BY seen_ratio, pod, source""",
@@ -233,23 +239,24 @@ FROM ({_SOURCES}
 )
 STALE = Query(
     f"""SELECT pod, device, source, nullIf(last_sample, toDateTime64(0, 9, 'UTC')) AS last_sample,
-    if(last_sample IS NULL, '', formatReadableTimeDelta(silent_s, 'days', 'seconds')) AS silent_for, reachable, error
+    if(last_sample IS NULL, '', formatReadableTimeDelta(silent_s, 'days', 'seconds')) AS silent_for,
+    multiIf(source = '{NONE}', '', reachable, 'yes', 'no') AS reachable,
+    if(source = '{NONE}', 'no collector reports this device', error) AS error
 FROM ({_SOURCES}
 ) WHERE silent_s > limit_s ORDER BY silent_s DESC, device LIMIT 200""",
     ("pod", "device", "source", "last_sample", "silent_for", "reachable", "error"),
 )
 REMEDIATIONS = Query(
     """SELECT decided_at, action, if(state = '', verdict, state) AS state, subject_id AS target, reason,
-    constraint_name AS constraint, ifNull(toString(constraint_observed), '') AS observed,
-    ifNull(toString(constraint_limit), '') AS limit,
+    if(constraint_name = '', '', concat(constraint_name,
+        ifNull(concat(' ', toString(constraint_observed)), ''),
+        ifNull(concat(', limit ', toString(constraint_limit)), '')
+    )) AS constraint,
     ifNull(concat(toString(round(100 * surviving_capacity_ratio, 1)), ' %'), '') AS surviving, repair_hint
 FROM remediations_latest
 WHERE $__timeFilter(decided_at) ORDER BY decided_at DESC LIMIT 200""",
-    (
-        "decided_at", "action", "state", "target", "reason", "constraint", "observed", "limit", "surviving",
-        "repair_hint",
-    ),
-)  # fmt: skip
+    ("decided_at", "action", "state", "target", "reason", "constraint", "surviving", "repair_hint"),
+)
 # A stage without input has a watermark of zero.
 WATERMARK_LAG = Query(
     """SELECT $__timeInterval(arrived_at) AS time, stage,

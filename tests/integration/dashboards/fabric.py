@@ -112,7 +112,7 @@ def pipeline_rows() -> dict[str, Rows]:
     ]
     remediations = [
         {"id": "r1", "revision": revision, "action": "drain_link", "verdict": verdict, "subject_id": "link:critical"}
-        | {"finding_ids": ["critical"], "state": "waiting" if revision == 1 else "denied"}
+        | {"finding_ids": ["critical"], "state": "drained" if revision == 1 else "denied"}
         | {"constraint_name": "surviving-capacity", "constraint_limit": 0.75, "constraint_observed": 0.5}
         | {"surviving_capacity_ratio": 0.5, "decided_at": at(200), "arrived_at": at(200)}
         for revision, verdict in [(1, "needs_approval"), (2, "denied")]

@@ -74,7 +74,7 @@ def test_a_device_without_a_pod_is_a_place_of_its_own(board: Board) -> None:
         ],
     })  # fmt: skip
     assert [row["pod"] for row in board.ask(queries.PODS)] == [queries.NONE, "pod-1", "pod-2"]
-    assert {row["id"]: row["pod"] for row in board.ask(queries.OPEN_FINDINGS)}["spine"] == queries.NONE
+    assert {row["id"]: row["place"] for row in board.ask(queries.OPEN_FINDINGS)}["spine"] == queries.NONE
     place = [row["health"] for row in board.ask(queries.HEALTH, interval_s=60) if row["place"] == "(none) fabric"]
     assert place == [0] * 8 + [3, 3]
 
@@ -179,8 +179,8 @@ def test_the_sinks_delay_is_measured_against_the_clock(board: Board) -> None:
 def test_the_last_revision_of_a_remediation_is_shown(board: Board) -> None:
     """Each intent has one row, with the guard that denied it."""
     (row,) = board.ask(queries.REMEDIATIONS)
-    assert (row["state"], row["constraint"], row["limit"], row["surviving"]) == (
-        "denied", "surviving-capacity", "0.75", "50 %",
+    assert (row["state"], row["constraint"], row["surviving"]) == (
+        "denied", "surviving-capacity 0.5, limit 0.75", "50 %",
     )  # fmt: skip
 
 

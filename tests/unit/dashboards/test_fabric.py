@@ -94,7 +94,7 @@ def test_every_column_of_a_table_has_a_title_and_a_look(board: dict[str, Any]) -
         }
         assert tuple(looks) == query.columns
         visible = {name: look for name, look in looks.items() if not look.get("custom.hidden")}
-        assert all("displayName" in look or name in ("item", "value") for name, look in visible.items())
+        assert all("displayName" in look for look in visible.values())
         fixed = sum(look.get("custom.width", 100) for look in visible.values())
         assert fixed <= 1366, panel["title"]
 
@@ -132,7 +132,11 @@ def test_panels_do_not_overlap_and_fill_the_width(board: dict[str, Any]) -> None
 def test_findings_lead_to_their_explanation_and_runbook() -> None:
     """A row's links open the board of the finding, and its runbook; both come from columns that the query has."""
     (open_findings,) = (panel for panel in panels(read("fabric")) if panel["title"] == "Open findings")
-    links = {link["title"]: link["url"] for link in open_findings["fieldConfig"]["defaults"]["links"]}
+    (links,) = (
+        {link["title"]: link["url"] for link in own["value"]}
+        for override in open_findings["fieldConfig"]["overrides"] if override["matcher"]["options"] == "summary"
+        for own in override["properties"] if own["id"] == "links"
+    )  # fmt: skip
     assert links["Runbook"] == "${__data.fields.runbook}"
     assert links["Explain"].startswith(f"/d/{FINDING_UID}?var-finding=${{__data.fields.id}}&")
     assert "${runbooks:queryparam}" in links["Explain"]
