@@ -97,7 +97,7 @@ def test_a_pod_that_nothing_reads_is_grey(fabric: dict[str, Any], empty: Board) 
 
 
 def test_without_a_pipeline_no_count_is_green(fabric: dict[str, Any], board: Board) -> None:
-    """Two minutes after the last progress, a count of zero would say nothing."""
+    """Two minutes after the last progress, a count of zero proves nothing."""
     board.fill({"findings": [finding("new", "critical", 1)]})
     shown = colors(fabric, board, to=NOW + 200)
     grey = {title for title in STATS if shown[title] == [UNOBSERVED] * len(shown[title])}
