@@ -4,6 +4,7 @@ One connection serves one statement at a time, and a connection costs 0.3 ms; so
 session keeps one. Every call here blocks and belongs into a thread; chdb releases the interpreter's lock meanwhile.
 """
 
+import re
 import threading
 import uuid
 from collections.abc import Mapping
@@ -17,6 +18,9 @@ from streams.embedded.clickhouse.errors import ClickHouseError, from_engine
 
 # Settings that clickhouse-local has for interactive use, and a server has not.
 _AS_A_SERVER = {"implicit_select": "0", "allow_introspection_functions": "0"}
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
+"""A bare word of ClickHouse; the names of parameters may contain a dollar sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +218,6 @@ def identifier(name: str) -> str:
 
 def _setting_name(name: str) -> str:
     # A name from the URL becomes part of SQL: an invalid name of a setting is refused with the engine's message.
-    if not name.isidentifier() or not name.isascii():
+    if not _NAME.fullmatch(name):
         raise ClickHouseError(115, "UNKNOWN_SETTING", f"Unknown setting {quoted(name)}")
     return name

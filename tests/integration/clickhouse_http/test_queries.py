@@ -86,6 +86,14 @@ def test_typed_parameters_are_values(client: Client) -> None:
     assert got.text == "a\\'; DROP TABLE x; --\\t$\t\\N\t['x','y']"
 
 
+def test_a_dollar_sign_in_the_name_of_a_parameter(client: Client) -> None:
+    """As ClickHouse's bare words may have one; nothing else than a bare word is a name."""
+    assert client.ask("SELECT {a$b:UInt8} + {c$:UInt8}", **{"param_a$b": 5, "param_c$": 2}).text == "7"
+    for name in ("param_a b", "param_a$ = 1, max_threads", "$param", "param_\u00e4"):
+        refused = client.ask("SELECT 1", **{name: 1})
+        assert (refused.status, refused.code) == (404, 115), name
+
+
 def test_the_database_is_that_of_the_request(client: Client) -> None:
     """The database is set by parameter or header, and is `default` without either."""
     asked = "SELECT currentDatabase()"
