@@ -86,6 +86,24 @@ def test_typed_parameters_are_values(client: Client) -> None:
     assert got.text == "a\\'; DROP TABLE x; --\\t$\t\\N\t['x','y']"
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT nope",
+        "SELECT",
+        "SELECT 1 +",
+        "SELECT 1 AS",
+        "SELECT nope FROM numbers(2) FORMAT JSON",
+        "SELECT 1 SETTINGS x = 1",
+    ],
+)
+def test_an_error_quotes_only_what_the_client_wrote(client: Client, sql: str) -> None:
+    """The pipe by which the result leaves the engine is in no message."""
+    failed = client.ask(sql)
+    assert failed.status >= 400
+    assert "OUTFILE '" not in failed.text and "/dev/fd" not in failed.text, failed.text
+
+
 def test_a_dollar_sign_in_the_name_of_a_parameter(client: Client) -> None:
     """As ClickHouse's bare words may have one; nothing else than a bare word is a name."""
     assert client.ask("SELECT {a$b:UInt8} + {c$:UInt8}", **{"param_a$b": 5, "param_c$": 2}).text == "7"
