@@ -19,7 +19,7 @@ _STATUS_OF = {code: status for status, codes in _STATUS.items() for code in code
 _CODE = re.compile(r"Code:\s*(\d+)\.\s*")
 _RESULT_PIPE = re.compile(r"\s*INTO OUTFILE '/dev/fd/\d+'(?: APPEND)?")
 _AT_RESULT_PIPE = re.compile(r"failed at position \d+ \([^\n]*?'/dev/fd/\d+'[^.]*\.")
-"""What Statement.into adds behind a query, and the client did not write: quoted whole, or from a word of it on."""
+"""The end that Statement.into adds to a query, as a message quotes it: whole, or from one of its words on."""
 
 
 class ClickHouseError(Exception):

@@ -106,9 +106,11 @@ def test_an_error_quotes_only_what_the_client_wrote(client: Client, sql: str) ->
 
 def test_a_dollar_sign_in_the_name_of_a_parameter(client: Client) -> None:
     """As ClickHouse's bare words may have one; nothing else than a bare word is a name."""
-    assert client.ask("SELECT {a$b:UInt8} + {c$:UInt8}", **{"param_a$b": 5, "param_c$": 2}).text == "7"
+    given: dict[str, Any] = {"param_a$b": 5, "param_c$": 2}
+    assert client.ask("SELECT {a$b:UInt8} + {c$:UInt8}", **given).text == "7"
     for name in ("param_a b", "param_a$ = 1, max_threads", "$param", "param_\u00e4"):
-        refused = client.ask("SELECT 1", **{name: 1})
+        wrong: dict[str, Any] = {name: 1}
+        refused = client.ask("SELECT 1", **wrong)
         assert (refused.status, refused.code) == (404, 115), name
 
 
