@@ -63,7 +63,7 @@ def backtest(
         summary = run_history(*interval, inventory, settings, out, other, policies=policy is not None)
     else:
         raise Misconfigured("backtest needs either --samples, or --from and --to without files")
-    for line in summary.rejected:
+    for line in (*summary.rejected, *summary.warnings):
         typer.echo(f"railsight: {line}", err=True)
     if as_json:
         typer.echo(json.dumps(summary.as_dict()))

@@ -1,6 +1,7 @@
 """`railsight inventory`: generates the folder of a Clos fabric, checks one, or publishes it as one version."""
 
 import asyncio
+import sys
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,6 +14,9 @@ import typer
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
 from streams.fabric.checks import Problem
 from streams.fabric.inventory import Inventory, digest, validate, write_folder
+from streams.fabric.inventory_diff import compare
+from streams.fabric.inventory_folder import table_files
+from streams.runtime.published_inventory import inventory_in_effect
 from streams.runtime.topic_writer import inventory_records, publish
 from streams.simulation.clos import GPUS_PER_JOB, GenerateParams, ImpossibleFabric
 from streams.simulation.clos import generate as generate_clos
@@ -38,9 +42,13 @@ def generate(
         int | None, typer.Option(min=0, help=f"Jobs that share the hosts; default: one for each {GPUS_PER_JOB} GPUs.")
     ] = None,
     form: Annotated[Literal["csv", "parquet"], typer.Option("--format", help="csv or parquet.")] = "csv",
+    force: Annotated[bool, typer.Option("--force", help="Replace the inventory that the folder has.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Generate a rail-optimised Clos fabric with as few tiers as the radix allows."""
+    if (existing := table_files(folder)) and not force:
+        names = ", ".join(path.name for path in existing)
+        raise Misconfigured(f"{folder} has an inventory ({names}); choose another folder, or replace it with --force")
     params = GenerateParams(gpus=gpus, radix=radix, planes=planes, rails=rails, gpus_per_host=gpus_per_host, jobs=jobs)
     try:
         made = generate_clos(params)
@@ -72,17 +80,38 @@ def apply(
         datetime | None,
         typer.Option(formats=["%Y-%m-%dT%H:%M:%S%z"], help="Event time at which it takes effect; default: now."),
     ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would change, and publish nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask, also if devices or links are removed.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check an inventory and publish it as one version.
 
-    An impossible inventory is refused. Contradictions, which may exist while a fabric is built, are printed.
+    An impossible inventory is refused. Contradictions, which may exist while a fabric is built, are printed, and so is
+    what changes against the version in effect. Without --yes it asks before devices or links are removed.
     """
     kafka = settings_of(config, bootstrap).kafka
     read = _read_valid(folder)
-    at_ns = time.time_ns() if effective is None else round(effective.timestamp() * 1e9)
+    now_ns = time.time_ns()
+    at_ns = now_ns if effective is None else round(effective.timestamp() * 1e9)
+    present = asyncio.run(inventory_in_effect(kafka, now_ns))
+    changes = () if present is None else compare(present, read)
+    for change in changes:
+        typer.echo(str(change), err=True)
+    if dry_run:
+        _print_summary(read, folder, "not published", as_json)
+        return
+    if any(change.removed for change in changes) and not yes:
+        _confirm_removal()
     asyncio.run(publish(kafka, inventory_records(read, at_ns)))
     _print_summary(read, folder, "published", as_json)
+
+
+def _confirm_removal() -> None:
+    """Ask whether to remove devices or links; a process without a terminal must have been given --yes."""
+    if not sys.stdin.isatty():
+        raise Misconfigured("devices or links would be removed: publish with --yes, or look first with --dry-run")
+    if not typer.confirm("Remove these devices and links?", err=True):
+        raise typer.Exit(1)
 
 
 def _read_valid(folder: Path) -> Inventory:

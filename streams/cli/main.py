@@ -80,6 +80,7 @@ def application(arguments: Sequence[str]) -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         add_completion=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
     for command in COMMANDS:
@@ -114,16 +115,21 @@ def _refuse(error: Exception, code: int) -> None:
     sys.exit(code)
 
 
+def _print_version(given: bool) -> None:
+    if given:
+        from importlib.metadata import version
+
+        typer.echo(f"railsight {version('railsight')}")
+        raise typer.Exit
+
+
 def _options(
     context: typer.Context,
     log_level: str = typer.Option("info", help="debug, info, warning or error."),
-    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
+    _version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+    ),
 ) -> None:
-    if version:
-        from importlib.metadata import version as installed
-
-        typer.echo(f"railsight {installed('railsight')}")
-        raise typer.Exit
     if context.resilient_parsing:
         return
     from streams.runtime.log_setup import LEVELS, configure_logging

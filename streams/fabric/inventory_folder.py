@@ -20,6 +20,7 @@ from streams.fabric.inventory_rows import ROW_OF, Inventory, Row, from_columns, 
 
 TABLES = tuple(ROW_OF)
 _REQUIRED = ("devices", "links")
+_FORMS = ("csv", "parquet")
 _BLOCK = 10_000
 """The number of CSV lines that are split at once; the memory of their strings is freed after each block."""
 
@@ -88,10 +89,18 @@ def validate(folder: Path, now_ns: int = 0) -> ValidationReport:
     for read in tables.values():
         problems += read.problems
     inventory = Inventory(**{table: read.rows for table, read in tables.items()})
+    if "devices" in tables and not inventory.devices and not tables["devices"].unreadable:
+        # Published over a live one, it would remove every device.
+        problems.append(Problem("devices", (), "no-devices", "no device is listed", is_error=True))
     if "devices" in tables:  # without them every device would be unknown
         numbers = {table: read.row_numbers for table, read in tables.items() if read.row_numbers is not None}
         problems += find_problems(Tables(inventory, now_ns, numbers, frozenset(tables["devices"].unreadable)))
     return ValidationReport(inventory, problems)
+
+
+def table_files(folder: Path) -> list[Path]:
+    """Return the files of tables that a folder has; an absent folder has none."""
+    return [path for table in TABLES for form in _FORMS if (path := folder / f"{table}.{form}").exists()]
 
 
 def _file_problem(message: str) -> Problem:

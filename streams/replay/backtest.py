@@ -1,7 +1,7 @@
 """Runs backtests: from recordings or ClickHouse to every revision of findings and remediations."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from heapq import merge
 from pathlib import Path
@@ -18,6 +18,7 @@ from streams.instrument.garbage import relaxed_gc
 from streams.replay import difference, recording, results
 from streams.replay.difference import Differences
 from streams.replay.driver import Conclusion, Driver, Stages, batches, event_time
+from streams.replay.input_warnings import InputWarnings
 from streams.replay.policy_comparison import PolicyComparison, PolicyRun
 from streams.replay.recording import RejectedRows
 from streams.store.clickhouse import ClickHouse
@@ -43,8 +44,8 @@ class Recording:
 class Summary:
     """The summary of a backtest.
 
-    `rejected` has a line for each reason why rows were skipped, `differences` compares with another configuration,
-    `policies` has the decisions where policies are compared.
+    `rejected` has a line for each reason why rows were skipped, `warnings` for each reason to doubt the input,
+    `differences` compares with another configuration, `policies` has the decisions where policies are compared.
     """
 
     messages: int
@@ -53,12 +54,13 @@ class Summary:
     rejected: tuple[str, ...]
     differences: Differences | None = None
     policies: PolicyComparison | None = None
+    warnings: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the summary as JSON values."""
         values: dict[str, Any] = {
             "messages": self.messages, "findings": self.findings, "revisions": self.revisions,
-            "rejected": list(self.rejected),
+            "rejected": list(self.rejected), "warnings": list(self.warnings),
         }  # fmt: skip
         if self.policies is not None:
             return values | {"policies": self.policies.as_dict()}
@@ -158,11 +160,12 @@ def _run(
     settings, against = configurations
     run = _Run(settings, topology, policies)
     other = None if against is None else _Run(against, topology, policies)
-    count = 0
+    count, warnings = 0, InputWarnings(topology)
     try:
         with relaxed_gc(), out.open("w", encoding="utf-8") as file:
             for batch in batches(messages):
                 count += len(batch)
+                warnings.examine(batch)
                 results.write(run.process(batch), file)
                 if other is not None:
                     other.process(batch)
@@ -171,12 +174,11 @@ def _run(
                 other.end()
     except OSError as error:
         raise Misconfigured(f"{out}: {error}") from error
-    lines = tuple(rejected.lines())
+    summary = Summary(count, len(run.last), run.revisions, tuple(rejected.lines()), warnings=tuple(warnings.lines()))
     if run.policy is not None:
-        comparison = PolicyComparison(run.policy, None if other is None else other.policy)
-        return Summary(count, len(run.last), run.revisions, lines, policies=comparison)
+        return replace(summary, policies=PolicyComparison(run.policy, None if other is None else other.policy))
     differences = None if other is None else difference.diff(other.last.values(), run.last.values())
-    return Summary(count, len(run.last), run.revisions, lines, differences)
+    return replace(summary, differences=differences)
 
 
 class _Run:

@@ -17,6 +17,7 @@ Rule = Literal[
     "link-between-hosts",
     "link-id-twice",
     "link-within-a-device",
+    "no-devices",
     "overlapping-maintenance",
     "plane-against-switch",
     "port-in-two-links",

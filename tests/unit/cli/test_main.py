@@ -5,6 +5,7 @@ import json
 import logging
 import subprocess
 import sys
+from importlib.metadata import version
 from io import StringIO
 
 import pytest
@@ -27,6 +28,19 @@ def test_help_names_every_command() -> None:
     done = run("--help")
     assert done.returncode == 0
     assert all(f" {command.name} " in done.stdout for command in COMMANDS)
+
+
+def test_the_version_needs_no_command() -> None:
+    """`railsight --version` prints the installed version and ends with 0."""
+    done = run("--version")
+    assert (done.returncode, done.stdout) == (0, f"railsight {version('railsight')}\n")
+
+
+def test_the_short_form_of_help() -> None:
+    """`-h` is `--help`, also of a subcommand and of its subcommands."""
+    for command in ((), ("inventory",), ("inventory", "apply")):
+        done = run(*command, "-h")
+        assert (done.returncode, done.stdout) == (0, run(*command, "--help").stdout), command
 
 
 def test_help_imports_no_subcommand() -> None:

@@ -1,12 +1,14 @@
 """Tests `railsight inventory check`: all problems, as lines and as JSON."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from streams.cli.main import main
 from streams.fabric.inventory import Inventory, read_folder, validate, write_folder
+from streams.fabric.inventory_diff import compare
 from tests.worlds.small_fabric import inventory, link
 
 DOUBTFUL = link("p1-l0/x", "p1-h1/x", "host-link", rail=0, plane=0)
@@ -58,3 +60,46 @@ def test_an_inventory_with_contradictions_is_readable(tmp_path: Path) -> None:
     assert len(examined.problems) == 1
     assert examined.errors == []
     assert read_folder(tmp_path) == examined.inventory
+
+
+def test_an_inventory_is_replaced_only_by_force(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder that a person wrote is not generated over; one with other files is written to."""
+    own = _folder(tmp_path / "own")
+    before = (own / "devices.csv").read_text()
+    assert _run("inventory", "generate", str(own), "--gpus", "64") == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == (
+        f"railsight: {own} has an inventory (devices.csv, links.csv); choose another folder, or replace it with --force"
+    )
+    assert (own / "devices.csv").read_text() == before
+    assert _run("inventory", "generate", str(own), "--gpus", "64", "--force") == 0
+    assert (own / "devices.csv").read_text() != before
+    (tmp_path / "notes.txt").touch()
+    assert _run("inventory", "generate", str(tmp_path), "--gpus", "64") == 0
+
+
+def test_an_inventory_without_devices_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Tables with a header only are no fabric; the check refuses them, and nothing is published."""
+    (tmp_path / "devices.csv").write_text("name,kind,tier\n")
+    (tmp_path / "links.csv").write_text("a_device,a_port,z_device,z_port,role\n")
+    assert _run("inventory", "check", str(tmp_path)) == 1
+    assert capsys.readouterr().err.splitlines() == ["railsight inventory: devices: no device is listed"]
+    assert _run("inventory", "apply", str(tmp_path), "--bootstrap", "127.0.0.1:1") == 1
+
+
+def test_the_changes_of_an_inventory() -> None:
+    """Rows by name; a link by its ports, in either order."""
+    own = inventory()
+    first, *others = own.links
+    turned = first._replace(a_device=first.z_device, a_port=first.z_port, z_device=first.a_device, z_port=first.a_port)
+    assert [str(one) for one in compare(own, replace(own, links=(turned, *others)))] == [
+        "devices: unchanged", "links: unchanged",
+    ]  # fmt: skip
+    more = link("p1-l0/x", "p1-h1/x", "host-link", rail=0, plane=0)
+    after = replace(own,
+        devices=(own.devices[0]._replace(site="y"), *own.devices[2:]), links=(*others[6:], more),
+    )  # fmt: skip
+    devices, links = compare(own, after)
+    assert (devices.added, devices.removed, devices.changed) == ((), (own.devices[1].name,), (own.devices[0].name,))
+    assert (len(links.removed), links.added) == (7, ("p1-h1/x -- p1-l0/x",))
+    assert str(links).endswith(", …)")

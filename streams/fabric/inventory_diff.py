@@ -1,0 +1,55 @@
+"""Compares two versions of an inventory: what the second one adds, removes and changes."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from streams.fabric.inventory_rows import Device, Inventory, Link
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """The names of the rows of one table that were added, removed and changed, in the order of the tables."""
+
+    table: str
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    changed: tuple[str, ...]
+
+    def __str__(self) -> str:
+        parts = [
+            f"{len(names)} {what} ({', '.join(names[:_SHOWN])}{', …' if len(names) > _SHOWN else ''})"
+            for what, names in (("added", self.added), ("removed", self.removed), ("changed", self.changed))
+            if names
+        ]
+        return f"{self.table}: {'; '.join(parts) or 'unchanged'}"
+
+
+def compare(before: Inventory, after: Inventory) -> tuple[RowChanges, RowChanges]:
+    """Return the changes of devices and of links. A link is known by its two ports, whichever is named first."""
+    return (
+        _changes("devices", _devices(before.devices), _devices(after.devices)),
+        _changes("links", _links(before.links), _links(after.links)),
+    )
+
+
+def _devices(rows: Iterable[Device]) -> dict[str, object]:
+    return {row.name: row for row in rows}
+
+
+def _links(rows: Iterable[Link]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for row in rows:
+        ends = sorted((f"{row.a_device}/{row.a_port}", f"{row.z_device}/{row.z_port}"))
+        found[" -- ".join(ends)] = row._replace(a_device="", a_port="", z_device="", z_port="")
+    return found
+
+
+def _changes(table: str, before: dict[str, object], after: dict[str, object]) -> RowChanges:
+    return RowChanges(
+        table,
+        tuple(name for name in after if name not in before),
+        tuple(name for name in before if name not in after),
+        tuple(name for name, row in after.items() if name in before and before[name] != row),
+    )

@@ -1,0 +1,69 @@
+"""Publishes versions of an inventory: the changes are printed, and nothing is removed unasked."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from streams.config.kafka import KafkaSettings
+from streams.embedded.kafka import EmbeddedKafka
+from streams.embedded.kafka_config import KafkaParams
+from streams.fabric.inventory import Inventory, digest, write_folder
+from streams.runtime.published_inventory import inventory_in_effect
+from tests.integration.runtime.rig import ROOT
+from tests.worlds.small_fabric import inventory
+
+FAR_NS = 4_000_000_000_000_000_000
+
+
+@pytest.fixture
+def bootstrap(tmp_path: Path) -> Iterator[str]:
+    """Yield a broker with the real topics, which no other test shares."""
+    with EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")) as broker:
+        assert railsight("topics", "--bootstrap", broker.bootstrap).returncode == 0
+        yield broker.bootstrap
+
+
+def railsight(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "streams.cli.main", *arguments],
+        capture_output=True, text=True, cwd=ROOT, timeout=60, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+async def test_removals_need_a_yes(bootstrap: str, tmp_path: Path) -> None:
+    """The first version is published unasked; one without a host is shown, refused, and published with --yes."""
+    kafka = KafkaSettings.model_validate({"bootstrap": bootstrap})
+
+    async def in_effect() -> str:
+        published = await inventory_in_effect(kafka, FAR_NS)
+        return "" if published is None else digest(published)
+
+    def apply(own: Inventory, *options: str) -> subprocess.CompletedProcess[str]:
+        write_folder(own, tmp_path / "inventory")
+        return railsight("inventory", "apply", str(tmp_path / "inventory"), "--bootstrap", bootstrap, *options)
+
+    own = inventory()
+    assert await in_effect() == ""
+    assert apply(own, "--dry-run").stdout.startswith(f"{tmp_path / 'inventory'}: not published; 12 devices")
+    assert await in_effect() == ""
+    assert apply(own).returncode == 0
+    assert await in_effect() == digest(own)
+
+    links = tuple(link for link in own.links if link.z_device != "p1-h1")
+    smaller = replace(own, devices=tuple(one for one in own.devices if one.name != "p1-h1"), links=links)
+    refused = apply(smaller)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.splitlines() == [
+        "devices: 1 removed (p1-h1)",
+        "links: 2 removed (p1-h1/e0 -- p1-l0/d1, p1-h1/e1 -- p1-l1/d1)",
+        "railsight: devices or links would be removed: publish with --yes, or look first with --dry-run",
+    ]
+    assert await in_effect() == digest(own)
+    assert apply(smaller, "--yes").returncode == 0
+    assert await in_effect() == digest(smaller)
+    assert apply(own).stderr.splitlines()[0] == "devices: 1 added (p1-h1)", "what only adds is published unasked"
+    assert await in_effect() == digest(own)
