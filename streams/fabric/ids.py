@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 # A link belongs to its lower end; tiers outside the hierarchy (storage, unknown) come last.
 _TIER_ORDER = {"host": 0, "T0": 1, "T1": 2, "T2": 3}
+UNKNOWN_RANK = len(_TIER_ORDER)
 
 
 class Port(NamedTuple):
@@ -20,7 +21,7 @@ class Port(NamedTuple):
 
 def tier_rank(tier: str) -> int:
     """Return the rank of a tier, from the hosts upwards; unknown tiers are highest."""
-    return _TIER_ORDER.get(tier, len(_TIER_ORDER))
+    return _TIER_ORDER.get(tier, UNKNOWN_RANK)
 
 
 def link_id(lower: Port, upper: Port) -> str:

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 
 from streams.fabric.graph import EquivalenceKey, Graph
-from streams.fabric.ids import Port, link_id, port_id, tier_rank
+from streams.fabric.ids import UNKNOWN_RANK, Port, link_id, port_id, tier_rank
 from streams.fabric.inventory import Device, Inventory, Job
 from streams.fabric.inventory_rows import HOST_LINK
 from streams.fabric.job_placement import JobPlacement
@@ -25,7 +25,8 @@ PEERS: tuple[EquivalenceKey, ...] = ("role", "tier", "pod", "plane", "rail")
 class Topology:
     """Look-ups over one version of the inventory.
 
-    `links_of` are all links of each device that has any, `uplinks_of` those of which it is the lower end.
+    `links_of` are all links of each device that has any, `uplinks_of` those of which it is the lower end, also links
+    inside a tier and to a device of no tier, which `is_uplink` distinguishes.
     """
 
     def __init__(self, inventory: Inventory, digest: str = "") -> None:
@@ -64,7 +65,8 @@ class Topology:
             if plane is None:
                 plane = plane_of[upper.device]  # noqa: PLW2901 — default: the plane of the upper switch
             pod = pod_of[lower.device]
-            yield TopologyLink(link_id(lower, upper), lower, upper, role, rail, plane, pod, speed_bps)
+            is_uplink = rank_difference != 0 and rank[upper.device] < UNKNOWN_RANK
+            yield TopologyLink(link_id(lower, upper), lower, upper, role, rail, plane, pod, speed_bps, is_uplink)
 
     @property
     def graph(self) -> Graph:

@@ -16,6 +16,8 @@ class TopologyLink(NamedTuple):
     plane: int | None
     pod: str
     speed_bps: int | None
+    is_uplink: bool = True
+    """The upper end is in a higher tier. False inside a tier, and to a device of no tier, such as storage."""
 
     def far_end(self, port: Port) -> Port:
         """Return the other end."""

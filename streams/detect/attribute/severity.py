@@ -83,7 +83,7 @@ class SeverityRater:
     def _has_redundancy(self, device: str, lost: dict[str, TopologyLink], finding: Finding) -> bool:
         """Return whether a device had what it needs without these uplinks all the time that the finding was open."""
         begin_ns, end_ns = open_interval(finding)
-        uplinks = self.topology.uplinks_of.get(device, ())
+        uplinks = [link for link in self.topology.uplinks_of.get(device, ()) if link.is_uplink]
         if all(link.role == HOST_LINK for link in lost.values()):
             return all(self._has_other_plane(uplinks, link, lost, begin_ns, end_ns) for link in lost.values())
         others = [link.id for link in uplinks if link.id not in lost]

@@ -12,7 +12,7 @@ from streams.detect.evidence.shared import SharedEvidence
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
-from streams.fabric.inventory import Inventory
+from streams.fabric.inventory import Device, Inventory
 from streams.fabric.topology import Topology
 from streams.wire.models import Condition, Endpoint, Finding, PeerGroup, PeerWindow, Severity, Source, Status, Subject
 from tests.worlds.observations import SNMP, after, at, episodes, last, samples
@@ -22,17 +22,21 @@ SPEED = 400e9
 LEAF = "p1-l0"
 UPLINKS = ("u0", "u1", "u2", "u3")
 OTHERS = ("d1", "d2")
+ASIDE = ("peer", "store")
+"""No uplinks: inside the tier, and to a device of no tier."""
 
 
 def fabric(speeds: Sequence[float] = (SPEED,) * 4) -> Topology:
-    """The small fabric, with speeds at the leaf's uplinks."""
+    """The small fabric, with speeds at the leaf's uplinks; a link to another leaf, and one to a storage switch."""
     own = topology()
     links = [
         link(f"{c.lower.device}/{c.lower.port}", f"{c.upper.device}/{c.upper.port}", c.role, speed_bps=speeds[
             UPLINKS.index(c.lower.port)] if c.lower.device == LEAF and c.lower.port in UPLINKS else None)
         for c in own.links.values()
     ]  # fmt: skip
-    return Topology(Inventory(devices=tuple(own.devices.values()), links=tuple(links)), "made")
+    links += [link("p1-l0/peer", "p1-l1/peer"), link("p1-l0/store", "st1/e1")]
+    devices = (*own.devices.values(), Device("st1", "switch", "storage"))
+    return Topology(Inventory(devices=devices, links=tuple(links)), "made")
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ def published(case: Case, last_s: float = 1800, source: Source = SNMP) -> list[F
             port: speed / 8 * (case.usual * (t - during) + fill * during - case.usual * since * (since > 0)) + 1e9
             for port, fill, speed in zip(UPLINKS, case.fill, full, strict=True)
         }
-        sent |= dict.fromkeys(OTHERS, SPEED / 8 * 0.9 * t)
+        sent |= dict.fromkeys(OTHERS, SPEED / 8 * 0.9 * t) | dict.fromkeys(ASIDE, SPEED / 8 * 0.05 * t)
         up: dict[str, float | None] = {
             port: float(not (port in case.down and case.down[port][0] <= t < case.down[port][1])) for port in sent
         }
@@ -92,6 +96,7 @@ NOT_AN_IMBALANCE = {
     "all in use but one": Case((0.9, 0.0, 0.0, 0.0)),
     "uplinks of two speeds, filled alike": Case((0.7, 0.7, 0.7, 0.7), speeds=(SPEED, SPEED, 2 * SPEED, 2 * SPEED)),
     "counters that restart, each at its own value": Case(boots=600),
+    "little traffic to another leaf and to storage": Case((0.7, 0.7, 0.7, 0.7), trained=SPEED),
 }
 
 

@@ -41,7 +41,7 @@ def observe(
     mark, switch = mark_of(params, window), window.device
     if state is None and not mark.is_bad:
         return Observed(None)
-    uplinks = [cable.lower for cable in context.topology.uplinks_of.get(switch, ())]
+    uplinks = [link.lower for link in context.topology.uplinks_of.get(switch, ()) if link.is_uplink]
     if any(overlaps_any(context.training_intervals(port), closed(window.since_ns, window.end_ns)) for port in uplinks):
         return Observed(state)
     state = state or ImbalanceState(device_subject(context.topology, switch))

@@ -98,7 +98,9 @@ class WindowSender:
         speeds: list[float] = []
         for row in slot.rows:
             link = self._topology.link_at(self._topology.resolve_port(slot.device, row))
-            is_peer = link is not None and (link.rail is not None if is_host else link.lower.device == slot.device)
+            is_peer = link is not None and (
+                link.rail is not None if is_host else link.is_uplink and link.lower.device == slot.device
+            )
             speeds.append(link.speed_bps or 0.0 if link is not None and is_peer else np.nan)
         if is_host:
             return PeerGroup.HOST_RAILS, np.array(speeds)
