@@ -87,10 +87,13 @@ def _choose(
 
 
 def _can_follow(counter: Counter, speed: float | None, cadence_s: float) -> bool:
-    """Return True if it cannot advance by half its range between two polls, which would look like a reset."""
+    """Return True if it cannot advance by half its range between two polls, which would look like a reset.
+
+    A port of unknown speed may be of any: 32 bits of octets are 0.3 s of 100 Gb/s.
+    """
     if counter.bits == 64 or not counter.bytes_each:
         return True
-    return speed is None or speed / 8 / counter.bytes_each * cadence_s < _HALF
+    return speed is not None and speed / 8 / counter.bytes_each * cadence_s < _HALF
 
 
 def speed_bps(cells: Mapping[bytes, Column], row: bytes) -> float | None:

@@ -153,6 +153,17 @@ def test_32_bit_octets_are_used_only_if_they_wrap_slowly_enough() -> None:
         assert ("rx_bytes" in rows(Composer(), cells)["a"]) is is_read
 
 
+@pytest.mark.parametrize(("plain", "high"), [(2**32 - 1, None), (0, 0), (None, None)])
+def test_32_bit_octets_of_a_port_of_unknown_speed_are_not_read(plain: int | None, high: int | None) -> None:
+    """It may be of any speed. Its errors, which do not grow with the speed, are read."""
+    speeds = {"IF_SPEED": {} if plain is None else {1: plain}, "IF_HIGH_SPEED": {} if high is None else {1: high}}
+    cells = switch({1: "a"}, **speeds)
+    cells[mib.oid(f"{IF}.10")] = cells[mib.oid(f"{IF}.11")] = cells[IN_ERRORS] = {row(1): 5}
+    got = rows(Composer(), cells)["a"]
+    assert "rx_bytes" not in got and "rx_packets" not in got
+    assert got["rx_errors"] == 5
+
+
 def test_more_ports_than_allowed_are_refused() -> None:
     """A device that invents ports is not read."""
     with pytest.raises(Reject, match="101 ports"):
