@@ -10,8 +10,12 @@ from collectors.core.process import Collect
 from collectors.core.spec import Core
 from collectors.core.tasks import cancel_and_wait
 from streams.wire.errors import Retry
-from streams.wire.models import Samples
-from streams.wire.topics import SAMPLES, Record, decode
+from streams.wire.models import CollectorStatus, Samples
+from streams.wire.topics import COLLECTOR_STATUS, SAMPLES, Record, decode
+
+GIVE_UP_S = 10.0
+"""A device whose first attempt failed is tried again for so long."""
+_POLL_S = 0.2
 
 
 class NullPublisher:
@@ -22,11 +26,15 @@ class NullPublisher:
 
 
 class _FirstReadings:
-    """A Publisher that queues the first samples of each device and discards all else."""
+    """A Publisher that queues the first samples of each device, records the errors of others, and discards the rest."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
         self.ready: asyncio.Queue[Samples] = asyncio.Queue()
+        self.errors: dict[str, str] = {}
+        """The last error of each device that is not reached."""
+        self.failed_s: dict[str, float] = {}
+        """The time of its first error, by the loop's clock."""
 
     def offer(self, record: Record, rows: int = 0) -> bool:
         if record.topic is SAMPLES:
@@ -35,38 +43,52 @@ class _FirstReadings:
             if samples.device not in self._seen:
                 self._seen.add(samples.device)
                 self.ready.put_nowait(samples)
+        elif record.topic is COLLECTOR_STATUS:
+            status = decode(COLLECTOR_STATUS, record.value, record.headers)
+            assert isinstance(status, CollectorStatus)
+            if not status.reachable and status.error:
+                self.errors[status.device] = status.error
+                self.failed_s.setdefault(status.device, asyncio.get_running_loop().time())
         return True
 
 
 async def first_readings(devices: Iterable[str], core: Core, collect: Collect, bound_s: float) -> AsyncIterator[str]:
-    """Yield one reading of every device as it arrives; raises Retry with the devices that gave none in time."""
+    """Yield one reading of every device as it arrives.
+
+    Raises Retry with a line for each device that gave none in time, or not within `GIVE_UP_S` of its first error.
+    """
     wanted = set(devices)
     first = _FirstReadings()
     work = asyncio.ensure_future(collect(CollectorContext(first, core.collector or "once")))
+    now_s = asyncio.get_running_loop().time
+    end_s = now_s() + bound_s
     try:
-        async with asyncio.timeout(bound_s):
-            while wanted:
-                samples = await _next(first, work)
+        while wanted:
+            samples = await _next(first, work, _POLL_S)
+            if samples is not None:
                 wanted.discard(samples.device)
                 for line in json_lines(samples):
                     yield line
-    except TimeoutError as error:
-        raise Retry(
-            f"no reading within {bound_s:g} s of {', '.join(sorted(wanted))}; check their address and login"
-        ) from error
+            elif now_s() >= min(end_s, max(first.failed_s.get(one, end_s) + GIVE_UP_S for one in wanted)):
+                raise Retry("\n".join(
+                    f"no reading of {one}: {first.errors.get(one, f'nothing received within {bound_s:g} s')}; "
+                    "check its address and login" for one in sorted(wanted)
+                ))  # fmt: skip
     finally:
         await cancel_and_wait(work)
 
 
-async def _next(first: _FirstReadings, work: "asyncio.Future[None]") -> Samples:
-    """Return the next first reading; raises what ended the collector."""
+async def _next(first: _FirstReadings, work: "asyncio.Future[None]", timeout_s: float) -> Samples | None:
+    """Return the next first reading, None if there is none in time; raises what ended the collector."""
     reading = asyncio.ensure_future(first.ready.get())
     waited_for: set[asyncio.Future[Any]] = {reading, work}
     try:
-        await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(waited_for, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         if reading.done():
             return reading.result()
     finally:
         reading.cancel()
+    if not work.done():
+        return None
     work.result()
     raise RuntimeError("the collector ended before it was cancelled")

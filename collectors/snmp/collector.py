@@ -96,7 +96,7 @@ async def _collect_first(params: Params, context: CollectorContext) -> None:
 
     async def first(reader: DeviceReader) -> None:
         def warn(failure: Failure) -> None:
-            _log.warning("device not read, retrying", device=reader.name, error=str(failure.error))
+            reader.set_unreachable(str(failure.error))
             reader.close()
 
         try:

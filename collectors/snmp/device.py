@@ -280,6 +280,10 @@ class DeviceReader:
             return EventKind.ADMIN_UP, kind
         return (kind,)
 
+    def set_unreachable(self, error: str) -> None:
+        """Report that the device could not be read."""
+        self._set_reachable(reachable=False, error=error)
+
     def _set_reachable(self, *, reachable: bool, error: str = "") -> None:
         if reachable != self._reachable:
             (_log.info if reachable else _log.warning)("reached" if reachable else "lost", device=self.name, why=error)

@@ -1,0 +1,60 @@
+"""Tests `collect --once`: the first reading of each device, and what is reported of those that give none."""
+
+import asyncio
+
+import pytest
+
+from collectors.core import once
+from collectors.core.context import CollectorContext
+from collectors.core.once import first_readings
+from collectors.core.spec import Core
+from streams.fabric.catalogue import Metric
+from streams.wire.errors import Retry
+from streams.wire.models import CollectorStatus, Source
+from streams.wire.topics import COLLECTOR_STATUS, SAMPLES, encode
+from tests.worlds.observations import at, samples
+
+
+def status(device: str, *, reachable: bool, error: str = "") -> CollectorStatus:
+    return CollectorStatus("c", 1, Source.SOURCE_GNMI, device, at(0), reachable, error)
+
+
+async def read(*devices: str, bound_s: float = 30, **errors: str) -> list[str]:
+    """Return the lines of a collector that reads leaf1, and fails at the devices of `errors`."""
+
+    async def collect(context: CollectorContext) -> None:
+        for device, error in errors.items():
+            context.publisher.offer(encode(COLLECTOR_STATUS, status(device, reachable=False, error=error)))
+        context.publisher.offer(encode(COLLECTOR_STATUS, status("leaf1", reachable=True)))
+        context.publisher.offer(encode(SAMPLES, samples("leaf1", 1, {Metric.OPER_UP: {"e1": 1}})))
+        await asyncio.Event().wait()
+
+    return [line async for line in first_readings(devices, Core(), collect, bound_s)]
+
+
+async def test_each_device_that_is_read_is_printed() -> None:
+    """It ends as soon as every device gave a reading."""
+    (line,) = await asyncio.wait_for(read("leaf1"), 20)
+    assert '"leaf1"' in line
+
+
+async def test_a_device_that_fails_ends_it_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long before the bound, with a line for each such device; the others are printed before."""
+    monkeypatch.setattr(once, "GIVE_UP_S", 0.1)
+    with pytest.raises(Retry) as failed:
+        await asyncio.wait_for(read("leaf1", "leaf3", "leaf2", bound_s=3600, leaf3="refused", leaf2="no answer"), 20)
+    assert str(failed.value).splitlines() == [
+        "no reading of leaf2: no answer; check its address and login",
+        "no reading of leaf3: refused; check its address and login",
+    ]
+
+
+async def test_a_silent_device_is_waited_for_until_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another device's error does not end it before."""
+    monkeypatch.setattr(once, "GIVE_UP_S", 0.0)
+    with pytest.raises(Retry) as failed:
+        await asyncio.wait_for(read("leaf2", "leaf3", bound_s=0.5, leaf3="refused"), 20)
+    assert str(failed.value).splitlines() == [
+        "no reading of leaf2: nothing received within 0.5 s; check its address and login",
+        "no reading of leaf3: refused; check its address and login",
+    ]
