@@ -95,7 +95,7 @@ class AutomationAnswers:
         order, orders = remedy.order, self._remedies.orders
         assert order is not None
         if result.outcome is Outcome.ACCEPTED:
-            if self._is_order_allowed(remedy):
+            if not order.accepted_by and self._is_order_allowed(remedy):
                 orders.accept(remedy, result.actor)
             return
         if result.outcome not in _FINAL or result.actor != order.accepted_by:

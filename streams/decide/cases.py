@@ -80,12 +80,11 @@ class Cases:
         if remedy.state in NOT_BEGUN or is_failed:
             self.withdraw(remedy, finding)
 
-    def withdraw(self, remedy: Remedy, finding: Finding) -> None:
+    def withdraw(self, remedy: Remedy, finding: Finding, reason: str = "") -> None:
         """End a remediation with its finding; other findings that joined it are decided again."""
-        reason = f"{finding.detector} is {finding.status.name.lower()}"
-        self._remedies.move(
-            remedy, Event.WITHDRAW, reason + (f", child of {finding.parent_id}" if finding.parent_id else "")
-        )
+        ended = f"{finding.detector} is {finding.status.name.lower()}"
+        child = f", child of {finding.parent_id}" if finding.parent_id else ""
+        self._remedies.move(remedy, Event.WITHDRAW, reason or ended + child)
         for identity in remedy.record.finding_ids:
             case = self._state.cases.get(identity)
             if identity == finding.id and case is not None:

@@ -84,9 +84,18 @@ class Decisions:
 
     def next_attempt(self, remedy: Remedy, finding: Finding, action: Action, hint: str) -> Remedy:
         """Return the next attempt, which takes over from this one."""
-        target = self._fabric.target(finding, action)
-        attempt = self._remedies.propose(finding, target, action, hint, _penalty(finding), remedy)
+        attempt = self._propose(finding, action, hint, remedy)
         self._remedies.move(remedy, Event.CHANGE, f"evaluated again as {attempt.id}")
+        return attempt
+
+    def _propose(self, finding: Finding, action: Action, hint: str, former: Remedy | None) -> Remedy:
+        """Return a proposal for a finding, which takes over the findings of the former attempt."""
+        target = self._fabric.target(finding, action)
+        attempt = self._remedies.propose(finding, target, action, hint, _penalty(finding), former)
+        for identity in attempt.record.finding_ids:
+            case = self._state.cases.get(identity)
+            if case is not None and (identity == finding.id or (former is not None and case.remedy == former.id)):
+                case.remedy = attempt.id
         return attempt
 
     def _review(self, case: Case) -> _Review | None:
@@ -142,6 +151,8 @@ class Decisions:
             return
         target = self._fabric.target(finding, rule.action)
         if rule.action in guards.ISOLATES and self._is_isolated(review, target.id):
+            if remedy is not None and remedy.id != case.remedy and remedy.state in NOT_BEGUN:
+                self._cases.withdraw(remedy, finding, f"{finding.detector} is part of {case.remedy}")
             return
         if remedy is not None:
             if remedy.state not in NOT_BEGUN:
@@ -150,8 +161,7 @@ class Decisions:
                 return
             attempt = self.next_attempt(remedy, finding, rule.action, rule.hint)
         else:
-            attempt = self._remedies.propose(finding, target, rule.action, rule.hint, review.penalty)
-        case.remedy = attempt.id
+            attempt = self._propose(finding, rule.action, rule.hint, None)
         self.decide(attempt)
 
     def _is_isolated(self, review: _Review, target_id: str) -> bool:
@@ -186,9 +196,6 @@ class Decisions:
         elif state in (State.DENIED, State.FAILED) and decision.verdict is not Verdict.DENIED:
             attempt = self.next_attempt(remedy, finding, remedy.record.action, remedy.policy_hint)
             self.decide(attempt)  # a person's approval is for one attempt
-            for identity in attempt.record.finding_ids:
-                if (case := self._state.cases.get(identity)) is not None:
-                    case.remedy = attempt.id
 
     def _relapse(self, remedy: Remedy, case: Case, rule: PolicyAction) -> None:
         """Drain a target at once whose fault is back on probation; the repair did not help."""
@@ -203,12 +210,10 @@ class Decisions:
             self._remedies.move(remedy, Event.LAST_RELAPSE, f"{reason}; a person must decide")
             return
         action, hint, former = following
-        target = self._fabric.target(finding, action)
-        attempt = self._remedies.propose(finding, target, action, hint, _penalty(finding), former)
+        attempt = self._propose(finding, action, hint, former)
         if former is not None:
             self._remedies.hints.next_step(attempt)
         self._remedies.move(remedy, Event.RELAPSE, reason)
-        case.remedy = attempt.id
         self.decide(attempt)
 
     def _after_relapse(

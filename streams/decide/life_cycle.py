@@ -19,7 +19,7 @@ class Event(StrEnum):
     DENY = "a guard or a person denies"
     SHADOW = "the guards approve in shadow mode"
     CHANGE = "evaluated again: the next attempt takes over"
-    WITHDRAW = "the finding ends, is retracted or gets a parent"
+    WITHDRAW = "the finding ends, is retracted, gets a parent or joins another remediation"
     REVOKE = "a guard or a person revokes"
     ACCEPT = "automation accepts"
     ACCEPT_LATE = "automation accepts what the guards deny now, or what is revoked or expired"
@@ -28,6 +28,7 @@ class Event(StrEnum):
     DONE = "an action that isolates nothing is done"
     FAIL = "the action failed and changed nothing"
     QUALIFY = "the target qualifies while it is drained"
+    DISQUALIFY = "the target does not qualify any more"
     EXHAUST = "the last step of the repair did not help"
     HAND_OVER = "another remediation has taken the target out of service too, and restores it"
     RESTORED = "the restore is done"
@@ -88,6 +89,7 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (State.VERIFYING, Event.HAND_OVER): State.CLOSED,
     (State.VERIFYING, Event.EXHAUST): State.ESCALATED,
     (State.VERIFYING, Event.TIMEOUT): State.DRAINED,
+    (State.RESTORING, Event.DISQUALIFY): State.VERIFYING,
     (State.RESTORING, Event.HAND_OVER): State.CLOSED,
     (State.RESTORING, Event.RESTORED): State.PROBATION,
     (State.RESTORING, Event.TIMEOUT): State.ESCALATED,

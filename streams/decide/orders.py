@@ -1,7 +1,7 @@
 """Issues the repairs, restarts and restores of targets that are out of service.
 
 An order is a remediation with an id of its own, so that automation acts on an id at most once. A restore is issued only
-for a target that qualified after a reported repair, and again until it is done.
+for a target that qualifies after a reported repair, and again until it is done.
 """
 
 from collections.abc import Callable
@@ -71,13 +71,15 @@ class Orders:
         elif order is None:
             self._issue(remedy, Action.REPAIR_LINK, self._params.repair_s, f"repairs the target of {remedy.id}")
 
-    def order_restore(self, remedy: Remedy, now_ns: int) -> None:
-        """Order the restore of a target that qualified, until it is done; a kill switch never stops a restore."""
+    def close_unanswered(self, remedy: Remedy, now_ns: int) -> None:
+        """Close an accepted order that has no result in time."""
         order = remedy.order
         if order is not None and order.accepted_by and now_ns >= order.issued_ns + round(self._params.answer_s * 1e9):
             self.close(remedy, "no answer", State.NO_ANSWER)
-            order = None
-        if order is not None:
+
+    def order_restore(self, remedy: Remedy, now_ns: int) -> None:
+        """Order the restore of a target that qualifies, until it is done; a kill switch never stops a restore."""
+        if remedy.order is not None:
             self.extend(remedy, now_ns)
         elif now_ns >= remedy.retry_ns:
             is_host = remedy.record.action in TAKES_HOST_OUT

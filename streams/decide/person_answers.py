@@ -43,13 +43,13 @@ class PersonAnswers:
             self._reject(remedy, f"rejected: {reason}", control.actor)
 
     def has_passed(self, control: Control) -> bool:
-        """Return whether an answer is older than the last revision of its remediation; so is one without a time.
+        """Return whether an answer is no newer than the last revision of its remediation, or has no time.
 
-        A lost state does not know which answers were processed; all are read again.
+        A lost state does not know which answers were processed, or had no effect in their time; all are read again.
         """
         if control.kind not in ANSWERS or (remedy := self._remedy(control)) is None:
             return False
-        return control.at_ns is None or control.at_ns < remedy.since_ns
+        return control.at_ns is None or control.at_ns <= remedy.since_ns
 
     def _remedy(self, control: Control) -> Remedy | None:
         remedy = self._state.remedies.get(control.subject_id) or self._remedies.orders.owner_of(control.subject_id)
@@ -89,9 +89,6 @@ class PersonAnswers:
             self._decisions.decide(remedy, actor=actor)
         elif remedy.state is State.EXPIRED or (remedy.state is State.ESCALATED and not remedy.is_out):
             remedy.failures = 0
-            case = self._state.cases.get(remedy.record.finding_ids[-1])
             attempt = self._decisions.next_attempt(remedy, remedy.finding, remedy.record.action, remedy.policy_hint)
-            if case is not None:
-                case.remedy = attempt.id
             attempt.record = replace(attempt.record, approved_by=actor)
             self._decisions.decide(attempt, actor=actor)

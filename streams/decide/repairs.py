@@ -1,7 +1,7 @@
 """Returns targets to service: orders repairs, verifies the repaired targets, and orders their restores.
 
 A target is restored only after a reported repair, and if it qualified in all the time since, while it was out of
-service; never because it is quiet.
+service; never because it is quiet. The proof must still hold when automation accepts a restore, and for each retry.
 """
 
 from streams.decide.cases import Cases
@@ -31,17 +31,43 @@ class Repairs:
             self._remedies.orders.order_repair(remedy, is_stopped)
         for remedy in self._remedies.in_state(State.RESTORING, State.ESCALATED):
             if remedy.restoring and not self._hand_over(remedy):
-                self._remedies.orders.order_restore(remedy, now_ns)
+                self._restore(remedy, now_ns)
+
+    def is_allowed(self, remedy: Remedy) -> bool:
+        """Return whether the order of a remediation may be accepted now; a restore only while the proof holds."""
+        if not remedy.restoring or self._is_proven(remedy):
+            return True
+        self._withdraw(remedy)
+        return False
+
+    def _restore(self, remedy: Remedy, now_ns: int) -> None:
+        orders = self._remedies.orders
+        orders.close_unanswered(remedy, now_ns)
+        if remedy.order is not None and remedy.order.accepted_by:
+            return
+        if self._is_proven(remedy):
+            orders.order_restore(remedy, now_ns)
+        else:
+            self._withdraw(remedy)
+
+    def _withdraw(self, remedy: Remedy) -> None:
+        """Revoke the restore of a target that does not qualify any more; it must qualify again."""
+        if not self._remedies.move(remedy, Event.DISQUALIFY, Event.DISQUALIFY):
+            self._remedies.orders.close(remedy, Event.DISQUALIFY)
+        remedy.restoring = remedy.state is State.ESCALATED
+
+    def _is_proven(self, remedy: Remedy) -> bool:
+        """Return whether a target qualifies; the findings of a host must have ended as well."""
+        is_link = remedy.target_id in self._fabric.topology.links
+        return self._fabric.qualifies(remedy.record.target) and (is_link or not self._cases.has_open(remedy))
 
     def _verify(self, now_ns: int) -> None:
-        """Restore the targets that qualified; the findings of a host must have ended as well."""
+        """Restore the targets that qualified since their repair."""
         qualify_ns = round(self._params.qualification.qualify_s * 1e9)
         for remedy in self._remedies.in_state(State.VERIFYING):
             if now_ns - remedy.since_ns < qualify_ns or not self._fabric.qualifies(remedy.record.target):
                 continue
-            if self._hand_over(remedy):
-                continue
-            if remedy.target_id in self._fabric.topology.links or not self._cases.has_open(remedy):
+            if not self._hand_over(remedy) and self._is_proven(remedy):
                 remedy.restoring, remedy.retry_ns = True, 0
                 self._remedies.move(remedy, Event.QUALIFY, "qualified since the repair")
 

@@ -82,8 +82,9 @@ class Decide:
         self._restarts = HostRestarts(self._policy, self._evaluation, state, self._remedies)
         self._persons = PersonAnswers(state, self._remedies, self._decisions, self._restarts)
         self._automation = AutomationAnswers(
-            params, state, self._remedies, self._evaluation.is_allowed, self._restarts.is_allowed
-        )
+            params, state, self._remedies, self._evaluation.is_allowed,
+            lambda remedy: self._restarts.is_allowed(remedy) and self._repairs.is_allowed(remedy),
+        )  # fmt: skip
 
     @property
     def link_states(self) -> LinkStates:

@@ -58,7 +58,7 @@ class Remedy:
     """Its target counts as out of service because of it: from APPROVED until the restore is done."""
     pod: str = ""
     restoring: bool = False
-    """It qualified; the restore is retried until it is done."""
+    """It qualified; the restore is retried until it is done, while it qualifies."""
     rejected: bool = False
     """A person rejected it; only another severity, cause or action leads to the next attempt."""
     is_relapse: bool = False

@@ -326,6 +326,40 @@ def test_one_target_has_one_isolation() -> None:
     assert stage.process([ended(second, final=True), ended(finding("p1-l0/u0"), final=True)]) == []
 
 
+def test_a_denied_remediation_ends_when_its_finding_joins_another_one() -> None:
+    """Otherwise it would be approved after the other one, for a finding that is over meanwhile."""
+    stage = deciding()
+    stage.process([Control("m", ControlKind.MAINTENANCE, "p1-l0", endless=True, actor="anna")])
+    first = finding("p1-l0/u0", severity=Severity.CRITICAL)
+    second = finding("p1-l0/u0", Condition.LINK_DOWN, t=1)
+    denied = {r.finding_ids: r for r in decisions(stage, first, second, t=12)}
+    assert [r.state for r in denied.values()] == [State.DENIED] * 2
+    stage.process([Control("m", ControlKind.KIND_UNSPECIFIED)])
+    decided = remediations(stage.advance_watermark(at(13)))
+    assert [r.finding_ids for r in decided if r.state is State.APPROVED] == [(first.id,)]
+    joins = decisions(stage, replace(second, revision=2, severity=Severity.CRITICAL), t=14)
+    assert [(r.finding_ids, r.state) for r in joins] == [
+        ((first.id, second.id), State.APPROVED), ((second.id,), State.CLOSED),
+    ]  # fmt: skip
+    assert stage.process([ended(second, revision=3, final=True)]) == []
+
+
+def test_an_attempt_that_a_person_approves_ends_with_all_of_its_findings() -> None:
+    """It takes over each finding of the expired one; the last that ends withdraws it."""
+    stage = deciding()
+    first, second = finding("p1-l0/u0"), finding("p1-l0/u0", Condition.LINK_DOWN, t=20)
+    (expired,) = (r for r in decisions(stage, first) if r.state is State.APPROVED)
+    decisions(stage, second, t=31)
+    assert states_of(remediations(stage.advance_watermark(at(311)))) == [State.EXPIRED]
+    stage.process([Control("m", ControlKind.MAINTENANCE, "p1-l0", endless=True, actor="anna")])
+    approval = Control("a", ControlKind.APPROVE, expired.id, actor="anna", endless=True)
+    closed, denied = remediations(stage.process([approval]))
+    assert (closed.id, denied.finding_ids, denied.state) == (expired.id, (first.id, second.id), State.DENIED)
+    stage.process([ended(first, final=True), ended(second, final=True)])
+    stage.process([Control("m", ControlKind.KIND_UNSPECIFIED)])
+    assert remediations(stage.advance_watermark(at(2000))) == []
+
+
 def test_observing_ends_with_its_finding_or_by_itself() -> None:
     """It is approved, accepted by nothing, and closed after its expiry."""
     stage = deciding()

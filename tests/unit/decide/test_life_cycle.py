@@ -40,7 +40,10 @@ def test_only_a_qualification_leads_to_a_restore_and_only_a_repair_to_a_qualific
     """No other event leads to RESTORING or to VERIFYING."""
     assert {event for (_, event), after in TRANSITIONS.items() if after is State.RESTORING} == {Event.QUALIFY}
     assert {before for (before, _), after in TRANSITIONS.items() if after is State.RESTORING} == {State.VERIFYING}
-    assert {event for (_, event), after in TRANSITIONS.items() if after is State.VERIFYING} == {Event.REPAIRED}
+    assert {(before, event) for (before, event), after in TRANSITIONS.items() if after is State.VERIFYING} == {
+        *((before, Event.REPAIRED) for before, event in TRANSITIONS if event is Event.REPAIRED),
+        (State.RESTORING, Event.DISQUALIFY),
+    }
 
 
 def test_an_event_that_is_not_in_the_table_has_no_effect() -> None:

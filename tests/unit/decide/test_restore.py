@@ -7,7 +7,7 @@ import pytest
 
 from streams.decide.repair_steps import ORDER, TEXTS
 from streams.decide.stage import Decide
-from streams.wire.models import Action, Condition, Control, ControlKind, Outcome, Remediation, Verdict
+from streams.wire.models import Action, Condition, Control, ControlKind, Message, Outcome, Remediation, Verdict
 from streams.wire.models import RemediationState as State
 from tests.fixtures.decide_stage import (
     accept,
@@ -171,6 +171,47 @@ def test_a_failed_restore_is_retried_until_it_is_done(outcome: Outcome | None) -
     assert [r.state for r in carry_out(stage, restore)][-1] is State.PROBATION
 
 
+NO_PROOF: dict[str, Message] = {
+    "port": port_states("p1-l0", t=1005, u0=2),
+    "readings": readings("p1-l0", "u0", 1010, 1020, errors=5),
+}
+
+
+@pytest.mark.parametrize("when", ["published", "accepted", "failed", "escalated"])
+@pytest.mark.parametrize("loss", NO_PROOF)
+def test_a_target_that_does_not_qualify_any_more_is_not_restored(loss: str, when: str) -> None:
+    """Before automation accepts, in the batch of its acceptance, at a retry, and while retries go on after an hour."""
+    stage = deciding(answer_s=10_000, expires_s=10_000)
+    drain, restore = restoring(stage)
+    t = 1020.0
+    if when == "failed":
+        carry_out(stage, restore, Outcome.FAILED)
+    if when == "escalated":
+        t = 1011 + 3600.0
+        assert [r.state for r in remediations(stage.advance_watermark(at(t)))] == [State.ESCALATED]
+    found = remediations(stage.process([NO_PROOF[loss]]))
+    found += accept(stage, restore) if when == "accepted" else remediations(stage.advance_watermark(at(t + 100)))
+    revoked = [] if when == "failed" else [(restore.id, State.CLOSED, Verdict.REVOKED)]
+    after = [] if when == "escalated" else [(drain.id, State.VERIFYING, Verdict.APPROVED)]
+    assert [(r.id, r.state, r.verdict) for r in found] == revoked + after
+    assert accept(stage, restore) == [], "a revoked restore has no result"
+    stage.process([port_states("p1-l0", t=t + 100), *sound(drain.target.id, t + 100, t + 1100)])
+    again = by_action(remediations(stage.advance_watermark(at(t + 1101))), Action.RESTORE_LINK)
+    assert [(r.state, r.id != restore.id) for r in again] == [(State.APPROVED, True)]
+    assert [r.state for r in carry_out(stage, again[0])][-1] is State.PROBATION
+
+
+def test_a_restore_that_automation_began_is_not_withdrawn() -> None:
+    """Its port may go down meanwhile; a repeated acceptance changes nothing, and the result counts."""
+    stage = deciding()
+    _, restore = restoring(stage)
+    accept(stage, restore)
+    stage.process([NO_PROOF["port"]])
+    assert accept(stage, restore) == []
+    assert remediations(stage.advance_watermark(at(1100))) == []
+    assert [r.state for r in remediations(stage.process([answer(restore)]))] == [State.CLOSED, State.PROBATION]
+
+
 def test_a_restore_that_is_not_accepted_is_published_again_under_its_id() -> None:
     """No automation began it, so it is the same order with a later expiry."""
     stage = deciding()
@@ -299,7 +340,11 @@ def test_own_remediations_are_read_again_when_the_state_is_lost(when: str) -> No
     if when == "drained":
         assert [r.state for r in carry_out(successor, published[-1])][-1] is State.VERIFYING
     if when == "restoring":
-        assert [r.state for r in carry_out(successor, published[-1])][-1] is State.PROBATION
+        assert [(r.id, r.state) for r in found] == [(published[-1].id, State.CLOSED), (drain.id, State.VERIFYING)]
+        assert carry_out(successor, published[-1]) == [], "its readings are not known any more"
+        successor.process(sound(drain.target.id, 1000, 2000))
+        (_, restore) = remediations(successor.advance_watermark(at(2000)))
+        assert [r.state for r in carry_out(successor, restore)][-1] is State.PROBATION
 
 
 def reread(published: list[Remediation], *controls: Control) -> Decide:
@@ -360,6 +405,17 @@ def test_an_approval_is_not_processed_again_after_a_lost_state() -> None:
     assert [r.state for r in later._state.remedies.values()] == [State.DENIED], "a later answer counts"
 
 
+def test_a_repair_that_was_reported_before_the_drain_does_not_count_after_a_lost_state() -> None:
+    """It had no effect when it came, at the time of the drain; its control is still in the topic."""
+    stage = deciding()
+    published = decisions(stage, finding("p1-l0/u0"))
+    drain = published[0]
+    early = Control("r", ControlKind.REPAIRED, drain.id, at(10), actor="anna", endless=True)
+    assert stage.process([early]) == []
+    published += carry_out(stage, drain)
+    assert [one.state for one in reread(published, early)._state.remedies.values()] == [State.DRAINED]
+
+
 def test_both_attempts_that_took_a_target_out_are_known_after_a_lost_state() -> None:
     """A tool accepted the revoked one late; the failure of either leaves the target counted."""
     stage = deciding(cool_down_s=0)
@@ -389,6 +445,11 @@ def test_a_host_is_restored_by_a_person_and_its_links() -> None:
         stage.process(sound(link.id, 0, 1000))
     found = remediations(stage.advance_watermark(at(1000)))
     assert [r.action for r in found] == [Action.CORDON_HOST, Action.UNCORDON_HOST]
+    stage.process([replace(example, revision=4)])
+    found = remediations(stage.advance_watermark(at(1001)))
+    assert [(r.action, r.state) for r in found] == [
+        (Action.UNCORDON_HOST, State.CLOSED), (Action.CORDON_HOST, State.VERIFYING),
+    ]  # fmt: skip
 
 
 def test_a_link_that_is_down_is_repaired_and_proven_before_it_counts_again() -> None:
