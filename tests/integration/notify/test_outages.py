@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 import time
+import urllib.request
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from prometheus_client.parser import text_string_to_metric_families
 
 from streams.notify.alertmanager import Alertmanager
 from streams.notify.params import NotifyParams
@@ -36,7 +38,7 @@ GOSSIP_S = 0.2
 BUSY_S = 0.5
 """The most that a busy machine adds to an interval, or to the way of a notification (choice)."""
 FINDINGS_COUNT = 200
-PAUSE_S = 0.05
+PAUSE_S = 0.08
 SETTLED_S = 60
 
 log = logging.getLogger(__name__)
@@ -106,6 +108,15 @@ async def burst(producer: AIOKafkaProducer, generator: random.Random) -> None:
         await asyncio.sleep(PAUSE_S)
 
 
+def states_received(server: Server) -> float:
+    """Return how many times a server received the whole state of its peer."""
+    with urllib.request.urlopen(f"{server.url}/metrics", timeout=5) as answer:
+        families = text_string_to_metric_families(answer.read().decode())
+    samples = (sample for family in families for sample in family.samples)
+    name, labels = "alertmanager_cluster_messages_received_total", {"msg_type": "full_state"}
+    return sum(sample.value for sample in samples if (sample.name, sample.labels) == (name, labels))
+
+
 @dataclass
 class Outages:
     """Interrupts one of the servers after another, at moments of a seeded generator."""
@@ -115,10 +126,25 @@ class Outages:
     killed: list[Moment] = field(default_factory=list)
 
     async def run(self) -> None:
-        """Kill, stop and freeze; all servers run at the end."""
+        """Kill, stop and freeze; all servers run at the end.
+
+        The next one begins when each server has the state of the others again: a pair that loses the second member
+        before that has lost both.
+        """
         for action in ("kill", "kill", "freeze", "kill", "stop", "kill"):
             await asyncio.sleep(self.generator.uniform(0.2, 1.5))
             await self._interrupt(self.generator.choice(self.servers), action)
+            if len(self.servers) > 1:
+                await self._until_synchronized()
+
+    async def _until_synchronized(self) -> None:
+        """Wait for two exchanges of states; the first one may have begun before the end of the interruption."""
+        counts = {server.url: await asyncio.to_thread(states_received, server) for server in self.servers}
+        for server in self.servers:
+            give_up = time.monotonic() + SETTLED_S
+            while await asyncio.to_thread(states_received, server) < counts[server.url] + 2:
+                assert time.monotonic() < give_up, f"{server.url} receives no state of its peer"
+                await asyncio.sleep(0.05)
 
     async def _interrupt(self, server: Server, action: str) -> None:
         pause_s = self.generator.uniform(0, 1) if action == "kill" else 3
@@ -155,7 +181,7 @@ def pair(receivers: Receivers, tmp_path: Path) -> Iterator[list[Server]]:
         make_server(
             receivers, tmp_path / f"member{number}", data__maintenance_interval=f"{MAINTENANCE_S:g}s",
             cluster__listen_address=f"127.0.0.1:{ports[number]}", cluster__peer=f"127.0.0.1:{ports[1 - number]}",
-            cluster__peer_timeout="1s", cluster__settle_timeout="5s", cluster__pushpull_interval="1s",
+            cluster__peer_timeout="1s", cluster__settle_timeout="5s", cluster__pushpull_interval="500ms",
             cluster__reconnect_interval="1s",
         )
         for number in (0, 1)
@@ -217,7 +243,7 @@ async def assert_receivers_are_as_kafka(
 async def test_a_pair_ends_as_kafka_is(
     seed: int, bootstrap: str, producer: AIOKafkaProducer, pair: list[Server], receivers: Receivers
 ) -> None:
-    """One of two members at a time is killed, stopped or frozen.
+    """One of two members at a time is killed, stopped or frozen, and has its peer's state before the next one is.
 
     A receiver misses an end only if the member that notified the alert was killed before its gossip was received.
     """

@@ -17,6 +17,7 @@ import pytest
 from aiohttp import web
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import GroupCoordinatorNotAvailableError
 
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
@@ -47,11 +48,25 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield kafka.bootstrap
 
 
+async def state_of_group(admin: AIOKafkaAdminClient) -> str:
+    """Return the state of the group; `Dead` if it does not exist, empty while no broker coordinates it."""
+    try:
+        (response,) = await admin.describe_consumer_groups([GROUP])
+    except GroupCoordinatorNotAvailableError:
+        return ""
+    ((_, _, state, *_),) = response.groups
+    return str(state)
+
+
 @pytest.fixture
 async def bootstrap(broker: str) -> AsyncIterator[str]:
-    """Yield the broker with the topics empty and without the group's offsets."""
+    """Yield the broker with the topics empty, and the group without offsets and members."""
     admin = AIOKafkaAdminClient(bootstrap_servers=broker)
     await admin.start()
+    give_up = time.monotonic() + 60
+    while (state := await state_of_group(admin)) not in ("Empty", "Dead"):
+        assert time.monotonic() < give_up, f"the group is {state}"  # a killed member is one until its session ends
+        await asyncio.sleep(0.1)
     topics = (REMEDIATIONS, REJECTED)
     await admin.create_topics([NewTopic(topic.name, 1, 1, topic_configs=topic.broker_config()) for topic in topics])
     yield broker
