@@ -56,6 +56,8 @@ class GroupKind(IntEnum):
     POD = 5
     FABRIC = 6
     """Nothing but the fabric: devices anywhere that are not read."""
+    CLOCKS = 7
+    """The site: its devices have one source of time."""
 
 
 class GroupKey(NamedTuple):

@@ -1,7 +1,7 @@
 """Defines the ids of devices, ports, links and groups, and the order of tiers that selects the lower end of a link.
 
 Subject ids are part of the public interface: `link:<a>/<port>--<z>/<port>` (lower end first), `port:<device>/<port>`
-where no link is known, `rail:<host>/<rail>`, `device:<device>`, `pod:<pod>`, `plane:<plane>`.
+where no link is known, `rail:<host>/<rail>`, `device:<device>`, `pod:<pod>`, `plane:<plane>`, `collector:<name>`.
 """
 
 import hashlib
@@ -37,6 +37,11 @@ def port_id(port: Port) -> str:
 def device_id(device: str) -> str:
     """Return the subject id of a device."""
     return f"device:{device}"
+
+
+def collector_id(collector: str) -> str:
+    """Return the subject id of a collector."""
+    return f"collector:{collector}"
 
 
 def finding_id(detector: str, subject_id: str, anchor: str) -> str:

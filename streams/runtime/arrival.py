@@ -65,8 +65,8 @@ def dated_by_arrival(message: Message, arrived_ns: int) -> Message:
     match message:
         case Event():
             return replace(message, received_at_ns=arrived_ns)
-        case CollectorStatus():
-            return replace(message, at_ns=arrived_ns)
+        case CollectorStatus(at_ns=at):
+            return replace(message, at_ns=arrived_ns, sent_at_ns=at)
         case Facts(observed_at_ns=at) if at > arrived_ns:
             return replace(message, observed_at_ns=arrived_ns)
         case Progress(watermark_ns=at) if arrived_ns < at != IDLE_NS:

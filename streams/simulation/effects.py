@@ -61,6 +61,15 @@ class NotPolled:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockShift:
+    """The clock of a device is ahead by `offset_s`, negative: behind; it dates its samples and events by it."""
+
+    device: int
+    interval: Interval
+    offset_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class CollectorRestart:
     """A collector restarts: it polls nothing for a while, then has a new run and new sequence numbers."""
 
@@ -173,6 +182,7 @@ class VersionChange:
 
 
 Effect = (
-    SignalLoss | Rebooting | NotPolled | CollectorRestart | CounterIncrement | TrafficReduction | TrafficShift
-    | GaugeOverride | GpuGaugeOverride | BitErrors | CounterReset | EmitEvent | CablesSwapped | VersionChange
+    SignalLoss | Rebooting | NotPolled | ClockShift | CollectorRestart | CounterIncrement | TrafficReduction
+    | TrafficShift | GaugeOverride | GpuGaugeOverride | BitErrors | CounterReset | EmitEvent | CablesSwapped
+    | VersionChange
 )  # fmt: skip

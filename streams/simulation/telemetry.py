@@ -19,7 +19,15 @@ from streams.simulation.columns import (
     SWITCH_GAUGES,
 )
 from streams.simulation.delivery_model import Cadence, DeliveryModel, DeliveryQueue
-from streams.simulation.effects import CollectorRestart, Effect, EmitEvent, Interval, NotPolled, SignalLoss
+from streams.simulation.effects import (
+    ClockShift,
+    CollectorRestart,
+    Effect,
+    EmitEvent,
+    Interval,
+    NotPolled,
+    SignalLoss,
+)
 from streams.simulation.fabric_arrays import rows_digest
 from streams.simulation.facts_source import FactsSource
 from streams.simulation.host_agents import HostAgents, collector_name
@@ -76,11 +84,8 @@ class Telemetry:
         self._status_ns: Counter[tuple[int, Source]] = Counter()
         self._not_polled: dict[int, list[NotPolled]] = defaultdict(list)
         self._restarts: dict[str, list[Interval]] = defaultdict(list)
-        for effect in effects:
-            if isinstance(effect, NotPolled):
-                self._not_polled[effect.device].append(effect)
-            elif isinstance(effect, CollectorRestart):
-                self._restarts[effect.collector].append(effect.interval)
+        self._clock_shifts: dict[int, list[ClockShift]] = defaultdict(list)
+        self._sort_effects(effects)
         self.counts: Counter[str] = Counter()
         self.report_delays_ns: dict[tuple[int, int], int] = {}
         """By (link, time of its signal loss), the delay until the first of its ends reports it."""
@@ -89,12 +94,29 @@ class Telemetry:
             self._add_link_events(loss)
         self._events += [(e.interval.start_ns, e.message) for e in effects if isinstance(e, EmitEvent)]
 
+    def _sort_effects(self, effects: Sequence[Effect]) -> None:
+        """Index the effects on the reading of devices by what they affect."""
+        for effect in effects:
+            if isinstance(effect, NotPolled):
+                self._not_polled[effect.device].append(effect)
+            elif isinstance(effect, CollectorRestart):
+                self._restarts[effect.collector].append(effect.interval)
+            elif isinstance(effect, ClockShift):
+                self._clock_shifts[effect.device].append(effect)
+
     def _clock_skews(self, devices: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
         rng, model = self._rng, self._model
         skew_s = model.skew_s * rng.standard_normal(devices)
         far = rng.random(devices) < 0.02
         skew_s[far] = rng.uniform(-model.max_skew_s, model.max_skew_s, int(far.sum()))
         return (skew_s * _S).astype(np.int64)
+
+    def _skew_at(self, device: int, at_ns: int) -> int:
+        """Return by how much the clock of a device is ahead at a time."""
+        shifts = self._clock_shifts.get(device, ())
+        return int(self._skew_ns[device]) + sum(
+            round(shift.offset_s * _S) for shift in shifts if shift.interval.contains(at_ns)
+        )
 
     def batches(self, start_ns: int, end_ns: int, slice_ns: int) -> Iterator[tuple[int, list[Message]]]:
         """Yield (end, arrived messages) slice by slice; messages in flight at the end do not arrive."""
@@ -138,7 +160,7 @@ class Telemetry:
         if not is_rebooting and not_polled is None:
             yield from self._answered(device, at_ns)
             if is_host and self._is_agent_due(device, at_ns):
-                for samples in self._agents.read(device, at_ns, int(self._skew_ns[device])):
+                for samples in self._agents.read(device, at_ns, self._skew_at(device, at_ns)):
                     yield self._arrival(at_ns), samples
                 if at_ns - self._status_ns[device, Source.SOURCE_HOST] >= STATUS_INTERVAL_NS:
                     yield self._status(device, Source.SOURCE_HOST, at_ns, at_ns)
@@ -171,7 +193,7 @@ class Telemetry:
         cadence_ns = self._switch_ns * self._model.agent_rounds if is_agent else int(self._cadence_ns[device])
         return self._arrival(at_ns), CollectorStatus(
             collector, self._run[collector], source, name, at_ns, not error, error,
-            last_sample_at_ns=last_ns, clock_offset_ns=int(self._skew_ns[device]), cadence_ns=cadence_ns,
+            last_sample_at_ns=last_ns, clock_offset_ns=self._skew_at(device, at_ns), cadence_ns=cadence_ns,
         )  # fmt: skip
 
     def _source(self, device: int) -> Source:
@@ -187,7 +209,7 @@ class Telemetry:
         counters, gauges = COUNTERS[counter_columns], GAUGES[gauge_columns]
         return Samples(
             self._fabric.devices[device], source, collector, self._run[collector], self._sequence[device, source],
-            at_ns + int(self._skew_ns[device]), at_ns, world.boot_id[device], RowKind.ROW_KIND_PORT, rows,
+            at_ns + self._skew_at(device, at_ns), at_ns, world.boot_id[device], RowKind.ROW_KIND_PORT, rows,
             self._digests[rows],
             Table(
                 tuple(metric for metric, _ in counters), tuple(index for _, index in counters),
@@ -226,7 +248,7 @@ class Telemetry:
         ):
             return False
         event = Event(
-            self._fabric.devices[device], port, kind, at_ns + int(self._skew_ns[device]), at_ns, self._source(device),
+            self._fabric.devices[device], port, kind, at_ns + self._skew_at(device, at_ns), at_ns, self._source(device),
             collector, self._run[collector], 0,
         )  # fmt: skip
         is_lost = self._rng.random() < self._model.lost_event_ratio

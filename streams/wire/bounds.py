@@ -93,6 +93,7 @@ _OF_FIELD: Mapping[tuple[str, str], Bound] = {
     ("Remediation", "expires_at_ns"): Bound(0, MAX_TIME_NS, clamps=True),
     ("GpuXid", "xid"): Bound(0, 2**32 - 1),
     ("CollectorStatus", "clock_offset_ns"): Bound(-MAX_TIME_NS, MAX_TIME_NS),
+    ("ClockOffset", "offset_ns"): Bound(-MAX_TIME_NS, MAX_TIME_NS),
     ("CollectorStatus", "cadence_ns"): Bound(0, 7 * 86_400 * 10**9),
     ("SourceSilence", "cadence_ns"): Bound(0, 7 * 86_400 * 10**9),
     ("SourceSilence", "live_sources"): Bound(0, 2**20),

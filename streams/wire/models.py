@@ -128,6 +128,7 @@ class Condition(IntEnum):
     HOST_PCIE_DEGRADED = 13
     HOST_GPU_FAULT = 14
     HOST_THERMAL_THROTTLE = 15
+    DEVICE_CLOCK_SKEW = 16
 
     @property
     def slug(self) -> str:

@@ -42,6 +42,8 @@ class SymptomKind(IntEnum):
     CNP_THROTTLED_ENDED = 25
     LEVEL_BEYOND_LIMIT = 26
     LEVEL_WITHIN_LIMIT = 27
+    CLOCK_OFF = 28
+    CLOCK_RIGHT = 29
 
 
 class PortChange(IntEnum):
@@ -207,6 +209,25 @@ class LevelState:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockOffset:
+    """The clock by which a source dates its samples differs from that of the brokers by `offset_ns`; negative: behind.
+
+    CLOCK_RIGHT: it has been right since the symptom's `at_ns`. The symptom's `since_ns` is the first sample that shows
+    the difference, or the first status of a collector, whose name is then the symptom's device.
+    """
+
+    is_right: bool
+    offset_ns: int = 0
+    is_constant: bool = False
+    """The offset was the same for 30 s; else it is that of one sample."""
+    of_collector: bool = False
+
+    @property
+    def kind(self) -> SymptomKind:
+        return SymptomKind.CLOCK_RIGHT if self.is_right else SymptomKind.CLOCK_OFF
+
+
+@dataclass(frozen=True, slots=True)
 class PauseBegan:
     """A port is paused (RECEIVED) or pauses its peer (SENT) nearly all the time since `began_ns`, without traffic."""
 
@@ -299,4 +320,7 @@ class CongestionEnded:
 
 CongestionBegan = PauseBegan | PfcWatchdogStorm | IncastBegan | ThrottledByPauseBegan | CnpThrottledBegan
 Congestion = CongestionBegan | PcieStall | CongestionEnded
-Payload = PortTransition | CounterGrowth | Restart | SourceSilence | GpuXid | PcieLinkState | LevelState | Congestion
+Payload = (
+    PortTransition | CounterGrowth | Restart | SourceSilence | ClockOffset | GpuXid | PcieLinkState | LevelState
+    | Congestion
+)  # fmt: skip

@@ -143,3 +143,4 @@ class CollectorStatus:
     last_sample_at_ns: int = 0
     clock_offset_ns: int = 0
     cadence_ns: int = 0
+    sent_at_ns: int = 0

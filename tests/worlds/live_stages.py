@@ -65,10 +65,18 @@ class LiveStages:
 
     def take_over(self, number: int) -> None:
         """Replace a stage by a successor that restores its snapshot."""
+        self._replace(number, self.stages[number].snapshot())
+
+    def lose_state(self, number: int) -> None:
+        """Replace a stage by a successor without state."""
+        self._replace(number, None)
+
+    def _replace(self, number: int, state: bytes | None) -> None:
         self._epochs[number] += 1
         successor = MAKE[number]()
         successor.start_epoch(self._epochs[number])
-        successor.restore(self.stages[number].snapshot())
+        if state is not None:
+            successor.restore(state)
         self.stages[number] = successor
         self._pass_on(successor.set_topology(self._top))
         if isinstance(successor, RecoverableStage):

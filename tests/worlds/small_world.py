@@ -47,6 +47,8 @@ class SmallWorld:
     """Healthy devices that are not polled."""
     boots: dict[str, float] = field(default_factory=dict)
     """By device, when it boots."""
+    an_hour_ahead: dict[str, list[Seconds]] = field(default_factory=dict)
+    """By device, when its clock is an hour ahead."""
     lossy: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports that lose one of a thousand frames a second to bad checksums."""
     slow: dict[str, list[Seconds]] = field(default_factory=dict)
@@ -91,7 +93,10 @@ class SmallWorld:
             values[Metric.TX_BYTES] = {name: BYTES_S * (1e6 + t + 0.6 * s) for name, s in more_s.items()}
         boot = 2 if t >= self.boots.get(device, float("inf")) else 1
         indexed = self._congestion(device, ends, t)
-        return samples(device, t, values, source=source, boot_id=boot, sequence=round(t), indexed=indexed)
+        own_t = t + 3600 * _in(self.an_hour_ahead.get(device), t)
+        return samples(
+            device, own_t, values, source=source, boot_id=boot, received=t, sequence=round(t), indexed=indexed
+        )
 
     def _congestion(self, device: str, ends: Mapping[str, Port], t: float) -> Cells | None:
         if self.throttled:

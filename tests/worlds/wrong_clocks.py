@@ -26,11 +26,19 @@ class Played:
 
 
 def play_live(
-    messages: Iterable[Message], offset: Offset, *, collector: Offset | None = None, top: Topology | None = None
+    messages: Iterable[Message],
+    offset: Offset,
+    *,
+    collector: Offset | None = None,
+    top: Topology | None = None,
+    take_over: tuple[float, int] | None = None,
+    lose_state_at: float | None = None,
 ) -> Played:
     """Play messages in order of arrival; devices date their samples by their own clocks.
 
     Collectors have the right time unless given another; the first stage learns each second how late it is.
+    `take_over` is the second at which a successor takes over a stage, by its number; at `lose_state_at` the first
+    stage begins without state.
     """
     live = LiveStages(top or topology())
     first_ns = ticked_ns = 0
@@ -44,6 +52,12 @@ def play_live(
             live.tick(ticked_ns)
         ticked_ns = ticked_ns or arrived_ns
         t = (at_ns - first_ns) / 1e9
+        if take_over is not None and t >= take_over[0]:
+            live.take_over(take_over[1])
+            take_over = None
+        if lose_state_at is not None and t >= lose_state_at:
+            live.lose_state(0)
+            lose_state_at = None
         live.process(dated_by_arrival(_by_own_clocks(message, t, offset, collector), arrived_ns))
     newest = {one.id: one for one in live.published if isinstance(one, Finding)}
     return Played(live, [one for one in newest.values() if one.status is not Status.RETRACTED])

@@ -10,7 +10,14 @@ from collections.abc import Iterable
 from streams.detect.attribute.case_index import CaseIndex
 from streams.detect.attribute.sides import DEVICE_EVALUATORS, DetectorParams, fabric_side
 from streams.detect.attribute.state import AttributeState, DeviceState, has_evidence_from_other
-from streams.detect.evidence.device_evidence import DeviceEvidence, LostLink, Restart, Silence, update_silences
+from streams.detect.evidence.device_evidence import (
+    DeviceEvidence,
+    LostLink,
+    Restart,
+    Silence,
+    update_clocks,
+    update_silences,
+)
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.subjects import device_subject
 from streams.detect.fabric_side import LINK_LOSS, Loss
@@ -45,6 +52,10 @@ class DeviceEvaluator:
                 return False
             state.restarts.append(restart)
             return True
+        if isinstance(observed, symptoms.ClockOffset):
+            before = state.clocks
+            state.clocks = update_clocks(before, symptom.source, symptom.since_ns, symptom.at_ns, observed)
+            return state.clocks != before
         silences = state.silences.setdefault(symptom.source.name, [])
         if not isinstance(observed, symptoms.SourceSilence):
             return False
@@ -84,6 +95,7 @@ class DeviceEvaluator:
             lost,
             links,
             self._neighbor_silences(device) if any(state.silences.values()) else (),
+            state.clocks,
         )
         episodes: list[Episode] = []
         state.due_ns = FOREVER

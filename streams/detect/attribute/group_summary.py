@@ -11,7 +11,7 @@ from streams.detect.attribute.grouping import Group, GroupIndex, root_rank
 from streams.detect.attribute.severity import SeverityRater
 from streams.detect.attribute.sides import fabric_side
 from streams.detect.attribute.state import Case
-from streams.detect.fabric_side import GroupKind
+from streams.detect.fabric_side import CapacityEffect, GroupKind
 from streams.fabric.topology import Topology
 from streams.wire.models import Cause, Evidence, Finding, Severity
 
@@ -38,12 +38,16 @@ def group_severity(
 
 
 def group_impact(estimator: BlastRadiusEstimator, group: Group) -> CapacityImpact | None:
-    """Return the impact of all members; missing data has none."""
-    lost = [one for one in group.members if not fabric_side(one).is_silence and one.id != group.root_id]
+    """Return the impact of all members; missing data and wrong clocks have none."""
+    lost = [one for one in group.members if one.id != group.root_id and _takes_capacity(one)]
     if group.root.resolved_at_ns is None:
         # While the group grows, computed each time that it has doubled, and for all members at its end.
         lost = sorted(lost, key=root_rank)[: (1 << (len(lost) + 1).bit_length() - 1) - 1]
     return estimator.estimate(group.root, lost)
+
+
+def _takes_capacity(finding: Finding) -> bool:
+    return fabric_side(finding).capacity is not CapacityEffect.NONE
 
 
 def group_finding(topology: Topology, groups: GroupIndex, group: Group) -> Finding:
@@ -80,7 +84,7 @@ def _total(topology: Topology, groups: GroupIndex, group: Group) -> int:
     match group.key.kind:
         case GroupKind.LINKS:
             return len(topology.links_of.get(group.key.name, ()))
-        case GroupKind.POD | GroupKind.PLANE:
+        case GroupKind.POD | GroupKind.PLANE | GroupKind.CLOCKS:
             return groups.device_count(group.key)
         case GroupKind.FABRIC:
             return len(topology.devices)
@@ -102,6 +106,8 @@ def _count_statement(group: Group, count: int, total: int) -> str:
             return f"{count} devices of pod {name} are no longer read by {group.key.source.label}"
         case GroupKind.COLLECTOR:
             return f"{count} devices are no longer read, all by collector {name}"
+        case GroupKind.CLOCKS:
+            return f"the clocks of {count}{of} devices{f' of site {name}' if name else ''} became wrong"
         case _:
             return f"{count}{of} devices of the fabric are no longer read"
 

@@ -15,7 +15,7 @@ from streams.wire.models import Finding, Status
 
 _FABRIC = GroupKey(GroupKind.FABRIC)
 _MIN_OF_COLLECTOR = 2
-_OF_DEVICES = (GroupKind.POD, GroupKind.PLANE, GroupKind.FABRIC)
+_OF_DEVICES = (GroupKind.POD, GroupKind.PLANE, GroupKind.FABRIC, GroupKind.CLOCKS)
 
 
 class Group:
@@ -106,7 +106,7 @@ class GroupIndex:
         return Group(key, cluster, self._finding_of)
 
     def device_count(self, key: GroupKey) -> int:
-        """Return the number of devices of a pod, or of switches of a plane."""
+        """Return the number of devices of a pod or a site, or of switches of a plane."""
         return sum(self._tiers(key).values())
 
     def _member(self, finding: Finding) -> Member:
@@ -129,16 +129,18 @@ class GroupIndex:
             return False
         if key.kind is GroupKind.FABRIC:
             return cluster.subject_count >= self._min_silent_ratio * len(self._topology.devices)
+        if key.kind is GroupKind.CLOCKS:
+            return cluster.subject_count >= self._params.clocks_ratio * self.device_count(key)
         tiers = self._tiers(key)
         return any(
             count >= self._params.devices_ratio * tiers.get(tier, 0) for tier, count in cluster.tiers.items() if tier
         )
 
     def _tiers(self, key: GroupKey) -> dict[str, int]:
-        """Return the number of devices of a pod, or of switches of a plane, by tier."""
+        """Return the number of devices of a pod or a site, or of switches of a plane, by tier."""
         if not self._tiers_by_key:
             for device in self._topology.devices.values():
-                for own in location_keys(device.pod, device.plane):
+                for own in (*location_keys(device.pod, device.plane), GroupKey(GroupKind.CLOCKS, device.site)):
                     tiers = self._tiers_by_key.setdefault(own, {})
                     tiers[device.tier] = tiers.get(device.tier, 0) + 1
         return self._tiers_by_key.get(key, {})

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from streams.detect.evidence.device_evidence import Restart, Silence
+from streams.detect.evidence.device_evidence import Restart, Silence, WrongClock
 from streams.detect.evidence.episodes import PublishedEpisodes, prune
 from streams.detect.evidence.link_history import FOREVER
 from streams.wire.models import Episode, Finding, Status
@@ -17,6 +17,7 @@ class DeviceState:
     silences: dict[str, list[Silence]] = field(default_factory=dict)
     """By source."""
     restarts: list[Restart] = field(default_factory=list)
+    clocks: list[WrongClock] = field(default_factory=list)
     published: dict[str, dict[str, PublishedEpisodes]] = field(default_factory=dict)
     """By detector, then by the part of the device that it evaluates."""
     due_ns: int = FOREVER
@@ -24,12 +25,13 @@ class DeviceState:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.silences or self.restarts or any(self.published.values()))
+        return not (self.silences or self.restarts or self.clocks or any(self.published.values()))
 
     def prune(self, before_ns: int) -> None:
         """Drop facts and final episodes that are older."""
         self.published = {slug: _pruned(by_part, before_ns) for slug, by_part in self.published.items()}
         self.restarts = [restart for restart in self.restarts if restart.at_ns >= before_ns]
+        self.clocks = [clock for clock in self.clocks if clock.right_ns >= before_ns]
         recent = {
             source: [silence for silence in silences if silence.resumed_ns >= before_ns]
             for source, silences in self.silences.items()

@@ -8,6 +8,7 @@ from streams.detect.detectors import (
     congestion_imbalance,
     congestion_incast,
     congestion_pfc_storm,
+    device_clock_skew,
     device_down,
     fleet_version_drift,
     host_gpu_fault,
@@ -37,4 +38,5 @@ DETECTORS: tuple[Detector[Any], ...] = (
     host_pcie_degraded.DETECTOR,
     host_gpu_fault.DETECTOR,
     host_thermal_throttle.DETECTOR,
+    device_clock_skew.DETECTOR,
 )

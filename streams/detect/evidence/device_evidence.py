@@ -1,10 +1,10 @@
 """The evidence on one device: silences of its sources, restarts, and links that their other ends report as lost."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from streams.detect.evidence.link_history import FOREVER
 from streams.wire.models import Source, Subject
-from streams.wire.symptoms import SourceSilence
+from streams.wire.symptoms import ClockOffset, SourceSilence
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,23 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True)
+class WrongClock:
+    """The clock by which a source dates its samples was off in [since_ns, right_ns), as known at `detected_ns`."""
+
+    source: Source
+    since_ns: int
+    detected_ns: int
+    first_offset_ns: int
+    """The offset that was measured first; negative: behind."""
+    offset_ns: int
+    """The largest one."""
+    is_constant: bool = False
+    of_collector: bool = False
+    """The statuses of a collector show it, whose name the subject has."""
+    right_ns: int = FOREVER
+
+
+@dataclass(frozen=True, slots=True)
 class LostLink:
     """A link of the device that its other end reported down from `down_ns` to `up_ns`, known at `reported_ns`."""
 
@@ -58,6 +75,7 @@ class DeviceEvidence:
     lost: list[LostLink]
     links: int
     neighbor_silences: tuple[dict[str, list[Silence]], ...] = ()
+    clocks: list[WrongClock] = field(default_factory=list)
 
 
 def update_silences(
@@ -87,3 +105,30 @@ def update_silences(
         live_sources=observed.live_sources,
     )
     return [*silences, silence]
+
+
+def update_clocks(
+    clocks: list[WrongClock], source: Source, since_ns: int, at_ns: int, observed: ClockOffset
+) -> list[WrongClock]:
+    """Return the wrong clocks of a device after the clock of a source was off by another amount, or right again.
+
+    A report belongs to the interval in which it began, or to the one that is open: an owner of `measure` that lost its
+    state, or another partition with devices of the same collector, dates the beginning later.
+    """
+
+    def is_of(clock: WrongClock) -> bool:
+        return clock.source is source and (clock.since_ns <= since_ns < clock.right_ns or clock.right_ns == FOREVER)
+
+    known = next((clock for clock in clocks if is_of(clock)), None)
+    others = [clock for clock in clocks if clock is not known]
+    if known is None:
+        if observed.is_right:
+            return clocks
+        offset_ns = observed.offset_ns
+        clock = WrongClock(source, since_ns, at_ns, offset_ns, offset_ns, observed.is_constant, observed.of_collector)
+        return [*clocks, clock]
+    if observed.is_right:
+        return [*others, replace(known, right_ns=min(known.right_ns, at_ns))]
+    largest_ns = max(known.offset_ns, observed.offset_ns, key=abs)
+    since_ns, at_ns = min(known.since_ns, since_ns), min(known.detected_ns, at_ns)
+    return [*others, replace(known, since_ns=since_ns, detected_ns=at_ns, offset_ns=largest_ns)]

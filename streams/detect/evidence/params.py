@@ -88,6 +88,9 @@ class GroupingParams(Thresholds):
     devices_ratio: Ratio = 0.5
     """Of a tier of a pod, or of a plane: a rack of several shares no more than power."""
 
+    clocks_ratio: Ratio = 0.05
+    """Of the devices of a site, whose clocks are found off together: one NTP server. As `stale.unseen_ratio`."""
+
     outlive_s: Seconds = 300
     """A link that is still down this long after its device is back has a fault of its own; ports train within it. After
     another link came back, it is as long as both were down, at least `links_s` and at most this."""

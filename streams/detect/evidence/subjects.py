@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from streams.fabric.ids import Port, device_id, port_id
+from streams.fabric.ids import Port, collector_id, device_id, port_id
 from streams.fabric.topology import Topology
 from streams.wire.models import Endpoint, Subject
 
@@ -26,6 +26,11 @@ def device_subject(topology: Topology, device: str) -> Subject:
     site, team, plane = (known.site, known.team, known.plane) if known else ("", "", None)
     pod = topology.pod_of(device)
     return Subject(device_id(device), Endpoint(device), role=role, plane=plane, pod=pod, site=site, team=team)
+
+
+def collector_subject(collector: str) -> Subject:
+    """Return a collector on a machine of its own, which the inventory does not know."""
+    return Subject(collector_id(collector), role="collector")
 
 
 def subject_ends(subject: Subject) -> tuple[Endpoint, ...]:

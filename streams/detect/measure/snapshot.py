@@ -5,7 +5,7 @@ a snapshot is ever executed. A snapshot of another schema is refused: the input 
 """
 
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from itertools import chain, pairwise
 from operator import attrgetter
 from typing import Any
@@ -41,6 +41,8 @@ class SmallState:
     facts: dict[str, Any]
     ports: dict[str, Any] | None = None
     """States and quality of ports; None in a snapshot of a version without them."""
+    collector_clocks: list[list[Any]] = field(default_factory=list)
+    """Those that are off; empty in a snapshot of a version that did not measure them."""
 
 
 def dump(liveness: Liveness, readings: ReadingStore, small: SmallState) -> bytes:

@@ -1,4 +1,4 @@
-"""Measures how far a device's clock is from the time at which its samples arrive, and corrects their times by it.
+"""Measures how far a clock is from the time at which its samples arrive, and corrects their times by it.
 
 A sample arrives after its time by its delay. A clock that is ahead shows at the first sample; one that is behind looks
 like a delay, but its difference stays the same: the delay of a backlog shrinks while it is sent.
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from streams.detect.thresholds import ns
+from streams.wire.symptoms import ClockOffset
 
 CLOCK_AHEAD_NS = ns(1)
 """Samples of a device whose clock is further ahead than this are dated by their arrival (DESIGN 2.1)."""
@@ -22,6 +23,12 @@ _SPREAD_NS = ns(2)
 """A clock is off by the same amount within this, as delays differ by less. A backlog that is sent 7 % faster than it
 was recorded changes by more in the time in which the clock is measured."""
 
+_RIGHT_FOR_NS = ns(30)
+"""A clock is right again after this time without a sample that is off: one that jumps forth and back is off."""
+
+_REPORTED_SHARE = 10
+"""Another offset is reported if it differs by a tenth: a clock that drifts is reported less often the further it is."""
+
 
 class ClockChange(Enum):
     """The conclusion from a sample on its source's clock."""
@@ -29,8 +36,15 @@ class ClockChange(Enum):
     NONE = "none"
     MEASURED = "measured"
     """Another offset applies from this sample on."""
+    AHEAD = "ahead"
+    """The clock is off for certain, by an amount that is not constant."""
     RIGHT = "right"
     """The clock is right again."""
+
+
+def is_right(read_ns: int, arrived_ns: int) -> bool:
+    """Return whether a sample may be of a right clock."""
+    return -CLOCK_BEHIND_NS <= read_ns - arrived_ns <= CLOCK_AHEAD_NS
 
 
 @dataclass(slots=True)
@@ -42,36 +56,80 @@ class SourceClock:
     is_off: bool = False
     """The clock is off for certain, though by an amount that may not be constant."""
     off_since_ns: int = 0
-    """The first of the samples in a row that the offset does not explain."""
+    """The first of the samples that the offset does not explain."""
     since_ns: int = 0
     """The first of the last samples that differ by the same amount."""
     count: int = 0
     low_ns: int = 0
     high_ns: int = 0
+    was_ahead: bool = False
+    first_ns: int = 0
+    """The first sample that was off."""
+    last_ns: int = 0
+    """The last one."""
+    right_ns: int = 0
+    """The first sample after it that was not off; 0 if there is none."""
+    reported_ns: int = 0
+    """The offset that was reported last; 0 if none was."""
 
     def add(self, read_ns: int, arrived_ns: int) -> ClockChange:
         """Take the time of a sample by its own clock, and that of its arrival."""
+        if is_right(read_ns, arrived_ns):
+            return self._add_right(arrived_ns)
         offset_ns = read_ns - arrived_ns
-        if -CLOCK_BEHIND_NS <= offset_ns <= CLOCK_AHEAD_NS:
-            return ClockChange.RIGHT
-        if self.offset_ns and -CLOCK_BEHIND_NS <= offset_ns - self.offset_ns <= CLOCK_AHEAD_NS:
+        is_ahead = offset_ns > CLOCK_AHEAD_NS
+        self.was_ahead = self.was_ahead or is_ahead
+        self.first_ns, self.last_ns = min(self.first_ns or arrived_ns, arrived_ns), max(self.last_ns, arrived_ns)
+        if self.right_ns < self.last_ns:
+            self.right_ns = 0
+        if self.offset_ns and is_right(read_ns - self.offset_ns, arrived_ns):
             self.count = self.off_since_ns = 0
             return ClockChange.NONE
-        self.off_since_ns = self.off_since_ns or arrived_ns
+        self.off_since_ns = min(self.off_since_ns or arrived_ns, arrived_ns)
+        if self._is_measured(offset_ns, arrived_ns):
+            # The sample with the least delay shows it best.
+            self.offset_ns, self.is_off = self.high_ns, True
+            self.count = self.off_since_ns = 0
+            return ClockChange.MEASURED
+        if self.is_off or not is_ahead or arrived_ns - self.off_since_ns < _MEASURED_OVER_NS:
+            return ClockChange.NONE
+        self.is_off = True
+        return ClockChange.AHEAD
+
+    def _is_measured(self, offset_ns: int, arrived_ns: int) -> bool:
+        """Return whether enough samples in a row differ by the same amount."""
         low_ns, high_ns = min(self.low_ns, offset_ns), max(self.high_ns, offset_ns)
         if not self.count or high_ns - low_ns > _SPREAD_NS:
             self.since_ns, self.count, low_ns, high_ns = arrived_ns, 0, offset_ns, offset_ns
+        self.since_ns = min(self.since_ns, arrived_ns)
         self.count, self.low_ns, self.high_ns = self.count + 1, low_ns, high_ns
-        if offset_ns > CLOCK_AHEAD_NS and arrived_ns - self.off_since_ns >= _MEASURED_OVER_NS:
-            self.is_off = True
-        if self.count < _MIN_SAMPLES or arrived_ns - self.since_ns < _MEASURED_OVER_NS:
+        return self.count >= _MIN_SAMPLES and arrived_ns - self.since_ns >= _MEASURED_OVER_NS
+
+    def _add_right(self, arrived_ns: int) -> ClockChange:
+        """Take a sample that is not off. One that is ahead proves a wrong clock, one that is behind may be late."""
+        if arrived_ns <= self.last_ns:
             return ClockChange.NONE
-        # The sample with the least delay shows it best.
-        self.offset_ns, self.is_off = high_ns, True
-        self.count = self.off_since_ns = 0
-        return ClockChange.MEASURED
+        self.count = 0
+        self.right_ns = min(self.right_ns or arrived_ns, arrived_ns)
+        is_retained = self.is_off or self.was_ahead
+        return ClockChange.NONE if is_retained and arrived_ns - self.last_ns < _RIGHT_FOR_NS else ClockChange.RIGHT
 
     def corrected_ns(self, read_ns: int, arrived_ns: int) -> int:
         """Return the event time of a sample or event, which is not after its arrival."""
+        if is_right(read_ns, arrived_ns):
+            return read_ns
         at_ns = read_ns - self.offset_ns
         return at_ns if at_ns <= arrived_ns + CLOCK_AHEAD_NS else arrived_ns
+
+    def report(self, change: ClockChange) -> tuple[ClockOffset, int] | None:
+        """Return what to report of a change, and the time at which it could be concluded; None: nothing new."""
+        if change is ClockChange.RIGHT:
+            return (ClockOffset(is_right=True), self.right_ns) if self.reported_ns else None
+        is_measured = change is ClockChange.MEASURED
+        offset_ns = self.offset_ns if is_measured else self.high_ns
+        step_ns = max(CLOCK_AHEAD_NS, abs(self.reported_ns) // _REPORTED_SHARE)
+        if change is ClockChange.NONE or (self.reported_ns and abs(offset_ns - self.reported_ns) < step_ns):
+            return None
+        self.reported_ns = offset_ns
+        concluded_ns = (self.since_ns if is_measured else self.off_since_ns) + _MEASURED_OVER_NS
+        return ClockOffset(is_right=False, offset_ns=offset_ns, is_constant=is_measured), concluded_ns

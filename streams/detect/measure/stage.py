@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from streams.detect.measure import registry, restarts, snapshot
+from streams.detect.measure.collector_clocks import CollectorClocks
 from streams.detect.measure.facts.facts_tracker import FactsTracker
 from streams.detect.measure.liveness import Liveness, SourceState
 from streams.detect.measure.ports.event_ports import EventPorts
@@ -57,6 +58,7 @@ class Measure:
         self._relevant: registry.Relevant = {}
         self._ports = PortPublisher(self._params, self._partition)
         self._event_ports = EventPorts()
+        self._collector_clocks = CollectorClocks()
         self._known = PartitionReadings(self._readings, self._liveness, self._topology)
 
     @property
@@ -83,6 +85,7 @@ class Measure:
                 found += [(number, symptom) for symptom in self._event(message)]
             elif isinstance(message, CollectorStatus):
                 self._liveness.on_status(message)
+                found += [(number, symptom) for symptom in self._collector_clocks.on_status(message)]
                 found += [(number, symptom) for symptom in self._liveness.on_arrival_clock(message.at_ns)]
             elif isinstance(message, Progress):
                 self._floor_ns = max(self._floor_ns, message.watermark_ns)
@@ -140,7 +143,7 @@ class Measure:
             self.counted["railsight_unknown_devices_refused_total"] += 1
             return
         if state.clock is not None or not -CLOCK_BEHIND_NS <= at_ns - arrived_ns <= CLOCK_AHEAD_NS:
-            at_ns = self._correct(state, at_ns, arrived_ns)
+            at_ns = self._correct(number, state, at_ns, arrived_ns)
         if at_ns < self._floor_ns:
             self.counted["railsight_late_messages_total"] += 1
         symptoms: list[Symptom] = []
@@ -158,19 +161,22 @@ class Measure:
             self._found += [(number, symptom) for symptom in symptoms]
         self._readings.enqueue(number, samples, at_ns)
 
-    def _correct(self, state: SourceState, read_ns: int, arrived_ns: int) -> int:
+    def _correct(self, number: int, state: SourceState, read_ns: int, arrived_ns: int) -> int:
         """Return the event time of a sample whose source's clock is off, or may be; `read_ns` is by that clock."""
         clock = state.clock = state.clock or SourceClock()
         change = clock.add(read_ns, arrived_ns)
+        at_ns = clock.corrected_ns(read_ns, arrived_ns)
         if change is ClockChange.RIGHT:
             state.clock = None
-            return read_ns
-        at_ns = clock.corrected_ns(read_ns, arrived_ns)
-        if change is ClockChange.MEASURED:
+        elif change is ClockChange.MEASURED:
             # Times before and after it are not of one clock: no rate follows from them.
             self._readings.restarted(state.device, state.source, at_ns)
             self._liveness.correct_last(state, at_ns, arrived_ns)
-        self.counted["railsight_clock_ahead_total"] += at_ns == arrived_ns
+        if (reported := clock.report(change)) is not None:
+            payload, reported_ns = reported
+            symptom = Symptom(state.device, "", payload, reported_ns, clock.first_ns, state.source)
+            self._found.append((number, symptom))
+        self.counted["railsight_clock_ahead_total"] += at_ns == arrived_ns != read_ns
         return at_ns
 
     def _event(self, event: Event) -> list[Symptom]:
@@ -199,7 +205,10 @@ class Measure:
 
     def snapshot(self) -> bytes:
         monitors = {monitor.name: monitor.dump() for monitor in self._monitors}
-        small = SmallState(self._floor_ns, self._watermark_ns, monitors, self._facts.dump(), self._ports.dump())
+        small = SmallState(
+            self._floor_ns, self._watermark_ns, monitors, self._facts.dump(), self._ports.dump(),
+            self._collector_clocks.dump(),
+        )  # fmt: skip
         return snapshot.dump(self._liveness, self._readings, small)
 
     def restore(self, data: bytes) -> None:
@@ -209,6 +218,7 @@ class Measure:
         self._readings.observer = self
         self._ports, self._known = fresh._ports, PartitionReadings(self._readings, self._liveness, self._topology)
         self._monitors, self._relevant = fresh._monitors, {}
+        self._collector_clocks = fresh._collector_clocks
         self._floor_ns, self._watermark_ns = fresh._floor_ns, fresh._watermark_ns
 
     def _restore_small(self, small: SmallState) -> None:
@@ -217,4 +227,5 @@ class Measure:
                 monitor.load(small.monitors[monitor.name])
         self._facts.load(small.facts)
         self._ports.load(small.ports, self._readings)
+        self._collector_clocks.load(small.collector_clocks)
         self._floor_ns, self._watermark_ns = small.floor_ns, small.watermark_ns

@@ -9,6 +9,7 @@ from streams.simulation.faults.congestion_collapse import CONGESTION_COLLAPSE
 from streams.simulation.faults.congestion_imbalance import CONGESTION_IMBALANCE
 from streams.simulation.faults.congestion_incast import CONGESTION_INCAST
 from streams.simulation.faults.congestion_pfc_storm import CONGESTION_PFC_STORM
+from streams.simulation.faults.device_clock_skew import DEVICE_CLOCK_SKEW
 from streams.simulation.faults.device_down import DEVICE_DOWN
 from streams.simulation.faults.fault import Fault
 from streams.simulation.faults.fleet_version_drift import FLEET_VERSION_DRIFT
@@ -40,6 +41,7 @@ FAULTS: tuple[Fault, ...] = (
     CONGESTION_IMBALANCE,
     FLEET_VERSION_DRIFT,
     HOST_THERMAL_THROTTLE,
+    DEVICE_CLOCK_SKEW,
 )
 """Faults that take a device with all its links come first, while there is room."""
 

@@ -195,7 +195,7 @@ class Subject(_message.Message):
     id: _builtins.str
     """stable; streams/fabric/ids.py has its format"""
     role: _builtins.str
-    """host-link, fabric-link, rail, device, switch, pod"""
+    """host-link, fabric-link, rail, device, switch, pod, collector"""
     rail: _builtins.int
     plane: _builtins.int
     pod: _builtins.str
@@ -459,6 +459,8 @@ class Finding(_message.Message):
         """Xid, uncorrectable ECC, NVLink errors"""
         HOST_THERMAL_THROTTLE: Finding._Condition.ValueType  # 15
         """a GPU or module at its temperature limit, unlike its peers on the host"""
+        DEVICE_CLOCK_SKEW: Finding._Condition.ValueType  # 16
+        """the clock of a device or of a collector is off"""
 
     class Condition(_Condition, metaclass=_ConditionEnumTypeWrapper): ...
     CONDITION_UNSPECIFIED: Finding.Condition.ValueType  # 0
@@ -486,6 +488,8 @@ class Finding(_message.Message):
     """Xid, uncorrectable ECC, NVLink errors"""
     HOST_THERMAL_THROTTLE: Finding.Condition.ValueType  # 15
     """a GPU or module at its temperature limit, unlike its peers on the host"""
+    DEVICE_CLOCK_SKEW: Finding.Condition.ValueType  # 16
+    """the clock of a device or of a collector is off"""
 
     class _Severity:
         ValueType = _typing.NewType("ValueType", _builtins.int)

@@ -98,6 +98,7 @@ class Symptom(_message.Message):
     CNP_THROTTLED_BEGAN_FIELD_NUMBER: _builtins.int
     CONGESTION_ENDED_FIELD_NUMBER: _builtins.int
     LEVEL_STATE_FIELD_NUMBER: _builtins.int
+    CLOCK_OFFSET_FIELD_NUMBER: _builtins.int
     device: _builtins.str
     port: _builtins.str
     """empty: the device; of a GPU its PCI address"""
@@ -136,6 +137,8 @@ class Symptom(_message.Message):
     def congestion_ended(self) -> Global___CongestionEnded: ...
     @_builtins.property
     def level_state(self) -> Global___LevelState: ...
+    @_builtins.property
+    def clock_offset(self) -> Global___ClockOffset: ...
     def __init__(
         self,
         *,
@@ -159,12 +162,13 @@ class Symptom(_message.Message):
         cnp_throttled_began: Global___CnpThrottledBegan | None = ...,
         congestion_ended: Global___CongestionEnded | None = ...,
         level_state: Global___LevelState | None = ...,
+        clock_offset: Global___ClockOffset | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cnp_throttled_began", b"cnp_throttled_began", "congestion_ended", b"congestion_ended", "counter_growth", b"counter_growth", "gpu_xid", b"gpu_xid", "incast_began", b"incast_began", "level_state", b"level_state", "pause_began", b"pause_began", "payload", b"payload", "pcie_link_state", b"pcie_link_state", "pcie_stall", b"pcie_stall", "pfc_watchdog_storm", b"pfc_watchdog_storm", "port_transition", b"port_transition", "restart", b"restart", "source_silence", b"source_silence", "throttled_by_pause_began", b"throttled_by_pause_began"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["clock_offset", b"clock_offset", "cnp_throttled_began", b"cnp_throttled_began", "congestion_ended", b"congestion_ended", "counter_growth", b"counter_growth", "gpu_xid", b"gpu_xid", "incast_began", b"incast_began", "level_state", b"level_state", "pause_began", b"pause_began", "payload", b"payload", "pcie_link_state", b"pcie_link_state", "pcie_stall", b"pcie_stall", "pfc_watchdog_storm", b"pfc_watchdog_storm", "port_transition", b"port_transition", "restart", b"restart", "source_silence", b"source_silence", "throttled_by_pause_began", b"throttled_by_pause_began"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "by_event", b"by_event", "cnp_throttled_began", b"cnp_throttled_began", "congestion_ended", b"congestion_ended", "counter_growth", b"counter_growth", "device", b"device", "gpu_xid", b"gpu_xid", "incast_began", b"incast_began", "level_state", b"level_state", "pause_began", b"pause_began", "payload", b"payload", "pcie_link_state", b"pcie_link_state", "pcie_stall", b"pcie_stall", "pfc_watchdog_storm", b"pfc_watchdog_storm", "port", b"port", "port_transition", b"port_transition", "restart", b"restart", "since_ns", b"since_ns", "source", b"source", "source_silence", b"source_silence", "throttled_by_pause_began", b"throttled_by_pause_began"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "by_event", b"by_event", "clock_offset", b"clock_offset", "cnp_throttled_began", b"cnp_throttled_began", "congestion_ended", b"congestion_ended", "counter_growth", b"counter_growth", "device", b"device", "gpu_xid", b"gpu_xid", "incast_began", b"incast_began", "level_state", b"level_state", "pause_began", b"pause_began", "payload", b"payload", "pcie_link_state", b"pcie_link_state", "pcie_stall", b"pcie_stall", "pfc_watchdog_storm", b"pfc_watchdog_storm", "port", b"port", "port_transition", b"port_transition", "restart", b"restart", "since_ns", b"since_ns", "source", b"source", "source_silence", b"source_silence", "throttled_by_pause_began", b"throttled_by_pause_began"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["port_transition", "counter_growth", "restart", "source_silence", "gpu_xid", "pcie_link_state", "pause_began", "pfc_watchdog_storm", "pcie_stall", "incast_began", "throttled_by_pause_began", "cnp_throttled_began", "congestion_ended", "level_state"]  # noqa: Y015
+    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["port_transition", "counter_growth", "restart", "source_silence", "gpu_xid", "pcie_link_state", "pause_began", "pfc_watchdog_storm", "pcie_stall", "incast_began", "throttled_by_pause_began", "cnp_throttled_began", "congestion_ended", "level_state", "clock_offset"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_payload) -> _WhichOneofReturnType_payload | None: ...
 
@@ -431,6 +435,42 @@ class LevelState(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__peer_level) -> _WhichOneofReturnType__peer_level | None: ...
 
 Global___LevelState: _TypeAlias = LevelState  # noqa: Y015
+
+@_typing.final
+class ClockOffset(_message.Message):
+    """The clock by which a source dates its samples differs from that of the brokers, or is right again.
+    since_ns of the symptom is the first sample or status that shows it.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IS_RIGHT_FIELD_NUMBER: _builtins.int
+    OFFSET_NS_FIELD_NUMBER: _builtins.int
+    IS_CONSTANT_FIELD_NUMBER: _builtins.int
+    OF_COLLECTOR_FIELD_NUMBER: _builtins.int
+    is_right: _builtins.bool
+    """it has been right since at_ns"""
+    offset_ns: _builtins.int
+    """how far it is ahead, negative: behind; 0 if it is right"""
+    is_constant: _builtins.bool
+    """the offset was the same for 30 s; else it is that of one sample"""
+    of_collector: _builtins.bool
+    """`device` is the name of a collector, whose statuses show it"""
+    def __init__(
+        self,
+        *,
+        is_right: _builtins.bool = ...,
+        offset_ns: _builtins.int = ...,
+        is_constant: _builtins.bool = ...,
+        of_collector: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_constant", b"is_constant", "is_right", b"is_right", "of_collector", b"of_collector", "offset_ns", b"offset_ns"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClockOffset: _TypeAlias = ClockOffset  # noqa: Y015
 
 @_typing.final
 class PauseBegan(_message.Message):

@@ -23,6 +23,7 @@ FLAPPING = SmallWorld(down={"p1-l0/d1": [(t, t + 10) for t in (100, 200, 300)]})
 DOWN = SmallWorld(down={"p2-l1/u0": [(100, 400)]})
 REBOOT = SmallWorld(offline={"s1": [(100, 220)]}, boots={"s1": 220})
 UNREAD = SmallWorld(not_polled={"p1-l0": [(100, 400)]})
+SKEWED = SmallWorld(an_hour_ahead={"p1-h1": [(100, 700)]})
 LOSING = SmallWorld(lossy={"p1-l0/d1": [(100, 500)]})
 RAILS = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=5, planes=1, spines=1, uplinks=1), at(0)))
 SLOW = SmallWorld(topology=RAILS, slow={"pod1-host2/mlx5_3": [(100, 500)]})
@@ -66,6 +67,7 @@ LABELLED: dict[str, tuple[SmallWorld, Truth]] = {
     "congestion/collapse": (THROTTLED, Truth(at(100), at(400), Condition.CONGESTION_COLLAPSE, "pod1", "")),
     "link/miscabled": (SWAPPED, Truth(at(100), at(700), Condition.LINK_MISCABLED, "p1-h1", "e0")),
     "fleet/version-drift": (OLD, Truth(at(100), at(900), Condition.FLEET_VERSION_DRIFT, "pod1-host3", "")),
+    "device/clock-skew": (SKEWED, Truth(at(100), at(700), Condition.DEVICE_CLOCK_SKEW, "p1-h1", "")),
     "device/down": (REBOOT, Truth(at(100), at(220), Condition.DEVICE_DOWN, "s1", "")),
     "telemetry/stale": (UNREAD, Truth(at(100), at(400), Condition.TELEMETRY_STALE, "p1-l0", "")),
 }

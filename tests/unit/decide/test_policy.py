@@ -27,6 +27,7 @@ POLICY_CASES = [
     (Condition.LINK_DEGRADING, 3, Severity.CRITICAL, Action.DRAIN_LINK),
     (Condition.DEVICE_DOWN, 3, Severity.WARNING, Action.OBSERVE),
     (Condition.TELEMETRY_STALE, 1, Severity.WARNING, Action.OBSERVE),
+    (Condition.DEVICE_CLOCK_SKEW, 1, Severity.WARNING, Action.OBSERVE),
     (Condition.RAIL_DEGRADED, 5, Severity.WARNING, Action.OBSERVE),
     (Condition.HOST_GPU_FAULT, 1, Severity.WARNING, Action.OBSERVE),
     (Condition.HOST_GPU_FAULT, 1, Severity.CRITICAL, Action.CORDON_HOST),
