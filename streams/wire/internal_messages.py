@@ -65,6 +65,15 @@ class SymptomsReplaced:
 
 
 @dataclass(frozen=True, slots=True)
+class LevelExtreme:
+    metric: Metric
+    index: int
+    value: float
+    beyond_s: float
+    readings: int
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     device: str
     port: str
@@ -77,6 +86,7 @@ class Window:
     index: tuple[int, ...]
     value: tuple[float, ...]
     before: tuple[float, ...]
+    extremes: tuple[LevelExtreme, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

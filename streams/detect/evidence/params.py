@@ -45,6 +45,10 @@ class WindowParams(Thresholds):
     optics_step_db: Annotated[float, Field(gt=0)] = 0.5
     """Power and SNR; modules read them to 0.1 dB, and the temperature of a day moves them by some 0.3 dB."""
 
+    optics_dip_db: Annotated[float, Field(gt=0)] = 2
+    """A reading of power or SNR so far below the level that was emitted last counts, although the level comes back
+    within the window: from there link/degrading calls a level bad (`drop_clear_db`)."""
+
     heat_step_c: Annotated[float, Field(gt=0)] = 10
     """DETECTION 3: +10 degrees between readings."""
 

@@ -6,6 +6,7 @@ both ends of a link show it, is for `correlate`.
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,7 @@ class Measure:
         self.counted: Counter[metrics.Counter] = Counter()
         """See MeteredStage."""
         self._liveness = Liveness(self._params.stale)
-        self._readings = ReadingStore(self, self._sender.spec, make_windows)
+        self._readings = ReadingStore(self, self._sender.spec, partial(make_windows, params.window))
         self._facts = FactsTracker(self._params, self._partition)
         self._monitors = registry.make_monitors(self._params)
         self._relevant: registry.Relevant = {}

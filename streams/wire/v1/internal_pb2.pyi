@@ -765,6 +765,43 @@ class SymptomsReplaced(_message.Message):
 Global___SymptomsReplaced: _TypeAlias = SymptomsReplaced  # noqa: Y015
 
 @_typing.final
+class LevelExtreme(_message.Message):
+    """The readings of a gauge that were beyond its limit in a window: a BER that may fail, or power or SNR far below the
+    level that was sent last.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    METRIC_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    BEYOND_S_FIELD_NUMBER: _builtins.int
+    READINGS_FIELD_NUMBER: _builtins.int
+    metric: _metric_pb2.Metric.ValueType
+    index: _builtins.int
+    value: _builtins.float
+    """the worst of them: of a BER the highest, of power and SNR the lowest"""
+    beyond_s: _builtins.float
+    """the time for which they stand: each since the reading before it"""
+    readings: _builtins.int
+    def __init__(
+        self,
+        *,
+        metric: _metric_pb2.Metric.ValueType = ...,
+        index: _builtins.int = ...,
+        value: _builtins.float = ...,
+        beyond_s: _builtins.float = ...,
+        readings: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["beyond_s", b"beyond_s", "index", b"index", "metric", b"metric", "readings", b"readings", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LevelExtreme: _TypeAlias = LevelExtreme  # noqa: Y015
+
+@_typing.final
 class Window(_message.Message):
     """The readings of one source of one port in one window of event time, sent for windows with notable values and some
     windows after them. Topic railsight.summaries.v1, key pod.
@@ -784,6 +821,7 @@ class Window(_message.Message):
     INDEX_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
     BEFORE_FIELD_NUMBER: _builtins.int
+    EXTREMES_FIELD_NUMBER: _builtins.int
     device: _builtins.str
     port: _builtins.str
     source: _telemetry_pb2.Source.ValueType
@@ -802,11 +840,15 @@ class Window(_message.Message):
     def index(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
     @_builtins.property
     def value(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """of a counter its growth since since_ns; of a gauge its newest reading"""
+        """of a counter its growth since since_ns; of a gauge its newest reading, of a BER its mean"""
 
     @_builtins.property
     def before(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
         """of a gauge its value in the last sent window, else its first one; of a counter 0"""
+
+    @_builtins.property
+    def extremes(self) -> _containers.RepeatedCompositeFieldContainer[Global___LevelExtreme]:
+        """of gauges with readings beyond their limit"""
 
     def __init__(
         self,
@@ -822,10 +864,11 @@ class Window(_message.Message):
         index: _abc.Iterable[_builtins.int] | None = ...,
         value: _abc.Iterable[_builtins.float] | None = ...,
         before: _abc.Iterable[_builtins.float] | None = ...,
+        extremes: _abc.Iterable[Global___LevelExtreme] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "before", b"before", "begin_ns", b"begin_ns", "device", b"device", "end_ns", b"end_ns", "index", b"index", "metric", b"metric", "port", b"port", "since_ns", b"since_ns", "source", b"source", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "before", b"before", "begin_ns", b"begin_ns", "device", b"device", "end_ns", b"end_ns", "extremes", b"extremes", "index", b"index", "metric", b"metric", "port", b"port", "since_ns", b"since_ns", "source", b"source", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

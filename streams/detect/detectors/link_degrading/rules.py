@@ -110,13 +110,22 @@ def _correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
 
 
 def _noisy(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[RuleHit]:
+    """Yield windows whose mean BER is not healthy.
+
+    A case are several of them that fail, or fewer if the mean over all of `span_s` fails: a minute at many times the
+    limit. That mean needs as many readings, because one reading may be wrong.
+    """
     for window in windows:
         ber = value(window, Metric.PRE_FEC_BER)
         if ber is None or ber < params.ber_clear:
             continue
-        failing = [w for w in _recent(params, windows, window) if (value(w, Metric.PRE_FEC_BER) or 0) >= params.ber]
-        case = ber >= params.ber and len(failing) >= params.windows
-        yield RuleHit(side, window, "noisy", Metric.PRE_FEC_BER, ber, params.ber, case)
+        recent = _recent(params, windows, window)
+        means = [mean for w in recent if (mean := value(w, Metric.PRE_FEC_BER) or 0) >= params.ber_clear]
+        failing = sum(mean >= params.ber for mean in means)
+        readings = sum(one.readings for w in recent for one in w.extremes if one.metric is Metric.PRE_FEC_BER)
+        of_span = sum(means) * (window.end_ns - window.begin_ns) / ns(params.span_s)
+        enough = failing >= params.windows or (of_span >= params.ber and readings >= params.windows)
+        yield RuleHit(side, window, "noisy", Metric.PRE_FEC_BER, ber, params.ber, ber >= params.ber and enough)
 
 
 def _counting(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[RuleHit]:
@@ -145,13 +154,19 @@ def _fading(params: DegradingParams, side: Side, windows: Sequence[Window]) -> I
             for lane, now, before in indexed_values(window, metric):
                 if lane != index:
                     continue
-                best = max(best, now, before)
-                if best - now >= params.drop_clear_db:
-                    dropped.append((window, best - now))
+                best, lowest = max(best, now, before), min(now, _lowest(window, metric, index))
+                if best - lowest >= params.drop_clear_db:
+                    dropped.append((window, best - lowest))
         for window, drop in dropped:
             low = [w for w, d in dropped if d >= params.drop_db]
             case = drop >= params.drop_db and len(_recent(params, low, window)) >= params.windows
             yield RuleHit(side, window, "fading", metric, drop, params.drop_db, case, index)
+
+
+def _lowest(window: Window, metric: Metric, index: int) -> float:
+    """Return the lowest reading of a level that dipped within a window."""
+    own = (one.value for one in window.extremes if (one.metric, one.index) == (metric, index))
+    return min(own, default=math.inf)
 
 
 def _levels(windows: Sequence[Window]) -> list[tuple[Metric, int]]:

@@ -134,6 +134,8 @@ class ReadingStore:
         for slot, update in batch.transitions:
             slot.history.update(update)
         self._close_windows(group, block, devices, at_ns)
+        if block.windows is not None:
+            block.windows.attached.observe(deltas[1])
         for delta in deltas:
             delta.store.apply(delta)
 
@@ -171,10 +173,11 @@ class ReadingStore:
             self._move(slot, slot.rows, replace(layout, has_per_cell_times=True))
         if at_ns < slot.newest_ns and slot.block.windows is not None:
             tables = samples.counters, samples.gauges
-            slot.block.windows.apply_late(slot.index, slot.newest_ns, at_ns, tables, rows)
+            slot.block.windows.apply_late(slot.index, slot.newest_ns, at_ns, tables, rows, slot.history)
         self._add_to_history(message, rows)
+        is_late = at_ns < slot.newest_ns
         slot.newest_ns = max(slot.newest_ns, at_ns)
-        self._apply_irregular(message, rows, [values for values, _ in spread])
+        self._apply_irregular(message, rows, [values for values, _ in spread], is_late=is_late)
 
     def _within_layout(self, slot: DeviceSlot, samples: Samples) -> Samples:
         """Return a message without the new rows and columns for which its device has no room."""
@@ -218,7 +221,7 @@ class ReadingStore:
                 slot.history.update(update)
         slot.history.insert(read, newest_ns - self.spec.lateness_ns)
 
-    def _apply_irregular(self, message: PendingMessage, rows: Indices, spread: list[Cells]) -> None:
+    def _apply_irregular(self, message: PendingMessage, rows: Indices, spread: list[Cells], *, is_late: bool) -> None:
         """Process a message with its own rows, and store it with all rows of the device."""
         slot, samples = message.slot, message.samples
         block = slot.block
@@ -235,8 +238,11 @@ class ReadingStore:
         for of, update in batch.transitions:
             of.history.update(update)
         self._close_windows([message], block, device, at_ns)
-        for delta, values in zip(deltas, spread, strict=True):
-            delta.store.apply(replace(delta, values=values[None], rows=None))
+        whole = [replace(delta, values=values[None], rows=None) for delta, values in zip(deltas, spread, strict=True)]
+        if block.windows is not None and not is_late:
+            block.windows.attached.observe(whole[1])
+        for delta in whole:
+            delta.store.apply(delta)
 
     def _add_slot(self, key: Key, samples: Samples) -> DeviceSlot:
         rows = tuple(dict.fromkeys(samples.row))

@@ -14,7 +14,16 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from streams.detect.measure.storage.array_codec import ArrayDecoder, ArrayEncoder, Numbers
-from streams.detect.measure.storage.column_store import Cells, Column, ColumnStore, Indices, Times, is_absent
+from streams.detect.measure.storage.column_store import (
+    Cells,
+    Column,
+    ColumnStore,
+    Indices,
+    TableDelta,
+    Times,
+    is_absent,
+)
+from streams.detect.measure.storage.reading_history import ReadingHistory
 from streams.wire.models import Table
 
 NONE = -1
@@ -55,6 +64,12 @@ class DeviceState(Protocol):
 
     def move_in(self, device: int, other: "DeviceState", former: int) -> None:
         """Take over a device from another block, which has some of its columns and the first of its rows."""
+
+    def observe(self, gauges: TableDelta) -> None:
+        """Process the gauges of messages before they are stored; their windows are open."""
+
+    def observe_late(self, device: int, at_ns: int, gauges: Table, rows: Indices, history: ReadingHistory) -> None:
+        """Process the gauges of a late message, whose window is not final."""
 
     def pack(self, places: Numbers, encoder: ArrayEncoder) -> None:
         """Write the state of the devices at these indices into a snapshot."""
@@ -226,9 +241,19 @@ class WindowStore(Generic[State]):
         self.gauges.settle(final)
         self.pending[final] = NONE
 
-    def apply_late(self, device: int, newest_ns: int, at_ns: int, tables: tuple[Table, Table], rows: Indices) -> None:
+    def apply_late(
+        self,
+        device: int,
+        newest_ns: int,
+        at_ns: int,
+        tables: tuple[Table, Table],
+        rows: Indices,
+        history: ReadingHistory,
+    ) -> None:
         """Put a reading that is older than the newest into its window, unless that is final."""
         number = at_ns // self.spec.width_ns
+        if number == self.open[device] or self.spec.final_ns(number) > newest_ns:
+            self.attached.observe_late(device, at_ns, tables[1], rows, history)
         if number != self.open[device] - 1 or self.spec.final_ns(number) <= newest_ns:
             return
         if self.pending[device] == NONE:

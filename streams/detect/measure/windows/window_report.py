@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from streams.detect.measure.storage.column_store import Column
 from streams.fabric.catalogue import Metric
+from streams.wire.models import LevelExtreme
 
 
 class PortWindowReport(NamedTuple):
@@ -15,7 +16,8 @@ class PortWindowReport(NamedTuple):
     since_ns: int
     at_ns: int
     values: dict[Column, tuple[float, float]]
-    """Column -> growth and 0, or the reading and the value that was sent last."""
+    """Column -> growth and 0, or the level and the value that was sent last."""
+    extremes: tuple[LevelExtreme, ...] = ()
 
 
 class PeerWindowReport(NamedTuple):

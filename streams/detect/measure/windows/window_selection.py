@@ -1,9 +1,9 @@
 """Selects the final windows of ports to send: growth of counters and readings of gauges.
 
 A window of a port is sent where errors grew for the second time within `watch` windows (and then the first of them,
-too), or where a level moved by a step since it was last sent or is near its limit; and so are the next `watch` windows
-of that port, so that a detector sees it recover. Isolated errors are not sent: a healthy fabric has 13 a second, and
-each would be eleven windows to send, evaluate and store. What a window means is for the detectors.
+too), or where a level moved by a step since it was last sent or a reading was beyond its limit; and so are the next
+`watch` windows of that port, so that a detector sees it recover. Isolated errors are not sent: a healthy fabric has 13
+a second, and each would be eleven windows to send, evaluate and store. What a window means is for the detectors.
 """
 
 from collections.abc import Iterator
@@ -13,12 +13,13 @@ import numpy.typing as npt
 
 from streams.detect.measure.storage.column_store import Cells, Column, is_absent
 from streams.detect.measure.storage.window_store import NONE, ClosedWindows, WindowColumns
-from streams.detect.measure.windows.retained_columns import BER, ERRORS, FEC, LEVELS, OPTICS
+from streams.detect.measure.windows.excursions import BER, beyond_s, time_mean
+from streams.detect.measure.windows.retained_columns import ERRORS, FEC, LEVELS, OPTICS
 from streams.detect.measure.windows.selection_state import SelectedWindows
 from streams.detect.measure.windows.window_report import PortWindowReport
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
-from streams.wire.models import ABSENT_COUNTER
+from streams.wire.models import ABSENT_COUNTER, LevelExtreme
 
 _SATURATING = {
     Metric.LINK_ERROR_RECOVERIES: 2**8 - 1,
@@ -48,19 +49,23 @@ class WindowSelector:
         """Yield the windows to send; those of one message are in the order of its rows."""
         devices = closed.devices
         now, before = windows.counters.closed[devices], windows.counters.base[devices]
-        levels = self._levels(windows, closed, now, before)
         last = windows.attached.sent_levels[devices].astype(np.float64)
+        levels = self._levels(windows, closed, now, before)
+        extremes = self._apply_excursions(windows, closed, levels, last)
         grew = self._grew(windows.counters, now, before)
         notable = np.zeros_like(grew)
         if windows.attached.levels:
             moved, high = self._moved(windows.attached.levels, levels, last)
             notable |= (moved | high).any(axis=1)
-            windows.attached.sent_levels[devices] = np.where(moved | (np.isnan(last) & ~np.isnan(levels)), levels, last)
+            sent = np.where(moved | (np.isnan(last) & ~np.isnan(levels)), levels, last)
+            windows.attached.set_sent_levels(devices, sent)
+            for cell in extremes:
+                notable[cell] = True
         to_send, isolated = self._to_send(windows, closed, grew, notable)
         for i, row in _cells(to_send | isolated):
             report = _report(
                 windows, closed, i, row, (now[i, :, row], before[i, :, row]), (levels[i, :, row], last[i, :, row])
-            )
+            )._replace(extremes=tuple(extremes.get((i, row), ())))
             device = int(devices[i])
             if isolated[i, row]:
                 windows.attached.hold_isolated_error(device, report)
@@ -68,6 +73,44 @@ class WindowSelector:
             if windows.attached.isolated_error_at[device, row] != NONE:
                 yield windows.attached.pop_isolated_error(device, row)._replace(message=report.message)
             yield report
+
+    def _apply_excursions(
+        self,
+        windows: SelectedWindows,
+        closed: ClosedWindows,
+        levels: npt.NDArray[np.float64],
+        last: npt.NDArray[np.float64],
+    ) -> dict[tuple[int, int], list[LevelExtreme]]:
+        """Return the extremes of the windows with readings beyond a limit, by (index in `closed`, row).
+
+        Sets the levels of a BER to its mean over the time of the window, which is the share of bits in error.
+        """
+        found: dict[tuple[int, int], list[LevelExtreme]] = {}
+        own, gauges = windows.attached, windows.gauges
+        with_readings = list(own.excursions.readings)
+        for i in np.flatnonzero(np.isin(closed.devices, with_readings)).tolist() if with_readings else ():
+            device, begin_ns = int(closed.devices[i]), int(closed.numbers[i]) * windows.spec.width_ns
+            for level, row, taken in own.excursions.take(device, begin_ns + windows.spec.width_ns):
+                readings = [reading for reading in taken if reading.at_ns >= begin_ns]
+                place = own.levels.index(level)
+                if not readings or np.isnan(levels[i, place, row]):
+                    continue
+                if level == BER:
+                    rest = 10 ** min((v for v in (levels[i, place, row], last[i, place, row]) if v < self._high),
+                                     default=-np.inf)  # fmt: skip
+                    column = gauges.index_of[level]
+                    span = int(gauges.base_ns[device, column]), int(gauges.closed_ns[device, column])
+                    mean = time_mean(readings, *span, rest)
+                    levels[i, place, row] = np.log10(max(mean, _LOWEST_BER))
+                    value = max(reading.value for reading in readings)
+                else:
+                    readings = own.excursions.dips(device, level, row, readings)
+                    if not readings:
+                        continue
+                    value = min(reading.value for reading in readings)
+                extreme = LevelExtreme(level[0], level[1], value, beyond_s(readings), len(readings))
+                found.setdefault((i, row), []).append(extreme)
+        return found
 
     def _to_send(
         self,

@@ -72,7 +72,7 @@ class WindowSender:
         return Window(
             slot.device, port, slot.source, begin_ns, begin_ns + self.spec.width_ns, report.since_ns, report.at_ns,
             tuple(metric for metric, _ in report.values), tuple(index for _, index in report.values),
-            tuple(value for value, _ in values), tuple(before for _, before in values),
+            tuple(value for value, _ in values), tuple(before for _, before in values), report.extremes,
         )  # fmt: skip
 
     def _peer_window(self, slot: DeviceSlot, report: PeerWindowReport, group: PeerGroup) -> PeerWindow:
