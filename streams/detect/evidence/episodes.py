@@ -157,8 +157,13 @@ def _episode(known: PublishedEpisode | None, conclusion: Conclusion, watermark_n
 
 def _differs(episode: Episode, known: Episode) -> bool:
     """Return whether more than the time of the last observation changed; the final revision has its last value."""
-    last = replace(known.finding, observed_at_ns=episode.finding.observed_at_ns)
-    return episode.finding != last
+    now, last = episode.finding, known.finding
+    evidence = last.evidence
+    if len(evidence) == len(now.evidence):
+        evidence = tuple(
+            replace(was, window_end_ns=one.window_end_ns) for was, one in zip(evidence, now.evidence, strict=True)
+        )
+    return now != replace(last, observed_at_ns=now.observed_at_ns, evidence=evidence)
 
 
 def _opened_or_updated(known: PublishedEpisode | None, episode: Episode) -> Episode:

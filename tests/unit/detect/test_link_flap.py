@@ -58,6 +58,8 @@ NO_FLAPS: dict[str, list[Symptom]] = {
         counted(HOST, 6, -4, 1, SNMP), counted(HOST, 106, 96, 1, SNMP),
     ],
     "four transitions, which are two downs": [changed(HOST, 10, 0, 4)],
+    "five transitions of a port whose first report is an up": [up(HOST, 2), changed(HOST, 10, 0, 5)],
+    "five transitions of a port that was down before them": [down(HOST, -30, -40), changed(HOST, 10, 0, 5)],
     "disabled by a person before": [off(HOST, -10), *THREE],
     "disabled at the far end": [off(LEAF, -10), *THREE],
     "disabled just after the first of them": [off(LEAF, 29, since=19), *THREE],
@@ -217,3 +219,11 @@ def test_unknown_presets_are_refused_by_name() -> None:
         FlapParams(presets=("bursts",))
     with pytest.raises(ValueError, match="at least one preset"):
         FlapParams(presets=())
+
+
+def test_changes_that_a_trap_and_a_poll_both_show_are_counted_once() -> None:
+    """Evidence of the end that met no preset: four changes, not eight."""
+    polled = [s for t in (0, 100) for s in (down(LEAF, t + 1, t - 9), up(LEAF, t + 3, t - 7))]
+    (found,) = last(_flaps([*flaps(HOST, 0, 100, 200), *flaps(LEAF, 0, 100), *polled], presets=("burst",)))
+    texts = [one.statement for one in found.evidence if one.at is not None and one.at.device == "p1-l0"]
+    assert texts == ["p1-l0/d1 changed state or counted changes 4 times"]

@@ -14,7 +14,8 @@ from streams.simulation import demo_fabric
 from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import Cause, Condition, Finding, PeerGroup, PeerWindow, Source, Status, Symptom
 from streams.wire.symptoms import SourceSilence
-from tests.worlds.observations import after, at, down, episodes, last, off, on, up
+from tests.worlds.observations import after, at, down, episodes, last, off, on, samples, up
+from tests.worlds.small_world import play
 
 TOP = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), at(0)))
 HOSTS = tuple(f"pod1-host{n}" for n in range(1, 7))
@@ -210,3 +211,39 @@ def test_a_rail_that_is_slow_for_a_day_is_one_finding_and_little_state() -> None
     assert len({f.id for f in found}) == 1
     assert {after(f.started_at_ns) for f in found} == {140}
     assert Status.RETRACTED not in {f.status for f in found}
+
+
+def _speeds_alone(low: Sequence[int], until_s: int = 900) -> list[Finding]:
+    """All revisions of a backtest in which only states and speeds are read; some rails of a host trained low."""
+    rails = {host: [link.lower.port for link in TOP.links_of[host]] for host in HOSTS}
+    readings = [
+        samples(host, t, {
+            Metric.OPER_UP: dict.fromkeys(ports, 1.0),
+            Metric.ADMIN_UP: dict.fromkeys(ports, 1.0),
+            Metric.SPEED_BPS: {
+                port: 2e11 if host == BAD[0] and n in low and t >= 100 else 4e11 for n, port in enumerate(ports)
+            },
+        }, source=Source.SOURCE_NIC)
+        for t in range(0, until_s, 10)
+        for host, ports in rails.items()
+    ]  # fmt: skip
+    return [one for one in play(readings, TOP) if isinstance(one, Finding)]
+
+
+def test_a_rail_that_trained_low_needs_no_byte_counters() -> None:
+    """Its state is up, and the speed is all that is read."""
+    (found,) = last(_speeds_alone([3]))
+    assert (found.condition, found.cause, found.subject.id) == (
+        Condition.RAIL_DEGRADED, Cause.NIC, "rail:pod1-host2/3",
+    )  # fmt: skip
+
+
+def test_all_rails_of_a_host_that_train_low_are_one_finding_with_children() -> None:
+    """The first represents the others, and what does not change is not published each minute."""
+    revisions = _speeds_alone(range(8))
+    found = last(revisions)
+    roots = [one for one in found if not one.parent_id]
+    assert (len(found), len(roots)) == (8, 1)
+    assert {one.parent_id for one in found if one.parent_id} == {roots[0].id}
+    assert "8 rails of pod1-host2 trained low together" in roots[0].summary
+    assert len(revisions) <= 3 * len(found)

@@ -5,9 +5,10 @@ Different sources are never added up: the downs of an end are the largest of the
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import attrgetter
 
 from streams.detect.detectors.link_flap.params import FLAP_PRESETS, FlapParams, FlapPreset
 from streams.detect.evidence.link_history import FOREVER, LinkHistory, growth_of
@@ -29,14 +30,21 @@ class DownCounter:
     times: tuple[int, ...]
     totals: tuple[int, ...]
     begun: tuple[int, ...]
+    from_down: tuple[bool, ...]
+    """Of transitions: whether the port was down before them, so that the first of them was an up."""
 
     def downs(self, after_ns: int, until_ns: int) -> tuple[int, int]:
-        """Return (downs, begin of the first) in (after, until]; two transitions are a down, and so is an odd one."""
+        """Return (downs, begin of the first) in (after, until]; two transitions are a down.
+
+        An odd one is a down too, unless the port was down before the first.
+        """
         first, last = bisect_right(self.times, after_ns), bisect_right(self.times, until_ns)
         if first == last:
             return 0, FOREVER
         count = self.totals[last - 1] - (self.totals[first - 1] if first else 0)
-        return (-(-count // 2) if self.kind is SymptomKind.TRANSITIONS_COUNTED else count), self.begun[first]
+        if self.kind is SymptomKind.TRANSITIONS_COUNTED:
+            count = (count + (not self.from_down[first])) // 2
+        return count, self.begun[first]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +100,7 @@ def count_downs(
     counters = []
     for end in history.ends():
         found: dict[tuple[SymptomKind, bool, int], list[tuple[int, int, int]]] = defaultdict(list)
+        states = [s for s in history.at(end) if s.kind in (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP)]
         if preset.outage_s:
             found[SymptomKind.WENT_DOWN, False, 0] = list(_outages(preset, history, end, watermark_ns))
         else:
@@ -100,14 +109,27 @@ def count_downs(
                     found[s.kind, s.by_event, int(s.source)].append((begin_ns(s), s.at_ns, growth_of(s) or 1))
         for (kind, by_event, _), downs in found.items():
             counted = [
-                (at, n, since if preset.outage_s else at)
+                (at, n, since if preset.outage_s else at, _was_down(history, end, states, since))
                 for since, at, n in downs
                 if not overlaps_any(excused, closed(since, at))
             ]
             if counted:
-                times, counts, begun = zip(*counted, strict=True)
-                counters.append(DownCounter(end, kind, by_event, times, tuple(accumulate(counts)), begun))
+                times, counts, begun, from_down = zip(*counted, strict=True)
+                counters.append(DownCounter(end, kind, by_event, times, tuple(accumulate(counts)), begun, from_down))
     return counters
+
+
+def _was_down(history: LinkHistory, end: Endpoint, states: Sequence[Symptom], at_ns: int) -> bool:
+    """Return whether an end was down at a time, by the last of its states; before the first by the opposite of it.
+
+    Where observations since then were pruned, one that shows it may be among them.
+    """
+    place = bisect_right(states, at_ns, key=attrgetter("at_ns"))
+    if place:
+        return states[place - 1].kind is SymptomKind.WENT_DOWN
+    if end.device in history.down_since or (states and states[0].kind is SymptomKind.CAME_UP):
+        return True
+    return history.pruned_until_ns >= at_ns
 
 
 def _outages(

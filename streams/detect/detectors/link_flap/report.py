@@ -1,5 +1,7 @@
 """The finding of link/flap."""
 
+from collections.abc import Iterable
+
 from streams.detect.detector import Context
 from streams.detect.detectors.link_flap.downs import Hit
 from streams.detect.detectors.link_flap.params import FLAP_PRESETS, FlapParams
@@ -8,7 +10,7 @@ from streams.detect.evidence.episodes import Conclusion, finding_defaults
 from streams.detect.evidence.link_history import LinkHistory
 from streams.detect.evidence.subjects import link_name
 from streams.detect.thresholds import ns
-from streams.wire.models import Cause, Condition, Endpoint, Evidence, Finding, Severity, Symptom
+from streams.wire.models import Cause, Condition, Endpoint, Evidence, Finding, Severity, Source, Symptom
 from streams.wire.symptoms import SymptomKind
 
 SLUG = "link/flap"
@@ -51,11 +53,20 @@ def conclusion(
     return Conclusion(begin, last, finding, str(begin), last + quiet + ns(context.settings.lateness_s), downs)
 
 
+def _most_by_one_source(symptoms: Iterable[Symptom]) -> list[int]:
+    """Return the times of the changes of an end by the source and kind of evidence with most: others show the same."""
+    times: dict[tuple[bool, bool, Source], list[int]] = {}
+    for symptom in symptoms:
+        is_state = symptom.kind in (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP)
+        times.setdefault((is_state, symptom.by_event, symptom.source), []).append(symptom.at_ns)
+    return max(times.values(), key=len)
+
+
 def _evidence(end: Endpoint, hits: list[Hit], run: list[Symptom]) -> Evidence:
     """Return the best count of one end where it met a preset, otherwise the number of its transitions."""
     own = [hit for hit in hits if hit.counter.end == end]
     if not own:
-        at = [s.at_ns for s in run if (s.device, s.port) == (end.device, end.port)]
+        at = _most_by_one_source(s for s in run if (s.device, s.port) == (end.device, end.port))
         return Evidence(
             f"{end.device}/{end.port} changed state or counted changes {len(at)} times", at=end,
             comparison="both-ends", window_start_ns=at[0], window_end_ns=at[-1],

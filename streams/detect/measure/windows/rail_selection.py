@@ -35,9 +35,11 @@ def select_rails(
     read = {counters.columns[place][0]: np.where(known[:, n], now[:, n] - before[:, n], np.nan)
             for n, place in enumerate(own)}  # fmt: skip
     place = windows.gauges.index_of.get((Metric.SPEED_BPS, NO_INDEX))
+    since_ns, at_ns = begun.max(axis=1, initial=0), ended.max(axis=1, initial=0)
     if place is not None:
         read[Metric.SPEED_BPS] = windows.gauges.closed[devices, place]
-    since_ns, at_ns = begun.max(axis=1, initial=0), ended.max(axis=1, initial=0)
+        if not own:  # a speed needs no counter: a rail that trained low shows it alone
+            since_ns, at_ns = windows.gauges.base_ns[devices, place], windows.gauges.closed_ns[devices, place]
     suspect = screening.suspect_rails(params.rail, read, np.maximum(at_ns - since_ns, 1) / 1e9, speeds)
     until = np.where(suspect, numbers + params.window.watch, windows.attached.peers_watch_until[devices])
     windows.attached.peers_watch_until[devices] = until
