@@ -19,6 +19,9 @@ from streams.embedded.clickhouse.errors import ClickHouseError, from_engine
 # Settings that clickhouse-local has for interactive use, and a server has not.
 _AS_A_SERVER = {"implicit_select": "0", "allow_introspection_functions": "0"}
 
+_CALLED = "SELECT lower(name) FROM system.functions UNION ALL SELECT lower(name) FROM system.table_functions"
+"""The names that the engine itself gives to calls."""
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
 """A bare word of ClickHouse; the names of parameters may contain a dollar sign."""
 
@@ -165,6 +168,8 @@ class Engine:
             self._keeper.query(f"DROP DATABASE IF EXISTS {BOOT_DATABASE}")
         self.version = self._keeper.value("version()")
         self.timezone = self._keeper.value("timezone()")
+        names = self._keeper.query(_CALLED, "TabSeparatedRaw").data.decode()
+        self._functions = frozenset(names.splitlines())
 
     def connect(self, settings: Mapping[str, str], database: str, *, read_only: bool = False) -> Connection:
         """Open a connection that behaves like one to a server, with these settings and this database.
@@ -191,6 +196,14 @@ class Engine:
             self._keeper.query(
                 f"KILL QUERY WHERE position(query, {quoted(mark)}) > 0 AND NOT startsWith(query, 'KILL QUERY') ASYNC"
             )
+
+    def is_view(self, name: str) -> bool:
+        """Return whether a name is that of a view and not of a function: a view may be called with parameters."""
+        if name.lower() in self._functions:
+            return False
+        count = f"SELECT count() FROM system.tables WHERE name = {quoted(name)} AND engine = 'View'"  # noqa: S608 — quoted
+        with self._keeping:
+            return self._keeper.query(count).data.strip() != b"0"
 
     def keep_default_database(self) -> None:
         """Recreate the database `default` if a client dropped it, because connections need it."""

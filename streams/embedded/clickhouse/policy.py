@@ -5,7 +5,7 @@ What is not listed is refused, so a new feature of the engine is refused until i
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from streams.embedded.clickhouse.allowed_names import (
     CLAUSES,
@@ -71,14 +71,22 @@ _EXPLAINED = frozenset({"SELECT", "WITH", "(", "FROM", "INSERT"})
 _BEFORE_A_NAME = frozenset({"IF", "NOT", "EXISTS"})
 
 
-def refuse_unlisted(seen: Sequence[Token]) -> None:
-    """Raise ClickHouseError if the statement of these tokens has a kind, a call or an engine off the list."""
+def no_views(_name: str) -> bool:
+    """Return False: no name is that of a view with parameters."""
+    return False
+
+
+def refuse_unlisted(seen: Sequence[Token], is_view: Callable[[str], bool] = no_views) -> None:
+    """Raise ClickHouseError if the statement of these tokens has a kind, a call or an engine off the list.
+
+    `is_view` returns whether a name that is not on the list is a view, which is called with its parameters.
+    """
     _check_kind(seen)
     _check_clauses(seen)
     named = _created_or_filled(seen)
     for at in range(1, len(seen)):
         if seen[at].text == "(" and seen[at].kind == "sign" and at - 1 != named:
-            _check_call(seen, at - 1)
+            _check_call(seen, at - 1, is_view)
 
 
 def refuse_unlisted_values(seen: Sequence[Token]) -> None:
@@ -86,7 +94,7 @@ def refuse_unlisted_values(seen: Sequence[Token]) -> None:
     _check_clauses(seen)
     for at in range(1, len(seen)):
         if seen[at].text == "(" and seen[at].kind == "sign":
-            _check_call(seen, at - 1)
+            _check_call(seen, at - 1, no_views)
 
 
 def created_database(seen: Sequence[Token]) -> str | None:
@@ -210,7 +218,7 @@ def _created_or_filled(seen: Sequence[Token]) -> int | None:
     return at
 
 
-def _check_call(seen: Sequence[Token], at: int) -> None:
+def _check_call(seen: Sequence[Token], at: int, is_view: Callable[[str], bool]) -> None:
     """Check the token before a parenthesis."""
     token = seen[at]
     if token.kind in {"sign", "string", "number"}:
@@ -234,6 +242,8 @@ def _check_call(seen: Sequence[Token], at: int) -> None:
         return
     if name in REFUSED:
         raise denied(f"{token.text[:60]}() is outside of this database")
+    if is_view(token.name):
+        return
     raise ClickHouseError(
         46, "UNKNOWN_FUNCTION", f"Function with name `{token.text[:60]}` does not exist, or is not on the allow list"
     )

@@ -85,11 +85,12 @@ class HttpServer:
         body = None
         if request.content_type.startswith("multipart/"):
             call, tables = await read_form(request, call, self._params.limits)
-            statement = parse(call.query.encode())
+            statement = parse(call.query.encode(), self._engine.is_view)
             data = _no_data()
         else:
             body = RequestBody(request, call, self._params.limits)
-            statement = parse_head(await body.read_head()) or parse(await body.read_statement())
+            is_view = self._engine.is_view
+            statement = parse_head(await body.read_head(), is_view) or parse(await body.read_statement(), is_view)
             if statement.data_at is not None and (statement.format or "").lower() == "values":
                 check_values((await body.read_statement())[statement.data_at :])
             data = body.data_from(statement.data_at or 0)

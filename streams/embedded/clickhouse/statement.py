@@ -4,13 +4,13 @@ It reads no more grammar than this needs; everything else is the engine's to par
 """
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Literal
 
 from streams.embedded.clickhouse.errors import ClickHouseError
-from streams.embedded.clickhouse.policy import created_database, refuse_unlisted, refuse_unlisted_values
+from streams.embedded.clickhouse.policy import created_database, no_views, refuse_unlisted, refuse_unlisted_values
 from streams.embedded.clickhouse.tokens import Token, UnknownText, tokens
 
 Kind = Literal["select", "insert", "other"]
@@ -72,25 +72,26 @@ class Statement:
         return f"{self.sql[:at]}\nINTO OUTFILE '{quoted}' APPEND {tail}"
 
 
-def parse(raw: bytes) -> Statement:
+def parse(raw: bytes, is_view: Callable[[str], bool] = no_views) -> Statement:
     """Return the statement that `raw` begins with; for an INSERT, `raw` may be cut anywhere in its data.
 
+    `is_view` returns whether a name is that of a view, which a statement may call with its parameters.
     Raises ClickHouseError for what is not on the list of policy.py, and for several statements.
     """
     try:
-        return _parse(raw)
+        return _parse(raw, is_view)
     except UnknownText as error:
         raise _unknown(raw, error) from None
 
 
-def parse_head(raw: bytes) -> Statement | None:
+def parse_head(raw: bytes, is_view: Callable[[str], bool] = no_views) -> Statement | None:
     """Return the INSERT with data that `raw` begins with; None if it is another statement, or its head is cut.
 
     The rest of another statement must be read before it can be judged.
     """
     try:
         first = next(tokens(text := raw.decode("latin-1")), None)
-        return _insert(raw, tokens(text)) if first and first.keyword in {"INSERT", "WITH"} else None
+        return _insert(raw, tokens(text), is_view) if first and first.keyword in {"INSERT", "WITH"} else None
     except UnknownText:
         return None
 
@@ -127,15 +128,15 @@ def _unknown(raw: bytes, error: UnknownText) -> ClickHouseError:
     )
 
 
-def _parse(raw: bytes) -> Statement:
+def _parse(raw: bytes, is_view: Callable[[str], bool]) -> Statement:
     text = raw.decode("latin-1")  # one character a byte: offsets are those of the client's bytes
     first = next(tokens(text), None)
     if first is None:
         raise ClickHouseError(62, "SYNTAX_ERROR", "Empty query")
-    if first.keyword in {"INSERT", "WITH"} and (statement := _insert(raw, tokens(text))):
+    if first.keyword in {"INSERT", "WITH"} and (statement := _insert(raw, tokens(text), is_view)):
         return statement
     seen = _single(_limited(tokens(text)))
-    refuse_unlisted(seen)
+    refuse_unlisted(seen, is_view)
     if (database := created_database(seen)) is not None:
         return Statement("other", database.encode("latin-1").decode(errors="surrogateescape"))
     sql = _decode(raw[: seen[-1].end])
@@ -148,7 +149,7 @@ def _parse(raw: bytes) -> Statement:
     return Statement(kind, sql, seen[clause + 1].name, clause_at=len(_decode(raw[: seen[clause].start])))
 
 
-def _insert(raw: bytes, stream: Iterable[Token]) -> Statement | None:
+def _insert(raw: bytes, stream: Iterable[Token], is_view: Callable[[str], bool]) -> Statement | None:
     """Return an INSERT with its data after it; None if a SELECT provides the data, or nothing is inserted."""
     seen: list[Token] = []
     depth = 0
@@ -168,10 +169,10 @@ def _insert(raw: bytes, stream: Iterable[Token]) -> Statement | None:
             # `INSERT INTO format FORMAT CSV`: the first of them is the table's name.
             named = seen[-3].keyword in {"INTO", "TABLE"} or seen[-3].text == "."
             if before == "FORMAT" and token.name and not named:
-                refuse_unlisted(seen)
+                refuse_unlisted(seen, is_view)
                 return _with_data(raw, seen, selects)
             if token.keyword == "VALUES" and not selects:
-                refuse_unlisted(seen)
+                refuse_unlisted(seen, is_view)
                 return Statement("insert", _decode(raw[: token.start]), "Values", token.end)
             selects = selects or token.keyword in {"SELECT", "WITH"}
     return None

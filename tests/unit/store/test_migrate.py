@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from streams.fabric.catalogue import Metric
+from streams.fabric.catalogue import CATALOGUE, Metric
 from streams.store.migrate import MIGRATIONS_DIR, Migration, apply, pending_migrations, shipped_migrations
 from streams.store.persist.persisted_topics import PERSISTED_TOPICS
 from streams.store.sample_layout import column_name, is_scalar
@@ -53,7 +53,7 @@ def test_rows_expire_by_arrival() -> None:
     tables = [s for m in shipped_migrations() for s in m.statements() if s.startswith("CREATE TABLE")]
     for statement in tables:
         assert "TTL toDateTime(arrived_at) +" in statement
-        assert re.search(r"PARTITION BY to(Date|YYYYMM)\(arrived_at\)", statement)
+        assert re.search(r"PARTITION BY to(Date|YYYYMM)\((arrived_at|bucket)\)", statement)
         assert "non_replicated_deduplication_window" in statement
 
 
@@ -61,10 +61,21 @@ def test_every_metric_and_every_persisted_table_is_declared() -> None:
     """A scalar metric of the catalogue is a column of samples; a table of a persisted topic is created."""
     created = {s.split()[5]: s for m in shipped_migrations() for s in m.statements() if s.startswith("CREATE TABLE")}
     created["samples"] = created.pop("samples_next")  # 0004 replaces it
-    assert {table for persisted in PERSISTED_TOPICS for table in persisted.tables} == set(created)
+    rollups = {table for table in created if table.endswith(("_1m", "_1h"))}
+    assert {table for persisted in PERSISTED_TOPICS for table in persisted.tables} == set(created) - rollups
     columns = {line.split()[0] for line in created["samples"].splitlines()}
     for metric in Metric:
         assert (column_name(metric) in columns) is is_scalar(metric), metric
+
+
+def test_every_scalar_metric_has_its_columns_in_the_rollups() -> None:
+    """A counter has its increase, a gauge its extremes and its average."""
+    created = {s.split()[5]: s for m in shipped_migrations() for s in m.statements() if s.startswith("CREATE TABLE")}
+    for table in ("samples_1m", "samples_1h"):
+        columns = {line.split()[0] for line in created[table].splitlines()}
+        for metric in filter(is_scalar, Metric):
+            suffixes = ("increase",) if CATALOGUE[metric].counter else ("min", "max", "avg")
+            assert {f"{column_name(metric)}_{suffix}" for suffix in suffixes} <= columns, metric
 
 
 def test_applying_twice_does_it_once() -> None:

@@ -132,3 +132,13 @@ def test_bytes_that_are_not_utf8_survive() -> None:
 def test_what_has_no_result_is_answered_without_a_format(sql: bytes, answers: bool) -> None:
     """Clients distinguish an empty result from no result by the format header."""
     assert parse(sql).returns_rows is answers
+
+
+def test_a_view_is_called_with_its_parameters() -> None:
+    """A name off the list is allowed only if it is that of a view; one that the engine refuses stays refused."""
+    call = b"SELECT * FROM db.rates(device = 'a')"
+    with pytest.raises(ClickHouseError, match="`rates` does not exist"):
+        parse(call)
+    assert parse(call, {"rates"}.__contains__).kind == "select"
+    with pytest.raises(ClickHouseError, match="outside of this database"):
+        parse(b"SELECT * FROM file('/etc/passwd')", {"file"}.__contains__)
