@@ -32,6 +32,7 @@ Gauge = Literal[
     "railsight_lag_records",
     "railsight_epoch",
     "railsight_takeover_seconds",
+    "railsight_clock_offset_seconds",
     "railsight_tickets_blocked",
     "railsight_tickets_open",
 ]
@@ -61,6 +62,7 @@ HELP: dict[Counter | Gauge, str] = {
     "railsight_lag_records": "Records of the input that are not yet read.",
     "railsight_epoch": "The epoch of the partition's owner.",
     "railsight_takeover_seconds": "Duration of the last takeover of the partition, with its state restored.",
+    "railsight_clock_offset_seconds": "How far the clock of this host is ahead of the brokers' time, negative: behind.",
     "railsight_tickets_blocked": "1 while the last attempt to deliver a ticket failed, and the others wait behind it.",
     "railsight_tickets_open": "Remediations that need a person's hands now.",
 }
@@ -90,6 +92,7 @@ UNIT: dict[Counter | Gauge, str] = {
     "railsight_lag_records": "records",
     "railsight_epoch": "number",
     "railsight_takeover_seconds": "seconds",
+    "railsight_clock_offset_seconds": "seconds",
     "railsight_tickets_blocked": "0 or 1",
     "railsight_tickets_open": "tickets",
 }

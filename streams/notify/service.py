@@ -9,7 +9,7 @@ alerts from the current state, so an alert that ended meanwhile is never posted.
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -18,6 +18,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListen
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from streams.instrument.attendance import Attendance
+from streams.instrument.broker_clock import BrokerClock
 from streams.instrument.clock import Clock
 from streams.notify.alertmanager import Alertmanager
 from streams.notify.board import TOPICS, Board
@@ -26,7 +27,7 @@ from streams.notify.params import NotifyParams
 from streams.wire.errors import Misconfigured, Reject, Retry
 from streams.wire.models import Control, Finding, Progress, Rejected, Remediation, RemediationResult
 from streams.wire.producer_backoff import throttle_metadata_refresh
-from streams.wire.topics import BY_NAME, FINDINGS, REJECTED, decode, encode
+from streams.wire.topics import BY_NAME, FINDINGS, PROGRESS, REJECTED, decode, encode
 
 GROUP = "railsight-notify"
 POLL_MS = 500
@@ -37,6 +38,10 @@ RETRY_BACKOFF_S, RETRY_BACKOFF_MAX_S = 1.0, 30.0
 """Waits between attempts while Alertmanager is unavailable: doubled from the first to the longest.
 
 Not streams.wire.retry: the service goes on reading between attempts, and each attempt posts another set of alerts."""
+
+_CLOCK_WAIT_S = 2.0
+"""Wait for the first Progress after a takeover, by which the brokers' time is known. Without running stages the host's
+clock is used."""
 
 log = structlog.get_logger()
 
@@ -64,12 +69,13 @@ class NotifyService:
     def __init__(self, params: NotifyParams, kafka: Mapping[str, Any], clock: Clock) -> None:
         self._params = params
         self._kafka = kafka
-        self._clock = clock
+        self._clock = BrokerClock(clock, time.monotonic_ns)
         self._notifier = Notifier(params)
         self._ownership = _Ownership()
         self._attendance = Attendance(SESSION_S, time.monotonic, time.process_time)
         self._delay_s = 0.0
         self._not_before_ns = 0
+        self._clock_wanted_until = 0.0
         self.steps = 0
         self.is_retrying = False
 
@@ -114,7 +120,9 @@ class NotifyService:
             if not self._ownership.is_owner:
                 return
             records = [record for batch in batches.values() for record in batch]
-            for record in (*records, *await self._board.changes()):
+            changes = await self._board.changes()
+            self._observe_time(changes)
+            for record in (*records, *changes):
                 await self._process(record)
             await self._post_due()
             if records:
@@ -139,7 +147,14 @@ class NotifyService:
             await self._process(record, is_history=record.topic == FINDINGS.name)
         notifier.restore(await self._alertmanager.active_alerts(), now_ns)
         self._ownership.takeover_pending = False
+        self._clock_wanted_until = time.monotonic() + _CLOCK_WAIT_S
         log.info("took over as the notifier", alerts=len(notifier.desired_alerts))
+
+    def _observe_time(self, changes: Sequence[ConsumerRecord]) -> None:
+        """Learn the brokers' time from Progress, which each stage sends every second."""
+        appended_ms = [record.timestamp for record in changes if record.topic == PROGRESS.name]
+        if appended_ms:
+            self._clock.observe(max(appended_ms) * 1_000_000)
 
     async def _process(self, record: ConsumerRecord, *, is_history: bool = False) -> None:
         self.steps += 1
@@ -172,6 +187,9 @@ class NotifyService:
         log.warning("record rejected", topic=record.topic, offset=record.offset, reason=reason)
 
     async def _post_due(self) -> None:
+        # With a clock that is behind, an alert would have ended before it begins; Alertmanager would resolve it.
+        if not self._clock.is_known and time.monotonic() < self._clock_wanted_until:
+            return
         now_ns = self._clock.now_ns()
         if now_ns < self._not_before_ns:
             return

@@ -16,7 +16,7 @@ from typing import Any
 
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
-from streams.instrument.clock import Clock
+from streams.instrument.broker_clock import BrokerClock
 from streams.instrument.metrics import Metrics
 from streams.runtime.known_epochs import highest_known_epoch
 from streams.runtime.ordered_input import InputSource, OrderedInput
@@ -65,7 +65,7 @@ class OwnerContext:
 
     kafka: KafkaSettings
     runtime: RuntimeSettings
-    clock: Clock
+    clock: BrokerClock
     metrics: Metrics
     input: Callable[[], InputSource]
     producer: Callable[[], Any]
@@ -87,6 +87,7 @@ class PartitionOwner:
             stage=binding.stage,
             partition=processor.partition,
             metrics=context.metrics,
+            appended=context.clock.observe,
         )
         self._snapshots = SnapshotTopic(binding.stage, binding.snapshots, processor.partition, self._sender)
         runtime = context.runtime
@@ -280,6 +281,7 @@ class PartitionOwner:
     def _gauges(self, progress: Progress) -> None:
         metrics, stage, partition = self._context.metrics, self._binding.stage, self._processor.partition
         metrics.set("railsight_lag_records", stage, partition, progress.lag)
+        metrics.set("railsight_clock_offset_seconds", stage, partition, self._context.clock.wall_offset_ns / 1e9)
         if progress.watermark_ns != IDLE_NS:
             metrics.set("railsight_watermark_seconds", stage, partition, progress.watermark_ns / 1e9)
 

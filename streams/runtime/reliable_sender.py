@@ -13,6 +13,9 @@ from aiokafka.errors import KafkaError
 from streams.instrument.metrics import Metrics
 from streams.wire.topics import Partitions, Record
 
+_LOG_APPEND_TIME = 1
+_MS = 1_000_000
+
 AGAIN_S = 0.2
 AT_ONCE = 5000
 """Records in flight: some ten megabytes of the largest there are."""
@@ -35,8 +38,12 @@ class ReliableSender:
         partition: int,
         metrics: Metrics,
         again_s: float = AGAIN_S,
+        appended: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Take callables: `producer` returns aiokafka's producer or None; `owned` whether we may still send."""
+        """Take callables: `producer` returns aiokafka's producer or None; `owned` whether we may still send.
+
+        `appended` is called with the time (Unix, ns) at which a broker has just appended a record.
+        """
         self._producer = producer
         self._partitions = partitions
         self._owned = owned
@@ -44,6 +51,7 @@ class ReliableSender:
         self._partition = partition
         self._metrics = metrics
         self._again_s = again_s
+        self._appended = appended
         self._sending: list[float] = []
 
     async def send(self, records: Sequence[Record], at: Sequence[int] = ()) -> list[int]:
@@ -104,4 +112,6 @@ class ReliableSender:
             if isinstance(answer, BaseException):
                 raise answer
             offsets.append(answer.offset)
+            if answer.timestamp_type == _LOG_APPEND_TIME:
+                self._appended(answer.timestamp * _MS)
         return offsets

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.instrument.attendance import Attendance
+from streams.instrument.broker_clock import BrokerClock
 from streams.instrument.clock import Clock
 from streams.instrument.metrics import Metrics
 from streams.runtime.app import make_app
@@ -78,7 +79,8 @@ class Runner:
         self._input_source = CombinedInput(lambda: self.app.consumer, self._bulk, bulk) if self._bulk else None
         self._reading: asyncio.Task[None] | None = None
         self._patient: Any = None
-        self._context = OwnerContext(kafka, runtime, clock, metrics, self._input, self._producer)
+        brokers = BrokerClock(clock, time.monotonic_ns)
+        self._context = OwnerContext(kafka, runtime, brokers, metrics, self._input, self._producer)
         self._owners: dict[int, tuple[int, PartitionOwner, asyncio.Task[None]]] = {}
         self._looked_at: int | None = None
         """The generation in which every assigned partition has its owner."""

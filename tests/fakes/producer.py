@@ -11,6 +11,9 @@ class Metadata:
     """The result of a delivery."""
 
     offset: int
+    timestamp: int = -1
+    timestamp_type: int = 0
+    """1: the time at which the broker appended the record, as our topics have it."""
 
 
 @dataclass
@@ -23,6 +26,8 @@ class FakeProducer:
     """Calls that raise at once."""
     log: dict[tuple[str, int], list[tuple[bytes, bytes | None]]] = field(default_factory=lambda: defaultdict(list))
     calls: int = 0
+    append_ms: int | None = None
+    """The clock of the brokers; None: they return no time."""
 
     async def send(
         self, topic: str, value: bytes | None, *, key: bytes, partition: int, headers: Sequence[tuple[str, bytes]]
@@ -37,5 +42,6 @@ class FakeProducer:
             delivery.set_exception(self.fail[call])
         else:
             self.log[topic, partition].append((key, value))
-            delivery.set_result(Metadata(len(self.log[topic, partition]) - 1))
+            offset, at_ms = len(self.log[topic, partition]) - 1, self.append_ms
+            delivery.set_result(Metadata(offset) if at_ms is None else Metadata(offset, at_ms, 1))
         return delivery

@@ -116,7 +116,9 @@ class PartitionWriter:
             self._position = await self._first_unstored()
         if isinstance(state, Committed):
             self._newest_ms = state.newest_ms
-        now_ms = context.now_ns() // 1_000_000
+        # Kafka's time where it is known: with a clock that is ahead, no stored identity would be in the window.
+        newest_ms = state.newest_ms if isinstance(state, Committed) else state.stamp_ms
+        now_ms = newest_ms or context.now_ns() // 1_000_000
         window_ms = int(context.params.deduplication_window_s * 1000)
         offsets = OffsetRange(self._at.partition, self._position, window_ms, now_ms)
         start = partial(self._persisted.start, context.queries, offsets)

@@ -21,6 +21,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
+from streams.instrument.clock import Clock
 from streams.notify.board import TOPICS
 from streams.notify.params import NotifyParams
 from streams.notify.service import NotifyService
@@ -242,10 +243,17 @@ async def running(
     bootstrap: str, *servers: Server, hold_s: float = 0.5, **settings: float
 ) -> AsyncIterator["asyncio.Task[None]"]:
     """Run a notifier, and cancel it as a stop of the process would."""
-    params = NotifyParams.model_validate(
-        {"cluster": "test", "alertmanagers": [one.url for one in servers], "hold_s": hold_s, **settings}
-    )
-    service = NotifyService(params, {"bootstrap_servers": bootstrap}, WallClock())
+    async with running_by(WallClock(), bootstrap, *servers, hold_s=hold_s, **settings) as task:
+        yield task
+
+
+@asynccontextmanager
+async def running_by(
+    clock: Clock, bootstrap: str, *servers: Server, **settings: float
+) -> AsyncIterator["asyncio.Task[None]"]:
+    """Run a notifier on a host with this clock."""
+    params = NotifyParams.model_validate({"cluster": "test", "alertmanagers": [one.url for one in servers], **settings})
+    service = NotifyService(params, {"bootstrap_servers": bootstrap}, clock)
     task = asyncio.create_task(service.run())
     try:
         yield task

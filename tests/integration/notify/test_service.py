@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,8 @@ from streams.notify.alertmanager import Alertmanager
 from streams.notify.params import NotifyParams
 from streams.notify.service import NotifyService
 from streams.wire.errors import Retry
-from streams.wire.models import Control, ControlKind, Rejected, Status
-from streams.wire.topics import CONTROLS, FINDINGS_OPEN, REJECTED, Record, decode, encode
+from streams.wire.models import Control, ControlKind, Progress, Rejected, Status
+from streams.wire.topics import CONTROLS, FINDINGS_OPEN, PROGRESS, REJECTED, Record, decode, encode
 from tests.integration.notify.conftest import (
     Receivers,
     Server,
@@ -25,6 +26,7 @@ from tests.integration.notify.conftest import (
     fresh,
     publish,
     running,
+    running_by,
     send,
     until,
 )
@@ -45,6 +47,41 @@ async def test_findings_become_one_page_and_its_resolution(
     assert [notification["status"] for notification in receivers.to("on-call")] == ["firing", "resolved"]
     (end,) = receivers.to("on-call", "resolved")
     assert end["alerts"][0]["annotations"]["summary"].startswith("Retracted")
+
+
+@dataclass(frozen=True)
+class WrongClock:
+    """The clock of a host, ahead by `ahead_s`."""
+
+    ahead_s: float
+
+    def now_ns(self) -> int:
+        return time.time_ns() + round(self.ahead_s * 1e9)
+
+
+@pytest.mark.parametrize("ahead_s", [-3600.0, 365 * 86_400.0])
+async def test_a_wrong_clock_of_its_host_changes_no_page(
+    ahead_s: float, bootstrap: str, producer: AIOKafkaProducer, alertmanager: Server, receivers: Receivers
+) -> None:
+    """Once the stages send Progress, holds and ends of alerts are by the brokers' time; before that nothing is sent."""
+
+    async def progress() -> None:
+        while True:
+            await send(producer, encode(PROGRESS, Progress("decide", 0, 1, time.time_ns())))
+            await asyncio.sleep(0.3)
+
+    sending = asyncio.create_task(progress())
+    try:
+        await publish(producer, fresh())
+        began = time.monotonic()
+        async with running_by(WrongClock(ahead_s), bootstrap, alertmanager, hold_s=3):
+            await until(lambda: receivers.to("on-call"), 30)
+            assert time.monotonic() - began >= 3
+            await publish(producer, fresh(revision=2, status=Status.RESOLVED, resolved_at_ns=time.time_ns()))
+            await until(lambda: receivers.to("on-call", "resolved"), 30)
+    finally:
+        sending.cancel()
+    assert [one["status"] for one in receivers.to("on-call")] == ["firing", "resolved"]
 
 
 async def test_a_stop_resolves_nothing_and_a_restart_pages_nothing(

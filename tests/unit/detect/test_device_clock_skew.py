@@ -141,7 +141,7 @@ def test_a_measure_that_lost_its_state_finds_no_second_episode() -> None:
     assert abs((found.resolved_at_ns or 0) - at(900)) <= ns(11)
 
 
-def test_a_late_sample_of_a_wrong_clock_does_not_begin_it_anew() -> None:
+def test_a_late_sample_of_a_wrong_clock_does_not_begin_another_interval() -> None:
     """It was read before the clock was set right, and arrives after a sample of the right clock."""
     clock = SourceClock()
     for t in range(0, 50, 10):

@@ -2,13 +2,21 @@
 
 import asyncio
 import math
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import pytest
 
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
+from streams.detect.measure.stage import Measure
+from streams.detect.params import DetectParams
+from streams.instrument.broker_clock import BrokerClock
 from streams.instrument.metrics import NullMetrics
+from streams.runtime.bindings import BINDINGS
 from streams.runtime.partition_owner import OwnerContext, PartitionOwner
+from streams.wire.topics import SAMPLES, SYMPTOMS
 from tests.fakes.chunk_source import FakeChunkSource
 from tests.fakes.producer import FakeProducer, Metadata
 from tests.fakes.stages import CountingStage
@@ -20,8 +28,10 @@ from tests.fixtures.runtime_bindings import (
     FixedClock,
     PartitionLog,
     event,
+    make_processor,
     started_processor,
 )
+from tests.worlds.observations import samples
 
 
 @dataclass
@@ -56,7 +66,7 @@ def make_owner(producer: FakeProducer, source: FakeChunkSource) -> PartitionOwne
     context = OwnerContext(
         KafkaSettings(),
         RuntimeSettings(wall_clock_ticks=False),
-        FixedClock(),
+        BrokerClock(FixedClock(), time.monotonic_ns),
         NullMetrics(),
         lambda: source,
         lambda: producer,
@@ -98,3 +108,33 @@ async def test_an_owner_processes_input_while_its_snapshot_is_written() -> None:
     await owner._written()
     assert (IN.name, 1) in source.acknowledged
     assert owner._due["snapshot"] < math.inf
+
+
+@pytest.mark.parametrize("ahead_s", [365 * 86_400, 7200, -3600])
+async def test_the_clock_of_the_worker_makes_no_device_silent(ahead_s: int) -> None:
+    """The stage goes by the time of the brokers, which appended its epoch a moment ago."""
+    now_ms = 1_000_000_000
+    producer, wall = FakeProducer(append_ms=now_ms), FixedClock((now_ms + ahead_s * 1000) * 1_000_000)
+    clock = BrokerClock(wall, time.monotonic_ns)
+    context = OwnerContext(
+        KafkaSettings(), RuntimeSettings(), clock, NullMetrics(), AcknowledgingSource, lambda: producer
+    )
+    binding = BINDINGS["measure"]
+    processor = make_processor(binding, lambda _: Measure(DetectParams()), clock=clock)
+    nothing = {topic.name: 0 for topic in binding.inputs}
+    processor.begin(1, (), nothing, nothing)
+    owner = PartitionOwner(processor, context, lambda: True)
+    owner._due |= {"progress_topic": 0.0, "snapshot": math.inf, "tick": math.inf}
+    await owner._housekeeping(time.monotonic())
+    log = PartitionLog(SAMPLES)
+    for number in range(8):
+        at_ms = now_ms - 70_000 + 10_000 * number
+        log.add(replace(samples("p1-h1", 0, {}), sampled_at_ns=at_ms * 1_000_000, sequence=number), at_ms=at_ms)
+    await owner._publish(processor.on_chunk(log.chunk()))
+    owner._due["tick"] = 0.0
+    await owner._housekeeping(time.monotonic())
+    assert isinstance(processor.stage, Measure)
+    assert abs(processor.stage.watermark_ns - now_ms * 1_000_000) < 10**9
+    sent = {key for (topic, _), own in producer.log.items() if topic == SYMPTOMS.name for key, _ in own}
+    assert sent <= {b"measure/0"}, "only Progress"
+    assert abs(clock.wall_offset_ns - ahead_s * 10**9) < 10**9

@@ -1,6 +1,7 @@
 """Neither an output that cannot be encoded nor a state that cannot be restored ends a partition."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -8,6 +9,7 @@ import pytest
 
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
+from streams.instrument.broker_clock import BrokerClock
 from streams.runtime.bindings import BINDINGS
 from streams.runtime.known_epochs import highest_known_epoch
 from streams.runtime.partition_owner import OwnerContext, PartitionOwner
@@ -108,8 +110,9 @@ def test_an_output_that_cannot_be_sent_is_rejected_and_the_others_are_sent() -> 
 
 def _owner(producer: FakeProducer, metrics: CountedMetrics) -> PartitionOwner:
     source = AcknowledgedSource()
+    clock = BrokerClock(FixedClock(), time.monotonic_ns)
     context = OwnerContext(
-        KafkaSettings(), RuntimeSettings(wall_clock_ticks=False), FixedClock(), metrics, lambda: source,
+        KafkaSettings(), RuntimeSettings(wall_clock_ticks=False), clock, metrics, lambda: source,
         lambda: producer,
     )  # fmt: skip
     return PartitionOwner(started_processor(FIRST, lambda _: FaultyState(MID)), context, lambda: True)
