@@ -63,7 +63,7 @@ class BrokerClock:
 
     @property
     def wall_offset_ns(self) -> int:
-        """How far the host's clock is ahead of the brokers' time."""
+        """The offset of the host's clock: how far it is ahead of the brokers' time."""
         return 0 if self._offset_ns is None else self._wall.now_ns() - self.now_ns()
 
     def _compare_wall(self) -> None:

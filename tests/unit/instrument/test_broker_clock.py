@@ -61,7 +61,7 @@ def test_a_clock_of_the_host_that_jumps_and_jumps_back_changes_nothing(jump_s: f
 
 
 @pytest.mark.parametrize("broker_s", [-3600, 3600, YEAR_S])
-def test_a_broker_whose_clock_steps_is_refused(broker_s: float) -> None:
+def test_a_broker_with_a_clock_that_steps_is_refused(broker_s: float) -> None:
     """The last acknowledgements and the host agree against it."""
     host = Host()
     host.acknowledge(10)
