@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,10 +21,12 @@ class WatchedProcess:
         inherited: Sequence[int] = (),
         grace_s: float = 10.0,
         niceness: int = 0,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         """Start `command` with its output in `log`, which is truncated first.
 
         `inherited` are file descriptors that stay open in the server, such as a folder's lock.
+        `environment` is that of the server; None is this process's.
         """
         self.grace_s = grace_s
         shim: list[str | Path] = [sys.executable, "-I", "-S", _WATCHDOG, str(os.getpid()), str(grace_s), str(niceness)]
@@ -35,6 +37,7 @@ class WatchedProcess:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 pass_fds=inherited,
+                env=environment,
                 # A session of its own, so that Ctrl-C in the terminal reaches this process only.
                 start_new_session=True,
             )

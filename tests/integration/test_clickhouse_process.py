@@ -171,6 +171,15 @@ def test_the_command_opens_no_unprotected_port(tmp_path: Path) -> None:
     assert b"needs a password" in done.stderr
 
 
+def test_its_environment_has_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sandbox can read the environment of its process, so that it has no variable of the user's."""
+    monkeypatch.setenv("A_TOKEN", "secret")
+    with EmbeddedClickHouse(ClickHouseParams(data=tmp_path / "d")) as server:
+        environment = Path(f"/proc/{server.pid}/environ").read_bytes()
+        assert environment.startswith(b"PATH=") or b"\0PATH=" in environment
+        assert b"A_TOKEN" not in environment
+
+
 def test_it_starts_quickly(tmp_path: Path) -> None:
     """A demo does not wait for its database: 0.6 s were measured, ten times that are allowed."""
     began = time.monotonic()

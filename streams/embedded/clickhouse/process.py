@@ -116,7 +116,7 @@ class EmbeddedClickHouse:
         try:
             os.write(writer, json.dumps(self._params.to_json()).encode() + b"\n")
             command = [sys.executable, "-m", "streams.embedded.clickhouse", str(reader)]
-            return WatchedProcess(command, self.log, inherited=[reader])
+            return WatchedProcess(command, self.log, inherited=[reader], environment=_environment())
         finally:
             os.close(reader)
             os.close(writer)
@@ -157,6 +157,12 @@ class EmbeddedClickHouse:
             connection.close()
         if answer.status != 200 or (expected is not None and body != expected):
             raise Misconfigured(f"ClickHouse answers {answer.status}: {body.decode(errors='replace').strip()}")
+
+
+def _environment() -> dict[str, str]:
+    """Return the variables that the interpreter and the C library need: the sandbox can read its environment."""
+    needed = ("PATH", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "TZ", "TZDIR")
+    return {name: value for name, value in os.environ.items() if name in needed or name.startswith(("LC_", "PYTHON"))}
 
 
 def _parse_line(line: str) -> dict[str, object]:

@@ -62,6 +62,8 @@ def run(folder: Path, action: str) -> str:
         "(os.symlink(outside / 'secret', allowed / 'link'), (allowed / 'link').read_text())",
         "Path('/etc/passwd').read_text()",
         "Path('/proc/self/environ').read_text()",
+        "Path('/proc/thread-self/root/etc/passwd').read_text()",
+        "Path(f'/proc/{os.getppid()}/task/{os.getppid()}/schedstat').read_text()",
         "socket.socket()",
         "socket.socket(socket.AF_UNIX)",
         "socket.create_connection(('127.0.0.1', 1))",
@@ -89,6 +91,7 @@ def test_a_right_is_gone(tmp_path: Path, action: str) -> None:
         "socket.socketpair()",
         "one = threading.Thread(target=lambda: None); one.start(); one.join()",
         "import json, decimal, sqlite3",
+        "Path('/proc/thread-self/schedstat').read_text()",
         "os.urandom(1); r, w = os.pipe(); Path(f'/dev/fd/{w}').open('wb').close()",
     ],
 )
