@@ -5,13 +5,14 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 SHELL  := /bin/bash
 
-.PHONY: help env demo test check fuzz peers lock proto format clean
+.PHONY: help env demo test check fuzz fuzz-clickhouse peers lock proto format clean
 
 help:
 	@echo "make demo   a simulated fabric through the whole pipeline (ARGS='--headless --seconds 60')"
 	@echo "make test   every check there is: format, lint, types, contracts, unit, integration, end to end, faults"
 	@echo "make check  the checks that take seconds"
-	@echo "make fuzz   attacks on the embedded ClickHouse for MINUTES=60 each"
+	@echo "make fuzz   every parser under atheris, which sees the code that an input reaches, MINUTES=30 in all"
+	@echo "make fuzz-clickhouse   attacks on the embedded ClickHouse, MINUTES=60 through HTTP and as long on the engine"
 	@echo "make env    only the environment, in $(VENV)"
 	@echo "make peers  Debian's kcat, snmp, Alertmanager, Prometheus, Slurm: programs the tests use (needs root)"
 	@echo "make lock   update requirements.lock;  make proto  generate the protobuf code again"
@@ -38,8 +39,12 @@ check: env
 test: check
 	$(BIN)/python -m pytest tests/integration tests/e2e tests/faults $(ARGS)
 
-MINUTES ?= 60
+fuzz: MINUTES ?= 30
 fuzz: env
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) $(ARGS)
+
+fuzz-clickhouse: MINUTES ?= 60
+fuzz-clickhouse: env
 	$(BIN)/python -m tests.fuzz.clickhouse --minutes $(MINUTES) $(ARGS)
 	$(BIN)/python -m tests.fuzz.clickhouse --minutes $(MINUTES) --layer engine $(ARGS)
 

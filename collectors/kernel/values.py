@@ -133,8 +133,9 @@ def ethtool_statistics(text: str) -> Iterator[tuple[str, int]]:
     A repeated name is yielded twice, because drivers use some names twice.
     """
     for line in text.splitlines():
-        name, colon, value = line.strip().rpartition(":")
-        if colon and name and _NUMBER.fullmatch(value.strip()) and int(value) < _UINT64:
+        name, colon, text = line.strip().rpartition(":")
+        # `int` refuses some of the blanks that `strip` removes.
+        if colon and name and _NUMBER.fullmatch(value := text.strip()) and int(value) < _UINT64:
             yield name.strip(), int(value)
 
 
@@ -164,6 +165,6 @@ def boot_id(text: str) -> int:
 def boot_time_ns(stat: str) -> int:
     """Return `btime` of `/proc/stat` in ns; 0 if unknown."""
     for line in stat.splitlines():
-        if line.startswith("btime ") and _SECONDS.fullmatch(line[6:].strip()):
-            return int(line[6:]) * 10**9
+        if line.startswith("btime ") and _SECONDS.fullmatch(text := line[6:].strip()):
+            return int(text) * 10**9
     return 0

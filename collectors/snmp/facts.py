@@ -142,7 +142,7 @@ def _local_port(cells: Mapping[bytes, Column], ports: PortIndex, local: int) -> 
             return ports.labels[name]
     if kind == _LOCAL:  # the ifIndex on most devices, or a name
         name = text(cells[mib.LLDP_LOCAL_ID].get(row))
-        if name.isdigit() and (port := ports.name.get(oid_tail(int(name[:9])))) is not None:
+        if name.isascii() and name.isdigit() and (port := ports.name.get(oid_tail(int(name[:9])))) is not None:
             return port
         if name in ports.labels:
             return ports.labels[name]

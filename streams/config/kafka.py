@@ -63,7 +63,7 @@ class KafkaSettings(BaseModel):
             return self.password.get_secret_value() if self.password else ""
         try:
             return self.password_file.read_text(encoding="utf-8").rstrip("\n")
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise Misconfigured(
                 f"kafka.password_file: cannot read {self.password_file} ({error}); check the path and its permissions"
             ) from error

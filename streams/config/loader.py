@@ -93,7 +93,7 @@ def _read_file(raw: RawSettings, path: Path) -> None:
         raw.problems.append(f"cannot read {path}: {error.strerror}")
     except UnicodeDecodeError:
         raw.problems.append(f"cannot read {path}: not UTF-8")
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # a number or a nesting that Python does not parse, too
         raw.problems.append(f"cannot parse {path}: {error}")
 
 
@@ -141,8 +141,8 @@ def _read_secret_files(raw: RawSettings, model: type[BaseModel], tree: Mapping[s
                 path = Path(str(table.pop(key)))
                 try:
                     table.setdefault(name, path.read_text(encoding="utf-8").rstrip("\r\n"))
-                except (OSError, UnicodeDecodeError) as error:
-                    reason = getattr(error, "strerror", None) or "not UTF-8"
+                except (OSError, ValueError) as error:
+                    reason = getattr(error, "strerror", None) or str(error)
                     where = (*section, key)
                     raw.problems.append(f"{_dotted(where)}: cannot read {path}: {reason}{raw.origin(where)}")
 

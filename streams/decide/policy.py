@@ -211,7 +211,7 @@ def parse_policy(text: str, origin: str) -> Policy:
     """Return the policy of a TOML text; raises Misconfigured with a line for each problem."""
     try:
         tree = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise Misconfigured(f"cannot parse {origin}: {error}") from error
     try:
         return Policy.model_validate(tree)

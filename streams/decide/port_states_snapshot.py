@@ -14,6 +14,7 @@ import cramjam
 import orjson
 
 from streams.decide.source_ports import PortTables, SourcePorts
+from streams.fabric.decompression import Budget
 from streams.wire.models import Source
 
 _PARTS = 64
@@ -24,6 +25,9 @@ _MAX_CHANGES = 512
 
 In the largest fabric that takes 150 ms, 0.3 ms a change; the changes themselves take up to 3 ms a snapshot.
 """
+
+MAX_STATES_BYTES = 256 << 20
+"""All parts, decompressed: the states of the largest fabric, 786,432 ports, are some 20 MB."""
 
 Sources = dict[str, dict[Source, SourcePorts]]
 
@@ -67,12 +71,13 @@ class PortStatesSnapshot:
         return {"sources": [self._parts[part] for part in range(_PARTS)], "newer": self._packed_newer}
 
     def load(self, data: Mapping[str, Any], tables: PortTables) -> Sources:
-        """Return the states that `dump` returned."""
+        """Return the states that `dump` returned; raises ValueError beyond MAX_STATES_BYTES."""
         sources: Sources = {}
+        budget = Budget(MAX_STATES_BYTES)
         for part, packed in enumerate(data["sources"]):
-            _unpack(packed, sources, tables)
+            _unpack(packed, sources, tables, budget)
             self._parts[part] = list(packed)
-        self._newer = dict.fromkeys(_unpack(data["newer"], sources, tables))
+        self._newer = dict.fromkeys(_unpack(data["newer"], sources, tables, budget))
         self._outdated, self._packed_newer, self._members = set(), list(data["newer"]), {}
         for device in sources:
             self._members.setdefault(_part_of(device), {})[device] = None
@@ -94,9 +99,9 @@ def _pack(sources: Sources, keys: Iterable[tuple[str, Source]]) -> list[str]:
     return [_compressed(orjson.dumps([list(tables.values()), columns])), _compressed(states)]
 
 
-def _unpack(packed: Iterable[str], sources: Sources, tables: PortTables) -> list[tuple[str, Source]]:
+def _unpack(packed: Iterable[str], sources: Sources, tables: PortTables, budget: Budget) -> list[tuple[str, Source]]:
     """Add the sources of a part, and return them."""
-    header, states = (_decompressed(text) for text in packed)
+    header, states = (budget.zstd(base64.b64decode(text)) for text in packed)
     names_of, columns = orjson.loads(header)
     shared = [tables.shared(tuple(ports)) for ports in names_of]
     devices, kinds, shards, changed, silent, first, numbers, since = columns
@@ -126,7 +131,3 @@ def _deltas(times: Iterable[int]) -> list[int]:
 
 def _compressed(data: bytes) -> str:
     return base64.b64encode(bytes(cramjam.zstd.compress(data, 3))).decode()
-
-
-def _decompressed(text: str) -> bytes:
-    return bytes(cramjam.zstd.decompress(base64.b64decode(text)))

@@ -4,6 +4,7 @@ Each function writes into a buffer that is no larger than the limit, and raises 
 exact for snappy, whose length is in the data; for zstd and lz4 frames the declared length is not trusted.
 """
 
+import mmap
 import struct
 import zlib
 from typing import Any
@@ -19,6 +20,19 @@ _LENGTH = struct.Struct(">i")
 
 class DecompressionLimit(ValueError):
     """The data decompress to more than the limit, or are no data of the codec."""
+
+
+class Budget:
+    """Bytes to which several pieces of one input may decompress together."""
+
+    def __init__(self, limit: int) -> None:
+        self._left = limit
+
+    def zstd(self, data: Any) -> bytes:
+        """Return the content of a zstd frame, as long as there is room for it."""
+        content = zstd(data, self._left)
+        self._left -= len(content)
+        return content
 
 
 def zstd(data: Any, limit: int) -> bytes:
@@ -75,16 +89,27 @@ def _snappy_block(block: memoryview, limit: int) -> bytes:
 
 
 def _into_buffer(codec: Any, name: str, data: Any, limit: int) -> bytes:
-    """Decompress into a small buffer first: most data fit, and a large buffer costs its pages."""
+    """Decompress into a small buffer first, in which most data fit; then into one of the limit's size.
+
+    The second is memory of its own, which takes pages only where it is written: a buffer of zeros takes all of them,
+    so that a truncated frame of no bytes took the whole limit. For all data it would cost twice the small one's time.
+    """
     size = min(limit, max(_FIRST_BYTES, _FIRST_RATIO * len(data)))
-    while True:
-        buffer = bytearray(size)
+    small = bytearray(size)
+    try:
+        return bytes(memoryview(small)[: codec.decompress_into(data, small)])
+    except cramjam.DecompressionError as error:
+        if size == limit:
+            raise _refused(name, data, limit, error) from error
+    with mmap.mmap(-1, limit, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as large:
         try:
-            return bytes(memoryview(buffer)[: codec.decompress_into(data, buffer)])
+            return large[: codec.decompress_into(data, large)]
         except cramjam.DecompressionError as error:
-            if size >= limit:
-                raise DecompressionLimit(f"{name}: {len(data)} bytes, at most {limit} decompressed: {error}") from error
-            size = min(limit, size * 8)
+            raise _refused(name, data, limit, error) from error
+
+
+def _refused(name: str, data: Any, limit: int, error: Exception) -> DecompressionLimit:
+    return DecompressionLimit(f"{name}: {len(data)} bytes, at most {limit} decompressed: {error}")
 
 
 def _beyond(name: str, data: Any, limit: int) -> DecompressionLimit:

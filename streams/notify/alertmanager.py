@@ -8,7 +8,7 @@ every other failure raises Retry. Redirects are not followed, because a POST wou
 import asyncio
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,6 +20,7 @@ from streams.notify.params import NotifyParams
 from streams.wire.errors import Misconfigured, Reject, Retry
 
 _BATCH = 256  # an alert is some 2 kB; Prometheus sends 64 to 256 at once
+_MAX_RESPONSE = 64 << 20  # decompressed: some 30,000 active alerts
 _PERMANENT_STATUS = {300, 301, 302, 303, 307, 308, 401, 403, 404, 405}
 
 
@@ -77,7 +78,7 @@ class Alertmanager:
             async with self._session.request(
                 method, url, data=body, params=list(query), headers=json, allow_redirects=False
             ) as response:
-                content = await response.read()
+                content = await _read(response, url)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Retry(f"{url}: {type(error).__name__}: {error}") from error
         if response.status < 300:
@@ -105,6 +106,16 @@ class Alertmanager:
         await self._session.close()
 
 
+async def _read(response: aiohttp.ClientResponse, url: str) -> bytes:
+    """Return the body; raises Retry beyond _MAX_RESPONSE, which no Alertmanager of ours sends."""
+    content = bytearray()
+    async for piece in response.content.iter_any():
+        content += piece
+        if len(content) > _MAX_RESPONSE:
+            raise Retry(f"{url}: the response has more than {_MAX_RESPONSE} bytes")
+    return bytes(content)
+
+
 async def _as_value(response: Any) -> bytes | Exception:
     try:
         return bytes(await response)
@@ -117,18 +128,26 @@ def _alerts(response: bytes) -> Iterator[Alert]:
     try:
         for alert in orjson.loads(response):
             yield Alert(
-                labels=dict(alert["labels"]),
-                annotations=dict(alert["annotations"]),
+                labels=_texts(alert["labels"]),
+                annotations=_texts(alert["annotations"]),
                 starts_at_ns=_nanoseconds(alert["startsAt"]),
                 ends_at_ns=_nanoseconds(alert["endsAt"]),
-                generator_url=alert.get("generatorURL", ""),
+                generator_url=str(alert.get("generatorURL", "")),
             )
-    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise Retry(f"the response is not a list of Alertmanager alerts: {error!r}") from error
 
 
+def _texts(given: Any) -> dict[str, str]:
+    """Return labels or annotations; raises TypeError if a value is no text."""
+    if not all(isinstance(text, str) for text in given.values()):
+        raise TypeError("a label or annotation is no text")
+    return dict(given)
+
+
 def _nanoseconds(text: str) -> int:
-    at = datetime.fromisoformat(text)
+    """Return a time that can be written again in UTC; raises ValueError or OverflowError."""
+    at = datetime.fromisoformat(text).astimezone(UTC)
     return int(at.replace(microsecond=0).timestamp()) * 1_000_000_000 + at.microsecond * 1000
 
 

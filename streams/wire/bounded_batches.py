@@ -8,6 +8,7 @@ passes it. This replaces private names of aiokafka 0.14.0; tests/contract/runtim
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import aiokafka.consumer.fetcher as fetcher
@@ -56,11 +57,17 @@ class BoundedBatch:
     def __iter__(self) -> Iterator[Any]:
         batch = self._batch
         try:
-            return iter(batch)
+            records = iter(batch)
+            # A message set of a client from before Kafka 0.11 is decompressed at its first record.
+            return records if isinstance(batch, batches.DefaultRecordBatch) else chain((next(records),), records)
+        except StopIteration:
+            return iter(())
         except DecompressionLimit as error:
-            log.warning("a batch is not readable: offsets=%d-%d: %s", batch.base_offset, batch.next_offset - 1, error)
             # The last offset: a fetch may begin in the middle of a batch.
-            return iter((UnreadableBatch(batch.next_offset - 1, batch.max_timestamp, batch.timestamp_type),))
+            last = batch.next_offset - 1
+            log.warning("a batch is not readable: last_offset=%d: %s", last, error)
+            at_ms, kind = getattr(batch, "max_timestamp", -1), getattr(batch, "timestamp_type", None)
+            return iter((UnreadableBatch(last, at_ms, kind),))
 
     def __next__(self) -> Any:
         return next(self._batch)

@@ -75,7 +75,7 @@ class GnmiParams:
         path = folder / self.targets
         try:
             return {str(target["name"]): str(target["address"]) for target in json.loads(path.read_bytes())}
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise Misconfigured(f"gnmi.targets: {path}: {error}") from error
 
     def access(self, folder: Path) -> Access:
@@ -132,7 +132,7 @@ def load(path: Path) -> Config:
     """Return the configuration of a file; raise Misconfigured with all its errors."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise Misconfigured(f"{path}: {error}") from error
     errors: list[str] = []
     checked: dict[str, Any] = {}

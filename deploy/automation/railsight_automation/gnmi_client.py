@@ -52,11 +52,8 @@ class GnmiClient:
             if error.code() is grpc.StatusCode.NOT_FOUND:
                 return None
             raise _device_error(device, "Get", path, error) from error
-        values = [update.val for notification in response.notification for update in notification.update]
-        if len(values) > 1:
-            raise DeviceError(f"{device}: Get {path}: {len(values)} values for one leaf")
         try:
-            return _plain(values[0], path) if values else None
+            return leaf_value(response, path)
         except ValueError as error:
             raise DeviceError(f"{device}: Get {path}: {error}") from error
 
@@ -102,6 +99,22 @@ def to_path(text: str) -> gnmi_pb2.Path:
         path.elem.append(gnmi_pb2.PathElem(name=step[1], key=keys))
         at = step.end()
     return path
+
+
+def leaf_value(response: gnmi_pb2.GetResponse | None, path: str) -> Any:
+    """Return the value in an answer, None if it has none; raise ValueError if it is not one of a leaf.
+
+    gRPC passes None for an answer that it cannot read.
+    """
+    if response is None:
+        raise ValueError("the answer is not a GetResponse")
+    values = [update.val for notification in response.notification for update in notification.update]
+    if len(values) > 1:
+        raise ValueError(f"{len(values)} values for one leaf")
+    try:
+        return _plain(values[0], path) if values else None
+    except RecursionError as error:
+        raise ValueError("its JSON is nested too deep") from error
 
 
 def _plain(value: gnmi_pb2.TypedValue, path: str) -> Any:

@@ -66,7 +66,7 @@ def decode_remediation(data: bytes) -> Remediation:
             state=str(fields.get("state", "")),
             actor=str(fields.get("actor", "")),
         )
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
         raise ValueError(f"not a remediation: {error!r}") from error
 
 

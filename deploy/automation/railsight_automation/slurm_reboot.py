@@ -110,12 +110,16 @@ class _Reboot:
 
 
 def boot_time(shown: str) -> str:
-    """Return the time of a node's start from a line of `scontrol show node -o`; empty if there is none."""
+    """Return the time of a node's start from a line of `scontrol show node -o`; empty if there is none.
+
+    Slurm shows times in its own zone and without one; a time with a zone is none of Slurm's.
+    """
     found = _BOOT.search(shown)
     try:
-        return datetime.fromisoformat(found[1] if found else "").isoformat()
+        at = datetime.fromisoformat(found[1] if found else "")
     except ValueError:
         return ""
+    return at.isoformat() if at.tzinfo is None else ""
 
 
 def _is_later(at: str, before: Value) -> bool:

@@ -31,6 +31,7 @@ _INTERFACE_PARAMETERS = {
     "user",
     "wait_end_of_query",
 }
+_MAX_DIGITS = 19  # Python parses no more than 4,300
 _SESSION_TIMEOUT_S, _MAX_SESSION_TIMEOUT_S = 60, 3600
 
 
@@ -163,6 +164,6 @@ def _number(parameters: Mapping[str, str], name: str, default: int) -> int:
     text = parameters.get(name, "")
     if not text:
         return default
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > _MAX_DIGITS:
         raise ClickHouseError(72, "CANNOT_PARSE_NUMBER", f"Invalid {name}: '{text}'")
     return int(text)

@@ -107,8 +107,8 @@ def authorization(params: TicketParams) -> dict[str, str]:
         return {}
     try:
         token = params.token_file.read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8"
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
         raise Misconfigured(
             f"tickets.token_file: cannot read {params.token_file}: {reason}; check the path and its permissions"
         ) from error

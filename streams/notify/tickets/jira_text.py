@@ -40,14 +40,16 @@ def mark(ticket: Ticket) -> str:
 
 
 def texts(node: Any) -> Iterator[str]:
-    """Yield the texts of a document."""
-    if isinstance(node, dict):
-        if isinstance(text := node.get("text"), str):
-            yield text
-        yield from texts(node.get("content"))
-    elif isinstance(node, list):
-        for one in node:
-            yield from texts(one)
+    """Yield the texts of a document, in their order, however deep it is."""
+    pending = [node]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, dict):
+            if isinstance(text := one.get("text"), str):
+                yield text
+            pending.append(one.get("content"))
+        elif isinstance(one, list):
+            pending += reversed(one)
 
 
 def _lines(ticket: Ticket) -> list[str]:

@@ -215,7 +215,7 @@ def test_the_servers_files_are_the_owners_alone(server: EmbeddedClickHouse) -> N
 
 
 def test_the_grammars_statements_do_not_break_out(tmp_path: Path) -> None:
-    """The bounded part of `make fuzz`: 1,500 statements of a fixed seed."""
+    """The bounded part of `make fuzz-clickhouse`: 1,500 statements of a fixed seed."""
     fuzzer = HttpFuzzer(tmp_path, seed=1)
     try:
         outcome = fuzzer.run(1500, float("inf"))

@@ -1,0 +1,115 @@
+"""Texts of a host: sysfs, procfs, ethtool, the kernel's log, lldpd, rtnetlink."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from collectors.host import admin, lines, lldp
+from collectors.host.kmsg import Kmsg
+from collectors.host.messages import classify
+from collectors.kernel import values
+from collectors.kernel.signals import ethtool_signal
+from collectors.kernel.tree import Refusal
+from collectors.kernel.vpd import vpd
+from streams.wire.errors import Reject
+from streams.wire.models import Facts, Source
+from streams.wire.topics import FACTS, encode
+from tests.fakes.kmsg import FakeKmsg
+from tests.fixtures.lldpd_output import interface, lldp_json
+from tests.fuzz.target import Target, framed, frames
+from tests.fuzz.targets.wire import read_back
+
+_NOW_NS = 1_764_000_000 * 10**9
+_VALUES: tuple[Callable[[str], Any], ...] = (
+    values.counter, values.rate_bps, values.speed_bps, values.state, values.port_is_up, values.port_is_enabled,
+    values.operstate_is_up, values.carrier, values.is_enabled, values.guid, values.port_guid, values.mac,
+    values.pci_address, values.boot_id, values.boot_time_ns, lambda text: values.default_routes(text, text),
+)  # fmt: skip
+
+
+def _parse_value(data: bytes) -> None:
+    """Read one file of sysfs or procfs as every kind of value."""
+    text = data.decode("utf-8", "replace").strip()
+    for read in _VALUES:
+        try:
+            read(text)
+        except Reject:
+            continue
+
+
+def _value_seeds() -> Iterator[bytes]:
+    yield from (
+        b"18446744073709551615\n", b"400 Gb/sec (4X NDR)\n", b"400000\n", b"4: ACTIVE\n", b"lowerlayerdown\n",
+        b"0x1003\n", b"946d:ae03:00aa:bbcc\n", b"fe80:0000:0000:0000:946d:ae03:00aa:bbcc\n", b"94:6d:ae:aa:bb:cc\n",
+        b"/sys/devices/pci0000:00/0000:18:00.0\n", b"b5b0bd09-65b9-4bd7-a1ca-b8d77b9eb3b1\n", b"btime 1764000000\n",
+        b"Iface\tDestination\neth0\t00000000\t0102A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n",
+    )  # fmt: skip
+
+
+def _parse_ethtool(data: bytes) -> None:
+    for name, _ in values.ethtool_statistics(data.decode("utf-8", "replace")):
+        ethtool_signal(name)
+
+
+def _parse_line(data: bytes) -> None:
+    classify(lines.parse(data, _NOW_NS).message)
+
+
+def _line_seeds() -> Iterator[bytes]:
+    message = "mlx5_core 0000:18:00.0 ens1np0: Link down"
+    stamps = (
+        "<6>[ 1000.250000] ", "kern  :info  : [ 1000.250000] ", "2026-11-21T10:00:00,250000+00:00 ",
+        "Nov 21 10:00:00 gpu17 kernel: [ 1000.2] ", "[Sat Nov 21 10:00:00 2026] ", "6,7,1000250000,-;",
+    )  # fmt: skip
+    yield from ((stamp + message).encode() for stamp in stamps)
+    yield from (
+        b"NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+        b"nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
+        b"mlx5_core 0000:18:00.0: Port module event[error]: module 0, Cable error, High Temperature",
+        b"pcieport 0000:17:00.0: AER: Corrected error received: 0000:18:00.0",
+    )
+
+
+def _parse_kmsg(data: bytes) -> None:
+    """Read records of /dev/kmsg one after the other, at most as long as the kernel's."""
+    ring = FakeKmsg()
+    for record in frames(data):
+        if record:
+            ring.put(record)
+    for line in Kmsg(ring, 1, None).read(1000).lines:
+        try:
+            classify(lines.record(line).message)
+        except Reject:
+            continue
+
+
+def _parse_lldp(data: bytes) -> None:
+    facts = Facts("host1", _NOW_NS, Source.SOURCE_NIC, neighbors=lldp.neighbors(data))
+    read_back(encode(FACTS, facts))
+
+
+def _vpd_seeds() -> Iterator[bytes]:
+    fields = b"PN\x05MCX75SN\x03ABC"
+    yield b"\x82\x04\x00card\x90" + len(fields).to_bytes(2, "little") + fields + b"\x78"
+
+
+TARGETS = (
+    Target("sysfs-value", _parse_value, (), _value_seeds),
+    Target(
+        "sysfs-ethtool", _parse_ethtool, (), lambda: (b"NIC statistics:\n  rx_bytes_phy: 1\n  rx_prio3_pause: 7\n",)
+    ),
+    Target("sysfs-vpd", vpd, (), _vpd_seeds),
+    Target("kernel-line", _parse_line, (Reject,), _line_seeds),
+    Target("kernel-kmsg", _parse_kmsg, (Refusal,), lambda: (framed(*_line_seeds()),)),
+    Target(
+        "lldpd",
+        _parse_lldp,
+        (Reject,),
+        lambda: (
+            lldp_json(
+                interface("ens1np0", "leaf1", "ifname", "Ethernet1"),
+                interface("ens2np0", "leaf2", "mac", "00:11:22:33:44:55", "Ethernet2"),
+            ),
+        ),
+    ),
+    Target("rtnetlink", admin.link_of, (Reject,), lambda: (admin._HEADS.pack(32, 16, 0, 1, 0, 0, 1, 7, 0x1003, 1),)),
+)

@@ -1,0 +1,155 @@
+"""Few bytes of others do not become gigabytes: each reader refuses what decompresses to more than its limit."""
+
+import base64
+import gzip
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import cramjam
+import grpc
+import grpc.aio
+import pytest
+from aiohttp import web
+from aiokafka import TopicPartition
+from aiokafka.consumer.fetcher import PartitionRecords
+from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
+
+from collectors.gnmi.params import Params, Target
+from collectors.gnmi.read import Wire
+from collectors.gnmi.v1 import gnmi_pb2
+from streams.decide.link_states import LinkStates
+from streams.decide.port_states_snapshot import MAX_STATES_BYTES
+from streams.detect.measure.stage import Measure
+from streams.detect.params import DetectParams
+from streams.fabric.inventory import MAX_VALUES, unpack
+from streams.notify import alertmanager
+from streams.notify.alertmanager import Alertmanager
+from streams.notify.params import NotifyParams
+from streams.notify.tickets.http_client import MAX_RESPONSE, HttpClient
+from streams.notify.tickets.params import TicketParams
+from streams.wire import bounded_batches
+from streams.wire.bounded_batches import BoundedRecords, bound_batches
+from streams.wire.errors import Reject, Retry
+from tests.fuzz.target import MemoryMeter
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def growth_mib() -> Callable[[], int]:
+    """Return a function of the growth of this process's memory since the begin of the test, in MiB."""
+    meter = MemoryMeter()
+    meter.growth_bytes()
+    return lambda: meter.growth_bytes() // MIB
+
+
+def zstd(data: bytes) -> bytes:
+    return bytes(cramjam.zstd.compress(data))
+
+
+def test_an_inventory_of_empty_lists_is_refused(growth_mib: Callable[[], int]) -> None:
+    """16 kB of them decompress below the limit of bytes, and took 2.8 GB as Python objects."""
+    bomb = zstd(b'{"devices":{"name":[' + b"[]," * (MAX_VALUES + 1) + b"[]]}}")
+    assert len(bomb) < 16_000
+    with pytest.raises(ValueError, match="values"):
+        unpack(bomb)
+    assert growth_mib() < 200
+
+
+@pytest.mark.parametrize("data", [b"", zstd(bytes(1000))[:-3]])
+def test_a_truncated_inventory_takes_no_memory(data: bytes, growth_mib: Callable[[], int]) -> None:
+    """Bytes that are no frame took the whole limit, 320 MiB."""
+    with pytest.raises(ValueError, match="not a packed inventory"):
+        unpack(data)
+    assert growth_mib() < 16
+
+
+def test_a_truncated_snapshot_of_measure_takes_no_memory(growth_mib: Callable[[], int]) -> None:
+    """It took 1.5 GiB."""
+    stage = Measure(DetectParams())
+    stage.start_epoch(1)
+    with pytest.raises(Reject, match="not a snapshot"):
+        stage.restore(b"")
+    assert growth_mib() < 64
+
+
+def test_port_states_of_a_snapshot_are_bounded_together(growth_mib: Callable[[], int]) -> None:
+    """Each part is below the limit, all are not."""
+    part = base64.b64encode(zstd(b"[" + b" " * (MAX_STATES_BYTES // 2) + b"]")).decode()
+    dumped = {"now_ns": 1, "heartbeats": [], "runs": [], "sources": [[part, part]] * 3, "newer": [part, part]}
+    with pytest.raises(Reject, match="not a state of links"):
+        LinkStates().load(dumped)
+    assert growth_mib() < 400
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3])
+async def test_a_message_set_of_an_old_client_is_bounded(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients from before Kafka 0.11 compress a set of messages into one."""
+    monkeypatch.setattr(bounded_batches, "MAX_BATCH_BYTES", MIB)
+    bound_batches()
+    builder = LegacyRecordBatchBuilder(1, codec, 16 * MIB)
+    for offset in range(2):
+        builder.append(offset, 1_000, b"key", bytes(4 * MIB))
+    data = bytes(builder.build())
+    assert len(data) < MIB
+    (only,) = PartitionRecords(TopicPartition("in", 0), BoundedRecords(data), [], 0, None, None, True, 0)
+    assert only.value == b""
+
+
+class _Gnmi(grpc.GenericRpcHandler):
+    """A device whose first message is a compressed bomb."""
+
+    def service(self, details: grpc.HandlerCallDetails) -> Any:
+        async def subscribe(_: object, context: Any) -> AsyncIterator[bytes]:
+            context.set_compression(grpc.Compression.Gzip)
+            yield bytes(32 * MIB)
+
+        return grpc.stream_stream_rpc_method_handler(subscribe)
+
+
+async def test_a_compressed_message_of_a_device_is_bounded() -> None:
+    """GRPC checks the decompressed size against `max_message_bytes`; the stream ends and is retried."""
+    server = grpc.aio.server(options=[("grpc.max_send_message_length", -1)])
+    server.add_generic_rpc_handlers((_Gnmi(),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    target = Target(name="leaf1", address=f"127.0.0.1:{port}")
+    try:
+        async with Wire(target, Params(targets=(target,), tls=False), "") as wire:
+            with pytest.raises(Retry, match="RESOURCE_EXHAUSTED"):
+                await anext(wire.stream(gnmi_pb2.SubscribeRequest()))
+    finally:
+        await server.stop(None)
+
+
+@pytest.fixture
+async def bomb_server() -> AsyncIterator[str]:
+    """Answers every request with 80 MiB in some 100 kB."""
+    bomb = gzip.compress(bytes(80 * MIB))
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(body=bomb, headers={"Content-Encoding": "gzip"})
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    assert site._server is not None
+    yield f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"  # type: ignore[attr-defined]
+    await runner.cleanup()
+
+
+async def test_an_answer_of_alertmanager_is_bounded(bomb_server: str) -> None:
+    """It is retried: another server may be there for a while."""
+    async with Alertmanager(NotifyParams(alertmanagers=(bomb_server,))) as client:
+        with pytest.raises(Retry, match=f"more than {alertmanager._MAX_RESPONSE} bytes"):
+            await client.active_alerts()
+
+
+async def test_an_answer_of_a_ticket_system_is_bounded(bomb_server: str) -> None:
+    """It is cut, and then no JSON any more."""
+    params = TicketParams.model_validate({"kind": "webhook", "url": bomb_server})
+    async with HttpClient(params) as client:
+        assert len(await client.request("GET", "/")) == MAX_RESPONSE
