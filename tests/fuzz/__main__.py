@@ -21,9 +21,9 @@ from pathlib import Path
 from tests.fuzz.registry import BY_NAME, MODULE_OF, TARGETS
 from tests.fuzz.target import CORPUS, MemoryMeter, check, corpus_files
 
-_MAX_KEPT = 40
+_MAX_FILES = 40
 """Files of one target in the repository's corpus: the smallest that reach all code that was reached."""
-_MAX_KEPT_BYTES = 4096
+_MAX_FILE_BYTES = 4096
 _GRACE_S = 120.0
 """For the start, which takes some ten seconds, and for the longest single input."""
 _MERGE_S = 600.0
@@ -130,8 +130,8 @@ def _keep(name: str, corpus: Path, folder: Path) -> None:
     _run(name, merged, ["-merge=1"], _MERGE_S, str(corpus))
     known = {*BY_NAME[name].inputs()}
     found = {path.read_bytes() for path in merged.iterdir()} - known
-    new = sorted((data for data in found if len(data) <= _MAX_KEPT_BYTES), key=lambda data: (len(data), data))
-    for data in new[: max(0, _MAX_KEPT - len(corpus_files(name)))]:
+    new = sorted((data for data in found if len(data) <= _MAX_FILE_BYTES), key=lambda data: (len(data), data))
+    for data in new[: max(0, _MAX_FILES - len(corpus_files(name)))]:
         (CORPUS / name).mkdir(parents=True, exist_ok=True)
         (CORPUS / name / hashlib.sha256(data).hexdigest()[:12]).write_bytes(data)
 

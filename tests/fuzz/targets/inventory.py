@@ -66,7 +66,8 @@ def _csv_seeds() -> Iterator[bytes]:
 
 
 TARGETS = (
-    Target("inventory-packed", _parse_packed, (Reject,), lambda: (_packed(),)),
+    # Its JSON, of at most 128 MiB, is decompressed for the digest and for the tables.
+    Target("inventory-packed", _parse_packed, (Reject,), lambda: (_packed(),), max_growth_bytes=400 << 20),
     Target("inventory-json", _parse_json, (Reject,), lambda: (decompressed(_packed()),)),
     Target(
         "inventory-chunks",
