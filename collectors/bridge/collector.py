@@ -14,13 +14,16 @@ from collectors.bridge.message_identity import MessageIdentity
 from collectors.bridge.params import Params
 from collectors.bridge.read import Batch, GroupReader, newest
 from collectors.bridge.records import Source
+from collectors.core.access import TELEMETRY
 from collectors.core.columns import json_lines
 from collectors.core.context import CollectorContext
 from collectors.core.once import NullPublisher
 from collectors.core.process import collect_to_kafka
 from collectors.core.spec import Core, Spec
+from streams.wire.access import Access
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.retry import Backoff, Failure, retry
+from streams.wire.topics import REJECTED
 
 _log = structlog.get_logger("railsight.bridge")
 
@@ -30,7 +33,7 @@ _RETRY = Backoff.constant(1.0)
 async def collect(params: Params, context: CollectorContext, core: Core) -> None:
     """Read until cancelled."""
     bridge = Bridge(params, context, DeliveredByCounts(context.metrics), collector_name(params, core))
-    options = params.client_options(None if core.client_options is None else dict(core.client_options))
+    options = params.source_options(None if core.client_options is None else dict(core.client_options))
 
     context.health.ready_while("input", lambda: "the source Kafka is not connected yet")
 
@@ -69,12 +72,20 @@ async def once(params: Params, core: Core) -> AsyncIterator[str]:
     elif not params.topics:
         raise Misconfigured("collect bridge: no source topics; set topics")
     else:
-        batch = await newest(params, params.client_options(_options(core)))
+        batch = await newest(params, params.source_options(_options(core)))
     lines = list(rows(params, batch))
     if not lines:
         raise Retry("collect bridge: no known values in the newest records")
     for line in lines:
         yield line
+
+
+def access(params: Params | None) -> Access:
+    """Return what the bridge does on Kafka; its source topics are in another cluster if that has an address."""
+    written = TELEMETRY | Access(writes=(REJECTED,))
+    if params is None or params.bootstrap:
+        return written
+    return written | Access(foreign_reads=tuple(topic.name for topic in params.topics), groups=(params.group,))
 
 
 def _options(core: Core) -> dict[str, Any] | None:
@@ -120,4 +131,4 @@ def _merge(found: dict[tuple[str, str], dict[str, Any]], identity: MessageIdenti
             row_known["metrics"] = row["metrics"] | row_known["metrics"]
 
 
-SPEC = Spec("bridge", Params, run, once)
+SPEC = Spec("bridge", Params, run, once, part="bridge", access=access)

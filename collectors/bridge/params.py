@@ -1,16 +1,15 @@
 """Settings of the bridge: its source topics and their Kafka, their format, and the mapping of their names."""
 
-import ssl
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import orjson
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from collectors.bridge.series import Input
 from collectors.core.params import CollectorParams
 from streams.wire.errors import Misconfigured
-from streams.wire.loopback import remote_addresses
+from streams.wire.login_settings import LoginSettings
 
 Format = Literal["auto", "gnmic", "telegraf-json", "telegraf-influx"]
 
@@ -39,7 +38,7 @@ def _object(value: object) -> object:
     return orjson.loads(value) if isinstance(value, str) else value
 
 
-class Params(CollectorParams):
+class Params(CollectorParams, LoginSettings):
     """Settings of `[collect.bridge]`."""
 
     supports_spool: ClassVar[bool] = False
@@ -74,64 +73,20 @@ class Params(CollectorParams):
     """The number of a partition's newest records that `--once --print` reads."""
     file: Path | None = None
     """For `--once --print`: a file of records, one per line, instead of Kafka."""
+    # The source Kafka (LoginSettings), if it is another than railsight's; `--once --print` requires its address.
     bootstrap: str = ""
-    """The source Kafka, if it is another than railsight's; `--once --print` requires it."""
-    tls: bool = False
-    ca_file: Path | None = None
-    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
-    username: str = ""
-    password: SecretStr | None = None
-    password_file: Path | None = None
 
-    @model_validator(mode="after")
-    def _one_password(self) -> "Params":
-        if self.username and (self.password is None) == (self.password_file is None):
-            raise ValueError("username requires exactly one of password and password_file")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _default_mechanism(cls, values: object) -> object:
+        if isinstance(values, dict) and values.get("username") and not values.get("sasl_mechanism"):
+            return {**values, "sasl_mechanism": "SCRAM-SHA-512"}
+        return values
 
-    @model_validator(mode="after")
-    def _encrypted(self) -> "Params":
-        if self.tls:
-            return self
-        if self.ca_file:
-            raise ValueError("ca_file needs tls = true")
-        if self.username and self.bootstrap and (remote := remote_addresses(self.bootstrap)):
-            raise ValueError(
-                "username needs TLS, except on loopback: without it, others on the network can read the login at"
-                f" {', '.join(remote)}; set tls = true"
-            )
-        return self
-
-    def client_options(self, default_options: dict[str, Any] | None) -> dict[str, Any]:
+    def source_options(self, default_options: dict[str, Any] | None) -> dict[str, Any]:
         """Return the client options of the source Kafka, by default railsight's. Raises Misconfigured."""
-        if not self.bootstrap:
-            if default_options is None:
-                raise Misconfigured("collect bridge: Kafka's address is not set; set bootstrap")
-            return default_options
-        options: dict[str, Any] = {"bootstrap_servers": self.bootstrap}
-        protocol = "SSL" if self.tls else "PLAINTEXT"
-        if self.tls:
-            options["ssl_context"] = self._tls_context()
-        if self.username:
-            protocol = f"SASL_{protocol}"
-            options |= {
-                "sasl_mechanism": self.sasl_mechanism,
-                "sasl_plain_username": self.username,
-                "sasl_plain_password": self._secret(),
-            }
-        return options | {"security_protocol": protocol}
-
-    def _tls_context(self) -> ssl.SSLContext:
-        try:
-            return ssl.create_default_context(cafile=None if self.ca_file is None else str(self.ca_file))
-        except OSError as error:
-            raise Misconfigured(f"collect bridge: ca_file {self.ca_file}: {error.strerror or error}") from error
-
-    def _secret(self) -> str:
-        if self.password is not None:
-            return self.password.get_secret_value()
-        assert self.password_file is not None
-        try:
-            return self.password_file.read_text().strip()
-        except OSError as error:
-            raise Misconfigured(f"collect bridge: password_file {self.password_file}: {error.strerror}") from error
+        if self.bootstrap:
+            return self.client_options()
+        if default_options is None:
+            raise Misconfigured("collect bridge: Kafka's address is not set; set bootstrap")
+        return default_options

@@ -14,10 +14,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from collectors.core.access import telemetry
 from collectors.core.affinity import pin_to_cpu
 from collectors.core.buffer_limits import PublisherParams
 from collectors.core.params import CollectorParams
 from streams.health.params import HealthParams
+from streams.wire.access import COLLECTOR, Access
 from streams.wire.topics import Partitions
 
 
@@ -57,6 +59,10 @@ class Spec:
     once: Callable[[Any, Core], AsyncIterator[str]] | None = None
     new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
     """Creates the event loop; None for asyncio's own."""
+    part: str = COLLECTOR
+    """The name of its principal on Kafka."""
+    access: Callable[[Any], Access] = telemetry
+    """Returns its access on Kafka by its settings (None: without a section)."""
 
     def start(self, params: BaseModel, **core: Any) -> None:
         """Run until SIGTERM or SIGINT in a new event loop; `core` are the fields of Core."""

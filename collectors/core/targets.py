@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
+from collectors.core.access import GROUP_PREFIX
 from collectors.core.active_targets import ActiveTargets
 from collectors.core.context import CollectorContext
 from collectors.core.params import TargetParams
@@ -36,5 +37,5 @@ async def read_targets(
         tasks.create_task(active.run(read))
         tasks.create_task(reloads(params, core, context.metrics, lambda changed: active.configure(targets(changed))))
         if is_shared:
-            group = f"railsight.collect.{kind}.{params.share_group}"
+            group = f"{GROUP_PREFIX}{kind}.{params.share_group}"
             tasks.create_task(ShardAssignment(core, group, params.share_session_s, active.assign).run())

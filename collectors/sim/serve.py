@@ -36,6 +36,7 @@ from streams.simulation.effects import Interval
 from streams.simulation.fault_placement import NoRoom
 from streams.simulation.faults import FAULT_OF
 from streams.simulation.placed_fault import Fault, TruthRow, truth_rows
+from streams.wire.access import Access
 from streams.wire.errors import Misconfigured
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.models import Job
@@ -178,4 +179,4 @@ def _truth(world: DemoWorld) -> list[TruthRow]:
     return truth_rows(world.faults) + [row for state in world.bad_links.values() for row in state.truths()]
 
 
-SPEC = Spec("sim", Params, run)
+SPEC = Spec("sim", Params, run, part="sim", access=lambda _: Access(writes=(INVENTORY, JOBS)))

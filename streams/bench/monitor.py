@@ -24,6 +24,7 @@ from streams.config.settings import Settings
 from streams.embedded.watched_process import WatchedProcess
 from streams.runtime.supervise import Supervisor
 from streams.store.clickhouse import ClickHouse
+from streams.wire.access import ADMIN, READER
 from streams.wire.errors import Retry
 from streams.wire.models import Finding
 
@@ -70,7 +71,7 @@ class Monitor:
 
     def tasks(self) -> Iterator[Coroutine[Any, Any, None]]:
         """Yield the tasks that run all the time."""
-        yield observe(self.settings.kafka, self.observed)
+        yield observe(self.settings.kafka.of_part(READER), self.observed)
         yield self._sample_processes()
         yield self._sample_rows()
         yield self._sample_lag()
@@ -129,7 +130,7 @@ class Monitor:
             await asyncio.sleep(ROWS_EVERY_S)
 
     async def _sample_lag(self) -> None:
-        async with open_group_lag(self.settings.kafka) as group_lag:
+        async with open_group_lag(self.settings.kafka.of_part(ADMIN)) as group_lag:
             while True:
                 behind = await group_lag.lag_of(self.settings.persist.group)
                 if self.is_measuring:

@@ -25,6 +25,8 @@ class Params:
     kill_every_s: float | None = None
     senders: int = 1
     profile: Profile | None = None
+    security: str = "none"
+    """Of the broker: `none`, or `tls` with users and ACLs."""
 
     @property
     def warm_s(self) -> float:

@@ -15,8 +15,7 @@ SINK = "persist"
 def write_config(params: Params, servers: ServerAddresses) -> Path:
     """Write the configuration that all parts share, with everything else at its default."""
     lines = [
-        "[kafka]",
-        f'bootstrap = "{servers.kafka}"',
+        *servers.kafka_lines(),
         f"telemetry_partitions = {params.partitions}",
         "[store]",
         f'url = "{servers.clickhouse}"',

@@ -29,6 +29,7 @@ from streams.runtime.topic_writer import inventory_records, publish
 from streams.simulation.clos import GenerateParams, ImpossibleFabric, generate
 from streams.simulation.fabric_arrays import FabricArrays, fabric_arrays
 from streams.store.clickhouse import ClickHouse
+from streams.wire.access import OPERATOR
 from streams.wire.errors import Misconfigured, Retry
 
 SETUP_TIMEOUT_S = 120.0
@@ -81,7 +82,7 @@ class PipelineBenchmark:
     async def _start_pipeline(self) -> FabricArrays:
         """Start servers and pipeline, with topics, tables and the inventory; return the fabric."""
         self.phase = "starting Kafka and ClickHouse"
-        servers = await start_servers(self.supervisor, self.params.folder)
+        servers = await start_servers(self.supervisor, self.params.folder, self.params.security)
         config = process_specs.write_config(self.params, servers)
         self.settings = load(config, None, os.environ)
         self.phase = "making topics and tables"
@@ -99,7 +100,9 @@ class PipelineBenchmark:
             inventory = await asyncio.to_thread(generate, GenerateParams(gpus=self.params.gpus))
         except ImpossibleFabric as error:
             raise Misconfigured(f"--gpus {self.params.gpus}: {error}") from error
-        await publish(self.settings.kafka, await asyncio.to_thread(inventory_records, inventory, time.time_ns()))
+        await publish(
+            self.settings.kafka.of_part(OPERATOR), await asyncio.to_thread(inventory_records, inventory, time.time_ns())
+        )
         fabric = await asyncio.to_thread(fabric_arrays, inventory)
         await asyncio.to_thread(arrays_file.save, fabric, self.params.folder / "plant.json")
         return fabric
@@ -119,9 +122,9 @@ class PipelineBenchmark:
         """Run the load through warm-up, window and drain; return what was sent."""
         params, report_file = self.params, self.params.folder / "load-report.json"
         spec = Spec(
-            self.settings.kafka.bootstrap, str(params.folder / "plant.json"), str(report_file), params.partitions,
-            params.cadence_s, params.warm_s, params.seconds, params.seed, params.compression, params.slot_s,
-            params.senders,
+            str(params.folder / process_specs.CONFIG), str(params.folder / "plant.json"), str(report_file),
+            params.partitions, params.cadence_s, params.warm_s, params.seconds, params.seed, params.compression,
+            params.slot_s, params.senders,
         )  # fmt: skip
         spec_file = params.folder / "load.json"
         write_spec(spec, spec_file)

@@ -13,6 +13,7 @@ from streams.cli.printing import echo
 from streams.report.finding_reader import open_findings
 from streams.report.remediation_reader import current_controls
 from streams.runtime.topic_writer import publish
+from streams.wire.access import OPERATOR
 from streams.wire.control_scope import has_ended
 from streams.wire.models import Control, ControlKind
 from streams.wire.topics import CONTROLS, Record, encode
@@ -31,7 +32,7 @@ def ack(
 
     Acknowledgements that have no effect any more are removed from their topic.
     """
-    kafka = settings_of(config, bootstrap).kafka
+    kafka = settings_of(config, bootstrap, OPERATOR).kafka
     findings = asyncio.run(open_findings(kafka))
     matches = [finding for finding in findings if finding.id.startswith(identity)]
     if len(matches) != 1:

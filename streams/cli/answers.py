@@ -12,6 +12,7 @@ from streams.cli.options import Bootstrap, Config, settings_of
 from streams.cli.publish_control import HOUR_NS, Actor, Key, Reason, actor_name, fail, publish_control
 from streams.report.remediation_reader import NoSuchRemediation, remediation_revisions
 from streams.report.render_remediation import is_rejectable, is_repairable, is_waiting, state_name
+from streams.wire.access import OPERATOR
 from streams.wire.models import Control, ControlKind, Remediation
 
 Identity = Annotated[str, typer.Argument(metavar="ID", help="Id of a remediation, or a prefix of it.")]
@@ -77,7 +78,7 @@ def _answer(
 ) -> None:
     """Publish an answer to the one remediation with this id prefix; the end of `answer` is a duration."""
     config, bootstrap, key = options
-    settings = settings_of(config, bootstrap)
+    settings = settings_of(config, bootstrap, OPERATOR)
     try:
         remediation = asyncio.run(remediation_revisions(settings.kafka, identity))[-1]
     except NoSuchRemediation as error:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse, Limits, User
-from streams.embedded.clickhouse.passwords import read_password
+from streams.embedded.passwords import read_password
 from streams.runtime.foreground import foreground
 from streams.wire.errors import Misconfigured
 

@@ -6,13 +6,13 @@ The collectors are those that are installed. Their settings are in `[collect.KIN
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from pydantic import BaseModel
 
 from streams.cli.collector_registry import installed_collectors, spec_of
-from streams.cli.options import Bootstrap, Config
+from streams.cli.options import Bootstrap, Config, load_with_login
 from streams.cli.printing import echo
 from streams.config.settings import Settings, load
 from streams.wire.errors import Misconfigured
@@ -38,15 +38,17 @@ def collect(
         raise typer.BadParameter("--once and --print go together")
     spec = spec_of(kind)
     given = [*(settings or []), *([f"targets_file={targets}"] if targets else [])]
-    environ = {**os.environ, **_as_environment(kind, bootstrap, given)}
-    read = settings_of_collector(kind, spec.Params, config, environ)
+    environ = {**os.environ, **_as_environment(kind, given)}
+    read = load_with_login(
+        bootstrap, environ, lambda environ: settings_of_collector(kind, spec.Params, config, environ)
+    )
     params = read.collectors[kind]
     if once:
         if spec.once is None:
             raise Misconfigured(f"collect {kind}: it has no single reading to print")
         spec.print_once(params, echo, collector=name)
         return
-    kafka = read.kafka
+    kafka = read.kafka.of_part(spec.part)
     spec.start(
         params,
         client_options=kafka.client_options() if "bootstrap" in kafka.model_fields_set else None,
@@ -71,9 +73,9 @@ def settings_of_collector(kind: str, params: type[BaseModel], config: Path | Non
     return read
 
 
-def _as_environment(kind: str, bootstrap: str | None, given: list[str]) -> dict[str, str]:
+def _as_environment(kind: str, given: list[str]) -> dict[str, str]:
     """Return the settings of the command line as environment variables, which it overrides."""
-    variables: dict[str, Any] = {} if bootstrap is None else {"RAILSIGHT__KAFKA__BOOTSTRAP": bootstrap}
+    variables: dict[str, str] = {}
     for setting in given:
         key, equals, value = setting.partition("=")
         if not equals:

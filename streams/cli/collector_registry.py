@@ -5,6 +5,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from streams.config.settings import Settings
+from streams.wire.access import Access
 from streams.wire.errors import Misconfigured
 
 GROUP = "railsight.collectors"
@@ -21,6 +23,15 @@ def spec_of(kind: str) -> Any:
     if kind not in known:
         raise Misconfigured(f"unknown collector {kind}; installed: {', '.join(sorted(known)) or 'none'}")
     return known[kind].load()
+
+
+def collector_access(settings: Settings) -> dict[str, Access]:
+    """Return what the installed collectors do on Kafka with these settings, by the part that logs in."""
+    found: dict[str, Access] = {}
+    for name, entry in installed_collectors().items():
+        spec = entry.load()
+        found[spec.part] = found.get(spec.part, Access()) | spec.access(settings.collectors.get(name))
+    return found
 
 
 def collector_params() -> dict[str, type[BaseModel]]:

@@ -8,6 +8,7 @@ from streams.cli.options import AsJson, Bootstrap, Config, settings_of
 from streams.cli.printing import echo
 from streams.report.explanation import NoSuchFinding, explain_finding
 from streams.store.clickhouse import ClickHouse
+from streams.wire.access import READER
 
 
 def explain(
@@ -18,7 +19,7 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Print one finding with its evidence; exit 1 if no finding, or more than one, has this id."""
-    settings = settings_of(config, bootstrap)
+    settings = settings_of(config, bootstrap, READER)
     clickhouse = ClickHouse(settings.store)
     try:
         explanation = explain_finding(settings.kafka, clickhouse, identity, samples=samples)

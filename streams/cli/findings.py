@@ -11,6 +11,7 @@ from streams.cli.printing import echo
 from streams.report.finding_reader import follow_findings, open_findings
 from streams.report.render_finding import finding_line, open_finding_line
 from streams.wire import codec
+from streams.wire.access import READER
 from streams.wire.models import Finding
 
 
@@ -21,7 +22,7 @@ def findings(
     as_json: AsJson = False,
 ) -> None:
     """Print the open findings, newest first."""
-    kafka = settings_of(config, bootstrap).kafka
+    kafka = settings_of(config, bootstrap, READER).kafka
     _print_open(asyncio.run(open_findings(kafka)), as_json)
     if follow:
         asyncio.run(follow_findings(kafka, lambda value, found: echo(value if as_json else finding_line(found))))

@@ -20,6 +20,7 @@ from streams.runtime.published_inventory import inventory_in_effect
 from streams.runtime.topic_writer import inventory_records, publish
 from streams.simulation.clos import GPUS_PER_JOB, GenerateParams, ImpossibleFabric
 from streams.simulation.clos import generate as generate_clos
+from streams.wire.access import OPERATOR
 from streams.wire.errors import Misconfigured
 
 inventory = typer.Typer(no_args_is_help=True, help="Generate, check or publish an inventory.")
@@ -89,7 +90,7 @@ def apply(
     An impossible inventory is refused. Contradictions, which may exist while a fabric is built, are printed, and so is
     what changes against the version in effect. Without --yes it asks before devices or links are removed.
     """
-    kafka = settings_of(config, bootstrap).kafka
+    kafka = settings_of(config, bootstrap, OPERATOR).kafka
     read = _read_valid(folder)
     now_ns = time.time_ns()
     at_ns = now_ns if effective is None else round(effective.timestamp() * 1e9)

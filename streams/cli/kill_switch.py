@@ -11,6 +11,7 @@ from streams.cli.publish_control import HOUR_NS, Actor, Key, Reason, actor_name,
 from streams.cli.subject_controls import control_line, ended
 from streams.report.remediation_reader import current_controls
 from streams.wire import codec
+from streams.wire.access import OPERATOR
 from streams.wire.control_scope import has_ended
 from streams.wire.models import Control, ControlKind
 
@@ -34,7 +35,7 @@ def on(
     control = Control(
         IDENTITY, ControlKind.KILL_SWITCH, "", now_ns, until_ns, actor_name(actor), reason, endless=hours is None
     )
-    publish_control(settings_of(config, bootstrap), control, key)
+    publish_control(settings_of(config, bootstrap, OPERATOR), control, key)
     typer.echo(f"kill switch on: {control_line(control)}")
 
 
@@ -43,7 +44,7 @@ def off(
     config: Config = None, bootstrap: Bootstrap = None, reason: Reason = "", actor: Actor = None, key: Key = None
 ) -> None:
     """End every kill switch; what was revoked is evaluated again."""
-    settings, now_ns = settings_of(config, bootstrap), time.time_ns()
+    settings, now_ns = settings_of(config, bootstrap, OPERATOR), time.time_ns()
     found = _active(asyncio.run(current_controls(settings.kafka)), now_ns)
     for control in found:
         publish_control(settings, ended(control, now_ns, actor_name(actor), reason), key)
@@ -53,7 +54,7 @@ def off(
 @kill_switch.command()
 def status(config: Config = None, bootstrap: Bootstrap = None, as_json: AsJson = False) -> None:
     """Print the kill switches that are on."""
-    found = _active(asyncio.run(current_controls(settings_of(config, bootstrap).kafka)), time.time_ns())
+    found = _active(asyncio.run(current_controls(settings_of(config, bootstrap, OPERATOR).kafka)), time.time_ns())
     for control in found:
         typer.echo(codec.to_json(control) if as_json else f"kill switch on: {control_line(control)}")
     if not found and not as_json:

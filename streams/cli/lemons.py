@@ -9,6 +9,7 @@ import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
 from streams.cli.printing import echo
+from streams.wire.access import OPERATOR
 
 _DAY_NS = 86_400_000_000_000
 
@@ -38,7 +39,7 @@ def lemons(
     from streams.store.clickhouse import ClickHouse
     from streams.wire import codec
 
-    settings = settings_of(config, bootstrap)
+    settings = settings_of(config, bootstrap, OPERATOR)
     now_ns = time.time_ns()
     clickhouse = ClickHouse(settings.store)
     try:

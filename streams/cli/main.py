@@ -37,6 +37,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("broker", "streams.cli.broker:broker", "Run Apache Kafka on this machine."),
     Command("clickhouse", "streams.cli.clickhouse:clickhouse", "Run ClickHouse on this machine."),
     Command("topics", "streams.cli.topics:topics", "Create the topics, or list differences."),
+    Command("acl", "streams.cli.acl:acl", "Print, apply or check the ACLs of Kafka."),
     Command("migrate", "streams.cli.migrate:migrate", "Bring the tables of ClickHouse up to date."),
     Command("collect", "streams.cli.collect:collect", "Run one collector."),
     Command("process", "streams.cli.process:process", "Run one stage of the pipeline, or all of them."),
@@ -66,7 +67,7 @@ COMMANDS: tuple[Command, ...] = (
 _LIBRARIES = ("aiokafka", "clickhouse_connect", "urllib3")
 _INTERACTIVE = {
     "chaos", "demo", "up", "inventory", "findings", "explain", "ack", "job", "remediations", "lemons", "approve",
-    "reject", "repaired", "maintenance", "exclude", "kill-switch",
+    "reject", "repaired", "maintenance", "exclude", "kill-switch", "acl",
 }  # fmt: skip
 
 

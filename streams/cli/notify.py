@@ -12,6 +12,7 @@ from streams.config.settings import Settings
 from streams.health.health import Health
 from streams.health.supervision import stop_of, supervised
 from streams.notify.params import NotifyParams
+from streams.wire.access import NOTIFY
 from streams.wire.errors import Retry
 from streams.wire.retry import Backoff, Failure, retry
 
@@ -33,7 +34,7 @@ def notify(config: Config = None, bootstrap: Bootstrap = None, metrics_port: Met
     from streams.notify.service import NotifyService
     from streams.runtime.prometheus import PrometheusMetrics
 
-    settings = settings_of(config, bootstrap)
+    settings = settings_of(config, bootstrap, NOTIFY)
     health = Health(settings.health, time.monotonic)
     if metrics_port is not None:
         PrometheusMetrics(settings.runtime.metrics_host, metrics_port, health)

@@ -4,6 +4,7 @@ import time
 
 from streams.cli.options import Bootstrap, Config, settings_of
 from streams.cli.process import MetricsPort
+from streams.wire.access import PERSIST
 
 
 def persist(config: Config = None, bootstrap: Bootstrap = None, metrics_port: MetricsPort = None) -> None:
@@ -12,7 +13,7 @@ def persist(config: Config = None, bootstrap: Bootstrap = None, metrics_port: Me
     from streams.runtime.prometheus import PrometheusMetrics
     from streams.store.persist.serve import run
 
-    settings = settings_of(config, bootstrap)
+    settings = settings_of(config, bootstrap, PERSIST)
     health = Health(settings.health, time.monotonic)
     if metrics_port is not None:
         PrometheusMetrics(settings.runtime.metrics_host, metrics_port, health)

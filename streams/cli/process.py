@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import Bootstrap, Config, settings_of
+from streams.wire.access import PROCESS
 
 MetricsPort = Annotated[
     int | None, typer.Option(min=0, max=65535, help="Serve metrics and health on this loopback port; 0: a free one.")
@@ -28,7 +29,7 @@ def process(
     from streams.runtime.serve import run_stages
     from streams.wire.topics import STAGES
 
-    settings = settings_of(config, bootstrap)
+    settings = settings_of(config, bootstrap, PROCESS if stage is None else stage)
     given = {"metrics_port": metrics_port, "instance": instance}
     runtime = settings.runtime.model_copy(update={name: value for name, value in given.items() if value is not None})
     names = STAGES if stage is None else (stage,)

@@ -15,6 +15,7 @@ from streams.report.remediation_reader import (
 )
 from streams.report.render_remediation import explanation, remediation_line
 from streams.wire import codec
+from streams.wire.access import READER
 
 remediations = typer.Typer(invoke_without_command=True, help="List the open remediations, or explain one.")
 
@@ -30,7 +31,7 @@ def list_open(
     """List the open remediations, newest first."""
     if context.invoked_subcommand is not None:
         return
-    kafka = settings_of(config, bootstrap).kafka
+    kafka = settings_of(config, bootstrap, READER).kafka
     found = asyncio.run(open_remediations(kafka))
     for remediation in found:
         typer.echo(codec.to_json(remediation) if as_json else remediation_line(remediation))
@@ -51,7 +52,7 @@ def explain(
 ) -> None:
     """Print the guard that binds one remediation, the condition that would satisfy it, and its history."""
     try:
-        revisions = asyncio.run(remediation_revisions(settings_of(config, bootstrap).kafka, identity))
+        revisions = asyncio.run(remediation_revisions(settings_of(config, bootstrap, READER).kafka, identity))
     except NoSuchRemediation as error:
         fail("remediations explain", str(error))
     for line in (codec.to_json(one) for one in revisions) if as_json else explanation(revisions):

@@ -13,6 +13,7 @@ from streams.cli.publish_control import HOUR_NS, Actor, Key, Reason, actor_name,
 from streams.instrument.time_format import format_time
 from streams.report.remediation_reader import current_controls
 from streams.wire import codec
+from streams.wire.access import OPERATOR
 from streams.wire.control_scope import has_ended
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Control, ControlKind
@@ -79,13 +80,13 @@ def _application(kind: ControlKind, command: str, ending: str, text: str) -> typ
         until_ns = end_ns(begin, hours, until, no_end)
         name = checked_subject(subject)
         control = Control(f"{command}/{name}", kind, name, begin, until_ns, actor_name(actor), reason, no_end)
-        publish_control(settings_of(config, bootstrap), control, key)
+        publish_control(settings_of(config, bootstrap, OPERATOR), control, key)
         typer.echo(f"{command} of {control_line(control)}")
 
     @app.command("list")
     def list_active(config: Config = None, bootstrap: Bootstrap = None, as_json: AsJson = False) -> None:
         """List those that have not ended."""
-        now_ns, kafka = time.time_ns(), settings_of(config, bootstrap).kafka
+        now_ns, kafka = time.time_ns(), settings_of(config, bootstrap, OPERATOR).kafka
         found = [c for c in asyncio.run(current_controls(kafka)) if c.kind is kind and not has_ended(c, now_ns)]
         for control in found:
             typer.echo(codec.to_json(control) if as_json else control_line(control))
@@ -102,7 +103,7 @@ def _application(kind: ControlKind, command: str, ending: str, text: str) -> typ
         key: Key = None,
     ) -> None:
         """End all of a subject now; exit 1 if there is none."""
-        settings, now_ns = settings_of(config, bootstrap), time.time_ns()
+        settings, now_ns = settings_of(config, bootstrap, OPERATOR), time.time_ns()
         found = [
             control
             for control in asyncio.run(current_controls(settings.kafka))

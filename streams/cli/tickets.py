@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from streams.cli.options import Bootstrap, Config, settings_of
 from streams.cli.process import MetricsPort
+from streams.wire.access import TICKETS
 
 if TYPE_CHECKING:
     from streams.instrument.metrics import Metrics
@@ -21,7 +22,7 @@ def tickets(config: Config = None, bootstrap: Bootstrap = None, metrics_port: Me
     from streams.runtime.wall_clock import WallClock
     from streams.wire.errors import Misconfigured
 
-    settings = settings_of(config, bootstrap)
+    settings = settings_of(config, bootstrap, TICKETS)
     if settings.tickets is None:
         raise Misconfigured("tickets.url: required and not set; set it in [tickets] or as RAILSIGHT__TICKETS__URL")
     health = Health(settings.health, time.monotonic)

@@ -8,6 +8,7 @@ import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
 from streams.runtime.admin import TopicState, ensure_topics, list_topics, until_ready
+from streams.wire.access import ADMIN
 
 READY_TIMEOUT_S = 10.0
 
@@ -19,7 +20,7 @@ def topics(
     as_json: AsJson = False,
 ) -> None:
     """Create the missing topics, and print the number of partitions of each."""
-    kafka = settings_of(config, bootstrap).kafka
+    kafka = settings_of(config, bootstrap, ADMIN).kafka
 
     async def states() -> list[TopicState]:
         await until_ready(kafka, READY_TIMEOUT_S)

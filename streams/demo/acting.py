@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import streams
+from streams.config.kafka import KafkaSettings
 from streams.config.settings import Settings
 from streams.runtime.supervise import Part
 from streams.wire.errors import Misconfigured
@@ -56,7 +57,7 @@ def toml_lines() -> Iterator[str]:
         yield from lines
 
 
-def automation_part(folder: Path, bootstrap: str, targets: str) -> Part:
+def automation_part(folder: Path, kafka: KafkaSettings, targets: str) -> Part:
     """Write the configuration of the reference automation, and return its process; raise Misconfigured without it."""
     package = automation_folder()
     config = folder / AUTOMATION_CONFIG
@@ -67,7 +68,8 @@ def automation_part(folder: Path, bootstrap: str, targets: str) -> Part:
                 f"actor = {json.dumps(ACTOR)}",
                 'journal = "automation-journal.jsonl"',
                 "[kafka]",
-                f"bootstrap = {json.dumps(bootstrap)}",
+                f"bootstrap = {json.dumps(kafka.bootstrap)}",
+                *_login_lines(kafka),
                 "[gnmi]",
                 f"targets = {json.dumps(targets)}",
                 "[links]",
@@ -89,6 +91,12 @@ def automation_part(folder: Path, bootstrap: str, targets: str) -> Part:
             str(config),
         ),
     )
+
+
+def _login_lines(kafka: KafkaSettings) -> Iterator[str]:
+    """Yield the automation's settings of the login, which it reads without this package."""
+    login = {"mechanism": kafka.sasl_mechanism, "username": kafka.username, "password_file": kafka.password_file}
+    yield from (f"{name} = {json.dumps(str(value))}" for name, value in login.items() if value)
 
 
 def automation_folder() -> Path:

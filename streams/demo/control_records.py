@@ -28,20 +28,22 @@ def result_record(remediations: Iterable[Remediation], now_ns: int) -> Record:
     )
 
 
-def control_records(now_ns: int) -> list[Record]:
-    """Return the control and the undecodable message."""
-    return [
-        encode(
-            CONTROLS,
-            Control(
-                "demo/maintenance",
-                ControlKind.MAINTENANCE,
-                subject_id="device:none-of-this-fabric",
-                at_ns=now_ns,
-                until_ns=now_ns + 60_000_000_000,
-                actor=ACTOR,
-                reason="shows the path",
-            ),
+def control_record(now_ns: int) -> Record:
+    """Return a control of no device."""
+    return encode(
+        CONTROLS,
+        Control(
+            "demo/maintenance",
+            ControlKind.MAINTENANCE,
+            subject_id="device:none-of-this-fabric",
+            at_ns=now_ns,
+            until_ns=now_ns + 60_000_000_000,
+            actor=ACTOR,
+            reason="shows the path",
         ),
-        Record(SAMPLES, b"poisoned", POISON, route="poisoned"),
-    ]
+    )
+
+
+def poison_record() -> Record:
+    """Return a message that cannot be decoded."""
+    return Record(SAMPLES, b"poisoned", POISON, route="poisoned")

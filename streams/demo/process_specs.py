@@ -20,8 +20,7 @@ ACKNOWLEDGED = "acknowledged.json"
 def write_config(folder: Path, servers: ServerAddresses, plan: DemoPlan) -> Path:
     """Write the configuration that all parts of this run share, as a user would write it."""
     lines = [
-        "[kafka]",
-        f'bootstrap = "{servers.kafka}"',
+        *servers.kafka_lines(),
         "[store]",
         f'url = "{servers.clickhouse}"',
         f'password_file = "{servers.clickhouse_password_file}"',

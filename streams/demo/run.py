@@ -17,7 +17,7 @@ from streams.config.settings import Settings, load
 from streams.decide.policy import load_policy
 from streams.demo import acting, process_specs
 from streams.demo.action_score import ActionScore, read_bad_links, score_actions
-from streams.demo.control_records import control_records, result_record
+from streams.demo.control_records import control_record, poison_record, result_record
 from streams.demo.follow import follow_pipeline
 from streams.demo.plan import DemoPlan, PlaybackPlan
 from streams.demo.player import play, publish_end_of_time
@@ -30,6 +30,7 @@ from streams.runtime.stage_progress import StageProgress
 from streams.runtime.supervise import Supervisor
 from streams.runtime.topic_writer import inventory_records, publish
 from streams.store.clickhouse import ClickHouse
+from streams.wire.access import AUTOMATION, COLLECTOR, OPERATOR, READER
 from streams.wire.errors import Retry
 
 DRAIN_S = 90.0
@@ -57,7 +58,7 @@ class Demo:
             background = [tasks.create_task(self.supervisor.watch())]
             await self._start_servers()
             await self._start_pipeline()
-            background.append(tasks.create_task(follow_pipeline(self.settings.kafka, self.state)))
+            background.append(tasks.create_task(follow_pipeline(self.settings.kafka.of_part(READER), self.state)))
             background.append(tasks.create_task(self._count_rows()))
             truths = await (self._simulate() if self.plan.playback is None else self._play(self.plan.playback))
             self.phase = "waiting for the last rows"
@@ -86,7 +87,7 @@ class Demo:
         config = process_specs.write_config(folder, servers, self.plan)
         self.settings = load(config, None, os.environ)
         self.addresses = {
-            "run_dir": str(folder), "kafka": servers.kafka, "clickhouse": servers.clickhouse,
+            "run_dir": str(folder), "kafka": servers.kafka, "kcat": servers.kcat, "clickhouse": servers.clickhouse,
             "clickhouse_password_file": servers.clickhouse_password_file, "config": str(config),
         }  # fmt: skip
         scratch = folder / "demo.new"
@@ -99,7 +100,9 @@ class Demo:
         await asyncio.gather(*(self.supervisor.run_once(part, 60) for part in process_specs.setup_parts(config)))
         if self.plan.playback is not None:
             effective = self.plan.playback.playback.first_ns - INVENTORY_BEFORE_NS
-            await publish(self.settings.kafka, inventory_records(self.plan.playback.inventory, effective))
+            await publish(
+                self.settings.kafka.of_part(OPERATOR), inventory_records(self.plan.playback.inventory, effective)
+            )
         for part in process_specs.pipeline_parts(config, self.plan.alertmanager):
             self.supervisor.start(part)
 
@@ -111,7 +114,7 @@ class Demo:
         self.supervisor.start(process_specs.collector_part(config))
         if self.plan.act:
             self.supervisor.start(
-                acting.automation_part(self.plan.folder, self.settings.kafka.bootstrap, process_specs.TARGETS)
+                acting.automation_part(self.plan.folder, self.settings.kafka.of_part(AUTOMATION), process_specs.TARGETS)
             )
         self.phase = "running"
         await asyncio.sleep(self.plan.seconds)
@@ -124,9 +127,10 @@ class Demo:
 
     async def _play(self, plan: PlaybackPlan) -> list[Truth] | None:
         self.phase = f"playing {len(plan.playback.messages)} messages at {plan.speed:g} times their pace"
-        await play(plan.playback, self.settings.kafka, plan.speed)
+        collector = self.settings.kafka.of_part(COLLECTOR)
+        await play(plan.playback, collector, plan.speed)
         end_ns = plan.playback.last_ns + round(self.settings.detect.lateness_s * 1e9)
-        await publish_end_of_time(self.settings.kafka, end_ns)
+        await publish_end_of_time(collector, end_ns)
         self.phase = "draining: the last windows become final"
         await self._drain(end_ns)
         # Only now: the control has the current time, which is later than the recording.
@@ -141,10 +145,11 @@ class Demo:
 
     async def _publish_control_records(self) -> None:
         now_ns = time.time_ns()
-        records = control_records(now_ns)
+        records = {OPERATOR: control_record(now_ns), COLLECTOR: poison_record()}
         if not self.plan.act:  # its results are those of the automation
-            records.append(result_record(self.state.remediations.values(), now_ns))
-        await publish(self.settings.kafka, records)
+            records[AUTOMATION] = result_record(self.state.remediations.values(), now_ns)
+        for part, record in records.items():
+            await publish(self.settings.kafka.of_part(part), [record])
 
     async def _count_rows(self) -> None:
         """Refresh the row counts of the state until cancelled."""

@@ -18,6 +18,7 @@ from streams.fabric.inventory import InvalidInventory, Inventory, read_folder
 from streams.instrument.time_format import format_time
 from streams.replay import results
 from streams.replay.score import read_truth
+from streams.runtime.broker_users import KCAT
 from streams.runtime.foreground import run_and_stop
 from streams.runtime.supervise import Supervisor
 from streams.wire.errors import Misconfigured
@@ -103,9 +104,9 @@ async def _draw_screen(demo: Demo) -> None:
 
     from streams.demo.screen import acted_panel, screen
 
-    if demo.plan.act:
-        # Before the screen, so that they are above the report when it ends.
-        Console().print("\n".join(_setting_lines()), highlight=False)
+    # Before the screen, so that they are above the report when it ends.
+    for line in (_kcat_line(demo), *(_setting_lines() if demo.plan.act else ())):
+        Console().print(line, highlight=False, soft_wrap=True)
     with Live(screen=True, refresh_per_second=REFRESH_PER_S) as live:
         while True:
             state, parts = demo.state, demo.supervisor.states()
@@ -119,7 +120,7 @@ async def _draw_screen(demo: Demo) -> None:
 async def _print_progress(demo: Demo, print_line: Callable[[str], None]) -> None:
     """Print the status line whenever it changes, and in a demo that acts each revision of a remediation."""
     printed, revisions = "", 0
-    for line in _setting_lines() if demo.plan.act else ():
+    for line in (_kcat_line(demo), *(_setting_lines() if demo.plan.act else ())):
         print_line(line)
     while True:
         if (status := _status_line(demo)) != printed:
@@ -131,6 +132,11 @@ async def _print_progress(demo: Demo, print_line: Callable[[str], None]) -> None
                     print_line(line)
             revisions = len(demo.state.decisions)
         await asyncio.sleep(1 / REFRESH_PER_S)
+
+
+def _kcat_line(demo: Demo) -> str:
+    """Return how to read the findings from outside; the file is there once the broker runs."""
+    return f"railsight demo: kcat -F {demo.plan.folder / 'kafka' / KCAT} -C -t railsight.findings.v1"
 
 
 def _setting_lines() -> Iterator[str]:

@@ -49,3 +49,12 @@ def refusing_disk_errors(folder: Path, purpose: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise Misconfigured(f"{purpose} {folder}: {error.strerror or error}") from error
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, whole or not at all."""
+    scratch = path.with_name(f"{path.name}.new")
+    scratch.unlink(missing_ok=True)
+    with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
+        out.write(text)
+    scratch.replace(path)

@@ -10,17 +10,18 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from streams.embedded import kafka_aot
 from streams.embedded.directories import data_directory, prepare, refusing_disk_errors
 from streams.embedded.jars import provide
 from streams.embedded.java import find_java
-from streams.embedded.kafka_config import KafkaParams
+from streams.embedded.kafka_config import KafkaParams, Security
 from streams.embedded.kafka_data_dir import lock, prepare_cluster
 from streams.embedded.kafka_node import GRACE_S, Crashed, Node, Software
-from streams.embedded.kafka_ready import all_ready
+from streams.embedded.kafka_ready import all_ready, login_of
 from streams.wire.errors import Misconfigured
 
 if TYPE_CHECKING:
@@ -38,8 +39,10 @@ MINORITY_GRACE_S = 0.5
 class EmbeddedKafka:
     """A cluster on loopback with nodes numbered from 1; its methods block and must not be called concurrently."""
 
-    def __init__(self, params: KafkaParams | None = None) -> None:
+    def __init__(self, params: KafkaParams | None = None, security: Security | None = None) -> None:
+        """Without `security`, every client on this machine may do everything."""
         self.params = params or KafkaParams()
+        self.security = security
         self.data = self.params.data or data_directory() / "kafka"
         self._nodes: dict[int, Node] = {}
         self._stack = ExitStack()
@@ -82,21 +85,31 @@ class EmbeddedKafka:
 
     def _start(self) -> None:
         java = find_java(self.params.java_home)
-        software = Software(java, provide(self.params.jars), self.params.heap_mib)
+        tls = self.security is not None and self.security.certificate is not None
+        software = Software(java, provide(self.params.jars), self.params.heap_mib, tls)
         prepare(self.data, purpose="data folder", needs_bytes=NEEDS_BYTES)
-        self._cache = kafka_aot.cache_of(software)
+        self._cache = kafka_aot.cache_of(software, has_users=self.security is not None)
         with refusing_disk_errors(self.data, "data folder"):
             # A broker whose parent was killed has GRACE_S to stop; its successor waits only for that.
             self._inherited = (self._stack.enter_context(lock(self.data, GRACE_S + 2)),)
             cluster = prepare_cluster(self.data, self.params)
             self._nodes = {
-                i: Node(i, self.data / f"node-{i}", cluster.ports, software) for i in range(1, len(cluster.ports) + 1)
+                i: Node(i, self.data / f"node-{i}", cluster.ports, software, self.security)
+                for i in range(1, len(cluster.ports) + 1)
             }
             self._each(lambda node: node.format(cluster.cluster_id, self._aot, self._inherited))
             self._each(lambda node: node.spawn(self._aot, self._inherited))
         self._until_ready()
         if self._cache is not None and not self._cache.exists():
-            self.training = kafka_aot.Training(software, self._cache)
+            self.training = kafka_aot.Training(software, self._cache, self.security)
+
+    def client_options(self) -> dict[str, Any]:
+        """Return the connection arguments of an aiokafka client that may do everything."""
+        return {**self._login, "bootstrap_servers": self.bootstrap.split(",")}
+
+    @cached_property
+    def _login(self) -> dict[str, Any]:
+        return login_of(self.security)
 
     @property
     def _aot(self) -> list[str]:
@@ -119,7 +132,7 @@ class EmbeddedKafka:
 
     def _running_ready(self) -> bool:
         running = [node for node in self._nodes.values() if node.is_running]
-        return bool(running) and all_ready([n.ports[n.number - 1].broker for n in running], len(running))
+        return bool(running) and all_ready([n.ports[n.number - 1].broker for n in running], len(running), self._login)
 
     def ready(self) -> bool:
         """Return whether every node runs and accepts requests; queries them, which takes milliseconds, at most 2 s."""

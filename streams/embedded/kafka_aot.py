@@ -13,10 +13,10 @@ from pathlib import Path
 from threading import Event, Thread
 
 from streams.embedded.directories import cache_directory
-from streams.embedded.kafka_config import Ports
+from streams.embedded.kafka_config import Ports, Security
 from streams.embedded.kafka_data_dir import free_ports, new_cluster_id
 from streams.embedded.kafka_node import Node, Software
-from streams.embedded.kafka_ready import all_ready
+from streams.embedded.kafka_ready import all_ready, login_of
 from streams.wire.errors import Misconfigured
 
 BOOT_TIMEOUT_S = 120.0
@@ -28,14 +28,16 @@ MAX_CACHES = 3
 log = logging.getLogger(__name__)
 
 
-def cache_of(software: Software, folder: Path | None = None) -> Path | None:
+def cache_of(software: Software, folder: Path | None = None, *, has_users: bool = False) -> Path | None:
     """Return the path of the cache for this Java and these jars, or None if this Java cannot create one.
 
-    A cache is valid for the files it was created from (path, size, time) and the Java that created it.
+    A cache is valid for the files it was created from (path, size, time) and the Java that created it. A broker with
+    users loads more classes, with TLS also other compiled code.
     """
     if not software.java.makes_aot_caches:
         return None
-    key = hashlib.sha256(f"{software.java.command}\0{software.java.version}".encode())
+    kind = f"{'users' if has_users else ''}{'tls' if software.tls else ''}"
+    key = hashlib.sha256(f"{software.java.command}\0{software.java.version}\0{kind}".encode())
     for path in (software.java.command, *software.jars):
         state = path.stat()
         key.update(f"\0{path}\0{state.st_size}\0{state.st_mtime_ns}".encode())
@@ -50,8 +52,9 @@ def flags(cache: Path | None) -> list[str]:
 class Training:
     """One attempt to create a cache, in its own thread; it can be cancelled at any time."""
 
-    def __init__(self, software: Software, cache: Path) -> None:
+    def __init__(self, software: Software, cache: Path, security: Security | None = None) -> None:
         self.software = software
+        self.security = security
         self.cache = cache
         self._cancelled = Event()
         self._thread = Thread(target=self._run, name="kafka-aot", daemon=True)
@@ -80,12 +83,12 @@ class Training:
 
     def _make(self, scratch: Path, made: Path) -> bool:
         broker, controller = free_ports(2)
-        node = Node(1, scratch / "node", [Ports(broker, controller)], self.software)
+        node = Node(1, scratch / "node", [Ports(broker, controller)], self.software, self.security)
         node.format(new_cluster_id(), [], (), NICENESS)
         node.spawn([f"-XX:AOTCacheOutput={made}"], (), NICENESS, ASSEMBLE_TIMEOUT_S)
         try:
             give_up = time.monotonic() + BOOT_TIMEOUT_S
-            while not all_ready([broker], 1):
+            while not all_ready([broker], 1, login_of(self.security)):
                 node.check()
                 if self._cancelled.wait(0.2) or time.monotonic() > give_up:
                     return False

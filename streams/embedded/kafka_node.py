@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from streams.embedded.directories import write_private
 from streams.embedded.java import Java
-from streams.embedded.kafka_config import CRASH_REPORT, SCRATCH, Ports, jvm_flags, properties, render
+from streams.embedded.kafka_config import CRASH_REPORT, SCRATCH, Ports, Security, jvm_flags, properties, render
 from streams.embedded.watched_process import WatchedProcess
 from streams.wire.errors import Misconfigured
 
@@ -25,27 +26,31 @@ class Crashed(Misconfigured):
 
 @dataclass(frozen=True)
 class Software:
-    """The software of a broker: Java, the jars, and the size of the heap."""
+    """The software of a broker: Java, the jars, the size of the heap, and whether its clients use TLS."""
 
     java: Java
     jars: tuple[Path, ...]
     heap_mib: int
+    tls: bool = False
 
     def command(self, folder: Path, main: str, *arguments: str, aot: Sequence[str] = ()) -> list[str]:
         """Return the command line that runs a main class of the broker's jars for the node in `folder`."""
         classpath = ":".join(map(str, self.jars))
-        flags = jvm_flags(self.heap_mib, folder, aot)
+        flags = jvm_flags(self.heap_mib, folder, aot, tls=self.tls)
         return [str(self.java.command), *flags, "-cp", classpath, main, *arguments]
 
 
 class Node:
     """Node `number` (counted from 1) of a cluster, in a folder of its own."""
 
-    def __init__(self, number: int, folder: Path, ports: Sequence[Ports], software: Software) -> None:
+    def __init__(
+        self, number: int, folder: Path, ports: Sequence[Ports], software: Software, security: Security | None = None
+    ) -> None:
         self.number = number
         self.folder = folder
         self.ports = ports
         self.software = software
+        self.security = security
         self.process: WatchedProcess | None = None
 
     @property
@@ -92,7 +97,7 @@ class Node:
         if (report := self.folder / CRASH_REPORT).exists():
             report.replace(self.folder / "jvm-crash.old.log")
         config = self.folder / name
-        config.write_text(render(properties(self.number, self.ports, log_dir)))
+        write_private(config, render(properties(self.number, self.ports, log_dir, self.security)))
         return config
 
     def _error(self, line: str) -> Misconfigured:

@@ -24,12 +24,14 @@ from streams.notify.alertmanager import Alertmanager
 from streams.notify.board import TOPICS, Board
 from streams.notify.notifier import Notifier
 from streams.notify.params import NotifyParams
+from streams.wire.access import Access
 from streams.wire.errors import Misconfigured, Reject, Retry
 from streams.wire.models import Control, Finding, Progress, Rejected, Remediation, RemediationResult
 from streams.wire.producer_backoff import throttle_metadata_refresh
 from streams.wire.topics import BY_NAME, FINDINGS, PROGRESS, REJECTED, decode, encode
 
 GROUP = "railsight-notify"
+ACCESS = Access(reads=TOPICS, writes=(REJECTED,), groups=(GROUP,))
 POLL_MS = 500
 """The maximum delay of a page beyond its hold."""
 SESSION_S = 10

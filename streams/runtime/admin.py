@@ -21,6 +21,7 @@ from streams.wire.topics import SNAPSHOTS, TOPICS, Topic
 
 _OK = 0
 _EXISTS = 36
+_DENIED = 29
 # Answers of a cluster that is not up yet: no controller, too few brokers, leader unknown, time-out.
 _NOT_YET = {3, 5, 7, 15, 38, 41}
 _TIMESTAMP_TYPE = "message.timestamp.type"
@@ -84,7 +85,8 @@ async def until_ready(kafka: KafkaSettings, within_s: float) -> None:
             topic = NewTopic(_READY_PROBE, num_partitions=1, replication_factor=kafka.replication)
             response = await admin.create_topics([topic], validate_only=True)
         codes = {error[1] for error in response.topic_errors}
-        if not codes <= {_OK, _EXISTS}:
+        # To a user who may not create topics, the brokers answer this and nothing more.
+        if not codes <= {_OK, _EXISTS, _DENIED}:
             raise Retry(f"error {sorted(codes)}")
 
     try:
@@ -140,7 +142,8 @@ async def ensure_topics(
 
     async def create(_: int) -> tuple[set[str], list[TopicState]]:
         async with _admin(kafka) as admin:
-            created = await _create(admin, kafka, wanted)
+            missing = [state.topic for state in await _states(admin, kafka, wanted) if state.partitions is None]
+            created = await _create(admin, kafka, missing) if missing else set()
             states = await _states(admin, kafka, wanted)
         if any(state.partitions is None for state in states):
             raise Retry("created, but not in the metadata yet")
@@ -174,6 +177,11 @@ async def _create(admin: AIOKafkaAdminClient, kafka: KafkaSettings, wanted: list
             created.add(name)
         elif code in _NOT_YET:
             raise KafkaError(f"{name}: error {code}")
+        elif code == _DENIED:
+            raise Misconfigured(
+                f"{name} is missing, or this user may not see it; run `railsight topics` and `railsight acl apply` as"
+                " the admin"
+            )
         elif code != _EXISTS:
             raise Misconfigured(
                 f"{name} cannot be created: {message[0] if message and message[0] else f'error {code}'}"

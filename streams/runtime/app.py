@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import faust
+from faust.auth import OAuthCredentials
 
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.runtime.chunk import Chunk
 from streams.runtime.chunk_consumer import ChunkApp, ChunkSchema
-from streams.wire.bounded_batches import bound_batches
 
 Take = Callable[[Chunk, int], Awaitable[None]]
 """Takes a chunk, and the generation of the consumer group in which it was fetched."""
@@ -32,7 +32,6 @@ def make_app(
 
     Inputs that are `bulk` are assigned to the app, and read by a reader of their own.
     """
-    bound_batches()
     app = ChunkApp(
         group,
         broker=[f"kafka://{address}" for address in kafka.bootstrap.split(",")],
@@ -75,12 +74,18 @@ def make_app(
 
 
 def _credentials(kafka: KafkaSettings) -> Any:
-    """Faust's form of how to log in; `SSLCredentials` takes a context only (its other arguments raise)."""
-    if kafka.sasl_mechanism:
-        return faust.SASLCredentials(
-            username=kafka.username,
-            password=kafka.secret(),
-            mechanism=kafka.sasl_mechanism,
-            ssl_context=kafka.ssl_context(),
-        )
-    return faust.SSLCredentials(context=kafka.ssl_context()) if kafka.tls else None
+    """Return the arguments of a client as Faust has them; `SSLCredentials` takes a context only (others raise)."""
+    options = kafka.client_options()
+    context = options.get("ssl_context")
+    match options.get("sasl_mechanism"):
+        case None:
+            return None if context is None else faust.SSLCredentials(context=context)
+        case "OAUTHBEARER":
+            return OAuthCredentials(oauth_cb=options["sasl_oauth_token_provider"], ssl_context=context)
+        case mechanism:
+            return faust.SASLCredentials(
+                username=options["sasl_plain_username"],
+                password=options["sasl_plain_password"],
+                mechanism=mechanism,
+                ssl_context=context,
+            )

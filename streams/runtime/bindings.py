@@ -6,6 +6,7 @@ A stage owns one partition of its inputs at a time; where it has several inputs,
 from dataclasses import dataclass
 
 from streams.wire import topics
+from streams.wire.access import Access
 from streams.wire.topics import Partitions, Topic
 
 
@@ -45,10 +46,26 @@ class Binding:
     """Own outputs that an owner without a state reads as well."""
     covers: Topic | None = None
     """The topic whose offsets its Progress beside covers, for a stage without Progress in band."""
+    outputs: tuple[Topic, ...] = ()
+    """The topics of its results that have no Progress in band."""
 
     def partitions(self, partitions: Partitions) -> int:
         """Return the number of partitions of its inputs."""
         return partitions.count(self.inputs[0])
+
+    def group(self, cluster: str) -> str:
+        """Return the name of its consumer group."""
+        return f"railsight.{cluster}.{self.stage}"
+
+    def access(self, cluster: str) -> Access:
+        """Return what the stage does on Kafka; an owner without a snapshot reads its own outputs (known_epochs.py)."""
+        own = (*self.outputs, *self.progress_in_band, self.progress_topic)
+        return Access(
+            reads=tuple(dict.fromkeys((*self.inputs, self.snapshots, *own, topics.INVENTORY, topics.JOBS))),
+            writes=tuple(dict.fromkeys((*own, self.snapshots, topics.REJECTED))),
+            groups=(self.group(cluster),),
+            checks_topics=True,
+        )
 
 
 BINDINGS: dict[str, Binding] = {
@@ -61,6 +78,7 @@ BINDINGS: dict[str, Binding] = {
             upstream=None,
             progress_in_band=(topics.SYMPTOMS, topics.SUMMARIES),
             progress_topic=topics.PROGRESS,
+            outputs=(topics.PORT_STATES,),
             # One of each a device and cadence; what must not wait is an Event.
             bulk=(topics.SAMPLES, topics.FACTS, topics.COLLECTOR_STATUS),
         ),
@@ -80,6 +98,7 @@ BINDINGS: dict[str, Binding] = {
             progress_in_band=(),
             progress_topic=topics.PROGRESS,
             covers=topics.FINDINGS,
+            outputs=(topics.FINDINGS, topics.FINDINGS_OPEN),
         ),
         Binding(
             "decide",
@@ -97,6 +116,7 @@ BINDINGS: dict[str, Binding] = {
             repeated=(topics.PORT_STATES,),
             recovered=(topics.CONTROLS,),
             history=(topics.REMEDIATIONS,),
+            outputs=(topics.REMEDIATIONS, topics.REMEDIATIONS_OPEN),
         ),
     )
 }

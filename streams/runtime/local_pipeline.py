@@ -55,9 +55,13 @@ async def _start_servers(
     if embeds_clickhouse:
         supervisor.start(clickhouse_part(data_directory() / "clickhouse", clickhouse_port))
     if embeds_kafka:
-        bootstrap = (await wait_until_ready(supervisor, "broker", "bootstrap"))["bootstrap"]
-        os.environ["RAILSIGHT__KAFKA__BOOTSTRAP"] = bootstrap
-        print_line(f"Kafka: {bootstrap}")
+        kafka = await wait_until_ready(supervisor, "broker", "bootstrap")
+        os.environ["RAILSIGHT__KAFKA__BOOTSTRAP"] = kafka["bootstrap"]
+        print_line(f"Kafka: {kafka['bootstrap']}")
+        if login := kafka.get("login"):
+            # The folder of the passwords, not a password.
+            os.environ |= {f"RAILSIGHT__KAFKA__{name.upper()}": str(value) for name, value in login.items()}
+            print_line(f"Kafka users and their passwords: {login['login_folder']}; kcat -F {kafka['kcat']}")
     if embeds_clickhouse:
         ready = await wait_until_ready(supervisor, "clickhouse", "url")
         os.environ["RAILSIGHT__STORE__URL"] = ready["url"]

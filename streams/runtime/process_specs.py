@@ -26,9 +26,10 @@ def railsight_command(*arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-m", "streams.cli.main", *arguments)
 
 
-def broker_part(data: Path, port: int, config: Path | None = None) -> Part:
+def broker_part(data: Path, port: int, config: Path | None = None, security: str | None = None) -> Part:
     """Return the embedded Kafka; `config` may set more of its options."""
-    options = () if config is None else ("--config", str(config))
+    options = [] if config is None else ["--config", str(config)]
+    options += [] if security is None else ["--security", security]
     command = railsight_command("broker", "--data", str(data), "--port", str(port), "--json", *options)
     return Part("broker", command, SERVERS)
 
@@ -45,18 +46,33 @@ class ServerAddresses:
     """Addresses of the embedded servers."""
 
     kafka: str
+    kafka_login: Mapping[str, str | bool]
+    """The settings of `[kafka]` with which clients log in."""
+    kcat: str
+    """The file of kcat's settings, empty without users."""
     clickhouse: str
     clickhouse_password_file: str
 
+    def kafka_lines(self) -> list[str]:
+        """Return the section `[kafka]` of a configuration."""
+        login = (f"{name} = {orjson.dumps(value).decode()}" for name, value in self.kafka_login.items())
+        return ["[kafka]", f'bootstrap = "{self.kafka}"', *login]
 
-async def start_servers(supervisor: Supervisor, folder: Path) -> ServerAddresses:
+
+async def start_servers(supervisor: Supervisor, folder: Path, security: str | None = None) -> ServerAddresses:
     """Start Kafka and ClickHouse on free ports with their data in `folder`, and wait until both are ready."""
     kafka_port, clickhouse_port = free_ports(2)
-    supervisor.start(broker_part(folder / "kafka", kafka_port))
+    supervisor.start(broker_part(folder / "kafka", kafka_port, security=security))
     supervisor.start(clickhouse_part(folder / "clickhouse", clickhouse_port))
-    bootstrap = (await wait_until_ready(supervisor, "broker", "bootstrap"))["bootstrap"]
+    kafka = await wait_until_ready(supervisor, "broker", "bootstrap")
     clickhouse = await wait_until_ready(supervisor, "clickhouse", "url")
-    return ServerAddresses(bootstrap, clickhouse["url"], clickhouse["password_file"])
+    return ServerAddresses(
+        kafka["bootstrap"],
+        kafka.get("login", {}),
+        kafka.get("kcat", ""),
+        clickhouse["url"],
+        clickhouse["password_file"],
+    )
 
 
 async def wait_until_ready(

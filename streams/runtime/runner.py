@@ -70,7 +70,7 @@ class Runner:
         self._make_stage = make_stage
         self._kafka = kafka
         self._versions = versions
-        group = f"railsight.{kafka.cluster}.{binding.stage}"
+        group = binding.group(kafka.cluster)
         inputs = [topic.name for topic in binding.inputs]
         bulk = frozenset(topic.name for topic in binding.bulk)
         self.app = make_app(group, inputs, self._take, kafka, runtime, data, bulk)

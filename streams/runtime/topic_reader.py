@@ -10,6 +10,7 @@ from aiokafka.errors import KafkaConnectionError, KafkaError
 from streams.config.kafka import KafkaSettings
 from streams.runtime.standalone_consumer import open_at_beginning, read_partition
 from streams.wire.errors import Retry
+from streams.wire.kafka_refusals import ConnectionRefused
 from streams.wire.topics import Topic
 
 
@@ -18,6 +19,8 @@ def kafka_errors_as_retry(kafka: KafkaSettings) -> Iterator[None]:
     """Turn errors of a Kafka client into one Retry that names the brokers."""
     try:
         yield
+    except ConnectionRefused as error:
+        raise Retry(str(error)) from error
     except KafkaConnectionError as error:
         raise Retry(f"Kafka at {kafka.bootstrap} does not answer") from error
     except (KafkaError, OSError, TimeoutError) as error:

@@ -104,7 +104,7 @@ def _where(run: Path) -> dict[str, str] | None:
 def _look(seen: Observed, where: dict[str, str]) -> None:
     """Look at Kafka and ClickHouse from outside, once there is something to see."""
     if peer("kcat"):
-        seen.kcat = until(lambda: _kcat(where["kafka"]), 60, "a finding for kcat")
+        seen.kcat = until(lambda: _kcat(where["kcat"]), 60, "a finding for kcat")
     password = Path(where["clickhouse_password_file"]).read_text(encoding="utf-8").strip()
     if peer("curl"):
         url = f"{where['clickhouse']}/?query=SELECT+count()+FROM+{where['database']}.samples"
@@ -118,8 +118,8 @@ def _look(seen: Observed, where: dict[str, str]) -> None:
     client.close()
 
 
-def _kcat(bootstrap: str) -> str | None:
-    command = ["kcat", "-C", "-e", "-q", "-b", bootstrap, "-t", "railsight.findings.v1", "-f", "%h\t%k\t%s\n"]
+def _kcat(settings: str) -> str | None:
+    command = ["kcat", "-F", settings, "-C", "-e", "-q", "-t", "railsight.findings.v1", "-f", "%h\t%k\t%s\n"]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout or None
 
 

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from streams.bench.baselines.usage import descendants_cpu_s
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
-from streams.embedded.clickhouse.passwords import read_password
+from streams.embedded.passwords import read_password
 from streams.store.clickhouse import ClickHouse
 from streams.store.params import StoreParams
 

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from streams.bench.baselines.task import Tally, Task, run_baseline
 from streams.config.kafka import KafkaSettings
-from streams.embedded.clickhouse.passwords import read_password
+from streams.embedded.passwords import read_password
 from streams.store.clickhouse import ClickHouse
 from streams.store.migrate import apply, shipped_migrations
 from streams.store.params import SinkParams, StoreParams

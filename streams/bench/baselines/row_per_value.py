@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from streams.bench.baselines.task import Tally, Task, run_baseline
-from streams.embedded.clickhouse.passwords import read_password
+from streams.embedded.passwords import read_password
 from streams.fabric.catalogue import CATALOGUE, Metric
 from streams.wire.codec import from_bytes
 from streams.wire.models import Samples

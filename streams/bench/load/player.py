@@ -22,6 +22,8 @@ from aiokafka.errors import KafkaError
 from streams.bench.load.fault_plan import Fault
 from streams.bench.load.fleet import Encoded, Fleet, PlayedFault
 from streams.bench.load.spec import LoadReport, ReportedFault, Spec
+from streams.config.settings import load
+from streams.wire.access import COLLECTOR
 from streams.wire.models import Event, Facts
 from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, Topic, encode, partition_of
 
@@ -51,6 +53,7 @@ class Player:
 
     def __init__(self, spec: Spec, fleet: Fleet, devices: Iterable[str], faults: list[Fault]) -> None:
         self._spec = spec
+        self._options = load(Path(spec.config)).kafka.of_part(COLLECTOR).client_options()
         self._fleet = fleet
         self._partition = [partition_of(device, spec.partitions) for device in devices]
         self._faults = [PlayedFault(fault) for fault in faults]
@@ -87,7 +90,7 @@ class Player:
 
     def _producer(self) -> AIOKafkaProducer:
         return AIOKafkaProducer(
-            bootstrap_servers=self._spec.bootstrap.split(","),
+            **self._options,
             acks="all",
             enable_idempotence=True,
             compression_type=None if self._spec.compression == "none" else self._spec.compression,

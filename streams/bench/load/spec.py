@@ -11,7 +11,8 @@ from pydantic import TypeAdapter
 class Spec:
     """One run of the load: faults begin `warm_s` after its start and fall into `seconds`."""
 
-    bootstrap: str
+    config: str
+    """The configuration with the login to Kafka."""
     fabric_path: str
     report_path: str
     partitions: int

@@ -4,18 +4,15 @@ The file is beside the engine's folder, not in it: the engine's process cannot r
 the password from it.
 """
 
-import os
 import re
-import secrets
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from streams.embedded.clickhouse.data_dir import server_folder
 from streams.embedded.clickhouse.params import User
+from streams.embedded.passwords import made_password
 from streams.wire.errors import Misconfigured
-
-_BYTES = 24
 
 
 def password_file(data: Path, user: str) -> Path:
@@ -28,27 +25,6 @@ def password_file(data: Path, user: str) -> Path:
 def with_passwords(data: Path, users: Iterable[User]) -> tuple[User, ...]:
     """Return the users, each with a password; those without one get that of their file, made if it does not exist."""
     return tuple(
-        user if user.password else replace(user, password=_made(password_file(data, user.name))) for user in users
+        user if user.password else replace(user, password=made_password(password_file(data, user.name)))
+        for user in users
     )
-
-
-def read_password(file: Path) -> str:
-    """Return the password in a file; raise Misconfigured if there is none."""
-    try:
-        found = file.read_text().strip("\r\n")
-    except OSError as error:
-        raise Misconfigured(f"cannot read the password file {file}: {error.strerror}") from error
-    if not found:
-        raise Misconfigured(f"the password file {file} is empty")
-    return found
-
-
-def _made(file: Path) -> str:
-    try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return read_password(file)
-    made = secrets.token_urlsafe(_BYTES)
-    with os.fdopen(descriptor, "w") as out:
-        out.write(f"{made}\n")
-    return made

@@ -11,8 +11,9 @@ from types import TracebackType
 
 from streams.embedded.clickhouse.data_dir import server_folder
 from streams.embedded.clickhouse.params import ClickHouseParams
-from streams.embedded.clickhouse.passwords import password_file, read_password, with_passwords
+from streams.embedded.clickhouse.passwords import password_file, with_passwords
 from streams.embedded.directories import data_directory, prepare, refusing_disk_errors
+from streams.embedded.passwords import read_password
 from streams.embedded.watched_process import WatchedProcess
 from streams.wire.errors import Misconfigured
 

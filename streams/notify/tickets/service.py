@@ -30,12 +30,14 @@ from streams.notify.tickets.ownership import PARTITION, Ownership
 from streams.notify.tickets.params import TicketParams
 from streams.notify.tickets.system import TicketSystem
 from streams.notify.tickets.webhook import Webhook
+from streams.wire.access import Access
 from streams.wire.errors import Misconfigured, Reject, Retry
 from streams.wire.models import Rejected, Remediation
 from streams.wire.producer_backoff import throttle_metadata_refresh
 from streams.wire.topics import REJECTED, REMEDIATIONS, decode, encode
 
 GROUP = "railsight-tickets"
+ACCESS = Access(reads=(REMEDIATIONS,), writes=(REJECTED,), groups=(GROUP,))
 STAGE = "tickets"
 """The label `stage` of its metrics, and of the records that it rejects."""
 POLL_MS = 500

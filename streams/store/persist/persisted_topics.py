@@ -17,6 +17,7 @@ from streams.store.rows.row_builder import MessageRowBuilder, RowBuilder, TableS
 from streams.store.rows.sample_rows import SampleBuilder
 from streams.store.rows.symptom_rows import SymptomRowBuilder
 from streams.wire import topics
+from streams.wire.access import Access
 from streams.wire.models import Message, SymptomsReplaced
 from streams.wire.topics import Topic
 
@@ -185,3 +186,8 @@ PERSISTED_TOPICS: tuple[PersistedTopic, ...] = (
     ),
     _single(topics.JOBS, table_schemas.JOBS),
 )
+
+
+def access(group: str) -> Access:
+    """Return what a sink of this consumer group does on Kafka."""
+    return Access(reads=tuple(one.topic for one in PERSISTED_TOPICS), writes=(topics.REJECTED,), groups=(group,))

@@ -12,6 +12,8 @@ from typing import Any
 import aiokafka
 import faust
 import pytest
+from aiokafka.client import AIOKafkaClient
+from aiokafka.conn import AIOKafkaConnection
 from aiokafka.consumer.fetcher import Fetcher, FetchResult, PartitionRecords
 from faust.app.base import App
 from faust.transport import conductor, consumer
@@ -98,6 +100,13 @@ def test_what_is_overridden_or_called_is_there_with_its_arguments(owner: type, n
         (aiokafka.AIOKafkaConsumer.getmany, "with self._subscription.fetch_context()"),
         (aiokafka.AIOKafkaConsumer.getmany, "self._coordinator.check_errors()"),
         (PartitionRecords._unpack_records, "self.next_fetch_offset = next_batch.next_offset"),
+        # Every connection is made by `create_conn`, whose causes streams.wire.kafka_refusals states.
+        (AIOKafkaClient.bootstrap, "bootstrap_conn = await create_conn("),
+        (AIOKafkaClient.bootstrap, 'raise KafkaConnectionError(f"Unable to bootstrap from {self.hosts}")'),
+        (AIOKafkaClient._get_conn, "await create_conn("),
+        (AIOKafkaConnection.close, "error.__cause__ = exc"),
+        (AIOKafkaConnection.authenticator_oauth, "return OAuthAuthenticator("),
+        (AIOKafkaConnection._do_sasl_handshake, "auth_bytes = resp.sasl_auth_bytes"),
     ],
 )
 def test_faust_still_does_what_the_runner_relies_on(function: Callable[..., Any], source: str) -> None:

@@ -114,4 +114,7 @@ def test_a_run_folder_that_was_used_is_refused(tmp_path: Path, capsys: pytest.Ca
 def test_a_kafka_that_is_away_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     """Without a running pipeline the command prints the address that it tried; exit 1."""
     assert run("findings", "--bootstrap", "127.0.0.1:1") == 1
-    assert capsys.readouterr().err == "railsight: Kafka at 127.0.0.1:1 does not answer\n"
+    assert (
+        capsys.readouterr().err
+        == "railsight: Kafka at 127.0.0.1:1: connection refused; start the broker, or correct the address\n"
+    )

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from streams.config.settings import load
-from streams.demo.control_records import POISON, control_records, result_record
+from streams.demo.control_records import POISON, control_record, poison_record, result_record
 from streams.demo.plan import DemoPlan
 from streams.demo.player import find_recording
 from streams.demo.process_specs import write_config
@@ -87,7 +87,7 @@ def test_the_demo_answers_a_remediation_that_it_saw() -> None:
     """One result, one control, and one record that no reader of samples can read."""
     seen = Remediation("r1", 1, ("f",), Action.DRAIN_LINK, Verdict.SHADOW, Subject("link:x"))
     result = result_record([seen], 1000 * NS)
-    control, poison = control_records(1000 * NS)
+    control, poison = control_record(1000 * NS), poison_record()
     records = decode(result.topic, result.value)
     assert isinstance(records, RemediationResult)
     assert records.remediation_id == "r1"
@@ -111,7 +111,7 @@ def test_the_demo_writes_a_configuration_that_a_user_could_have_written(tmp_path
     secret.write_text("of the demo\n")
     path = write_config(
         tmp_path,
-        ServerAddresses("127.0.0.1:9", "http://127.0.0.1:8", str(secret)),
+        ServerAddresses("127.0.0.1:9", {}, "", "http://127.0.0.1:8", str(secret)),
         DemoPlan(tmp_path, alertmanager="http://a:1"),
     )
     settings = load(path, None, {})

@@ -24,7 +24,7 @@ def test_a_node_has_its_own_ports_and_knows_all_controllers() -> None:
     """Nodes differ in id and listeners and agree on who votes."""
     found = properties(2, THREE, Path("/data"))
     assert found["node.id"] == 2
-    assert found["listeners"] == "PLAINTEXT://127.0.0.1:20003,CONTROLLER://127.0.0.1:20004"
+    assert found["listeners"] == "CLIENT://127.0.0.1:20003,CONTROLLER://127.0.0.1:20004"
     assert found["controller.quorum.voters"] == "1@127.0.0.1:20002,2@127.0.0.1:20004,3@127.0.0.1:20006"
 
 

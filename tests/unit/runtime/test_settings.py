@@ -66,7 +66,7 @@ def test_a_login_without_tls_is_refused_off_loopback() -> None:
     with pytest.raises(ValidationError) as refused:
         settings(bootstrap="127.0.0.1:1, kafka-1:9092,10.0.0.1:9092", **login)
     (error,) = refused.value.errors()
-    assert "at kafka-1:9092, 10.0.0.1:9092; set kafka.tls = true" in error["msg"]
+    assert "at kafka-1:9092, 10.0.0.1:9092; set tls = true" in error["msg"]
     assert "s3cret" not in error["msg"]
     for bootstrap in ("127.0.0.1:1,localhost:2,[::1]:3", "127.9.9.9:1"):
         assert settings(bootstrap=bootstrap, **login).client_options()["security_protocol"] == "SASL_PLAINTEXT"
@@ -77,9 +77,9 @@ def test_a_login_without_tls_is_refused_off_loopback() -> None:
 def test_a_missing_file_is_misconfigured() -> None:
     """The error for a missing file of TLS or of the password names its setting."""
     with pytest.raises(Misconfigured, match="password_file"):
-        settings(sasl_mechanism="PLAIN", username="u", password_file="/nowhere").secret()
+        settings(sasl_mechanism="PLAIN", username="u", password_file="/nowhere").client_options()
     with pytest.raises(Misconfigured, match="TLS"):
-        settings(tls=True, ca_file="/nowhere").ssl_context()
+        settings(tls=True, ca_file="/nowhere").client_options()
 
 
 @pytest.mark.parametrize(

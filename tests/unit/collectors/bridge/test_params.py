@@ -44,16 +44,16 @@ def test_what_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
 def test_the_peers_kafka_may_be_another() -> None:
     """With its own login; without it ours is the one."""
     ours = {"bootstrap_servers": "ours:9092"}
-    assert Params().client_options(ours) == ours
+    assert Params().source_options(ours) == ours
     other = Params.model_validate({"bootstrap": "theirs:9092", "username": "u", "password": "p", "tls": True})
-    options = other.client_options(ours)
-    assert (options["bootstrap_servers"], options["security_protocol"]) == ("theirs:9092", "SASL_SSL")
+    options = other.source_options(ours)
+    assert (options["bootstrap_servers"], options["security_protocol"]) == (["theirs:9092"], "SASL_SSL")
     assert options["sasl_plain_password"] == "p"
     with pytest.raises(Misconfigured, match="ca_file"):
-        Params.model_validate({"bootstrap": "a:1", "tls": True, "ca_file": "/nowhere"}).client_options(None)
+        Params.model_validate({"bootstrap": "a:1", "tls": True, "ca_file": "/nowhere"}).source_options(None)
     login = {"username": "u", "password_file": "/nowhere"}
     with pytest.raises(Misconfigured, match="password_file"):
-        Params.model_validate({"bootstrap": "127.0.0.1:1", **login}).client_options(None)
+        Params.model_validate({"bootstrap": "127.0.0.1:1", **login}).source_options(None)
 
 
 def test_a_login_without_tls_is_refused_off_loopback() -> None:
@@ -62,7 +62,7 @@ def test_a_login_without_tls_is_refused_off_loopback() -> None:
     with pytest.raises(ValidationError, match=r"at theirs:9092; set tls = true"):
         Params.model_validate({"bootstrap": "127.0.0.1:1,theirs:9092", **login})
     assert Params.model_validate({"bootstrap": "127.0.0.1:1,[::1]:2", **login}).username == "u"
-    with pytest.raises(ValidationError, match=r"ca_file needs tls = true"):
+    with pytest.raises(ValidationError, match=r"ca_file, cert_file and key_file need tls = true"):
         Params.model_validate({"bootstrap": "theirs:9092", "ca_file": "ca.pem"})
 
 

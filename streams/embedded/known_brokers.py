@@ -1,0 +1,36 @@
+"""Records how to log in to the embedded brokers that run, for the commands of the same user on this machine.
+
+The record has the folder of the passwords, not the passwords. A record of a broker that was killed stays; a login by
+SCRAM there does not reveal the password to a server that does not have it.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import orjson
+
+from streams.embedded.directories import data_directory, write_private
+
+
+def record(bootstrap: str, login: Mapping[str, str | bool]) -> None:
+    """Record the settings of `[kafka]` for these addresses."""
+    path = _path(bootstrap)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_private(path, orjson.dumps(dict(login)).decode())
+
+
+def forget(bootstrap: str) -> None:
+    """Remove the record of these addresses."""
+    _path(bootstrap).unlink(missing_ok=True)
+
+
+def login_at(bootstrap: str) -> dict[str, str]:
+    """Return the settings of `[kafka]` that are recorded for these addresses; empty if there are none."""
+    try:
+        return dict(orjson.loads(_path(bootstrap).read_bytes()))
+    except (OSError, orjson.JSONDecodeError):
+        return {}
+
+
+def _path(bootstrap: str) -> Path:
+    return data_directory() / "brokers" / f"{bootstrap.replace('/', '_')}.json"

@@ -1,0 +1,32 @@
+"""Makes passwords at the first start of a server, each in a file that only the owner of the data can read."""
+
+import os
+import secrets
+from pathlib import Path
+
+from streams.wire.errors import Misconfigured
+
+_BYTES = 24
+
+
+def made_password(file: Path) -> str:
+    """Return the password in a file, made if the file does not exist."""
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return read_password(file)
+    made = secrets.token_urlsafe(_BYTES)
+    with os.fdopen(descriptor, "w") as out:
+        out.write(f"{made}\n")
+    return made
+
+
+def read_password(file: Path) -> str:
+    """Return the password in a file; raise Misconfigured if there is none."""
+    try:
+        found = file.read_text().strip("\r\n")
+    except OSError as error:
+        raise Misconfigured(f"cannot read the password file {file}: {error.strerror}") from error
+    if not found:
+        raise Misconfigured(f"the password file {file} is empty")
+    return found

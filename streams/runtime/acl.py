@@ -1,0 +1,166 @@
+"""The ACLs of a cluster: derived from what each part does, and compared with those that the brokers have.
+
+Pure; acl_admin.py talks to the brokers.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from streams.wire.access import Access
+
+_TOPIC_PREFIX = "railsight."
+_CLUSTER = "kafka-cluster"
+"""The only name of the resource CLUSTER (Kafka's documentation of authorization)."""
+
+
+EVERYBODY = "User:*"
+
+
+class Resource(IntEnum):
+    """Kafka's resource types."""
+
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class Pattern(IntEnum):
+    """The meaning of an ACL's name."""
+
+    ANY = 1
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Operation(IntEnum):
+    """Kafka's operations."""
+
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+
+
+class Permission(IntEnum):
+    """The effect of an ACL."""
+
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Acl:
+    """One permission of one principal, from any host."""
+
+    principal: str
+    resource: Resource
+    name: str
+    operation: Operation
+    pattern: Pattern = Pattern.LITERAL
+    permission: Permission = Permission.ALLOW
+    host: str = "*"
+
+    def __str__(self) -> str:
+        words = [
+            self.principal, self.operation.name, self.resource.name.lower(),
+            self.name + ("*" if self.pattern is Pattern.PREFIXED else ""),
+        ]  # fmt: skip
+        denied = ["DENY"] if self.permission is Permission.DENY else []
+        return " ".join([*denied, *words, *([] if self.host == "*" else [f"from {self.host}"])])
+
+
+def derive(accesses: Mapping[str, Access], principals: Mapping[str, str]) -> list[Acl]:
+    """Return the ACLs of all parts, by part; a part needs no other."""
+    return [acl for part, access in accesses.items() for acl in _of_part(principals[part], access)]
+
+
+def _of_part(principal: str, access: Access) -> Iterator[Acl]:
+    for topic in access.reads:
+        yield Acl(principal, Resource.TOPIC, topic.name, Operation.READ)
+    for name in access.foreign_reads:
+        yield Acl(principal, Resource.TOPIC, name, Operation.READ)
+    for topic in access.writes:
+        yield Acl(principal, Resource.TOPIC, topic.name, Operation.WRITE)
+    for group in access.groups:
+        yield Acl(principal, Resource.GROUP, group, Operation.READ)
+    for prefix in access.group_prefixes:
+        yield Acl(principal, Resource.GROUP, prefix, Operation.READ, Pattern.PREFIXED)
+    if access.checks_topics:
+        for operation in (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS):
+            yield Acl(principal, Resource.TOPIC, _TOPIC_PREFIX, operation, Pattern.PREFIXED)
+    if access.administers:
+        for operation in (Operation.CREATE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS):
+            yield Acl(principal, Resource.TOPIC, _TOPIC_PREFIX, operation, Pattern.PREFIXED)
+        yield Acl(principal, Resource.GROUP, "*", Operation.DESCRIBE)
+        for operation in (Operation.ALTER, Operation.DESCRIBE):  # of ACLs and users
+            yield Acl(principal, Resource.CLUSTER, _CLUSTER, operation)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The difference between the ACLs that are needed and those that the brokers have."""
+
+    missing: tuple[Acl, ...]
+    too_wide: tuple[Acl, ...]
+    """Of the principals of the parts and of everybody, on anything: nothing that a part does needs them."""
+    denied: tuple[Acl, ...]
+    """They take away what a part needs."""
+
+    def __bool__(self) -> bool:
+        """Return whether there is a difference."""
+        return bool(self.missing or self.too_wide or self.denied)
+
+
+def compare(needed: Iterable[Acl], present: Iterable[Acl]) -> Comparison:
+    """Compare; an ACL that covers more than a needed one is too wide, and the needed one is not missing."""
+    wanted, found = list(needed), list(present)
+    principals = {acl.principal for acl in wanted} | {EVERYBODY}
+    own = [acl for acl in found if acl.principal in principals]
+    allowed = [acl for acl in own if acl.permission is Permission.ALLOW]
+    return Comparison(
+        missing=tuple(acl for acl in wanted if not any(_covers(other, acl) for other in allowed)),
+        too_wide=tuple(acl for acl in allowed if acl not in set(wanted)),
+        denied=tuple(
+            acl for acl in own if acl.permission is Permission.DENY and any(_overlaps(acl, one) for one in wanted)
+        ),
+    )
+
+
+def _covers(other: Acl, acl: Acl) -> bool:
+    return (
+        other.principal in (acl.principal, EVERYBODY)
+        and other.resource is acl.resource
+        and other.operation in (acl.operation, Operation.ALL)
+        and other.host == "*"
+        and _name_covers(other, acl)
+    )
+
+
+def _name_covers(other: Acl, acl: Acl) -> bool:
+    if other.pattern is Pattern.PREFIXED:
+        return acl.name.startswith(other.name)
+    return other.name == "*" or (other.name, other.pattern) == (acl.name, acl.pattern)
+
+
+def _overlaps(denial: Acl, acl: Acl) -> bool:
+    """Return whether a denial takes away some of what an ACL permits."""
+    return (
+        denial.principal in (acl.principal, EVERYBODY)
+        and denial.resource is acl.resource
+        and denial.operation in (acl.operation, Operation.ALL)
+        and (_name_covers(denial, acl) or (acl.pattern is Pattern.PREFIXED and denial.name.startswith(acl.name)))
+    )

@@ -1,0 +1,204 @@
+"""Reads and changes the ACLs and the SCRAM users of a cluster, for which aiokafka's admin client has no methods."""
+
+import hashlib
+import os
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError, for_code
+from aiokafka.protocol.admin import (
+    CreateAclsRequest_v1,
+    DeleteAclsRequest_v1,
+    DescribeAclsRequest,
+)
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.types import (
+    CompactArray,
+    CompactBytes,
+    CompactString,
+    Int8,
+    Int16,
+    Int32,
+    Schema,
+    TaggedFields,
+)
+
+from streams.runtime.acl import Acl, Operation, Pattern, Permission, Resource
+from streams.wire.errors import Misconfigured, Retry
+from streams.wire.retry import Backoff, retry
+
+_OK, _SECURITY_DISABLED = 0, 54
+_SHA_512 = 2
+_ITERATIONS = 4096
+"""Kafka's least and default; the passwords are random, so that more would protect nothing."""
+_SALT_BYTES = 16
+_SETTLE_S = 30.0
+_POLL_S = 0.02
+
+
+def _fields(acl: Acl) -> tuple[int | str, ...]:
+    """Return an ACL as the requests have it."""
+    return acl.resource, acl.name, acl.pattern, acl.principal, acl.host, acl.operation, acl.permission
+
+
+class _CreateAcls(Request[CreateAclsRequest_v1]):  # type: ignore[misc] # aiokafka is untyped
+    """Several ACLs at once."""
+
+    API_KEY = 30
+
+    def __init__(self, acls: Iterable[Acl]) -> None:
+        self._acls = acls
+
+    def build(self, request_struct_class: Any) -> Any:
+        return request_struct_class([_fields(acl) for acl in self._acls])
+
+
+class _DeleteAcls(Request[DeleteAclsRequest_v1]):  # type: ignore[misc] # aiokafka is untyped
+    """Several ACLs at once, each by an exact filter."""
+
+    API_KEY = 31
+
+    def __init__(self, acls: Iterable[Acl]) -> None:
+        self._acls = acls
+
+    def build(self, request_struct_class: Any) -> Any:
+        return request_struct_class([_fields(acl) for acl in self._acls])
+
+
+class _AlterUsersResponse(Response):  # type: ignore[misc] # aiokafka is untyped
+    API_KEY = 51
+    API_VERSION = 0
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "results",
+            CompactArray(
+                ("user", CompactString("utf-8")),
+                ("error_code", Int16),
+                ("error_message", CompactString("utf-8")),
+                ("tags", TaggedFields),
+            ),
+        ),
+        ("tags", TaggedFields),
+    )
+
+
+class _AlterUsersStruct(RequestStruct):  # type: ignore[misc] # aiokafka is untyped
+    API_KEY = 51
+    API_VERSION = 0
+    FLEXIBLE_VERSION = True
+    RESPONSE_TYPE = _AlterUsersResponse
+    SCHEMA = Schema(
+        ("deletions", CompactArray(("name", CompactString("utf-8")), ("mechanism", Int8), ("tags", TaggedFields))),
+        (
+            "upsertions",
+            CompactArray(
+                ("name", CompactString("utf-8")),
+                ("mechanism", Int8),
+                ("iterations", Int32),
+                ("salt", CompactBytes),
+                ("salted_password", CompactBytes),
+                ("tags", TaggedFields),
+            ),
+        ),
+        ("tags", TaggedFields),
+    )
+
+
+class _AlterUsers(Request[_AlterUsersStruct]):  # type: ignore[misc] # aiokafka is untyped
+    """AlterUserScramCredentials."""
+
+    API_KEY = 51
+
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        self._passwords = passwords
+
+    def build(self, request_struct_class: Any) -> Any:
+        rows: list[tuple[str, int, int, bytes, bytes, dict[int, bytes]]] = []
+        for name, password in self._passwords.items():
+            salt = os.urandom(_SALT_BYTES)
+            salted = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ITERATIONS)
+            rows.append((name, _SHA_512, _ITERATIONS, salt, salted, {}))
+        return request_struct_class([], rows, {})
+
+
+class AccessAdmin:
+    """The access control of one cluster; use `open_access_admin`."""
+
+    def __init__(self, admin: Any, bootstrap: str) -> None:
+        self._admin = admin
+        self._bootstrap = bootstrap
+
+    async def acls(self, broker: int | None = None) -> list[Acl]:
+        """Return all ACLs, as this broker has them or any."""
+        any_acl = DescribeAclsRequest(Resource.ANY, None, Pattern.ANY, None, None, Operation.ANY, Permission.ANY)
+        answer = await self._send(any_acl, broker)
+        self._check(answer.error_code, answer.error_message)
+        return [
+            Acl(principal, Resource(kind), name, Operation(operation), Pattern(pattern), Permission(permission), host)
+            for kind, name, pattern, entries in answer.resources
+            for principal, host, operation, permission in entries
+        ]
+
+    async def create(self, acls: Iterable[Acl]) -> None:
+        """Create these ACLs; one that exists stays."""
+        answer = await self._send(_CreateAcls(list(acls)))
+        for code, message in answer.creation_responses:
+            self._check(code, message)
+
+    async def delete(self, acls: Iterable[Acl]) -> None:
+        """Delete exactly these ACLs."""
+        answer = await self._send(_DeleteAcls(list(acls)))
+        for code, message, _ in answer.filter_responses:
+            self._check(code, message)
+
+    async def set_passwords(self, passwords: Mapping[str, str]) -> None:
+        """Create SCRAM-SHA-512 users, or change their passwords."""
+        answer = await self._send(_AlterUsers(passwords))
+        for user, code, message, _ in answer.results:
+            self._check(code, f"{user}: {message}")
+
+    async def until_applied(self, acls: Iterable[Acl]) -> None:
+        """Return once every broker applies these ACLs; a change reaches the brokers a moment later."""
+        wanted = set(acls)
+        brokers = [broker.nodeId for broker in self._admin._client.cluster.brokers()]  # noqa: SLF001 — see _send
+
+        async def check(_: int) -> None:
+            for broker in brokers:
+                if not wanted <= set(await self.acls(broker)):
+                    raise Retry("the ACLs are not applied yet")
+
+        await retry(check, Retry, Backoff.constant(_POLL_S), within_s=_SETTLE_S)
+
+    async def _send(self, request: Any, broker: int | None = None) -> Any:
+        try:
+            return await self._admin._send_request(request, broker)  # noqa: SLF001 — aiokafka has no public way
+        except (TimeoutError, KafkaError, OSError) as error:
+            raise Retry(f"Kafka at {self._bootstrap}: {error or type(error).__name__}") from error
+
+    def _check(self, code: int, message: str | None) -> None:
+        if code == _SECURITY_DISABLED:
+            raise Misconfigured(
+                f"Kafka at {self._bootstrap} has no authorizer, so that every client may do everything; set"
+                " authorizer.class.name of the brokers"
+            )
+        if code != _OK:
+            raise Misconfigured(f"Kafka at {self._bootstrap}: {for_code(code)(message or '')}")
+
+
+@asynccontextmanager
+async def open_access_admin(options: Mapping[str, Any]) -> AsyncIterator[AccessAdmin]:
+    """Yield the access control of the cluster of these client options; raise Retry where no broker answers."""
+    bootstrap = ",".join(options["bootstrap_servers"])
+    client = AIOKafkaAdminClient(**options)
+    try:
+        try:
+            await client.start()
+        except (KafkaError, OSError) as error:
+            raise Retry(str(error)) from error
+        yield AccessAdmin(client, bootstrap)
+    finally:
+        with suppress(KafkaError, OSError):
+            await client.close()

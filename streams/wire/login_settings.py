@@ -1,0 +1,91 @@
+"""The settings with which a client of Kafka encrypts its connections and logs in, shared by all that have such clients.
+
+What is refused here has the same reason everywhere: a login or a certificate that would be used in clear text.
+"""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from streams.wire.bounded_batches import bound_batches
+from streams.wire.errors import Misconfigured
+from streams.wire.kafka_login import FilePassword, FileToken, client_options
+from streams.wire.loopback import remote_addresses
+from streams.wire.tls_files import TlsFiles
+
+
+class LoginSettings(BaseModel):
+    """The addresses of the brokers, and how to connect to them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    bootstrap: str = ""
+    """The brokers' addresses, `host:port`, comma-separated."""
+    tls: bool = False
+    """Encrypt the connections, and verify the brokers' certificates and names."""
+    ca_file: Path | None = None
+    """The CA of the brokers' certificates, in PEM; default: the system's."""
+    cert_file: Path | None = None
+    """The client's certificate (mTLS), in PEM."""
+    key_file: Path | None = None
+    """The key of that certificate; default: it is in `cert_file`."""
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = None
+    username: str = ""
+    password: SecretStr | None = Field(default=None, repr=False)
+    password_file: Path | None = None
+    """The file of the password; it is read for each connection."""
+    token_file: Path | None = None
+    """The file of the token for OAUTHBEARER, which another program renews; it is read for each connection."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> "LoginSettings":
+        secrets = (self.password is not None) + (self.password_file is not None)
+        if self.sasl_mechanism == "OAUTHBEARER":
+            if self.token_file is None or self.username or secrets:
+                raise ValueError("sasl_mechanism OAUTHBEARER needs a token_file, and no username or password")
+        elif self.token_file is not None:
+            raise ValueError("token_file needs sasl_mechanism OAUTHBEARER")
+        else:
+            self._check_password(secrets)
+        if (self.ca_file or self.cert_file or self.key_file) and not self.tls:
+            raise ValueError("ca_file, cert_file and key_file need tls = true")
+        if self.key_file and not self.cert_file:
+            raise ValueError("key_file needs a cert_file")
+        if self.sasl_mechanism and not self.tls and (remote := remote_addresses(self.bootstrap)):
+            raise ValueError(
+                f"sasl_mechanism {self.sasl_mechanism} needs TLS, except on loopback: without it, others on the network"
+                f" can read the login at {', '.join(remote)}; set tls = true"
+            )
+        return self
+
+    def _check_password(self, secrets: int) -> None:
+        if self.sasl_mechanism and not (self.username and secrets == 1):
+            raise ValueError("sasl_mechanism needs a username and one of password and password_file")
+        if not self.sasl_mechanism and (self.username or secrets):
+            raise ValueError("username and password need a sasl_mechanism")
+
+    def client_options(self) -> dict[str, Any]:
+        """Return the connection arguments of an aiokafka client, whose batches are bounded; raises Misconfigured."""
+        bound_batches()
+        tls = TlsFiles(self.ca_file, self.cert_file, self.key_file) if self.tls else None
+        token = None if self.token_file is None else FileToken(self.token_file)
+        try:
+            return client_options(self.bootstrap, tls, self.sasl_mechanism, self.username, self._secret(), token)
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError; a path may have a null byte
+            files = () if tls is None else tls.present()
+            raise Misconfigured(
+                f"kafka: cannot load the TLS files {', '.join(map(str, files))} ({error}); check ca_file, cert_file and"
+                " key_file"
+            ) from error
+
+    def _secret(self) -> str:
+        """Return the password, from its file where one is set."""
+        if self.password_file is None:
+            return self.password.get_secret_value() if self.password else ""
+        try:
+            return FilePassword.read(self.password_file)
+        except (OSError, ValueError) as error:
+            raise Misconfigured(
+                f"kafka.password_file: cannot read {self.password_file} ({error}); check the path and its permissions"
+            ) from error

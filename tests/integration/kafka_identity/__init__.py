@@ -1,0 +1,1 @@
+"""Kafka with users, TLS and ACLs: the real broker, and the real parts."""
