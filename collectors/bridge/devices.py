@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from collectors.bridge import paths
 from collectors.bridge.device_columns import DeviceColumns
+from collectors.bridge.left_out import LeftOut, Reason
 from collectors.bridge.points import Point, Scalar
 from collectors.bridge.series import Input, Series, input_of, series_of
 from collectors.bridge.signals import Kind, Signal
@@ -51,6 +52,8 @@ class Device:
     states: dict[int, tuple[int, float]] = field(default_factory=dict)
     last_sample_at_ns: int = 0
     last_received_ns: int = 0
+    last_coarse_ns: int = 0
+    """The time of the last reading in whole seconds."""
 
     def state(self, slot: int, value: float, at_ns: int) -> DeviceEvent | None:
         """Record a state of a port; return an event if it has changed."""
@@ -97,6 +100,7 @@ class Devices:
         names: dict[str, str] | None = None, inputs: dict[str, Input] | None = None,
     ) -> None:  # fmt: skip
         self.metrics = metrics
+        self.left_out = LeftOut()
         self.known: dict[str, Device] = {}
         self._series: dict[object, Series] = {}
         self._max_ports = max_ports
@@ -123,6 +127,7 @@ class Devices:
         if found is None:
             if len(self.known) >= self._max_devices:
                 self.metrics.add("out_of_bounds")
+                self.left_out.report(Reason.FULL, "devices", lambda: name)
                 return None
             found = self.known[name] = Device(name, DeviceColumns(self._max_ports))
         return found
@@ -155,6 +160,7 @@ class Devices:
             slot = device.columns.slot(series.row, signal)
             if slot is None:
                 self.metrics.add("out_of_bounds", device.name)
+                self.left_out.report(Reason.FULL, device.name, lambda: series.row)
                 return FULL
             return slot
         series.others.append((signal, scope))

@@ -9,9 +9,11 @@ a committed position makes the same messages with the same identities.
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from collectors.bridge import records
 from collectors.bridge.devices import FULL, OTHERS, UNKNOWN, Device, Devices, other
+from collectors.bridge.left_out import Reason
 from collectors.bridge.line_protocol import Heads
 from collectors.bridge.params import Format, Params
 from collectors.bridge.points import Point, Scalar
@@ -33,6 +35,8 @@ _SHORT = 19
 _LONGEST_LABEL = 64
 _MOST_LABELS = 1_000
 _ORDINALS = 2**16
+_COARSE_SPACING_NS = 20 * 10**9
+"""The least time between two readings in whole seconds whose counters are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,7 @@ class PartitionFold:
     ) -> None:
         self._devices = devices
         self._metrics = devices.metrics
+        self._left_out = devices.left_out
         self._form = form
         self._gap_ns = int(params.gap_s * 1e9)
         self._span_ns = int(params.span_s * 1e9)
@@ -140,6 +145,9 @@ class PartitionFold:
             self._metrics.add("unknown", self._label(label), count)
         if refused:
             self._metrics.add("poisoned", count=len(refused))
+            self._left_out.report(
+                Reason.BAD_RECORD, str(refused[0]).partition(":")[0], lambda: f"{refused[0]} in {record.value!r}"
+            )
             others = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
             self._out.append(Refused(record.offset, f"{refused[0]}{others}", record.value))
         self.next_offset = record.offset + 1
@@ -159,6 +167,9 @@ class PartitionFold:
         device = self._devices.device(series.device) if series.device else None
         if device is None:
             unknown[point.name] += len(point.fields)
+            if not series.device:
+                reason = Reason.NO_INPUT if series.input is None else Reason.NO_DEVICE
+                self._left_out.report(reason, point.name, lambda: f"{dict(point.tags)} {point.fields[:1]}")
             return
         found, unknown_count = self._values(series, device, point, at_ns)
         if unknown_count:
@@ -166,7 +177,7 @@ class PartitionFold:
         if self._unnamed or self._names:
             found += self._resolve_names(device, at_ns)
         if found:
-            self._put(device, found, at_ns)
+            self._put(device, found, at_ns, is_coarse=point.is_coarse)
 
     def _values(self, series: Series, device: Device, point: Point, at_ns: int) -> tuple[list[tuple[int, float]], int]:
         """Return (slot, value) of the plain values, and the number of unknown fields; the others are processed."""
@@ -178,6 +189,8 @@ class PartitionFold:
             slot = targets.get(name)
             if slot is None:
                 slot = self._devices.target(series, device, name, store_unknown=point.skip is None)
+                if slot == UNKNOWN:
+                    self._report_unknown(series, point, name, value)
             if slot >= 0:
                 if plain[slot]:
                     if type(value) is int and 0 <= value < _PLAIN:
@@ -188,8 +201,9 @@ class PartitionFold:
                         continue
                 try:
                     read = reads[slot].read(value)
-                except Reject:
+                except Reject as error:
                     unreadable += 1
+                    self._left_out.report(Reason.BAD_VALUE, f"{point.name} {name}", partial(str, error))
                     continue
                 if read is not None:
                     found.append((slot, read))
@@ -204,6 +218,11 @@ class PartitionFold:
             self._metrics.add("unreadable", device.name, unreadable)
         return found, unknown_count
 
+    def _report_unknown(self, series: Series, point: Point, name: str, value: Scalar) -> None:
+        """Log a field that is not collected, one for each measurement and path: a NIC has 2,000 statistics."""
+        kind = f"{point.name} {path}" if (path := point.tags.get("path")) else point.name
+        self._left_out.report(Reason.NO_SIGNAL, kind, lambda: f"{name}={value!r} of {series.device} {series.row}")
+
     def _other(self, series: Series, device: Device, slot: int, value: Scalar, at_ns: int) -> bool:
         """Process a field that is no plain value of a named port; return False if it is invalid."""
         signal, scope = series.others[OTHERS - slot]
@@ -215,7 +234,8 @@ class PartitionFold:
             return True
         try:
             self._emit_event(device, other(device, signal, value, at_ns))
-        except Reject:
+        except Reject as error:
+            self._left_out.report(Reason.BAD_VALUE, f"{series.name} {signal.kind.value}", partial(str, error))
             return False
         return True
 
@@ -241,6 +261,7 @@ class PartitionFold:
             device, row = self._devices.known[owner[0]], port_names.get(owner)
             if not row:
                 self._metrics.add("unnamed", device.name, len(unnamed))
+                self._left_out.report(Reason.NO_PORT, device.name, partial(str, unnamed[0][0].metric))
                 continue
             found = [value for one in unnamed for value in self._of_port(device, row, one)]
             if found:
@@ -251,15 +272,17 @@ class PartitionFold:
         slot = device.columns.slot(row, signal)
         if slot is None:
             self._metrics.add("out_of_bounds", device.name)
+            self._left_out.report(Reason.FULL, device.name, lambda: row)
             return []
         try:
             read = signal.read(value)
-        except Reject:
+        except Reject as error:
             self._metrics.add("unreadable", device.name)
+            self._left_out.report(Reason.BAD_VALUE, f"{device.name} {signal.metric}", partial(str, error))
             return []
         return [] if read is None else [(slot, read)]
 
-    def _put(self, device: Device, found: list[tuple[int, float]], at_ns: int) -> None:
+    def _put(self, device: Device, found: list[tuple[int, float]], at_ns: int, *, is_coarse: bool = False) -> None:
         window = self._windows.get(device.name)
         if window is not None and (window.is_apart(at_ns, self._gap_ns, self._span_ns) or window.repeats(found, at_ns)):
             self._end_unit()
@@ -270,6 +293,7 @@ class PartitionFold:
         if window is None:
             window = self._windows[device.name] = SampleWindow(device, at_ns, at_ns, self._received_ns)
         self._began = True
+        window.is_coarse |= is_coarse
         window.put(found, at_ns, self._received_ns)
         device.last_received_ns = self._received_ns
         states = device.columns.states
@@ -293,6 +317,8 @@ class PartitionFold:
     def _end_unit(self) -> None:
         windows, self._windows = self._windows, {}
         for window in windows.values():
+            if window.is_coarse:
+                self._check_coarse(window)
             found = window.reading()
             if found is None:
                 continue
@@ -303,6 +329,17 @@ class PartitionFold:
             device.last_sample_at_ns = max(device.last_sample_at_ns, reading.sampled_at_ns)
             self._out.append(Gathered(device.name, self._number, reading))
         self._number += bool(windows)
+
+    def _check_coarse(self, window: SampleWindow) -> None:
+        """Drop the counters of a reading whose rates would be wrong by more than 5 %. It keeps its number.
+
+        A time that is cut to whole seconds is up to 1 s early, so a rate over 20 s is wrong by up to 5 %.
+        """
+        device = window.device
+        spacing_ns, device.last_coarse_ns = window.first_ns - device.last_coarse_ns, window.first_ns
+        if spacing_ns < _COARSE_SPACING_NS and (dropped := window.drop_counters()):
+            self._metrics.add("coarse_times", device.name, dropped)
+            self._left_out.report(Reason.WHOLE_SECONDS, device.name, lambda: f"time {window.first_ns // 10**9}")
 
     def _label(self, measurement: str) -> str:
         """Return a measurement's name as a metric label; the number of labels is limited."""

@@ -1,11 +1,14 @@
-"""Parses JSON to points: gnmic's `event` format, and Telegraf's, one metric or a batch. Pure.
+"""Parses JSON to points: gnmic's `event` and `json` formats, and Telegraf's, one metric or a batch. Pure.
 
 gnmic (pkg/formatters/event.go): an event has `name` (the subscription), `timestamp` in ns, `tags` (the keys of the
 path as `<element>_<key>`, and `source`), `values` by path without keys, `deletes`. A record is a list of events, or
-one. Telegraf (plugins/serializers/json): `name`, `tags`, `fields`, `timestamp` in the configured unit, seconds by
+one. Its format `json` (pkg/formatters/json.go), which it writes if none is configured, is one notification: `source`,
+`subscription-name`, `timestamp`, `prefix`, `updates` with `Path` (and its keys) and `values`; or `sync-response`.
+Telegraf (plugins/serializers/json): `name`, `tags`, `fields`, `timestamp` in the configured unit, seconds by
 default; a batch has them under `metrics`.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,6 +19,9 @@ from collectors.bridge.points import Point, fields_of
 from streams.wire.errors import Reject
 
 _SHOWN = 60
+_ORIGIN = re.compile(r"^[\w.-]+:(?=/|$)")
+_KEYS = re.compile(r"([^/\[\]]*)((?:\[[^=\]]+=(?:\\.|[^\]\\])*\])+)")
+_KEY = re.compile(r"\[([^=\]]+)=((?:\\.|[^\]\\])*)\]")
 
 
 def parse_document(value: bytes) -> Any:
@@ -36,7 +42,7 @@ def points(read: Any, refused: list[Reject], *, is_gnmic: bool) -> Iterator[Poin
     """Yield the points of gnmic's events or of Telegraf's metrics; invalid items are appended to `refused`."""
     batch = read.get("metrics", read) if isinstance(read, dict) and not is_gnmic else read
     pending: Point | None = None
-    for item in batch if isinstance(batch, list) else [batch]:
+    for item in _events(_items(batch), refused) if is_gnmic else _items(batch):
         try:
             found = _members(item, "values" if is_gnmic else "fields")
             if found is None:
@@ -57,6 +63,56 @@ def points(read: Any, refused: list[Reject], *, is_gnmic: bool) -> Iterator[Poin
             refused.append(error)
     if pending is not None:
         yield pending
+
+
+def _items(batch: Any) -> list[Any]:
+    return batch if isinstance(batch, list) else [batch]
+
+
+def _events(items: list[Any], refused: list[Reject]) -> Iterator[Any]:
+    """Yield gnmic's events; a notification of its format `json` as the events that it would have written."""
+    for item in items:
+        if not isinstance(item, dict) or "values" in item or "updates" not in item:
+            if not (isinstance(item, dict) and item.get("sync-response") is True):
+                yield item
+            continue
+        try:
+            yield from _updates(item)
+        except Reject as error:
+            refused.append(error)
+
+
+def _updates(item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    name, prefix, source = item.get("subscription-name") or "default", item.get("prefix") or "", item.get("source")
+    if not isinstance(item["updates"], list) or not isinstance(prefix, str) or not isinstance(name, str):
+        raise Reject(f"not a notification: {str(item)[:_SHOWN]}")
+    above, tags = _without_keys(prefix)
+    for update in item["updates"]:
+        path = update.get("Path") if isinstance(update, dict) else None
+        members = update.get("values") if isinstance(update, dict) else None
+        if not isinstance(path, str) or not isinstance(members, dict):
+            raise Reject(f"not an update: {str(update)[:_SHOWN]}")
+        below, keys = _without_keys(path)
+        field = "/".join(part for part in (above, below) if part)
+        yield {
+            "name": name,
+            "timestamp": item.get("timestamp"),
+            "tags": tags | keys | ({"source": source} if source else {}),
+            "values": {f"/{field}": value for value in members.values()},
+        }
+
+
+def _without_keys(path: str) -> tuple[str, dict[str, str]]:
+    """Return a path without its keys, origin and slashes at its ends, and the keys as tags, as in an event."""
+    tags: dict[str, str] = {}
+
+    def take(step: re.Match[str]) -> str:
+        element = step[1].rpartition(":")[2]
+        for key, value in _KEY.findall(step[2]):
+            tags[f"{element}_{key}"] = re.sub(r"\\(.)", r"\1", value)
+        return step[1]
+
+    return _KEYS.sub(take, _ORIGIN.sub("", path)).strip("/"), tags
 
 
 def _members(item: Any, key_name: str) -> dict[str, Any] | None:
@@ -82,7 +138,8 @@ def _point(item: dict[str, Any], members: dict[str, Any], *, is_gnmic: bool) -> 
     except TypeError:  # a tag with a nested value
         tags = {key: str(value)[:_SHOWN] for key, value in tags.items()}
         key = (is_gnmic, name, *tags.items())
-    return Point(key, name, _texts(tags), fields_of(members), at_ns)
+    is_coarse = not is_gnmic and type(timestamp) is int and timestamp < values.SECONDS
+    return Point(key, name, _texts(tags), fields_of(members), at_ns, is_coarse=is_coarse)
 
 
 def _texts(tags: Mapping[str, Any]) -> Mapping[str, str]:

@@ -6,6 +6,7 @@ removes it: then a leaf is identified by the end of its path alone, if that is u
 
 import re
 from collections.abc import Mapping
+from functools import cache
 
 from collectors.bridge.signals import Kind, Signal
 from collectors.bridge.tables import openconfig
@@ -39,6 +40,9 @@ for _path, _signal in openconfig.PORTS.items():
         _ENDS[_end] = _signal if _other is not None and _other.metric is _signal.metric else None
 
 
+_COMPLETE = {openconfig.PORT + path: signal for path, signal in openconfig.PORTS.items()} | openconfig.OTHERS
+
+
 def whole(path: str) -> Signal | None:
     """Return the signal of a complete path."""
     if path in openconfig.NAMES:
@@ -56,16 +60,34 @@ def leaf(field: str, measurement: str, tags: Mapping[str, str], *, has_paths: bo
     above = steps(tags.get("path", ""))
     if found := whole("/".join([*above, *field_steps])):
         return found
-    if above and "/".join(above) + "/" != openconfig.PORT:
-        return None  # by its path, it is inside a port, or of none
-    if not above and openconfig.NO_PORT & tags.keys():
+    if above:
+        return _below("/".join(above), "/".join(field_steps), is_port=not openconfig.INSIDE_PORT & tags.keys())
+    if openconfig.NO_PORT & tags.keys():
         return None
-    if field_steps == ["name"] and not above:
+    if field_steps == ["name"]:
         return Signal(Kind.NAME) if _PORTS_MEASUREMENT.search(measurement) else None
     if (
         field_steps[-1] in openconfig.NEEDS_PATH
-        and (above or not _PORTS_MEASUREMENT.search(measurement))
+        and not _PORTS_MEASUREMENT.search(measurement)
         and len(field_steps) == 1
     ):
         return None
     return _ENDS.get("/".join(field_steps)) or _ENDS.get("/".join([*steps(measurement), *field_steps]))
+
+
+@cache
+def _below(above: str, end: str, *, is_port: bool) -> Signal | None:
+    """Return the signal of a path between whose beginning and end steps are left out; None if metrics share both.
+
+    Telegraf's `trim_field_names` and `path_guessing_strategy` leave them out. `is_port` is False for a value of an
+    object inside a port, such as a subinterface, whose leaves have the same names.
+    """
+    found: dict[object, Signal] = {}
+    for path, signal in _COMPLETE.items():
+        if (
+            path.startswith(f"{above}/")
+            and path.endswith(f"/{end}")
+            and (is_port or not path.startswith(openconfig.PORT))
+        ):
+            found.setdefault(signal.metric or signal.kind, signal)
+    return next(iter(found.values())) if len(found) == 1 else None

@@ -15,7 +15,8 @@ class Point(NamedTuple):
     """The values of one series (a measurement and its tags) at one time; `at_ns` is 0 if the source has none.
 
     `key` is equal for equal series and cheap to make; `name` and `tags` are read only for a new one. Fields in `skip`
-    are left out of later points of the series, and only counted in `skipped`.
+    are left out of later points of the series, and only counted in `skipped`. `is_coarse` is True if the source writes
+    its times in whole seconds.
     """
 
     key: object
@@ -25,6 +26,7 @@ class Point(NamedTuple):
     at_ns: int
     skip: set[str] | None = None
     skipped: int = 0
+    is_coarse: bool = False
 
 
 def flat(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Scalar]]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from collectors.bridge.devices import Device
 from collectors.core.columns import Reading
+from streams.fabric.catalogue import CATALOGUE
 
 AHEAD_NS = 1_000_000_000
 """DESIGN 2.1: a device whose clock is ahead must not affect others."""
@@ -23,6 +24,8 @@ class SampleWindow:
     received_ns: int
     values: dict[int, float] = field(default_factory=dict)
     row_at_ns: dict[str, int] = field(default_factory=dict)
+    is_coarse: bool = False
+    """True if any of the times is in whole seconds."""
 
     def is_apart(self, at_ns: int, gap_ns: int, span_ns: int) -> bool:
         """Return True if a time belongs to another reading."""
@@ -52,6 +55,13 @@ class SampleWindow:
             if cells[slot].row is not row:
                 row = cells[slot].row
                 row_at_ns[row] = at_ns
+
+    def drop_counters(self) -> int:
+        """Remove the counters; return their number."""
+        cells = self.device.columns.cells
+        remaining = {slot: value for slot, value in self.values.items() if not CATALOGUE[cells[slot].metric].counter}
+        dropped, self.values = len(self.values) - len(remaining), remaining
+        return dropped
 
     def reading(self) -> tuple[Reading, bool] | None:
         """Return the reading, and whether its time was replaced by the local one; None if it has no used value."""

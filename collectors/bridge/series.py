@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from collectors.bridge import paths
 from collectors.bridge.signals import Signal
 from collectors.bridge.tables import openconfig, telegraf_ethtool, telegraf_infiniband, telegraf_snmp
+from collectors.core.port_names import unquoted
 from streams.fabric.catalogue import CATALOGUE
 
 LONGEST_NAME = 256
@@ -91,13 +92,13 @@ def series_of(
     name: str, tags: Mapping[str, str], source: Input | None, device_tag: str, devices: Mapping[str, str]
 ) -> Series:
     """Return the series; its device is empty if it has none."""
-    device = _device(tags, source, device_tag)
+    device = unquoted(_device(tags, source, device_tag))
     bare = _PORT_OF_ADDRESS.sub(r"\1", device).strip("[]")
     device = devices.get(device) or devices.get(bare) or bare
-    row = _row(tags, source)
+    row = unquoted(_row(tags, source))
     if len(device) > LONGEST_NAME or len(row) > LONGEST_NAME:
         return Series(name, tags, None, "", "")
-    return Series(name, tags, source if device else None, device if source else "", row)
+    return Series(name, tags, source, device if source else "", row)
 
 
 def _device(tags: Mapping[str, str], source: Input | None, device_tag: str) -> str:

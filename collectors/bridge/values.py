@@ -175,8 +175,10 @@ def port_speed(value: Scalar) -> float | None:
         raise Reject(f"not a speed: {str(value)[:_SHOWN]}") from None
 
 
-_STEPS = ((10**11, 10**9), (10**14, 10**6), (10**17, 10**3))
-"""Below 1e11 a Unix time of this century is in seconds, below 1e14 in ms, below 1e17 in µs."""
+SECONDS = 10**11
+"""A Unix time of this century below it is in seconds."""
+_STEPS = ((SECONDS, 10**9), (10**14, 10**6), (10**17, 10**3))
+"""Below 1e14 it is in ms, below 1e17 in µs."""
 
 
 def unix_ns(value: Scalar) -> int:

@@ -24,6 +24,7 @@ Name = Literal[
     "retried",
     "updates",
     "clock_replaced",
+    "coarse_times",
     "unreadable",
     "unknown",
     "poisoned",
@@ -39,7 +40,7 @@ Name = Literal[
 ]
 
 
-Gauge = Literal["waiting", "clock_offset_seconds"]
+Gauge = Literal["waiting", "clock_offset_seconds", "sensors_left_out"]
 
 HELP: dict[Name | Gauge, str] = {
     "offered": "Records handed to the publisher, by topic.",
@@ -56,6 +57,7 @@ HELP: dict[Name | Gauge, str] = {
     "retried": "Deliveries that failed and were repeated.",
     "updates": "Values received from devices.",
     "clock_replaced": "Timestamps more than 1 s ahead, replaced by the local time.",
+    "coarse_times": "Counters that were left out because their times are whole seconds and their readings frequent.",
     "unreadable": "Values of known paths that could not be interpreted.",
     "unknown": "Values of a foreign stream that are not collected, by measurement.",
     "poisoned": "Records of a foreign stream, or lines of them, that could not be parsed.",
@@ -70,6 +72,7 @@ HELP: dict[Name | Gauge, str] = {
     "throttled": "Times that a target exceeded its rate limit and was delayed.",
     "waiting": "Records that Kafka has not acknowledged yet.",
     "clock_offset_seconds": "Device clock minus local clock.",
+    "sensors_left_out": "Sensors that may be a port's and match none.",
 }
 """The help text of each metric; a test keeps it complete."""
 
@@ -90,6 +93,7 @@ UNIT_AND_LABEL: dict[Name | Gauge, tuple[str, str]] = {
     "retried": ("records", _NOTHING),
     "updates": ("values", _DEVICE),
     "clock_replaced": ("timestamps", _DEVICE),
+    "coarse_times": ("values", _DEVICE),
     "unreadable": ("values", _DEVICE),
     "unknown": ("values", "measurement"),
     "poisoned": ("records", _NOTHING),
@@ -104,6 +108,7 @@ UNIT_AND_LABEL: dict[Name | Gauge, tuple[str, str]] = {
     "throttled": ("times", "device, local reader or source topic"),
     "waiting": ("records", _NOTHING),
     "clock_offset_seconds": ("seconds", _DEVICE),
+    "sensors_left_out": ("sensors", _DEVICE),
 }
 """The unit of each metric, and the meaning of its label `of`."""
 

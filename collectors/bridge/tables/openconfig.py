@@ -84,6 +84,8 @@ LANE_KEYS = ("lane_lane_number", "lane_number", "channel_index", "queue_name", "
 """The tags that number the lane or the queue; of a queue's name, its digits at the end."""
 NO_PORT = frozenset({"subinterface_index", "neighbor_address", "neighbor_neighbor-address", "identifier"})
 """Tags of an object inside a port, or outside any, for values without a path."""
+INSIDE_PORT = frozenset({"subinterface_index", "index"})
+"""Tags of an object inside a port, for values whose path ends at the port."""
 
 NEEDS_PATH = frozenset({"oper-status", "admin-status", "name"})
 """Leaves of many models: without a path they belong to a port only if the measurement is named after ports."""
