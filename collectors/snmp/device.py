@@ -14,13 +14,13 @@ import structlog
 from collectors.core.emitter import DeviceEvent, Emitter
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.poll import Pace, poll
-from collectors.core.status_schedule import StatusSchedule
-from collectors.snmp import facts, mib, port_index
+from collectors.core.status_schedule import StatusSchedule, log_reachability
+from collectors.snmp import facts, mib, port_index, vendor_optics
 from collectors.snmp.ber import Column, Value
 from collectors.snmp.engine import Engines
 from collectors.snmp.notifications import notification
 from collectors.snmp.octet_text import literal, whole
-from collectors.snmp.optics import Owners, Sensor, sensors
+from collectors.snmp.optics import Mapped, Owners, mapped
 from collectors.snmp.params import Params, Target
 from collectors.snmp.read import Agent
 from collectors.snmp.reading import Composer
@@ -37,7 +37,6 @@ _SCALARS = (mib.SYS_UP_TIME, mib.ENGINE_BOOTS, mib.ENGINE_TIME)
 _IDENTITY = (mib.SYS_DESCR, mib.SYS_OBJECT_ID)
 _FACTS = (
     (*mib.ENTITIES, mib.ENTITY_ALIAS),
-    mib.SENSORS,
     (*mib.LLDP_REMOTE, *mib.LLDP_LOCAL),
 )
 _MIN_FACTS_INTERVAL_S = 60.0
@@ -67,8 +66,12 @@ class DeviceReader:
         self._composer = Composer()
         self._ports: port_index.PortIndex | None = None
         self._interfaces: dict[bytes, Column] = {}
-        self._sensors: tuple[Sensor, ...] = ()
-        self._sensor_rows: frozenset[bytes] = frozenset()
+        self._optics_map = Mapped((), {})
+        self._sensor_rows: dict[bytes, frozenset[bytes]] = {}
+        """The rows of each column of sensors, mapped or not: if they change, the facts are requested again."""
+        self._reported: object = None
+        """The sensors that were logged last as left out."""
+        self._has_uptime = True
         self._optics_due_s = float("-inf")
         self._facts_wanted = asyncio.Event()
         self._disabled: set[str] = set()
@@ -94,7 +97,7 @@ class DeviceReader:
         ended_ns = self._clock.now_ns()
         cells |= await self._optics(agent)
         reading = self._composer.compose(
-            ports, cells, self._sensors, (started_ns + ended_ns) // 2, ended_ns, self._restarts.boot_id
+            ports, cells, self._optics_map.sensors, (started_ns + ended_ns) // 2, ended_ns, self._restarts.boot_id
         )
         self._metrics.add("updates", self.name, sum(len(column) for column in cells.values()))
         samples = self._emitter.samples(self.name, reading)
@@ -158,10 +161,19 @@ class DeviceReader:
         try:
             scalars = await agent.get(_SCALARS)
         except Reject:  # some agents refuse the whole request if they lack one object
-            scalars = await agent.get((mib.SYS_UP_TIME,))
+            scalars = await self._part(agent.get((mib.SYS_UP_TIME,)))
         ticks, counted, engine_s = (whole(scalars.get(oid)) for oid in _SCALARS)
         if ticks is None:
-            raise Reject("does not report its sysUpTime")
+            ticks = None if engine_s is None else engine_s * 100 % (1 << 32)
+            if self._has_uptime:
+                self._has_uptime = False
+                _log.warning(
+                    "no sysUpTime", device=self.name,
+                    effect="reboots are detected by snmpEngineTime" if ticks is not None else
+                    "reboots are detected by traps only, and a counter that restarts counts as a reset",
+                )  # fmt: skip
+        if ticks is None:
+            return
         now_ns = self._clock.now_ns()
         if self._restarts.observe(ticks, counted, engine_s, now_ns):
             self._composer.restarted()
@@ -179,21 +191,24 @@ class DeviceReader:
         self._interfaces = {column: cells[column] for column in mib.INTERFACES}
         self._facts_wanted.set()
         _log.info("ports discovered", device=self.name, ports=len(ports.name))
+        for why, names in ports.left_out.items():
+            _log.warning("counters left out", device=self.name, why=why, count=len(names), sample=names[0])
         return ports
 
     async def _optics(self, agent: Agent) -> dict[bytes, Column]:
         """Return the sensors' values if they are due; if the set of sensors has changed, request the facts again."""
         now_s = asyncio.get_running_loop().time()
-        if not self._sensors or now_s < self._optics_due_s:
+        if not self._optics_map.sensors or now_s < self._optics_due_s:
             return {}
         self._optics_due_s = now_s + self._params.optics_every_s - self._params.cadence_s / 2
+        columns = dict.fromkeys(column for sensor in self._optics_map.sensors for column in sensor.columns)
         try:
             async with asyncio.timeout(self._params.deadline_s / 2):
-                cells = await agent.columns((mib.SENSOR_VALUE, mib.SENSOR_STATUS))
+                cells = await agent.columns(columns)
         except (TimeoutError, Retry, Reject) as why:  # the ports' values are emitted without them
             self._metrics.add("overdue" if isinstance(why, TimeoutError) else "unreadable", self.name)
             return {}
-        if frozenset(cells[mib.SENSOR_VALUE]) != self._sensor_rows:
+        if any(frozenset(cells[column]) != rows for column, rows in self._sensor_rows.items() if column in cells):
             self._facts_wanted.set()
         return cells
 
@@ -226,10 +241,12 @@ class DeviceReader:
         scalars: dict[bytes, Value] = {}
         async with self._new_agent() as agent:
             scalars = await self._part(agent.get(_IDENTITY))
-            for group in _FACTS:
-                if group is not mib.SENSORS or self._params.optics_every_s:
-                    cells |= await self._part(agent.columns(group))
-        self._apply_facts(self._ports, {column: cells.get(column, {}) for group in _FACTS for column in group}, scalars)
+            vendor = vendor_optics.enterprise(scalars.get(mib.SYS_OBJECT_ID))
+            optics = (mib.SENSORS, vendor_optics.TABLES.get(vendor or 0, ()))
+            for group in (*_FACTS, *(optics if self._params.optics_every_s else ())):
+                cells |= await self._part(agent.columns(group))
+        wanted = (*_FACTS, mib.SENSORS, vendor_optics.EVERY_COLUMN)
+        self._apply_facts(self._ports, {column: cells.get(column, {}) for group in wanted for column in group}, scalars)
 
     async def _part(self, request: Awaitable[dict[bytes, Kind]]) -> dict[bytes, Kind]:
         try:
@@ -244,16 +261,32 @@ class DeviceReader:
     ) -> None:
         cells = tables | self._interfaces
         entities = facts.entities(cells, ports)
-        owners = Owners(entities, ports.labels)
-        self._sensors = sensors(cells, entities, owners)
-        self._sensor_rows = frozenset(cells[mib.SENSOR_VALUE])
+        owners = Owners(entities, ports.labels, {number: ports.name[row] for row, number in ports.index.items()})
+        self._optics_map = mapped(cells, entities, owners, vendor_optics.sensors(cells, owners, ports.name))
+        columns = {sensor.column for sensor in self._optics_map.sensors}
+        self._sensor_rows = {column: frozenset(cells[column]) for column in columns}
+        self._report_left_out()
+        limits = vendor_optics.limits(cells, self._optics_map.sensors, ports.name)
         vendor, model, serial, os_version = facts.identity(cells, scalars)
         self._emitter.facts(
             Facts(
                 self.name, self._clock.now_ns(), self._emitter.source, vendor, model, os_version,
-                self._restarts.booted_ns, serial, facts.components(cells, ports, owners), facts.neighbors(cells, ports),
+                self._restarts.booted_ns, serial, facts.components(cells, ports, owners, limits),
+                facts.neighbors(cells, ports),
             )
         )  # fmt: skip
+
+    def _report_left_out(self) -> None:
+        """Count the sensors that may be a port's and are not read, and log them once until they change."""
+        left_out = self._optics_map.left_out
+        self._metrics.set("sensors_left_out", sum(map(len, left_out.values())), self.name)
+        if left_out and left_out != self._reported:
+            for why, names in left_out.items():
+                _log.warning(
+                    "sensors left out", device=self.name, why=why, count=len(names), sample=names[0],
+                    next="docs/collectors/snmp.md, Sensors: how a sensor is assigned to its port",
+                )  # fmt: skip
+        self._reported = left_out
 
     def on_trap(self, varbinds: dict[bytes, Value]) -> bool:
         """Process a trap of this device; return False if it names an unknown port."""
@@ -285,8 +318,8 @@ class DeviceReader:
         self._set_reachable(reachable=False, error=error)
 
     def _set_reachable(self, *, reachable: bool, error: str = "") -> None:
-        if reachable != self._reachable:
-            (_log.info if reachable else _log.warning)("reached" if reachable else "lost", device=self.name, why=error)
+        if reachable != self._reachable or error != self._error:
+            log_reachability(_log, self.name, self._reachable, reachable=reachable, error=error)
         self._reachable, self._error = reachable, error
         if not self._statuses.is_due(asyncio.get_running_loop().time(), reachable=reachable, error=error):
             return

@@ -77,6 +77,12 @@ class Login(NamedTuple):
         return f"Login(version={self.version})"
 
     @property
+    def silence_hint(self) -> str:
+        """The likely causes if a device does not answer at all: agents drop what they do not accept."""
+        wrong = "a wrong community" if self.version == V2C else "a wrong user, key or context"
+        return f"agents do not answer {wrong}; check it, the agent's access list, and that UDP reaches it"
+
+    @property
     def level(self) -> str:
         """The security level by pysnmp's name."""
         if self.privacy != "none":

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from collectors.snmp import mib
-from collectors.snmp.ber import Column, Value, oid_bytes, sub_identifiers
+from collectors.snmp.ber import Column, Value, sub_identifiers
 from collectors.snmp.octet_text import address, text, whole
-from collectors.snmp.optics import Entities, Owners
+from collectors.snmp.optics import Entities, Owners, entity_row
 from collectors.snmp.port_index import PortIndex
+from collectors.snmp.vendor_optics import enterprise
 from streams.wire.errors import Reject
 from streams.wire.models import Component, Neighbor
 
@@ -15,7 +16,6 @@ _CHASSIS, _SENSOR = 3, 8
 _MAC, _INTERFACE_ALIAS, _INTERFACE_NAME, _LOCAL = 3, 1, 5, 7
 """LldpPortIdSubtype."""
 _CHASSIS_MAC = 4
-_ENTERPRISES = oid_bytes((1, 3, 6, 1, 4, 1))
 _VENDORS = {
     9: "Cisco", 11: "HPE", 2011: "Huawei", 2636: "Juniper", 5624: "Enterasys", 6027: "Dell", 6486: "Alcatel-Lucent",
     8072: "net-snmp", 1916: "Extreme Networks", 1991: "Brocade", 25506: "H3C", 30065: "Arista Networks",
@@ -37,14 +37,10 @@ class Identity(NamedTuple):
 def entities(cells: Mapping[bytes, Column], ports: PortIndex) -> Entities:
     """Return ENTITY-MIB, with the ports that it maps to interfaces."""
     rows = set(cells[mib.ENTITY_DESCR]) | set(cells[mib.ENTITY_NAME])
-    names = {row: f"{text(cells[mib.ENTITY_DESCR].get(row))} {text(cells[mib.ENTITY_NAME].get(row))}" for row in rows}
-    parent = {row: oid_tail(whole(value)) for row, value in cells[mib.ENTITY_PARENT].items()}
+    columns = (cells[mib.ENTITY_DESCR], cells[mib.ENTITY_NAME])
+    names = {row: " ".join(text(column.get(row)) for column in columns).strip() for row in rows}
+    parent = {row: entity_row(whole(value)) for row, value in cells[mib.ENTITY_PARENT].items()}
     return Entities(names, parent, dict(_aliases(cells[mib.ENTITY_ALIAS], ports)))
-
-
-def oid_tail(number: int | None) -> bytes:
-    """Encode a number as the end of an OID; empty for none."""
-    return oid_bytes((0, 0, number))[1:] if number is not None and number > 0 else b""
 
 
 def _aliases(column: Column, ports: PortIndex) -> Iterator[tuple[bytes, str]]:
@@ -58,7 +54,7 @@ def _aliases(column: Column, ports: PortIndex) -> Iterator[tuple[bytes, str]]:
         except (Reject, IndexError):
             continue
         if name is not None:
-            yield oid_tail(entity), name
+            yield entity_row(entity), name
 
 
 def identity(cells: Mapping[bytes, Column], scalars: Mapping[bytes, Value]) -> Identity:
@@ -70,22 +66,15 @@ def identity(cells: Mapping[bytes, Column], scalars: Mapping[bytes, Value]) -> I
         return text(cells[column].get(row))
 
     descr = text(scalars.get(mib.SYS_DESCR))
-    vendor = _vendor(scalars.get(mib.SYS_OBJECT_ID)) or name(mib.ENTITY_MAKER)
+    vendor = _VENDORS.get(enterprise(scalars.get(mib.SYS_OBJECT_ID)) or 0) or name(mib.ENTITY_MAKER)
     return Identity(vendor, name(mib.ENTITY_MODEL), name(mib.ENTITY_SERIAL), name(mib.ENTITY_SOFTWARE) or descr)
 
 
-def _vendor(value: Value | None) -> str:
-    if not isinstance(value, bytes) or not value.startswith(_ENTERPRISES):
-        return ""
-    try:
-        number = sub_identifiers(value[len(_ENTERPRISES) :])[0]
-    except (Reject, IndexError):
-        return ""
-    return _VENDORS.get(number, "")
-
-
-def components(cells: Mapping[bytes, Column], ports: PortIndex, owners: Owners) -> tuple[Component, ...]:
-    """Return each port with its other names, and the modules in it that have a part or serial number.
+def components(
+    cells: Mapping[bytes, Column], ports: PortIndex, owners: Owners, limits: Mapping[str, Mapping[str, float]]
+) -> tuple[Component, ...]:
+    """Return each port with its other names and its module's own limits, and the modules in it that have a part or
+    serial number.
 
     Devices disagree about a module's class: an Arista's transceivers are containers.
     """
@@ -96,7 +85,10 @@ def components(cells: Mapping[bytes, Column], ports: PortIndex, owners: Owners) 
     for row, port in ports.name.items():
         if mac := address(cells[mib.IF_PHYS_ADDRESS].get(row)):
             others.setdefault(port, []).append(mac)
-    found = [Component(port, "port", alias=tuple(others.get(port, ()))) for port in ports.name.values()]
+    found = [
+        Component(port, "port", alias=tuple(others.get(port, ())), limit=dict(limits.get(port, {})))
+        for port in ports.name.values()
+    ]
     for row, kind in cells[mib.ENTITY_CLASS].items():
         part, serial = text(cells[mib.ENTITY_MODEL].get(row)), text(cells[mib.ENTITY_SERIAL].get(row))
         if kind in (_CHASSIS, _SENSOR) or not (part or serial) or (port_ := owners.port(row)) is None:
@@ -135,14 +127,14 @@ def _id(kind: Value, value: Value | None) -> str:
 
 def _local_port(cells: Mapping[bytes, Column], ports: PortIndex, local: int) -> str:
     """Return the port by the names of LLDP's local port, else its number is the ifIndex, as the standard intends."""
-    row = oid_tail(local)
+    row = entity_row(local)
     kind = cells[mib.LLDP_LOCAL_KIND].get(row, 0)
     for name in (_id(kind, cells[mib.LLDP_LOCAL_ID].get(row)), text(cells[mib.LLDP_LOCAL_DESCR].get(row))):
         if kind != _LOCAL and name in ports.labels:
             return ports.labels[name]
     if kind == _LOCAL:  # the ifIndex on most devices, or a name
         name = text(cells[mib.LLDP_LOCAL_ID].get(row))
-        if name.isascii() and name.isdigit() and (port := ports.name.get(oid_tail(int(name[:9])))) is not None:
+        if name.isascii() and name.isdigit() and (port := ports.name.get(entity_row(int(name[:9])))) is not None:
             return port
         if name in ports.labels:
             return ports.labels[name]

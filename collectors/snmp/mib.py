@@ -1,7 +1,8 @@
 """The columns and objects that are read, and the metric of each: a table of facts only.
 
 Sources: RFC 2863 (IF-MIB), RFC 3635 (EtherLike-MIB), IEEE 802.1Qbb (IEEE8021-PFC-MIB), RFC 3433 and RFC 6933
-(ENTITY-SENSOR-MIB, ENTITY-MIB), IEEE 802.1AB (LLDP-MIB), RFC 3411 (SNMP-FRAMEWORK-MIB), RFC 3418 (SNMPv2-MIB).
+(ENTITY-SENSOR-MIB, ENTITY-MIB), IEEE 802.1AB (LLDP-MIB), RFC 3411 (SNMP-FRAMEWORK-MIB), RFC 3418 (SNMPv2-MIB);
+CISCO-ENTITY-SENSOR-MIB, ARISTA-ENTITY-SENSOR-MIB, JUNIPER-DOM-MIB (jnxDom), HUAWEI-ENTITY-EXTENT-MIB.
 """
 
 from dataclasses import dataclass
@@ -38,6 +39,38 @@ _SENSOR = "1.3.6.1.2.1.99.1.1.1"
 SENSOR_TYPE, SENSOR_SCALE, SENSOR_PRECISION, SENSOR_VALUE, SENSOR_STATUS, SENSOR_UNITS = (
     oid(f"{_SENSOR}.{n}") for n in range(1, 7)
 )
+
+_CISCO_SENSOR = "1.3.6.1.4.1.9.9.91.1.1.1.1"
+CISCO_SENSORS = CISCO_TYPE, CISCO_SCALE, CISCO_PRECISION, CISCO_VALUE, CISCO_STATUS = tuple(
+    oid(f"{_CISCO_SENSOR}.{n}") for n in range(1, 6)
+)
+"""entSensorType, Scale, Precision, Value and Status, as in ENTITY-SENSOR-MIB, which was made of them."""
+CISCO_MEASURED = oid(f"{_CISCO_SENSOR}.8")
+"""entSensorMeasuredEntity: the entity whose sensor it is."""
+
+_ARISTA_LIMITS = "1.3.6.1.4.1.30065.3.12.1.1.1"
+ARISTA_LIMITS = {
+    "low_warning": oid(f"{_ARISTA_LIMITS}.1"), "low_alarm": oid(f"{_ARISTA_LIMITS}.2"),
+    "high_warning": oid(f"{_ARISTA_LIMITS}.3"), "high_alarm": oid(f"{_ARISTA_LIMITS}.4"),
+}  # fmt: skip
+"""aristaEntSensorThreshold…, in the sensor's own scale; "critical" there is "alarm" elsewhere."""
+
+_DOM, _DOM_LANE = "1.3.6.1.4.1.2636.3.60.1.1.1.1", "1.3.6.1.4.1.2636.3.60.1.2.1.1"
+DOM_RX_POWER, DOM_BIAS, DOM_TX_POWER, DOM_TEMPERATURE, DOM_VOLTAGE = (oid(f"{_DOM}.{n}") for n in (5, 6, 7, 8, 25))
+DOM_LANE_RX_POWER, DOM_LANE_BIAS, DOM_LANE_TX_POWER = (oid(f"{_DOM_LANE}.{n}") for n in (6, 7, 8))
+DOM_LIMITS = {
+    "rx_power_high_alarm_dbm": oid(f"{_DOM}.9"), "rx_power_low_alarm_dbm": oid(f"{_DOM}.10"),
+    "rx_power_high_warning_dbm": oid(f"{_DOM}.11"), "rx_power_low_warning_dbm": oid(f"{_DOM}.12"),
+    "tx_power_high_alarm_dbm": oid(f"{_DOM}.17"), "tx_power_low_alarm_dbm": oid(f"{_DOM}.18"),
+    "tx_power_high_warning_dbm": oid(f"{_DOM}.19"), "tx_power_low_warning_dbm": oid(f"{_DOM}.20"),
+}  # fmt: skip
+"""A module's own limits, in 0.01 dBm."""
+
+_HUAWEI = "1.3.6.1.4.1.2011.5.25.31.1.1.3.1"
+(
+    HUAWEI_TEMPERATURE, HUAWEI_VOLTAGE, HUAWEI_BIAS, HUAWEI_RX_POWER, HUAWEI_TX_POWER, HUAWEI_LANE_BIAS,
+    HUAWEI_LANE_RX_POWER, HUAWEI_LANE_TX_POWER,
+) = HUAWEI_OPTICS = tuple(oid(f"{_HUAWEI}.{n}") for n in (5, 6, 7, 8, 9, 31, 32, 33))  # fmt: skip
 
 _REMOTE, _LOCAL = "1.0.8802.1.1.2.1.4.1.1", "1.0.8802.1.1.2.1.3.7.1"
 LLDP_CHASSIS_KIND, LLDP_CHASSIS, LLDP_PORT_KIND, LLDP_PORT, LLDP_PORT_DESCR, LLDP_NAME = (

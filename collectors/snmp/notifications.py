@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from collectors.snmp import mib
 from collectors.snmp.ber import Value
-from collectors.snmp.facts import oid_tail
 from collectors.snmp.mib import oid
 from collectors.snmp.octet_text import text
+from collectors.snmp.optics import entity_row
 from streams.wire.models import EventKind
 
 _KINDS = {
@@ -48,7 +48,7 @@ def _row(varbinds: Mapping[bytes, Value]) -> bytes:
     """Return the row in the value of ifIndex, else in the instance of the other objects."""
     for name, value in varbinds.items():
         if name.startswith(mib.IF_INDEX) and isinstance(value, int):
-            return oid_tail(value)
+            return entity_row(value)
     for name in varbinds:
         for column in _ABOUT_A_PORT:
             if name.startswith(column):

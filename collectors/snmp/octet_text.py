@@ -3,17 +3,18 @@
 import ipaddress
 from collections.abc import Mapping
 
+from collectors.core.port_names import unquoted
 from collectors.snmp.ber import Value
 
 _LONGEST = 255
 
 
 def text(value: Value | None) -> str:
-    """Return an octet string as one line of text; empty if there is none."""
+    """Return an octet string as one line of text, without quotes around it; empty if there is none."""
     if not isinstance(value, bytes):
         return ""
     decoded = value[:_LONGEST].split(b"\0", 1)[0].decode("utf-8", "replace")
-    return " ".join("".join(c if c.isprintable() else " " for c in decoded).split())
+    return unquoted(" ".join("".join(c if c.isprintable() else " " for c in decoded).split()))
 
 
 def address(value: Value | None) -> str:

@@ -32,6 +32,8 @@ class PortIndex:
     """Every row with a state, read or not: if it changes, the ports must be discovered again."""
     columns: tuple[bytes, ...]
     """The columns to read at each poll."""
+    left_out: dict[str, tuple[str, ...]]
+    """The ports whose counters are not read, by reason."""
 
 
 def port_index(
@@ -50,11 +52,12 @@ def port_index(
     named = {row: text(value) for row, value in cells[mib.IF_NAME].items()}
     described = {row: text(value) for row, value in cells[mib.IF_DESCR].items()}
     name = port_names(named, described, index)
-    chosen = _choose(cells, index, cadence_s)
+    chosen, left_out = _choose(cells, index, cadence_s)
     used = {column for _, counter in chosen for column in counter.columns}
     return PortIndex(
         name, index, _labels(name, (named, described)), chosen, frozenset(cells[mib.IF_OPER_STATUS]),
         tuple(c for c in (*mib.STATES, *mib.EVERY_COUNTER) if c in used or (c in mib.STATES and cells[c])),
+        {why: tuple(name[row] for row in rows) for why, rows in left_out.items()},
     )  # fmt: skip
 
 
@@ -69,8 +72,10 @@ def _labels(name: Mapping[bytes, str], others: Iterable[Mapping[bytes, str]]) ->
 
 def _choose(
     cells: Mapping[bytes, Column], index: Mapping[bytes, int], cadence_s: float
-) -> dict[tuple[Metric, Counter], tuple[bytes, ...]]:
+) -> tuple[dict[tuple[Metric, Counter], tuple[bytes, ...]], dict[str, list[bytes]]]:
+    """Return the rows of each counter, and the rows with counters that cannot be followed, by reason."""
     found: dict[tuple[Metric, Counter], tuple[bytes, ...]] = {}
+    left_out: dict[str, list[bytes]] = {}
     for metric, counters in mib.COUNTERS.items():
         remaining = list(index)
         for counter in counters:
@@ -83,7 +88,11 @@ def _choose(
             if usable:
                 found[metric, counter] = tuple(usable)
                 remaining = [row for row in remaining if row not in set(usable)]
-    return found
+        for row in remaining:
+            if any(all(row in cells[column] for column in counter.columns) for counter in counters):
+                why = "of unknown speed" if speed_bps(cells, row) is None else f"too fast for {cadence_s:g} s"
+                left_out.setdefault(f"{metric.name.lower()}: 32-bit counters of ports {why}", []).append(row)
+    return found, left_out
 
 
 def _can_follow(counter: Counter, speed: float | None, cadence_s: float) -> bool:

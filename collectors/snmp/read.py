@@ -160,7 +160,7 @@ class Agent:
             if sent is not wanted:
                 self._size.was_lost()
             return answer
-        why = f"; refused: {self.last_refusal}" if self.last_refusal else ""
+        why = f"; refused: {self.last_refusal}" if self.last_refusal else f"; {self._engines.login.silence_hint}"
         raise Retry(f"no answer within {self._tries} x {self._timeout_s:g} s{why}")
 
     async def _request_once(self, wanted: Request) -> tuple[int, list[Varbind]]:

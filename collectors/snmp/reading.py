@@ -70,10 +70,9 @@ class Composer:
                 _ADMIN.get(_number(cells, mib.IF_ADMIN_STATUS, row)),
                 speed_bps(cells, row),
             )
-        sensor_values, status = cells.get(mib.SENSOR_VALUE, {}), cells.get(mib.SENSOR_STATUS, {})
-        has_optics = bool(sensor_values)
+        has_optics = bool(sensors) and sensors[0].column in cells  # the columns of all are read together
         if has_optics:
-            values += [sensor.read(sensor_values.get(sensor.row), status.get(sensor.row)) for sensor in sensors]
+            values += [sensor.value(cells) for sensor in sensors]
         layout = self._layout(ports, sensors, has_optics=has_optics)
         return Reading(sampled_ns, ended_ns, boot_id, layout.row, layout.rows_digest, *layout.tables(values))
 

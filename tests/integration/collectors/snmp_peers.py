@@ -46,10 +46,10 @@ def _write_sorted(packed: Path, folder: Path) -> None:
 
 
 @contextmanager
-def snmpsim(folder: Path) -> Iterator[int]:
-    """Serve the recordings, with the file's name as community or context; yield the port."""
+def snmpsim(folder: Path, *, all_walks: bool = False) -> Iterator[int]:
+    """Serve the two recordings of RECORDINGS, or all, with the file's name as community or context; yield the port."""
     responder = program("snmpsim-command-responder")
-    packed = sorted((DATA / "snmp").glob("*.snmprec.bz2"))
+    packed = sorted((DATA / "snmp").glob("**/*.snmprec.bz2" if all_walks else "*.snmprec.bz2"))
     if not packed:
         pytest.skip(f"no recordings in {DATA / 'snmp'}")
     (folder / "data").mkdir()
@@ -76,7 +76,7 @@ def snmpsim(folder: Path) -> Iterator[int]:
 
 def _wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
     """Wait until snmpsim responds; it indexes the recordings first, which takes some seconds."""
-    for _ in range(60):
+    for _ in range(180):
         assert process.poll() is None, "snmpsim ended"
         asked = [program("snmpget"), "-v2c", "-c", RECORDINGS[0], "-t", "1", "-r", "0", "-m", ""]
         asked += [f"127.0.0.1:{port}", "1.3.6.1.2.1.1.3.0"]

@@ -9,7 +9,7 @@ from collectors.core.columns import CellKey
 from collectors.snmp import facts, mib
 from collectors.snmp.ber import Column, Value
 from collectors.snmp.notifications import Notification, notification
-from collectors.snmp.optics import Owners, Sensor, sensors
+from collectors.snmp.optics import Owners, Sensor, mapped
 from collectors.snmp.params import Params, Target
 from collectors.snmp.port_index import port_index
 from streams.fabric.catalogue import Metric
@@ -27,7 +27,7 @@ def found(entities: dict[bytes, dict[int | tuple[int, ...], Value]]) -> dict[Cel
     tables |= {column: values for column, values in cells(entities).items() if values}
     known = port_index(tables, mib.PHYSICAL, 30, 100)
     owners = Owners(facts.entities(tables, known), known.labels)
-    return {sensor.cell: sensor for sensor in sensors(tables, facts.entities(tables, known), owners)}
+    return {sensor.cell: sensor for sensor in mapped(tables, facts.entities(tables, known), owners).sensors}
 
 
 def sensor(kind: int, text: bytes, scale: int = MILLI, precision: int = 1, units: bytes = b"") -> dict[
