@@ -3,6 +3,7 @@
 A status is a CollectorStatus; the caller composes and sends it. Time is an argument, from a monotonic clock.
 """
 
+from typing import Any
 from zlib import crc32
 
 EVERY_S = 60.0
@@ -45,3 +46,14 @@ class StatusSchedule:
             self._next_s += self._every_s * (1 + (now_s - self._next_s) // self._every_s)
         self._sent, self._sent_s = status, now_s
         return True
+
+
+def log_reachability(log: Any, device: str, was_reachable: bool, *, reachable: bool, error: str) -> None:
+    """Log a change of a target's reachability, or of the error of one that is not reached, also of one that never was.
+
+    The caller calls it only at a change, so that a target that stays unreachable for one reason is one line.
+    """
+    if reachable:
+        log.info("reached", device=device)
+    else:
+        log.warning("lost" if was_reachable else "not reached, retrying", device=device, why=error)

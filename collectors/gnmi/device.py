@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 from collectors.core.columns import Reading
 from collectors.core.emitter import Emitter
 from collectors.core.metrics import CollectorMetrics
-from collectors.core.status_schedule import StatusSchedule
+from collectors.core.status_schedule import StatusSchedule, log_reachability
 from collectors.core.tasks import cancel_and_wait
 from collectors.gnmi import subscription_plans
 from collectors.gnmi.device_identity import DeviceIdentity
@@ -24,7 +24,7 @@ from collectors.gnmi.params import Params, Target
 from collectors.gnmi.parse import Connection, Output
 from collectors.gnmi.profile import DeviceHints, Subscription, chosen
 from collectors.gnmi.read import Wire
-from collectors.gnmi.subscription_plans import SubscriptionPlan
+from collectors.gnmi.subscription_plans import SubscriptionPlan, name_of
 from collectors.gnmi.update_limit import UpdateLimiter
 from collectors.gnmi.v1 import gnmi_lite_pb2, gnmi_pb2
 from streams.instrument.clock import Clock
@@ -120,26 +120,35 @@ class DeviceReader:
         """Return the subscriptions that the device accepts one by one, in the other mode, or by their fallbacks."""
         accepted: list[Subscription] = []
         for subscription in plan.subscriptions:
+            why = ""
             for narrowed in subscription.fallbacks():
-                if await self._accepts(
+                refusal = await self._refusal(
                     wire, subscription_plans.stream_request([narrowed], plan.encoding, self._cadence_ns)
-                ):
+                )
+                why = why or refusal  # of the path as the profile has it
+                if not refusal:
                     accepted.append(narrowed)
                     break
             else:
-                _log.info("path refused", device=self.name, path=subscription.path)
+                _log.warning(
+                    "path refused", device=self.name, path=subscription.path, encoding=name_of(plan.encoding), why=why,
+                    effect="what only this path has is not read",
+                )  # fmt: skip
         return tuple(dict.fromkeys(accepted))
 
-    async def _accepts(self, wire: Wire, request: gnmi_pb2.SubscribeRequest) -> bool:
-        """Return True if a device accepts a request; no answer is acceptance, because there may be no data yet."""
+    async def _refusal(self, wire: Wire, request: gnmi_pb2.SubscribeRequest) -> str:
+        """Return the device's code and text if it refuses a request, empty if it accepts it.
+
+        No answer is acceptance, because there may be no data yet.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_PROBE_S), contextlib.aclosing(wire.stream(request)) as stream:
                 try:
                     async for _ in stream:
                         break
-                except Reject:
-                    return False
-        return True
+                except Reject as error:
+                    return str(error)
+        return ""
 
     async def _subscribe(self, wire: Wire, plan: SubscriptionPlan) -> None:
         connection = Connection(
@@ -265,8 +274,7 @@ class DeviceReader:
     def _set_reachable(self, *, reachable: bool, error: str = "") -> None:
         if reachable == self.reachable and error == self._error:
             return
-        if reachable != self.reachable:
-            (_log.info if reachable else _log.warning)("reached" if reachable else "lost", device=self.name, why=error)
+        log_reachability(_log, self.name, self.reachable, reachable=reachable, error=error)
         self.reachable, self._error = reachable, error
         self._publish_status()
 

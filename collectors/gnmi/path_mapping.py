@@ -11,6 +11,7 @@ from enum import Enum
 from functools import cache
 from typing import NamedTuple
 
+from collectors.core.port_names import unquoted
 from collectors.gnmi import values
 from collectors.gnmi.paths import Elem, Elems, from_text
 from collectors.gnmi.profile import LeafMapping, Profile, profiles
@@ -163,7 +164,7 @@ class PathMapping:
 
 
 def _leaf(rule: _Rule, found: dict[str, str]) -> Leaf | None:
-    mapping, row = rule.mapping, found.get("row", "")
+    mapping, row = rule.mapping, unquoted(found.get("row", ""))
     position = rule.positions.get("row")
     row_in = (position.step, position.key) if position is not None and position.key else None
     if mapping.fact:

@@ -139,9 +139,11 @@ class Discovery:
         net = netdevs.get(reference) or (at_place[0] if at_place else None)
         if net is None:
             return port
+        # A bond's RDMA device without a `device` link has no hardware: its counters repeat those of its ports.
+        is_bond = not port.folder and "bonding" in self._tree.names(f"{self._net}/{net.netdev}")
         return replace(
             port, netdev=net.netdev, mac=net.mac, dev_port=net.dev_port, has_default_route=net.has_default_route,
-            born=(*port.born, *net.born),
+            born=(*port.born, *net.born), is_virtual=port.is_virtual or is_bond,
         )  # fmt: skip
 
     def _completed(self, port: Port, *, asks: bool) -> Port:

@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from collectors.gnmi.paths import to_text
 from collectors.gnmi.v1 import gnmi_pb2
 from collectors.sim.gnmi_encoding import ENCODINGS, notifications
 from collectors.sim.gnmi_model import GnmiModel, Leaf
@@ -97,7 +98,7 @@ class _Service:
                 elems = requested_path(request.prefix, path)
                 leaves = self._model.matching_leaves(elems)
                 if not leaves:
-                    raise RefusedRequest(Refusal.NOT_FOUND, f"no such path: {'/'.join(step.name for step in elems)}")
+                    raise RefusedRequest(Refusal.NOT_FOUND, f"no such path: {to_text(elems)}")
                 depth = len(elems) if request.encoding != gnmi_pb2.PROTO else None
                 values = self._model.values(_of_type(leaves, request.type), at_ns)
                 response.notification.extend(

@@ -7,7 +7,7 @@ the model without an instance sends nothing until there is one.
 from dataclasses import dataclass, field
 from enum import Enum
 
-from collectors.gnmi.paths import Elems, from_message
+from collectors.gnmi.paths import Elems, from_message, to_text
 from collectors.gnmi.v1 import gnmi_pb2
 from collectors.sim.gnmi_encoding import ENCODINGS, LeafValue, notifications
 from collectors.sim.gnmi_model import GnmiModel, Identity, Leaf, Value
@@ -97,7 +97,7 @@ class Subscriptions:
     def _add(self, wanted: gnmi_pb2.Subscription, *, stream: bool) -> None:
         elems = requested_path(self._prefix, wanted.path)
         if not self._model.has(elems):
-            raise RefusedRequest(Refusal.INVALID_ARGUMENT, f"no such path: {'/'.join(step.name for step in elems)}")
+            raise RefusedRequest(Refusal.INVALID_ARGUMENT, f"no such path: {to_text(elems)}")
         interval = wanted.sample_interval
         if interval and interval < _SHORTEST_NS:
             raise RefusedRequest(Refusal.INVALID_ARGUMENT, f"sample_interval {interval} ns is below {_SHORTEST_NS}")

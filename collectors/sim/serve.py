@@ -13,8 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
+import grpc
 import orjson
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from collectors.core.clock import SystemClock
 from collectors.core.metrics import CollectorMetrics
@@ -64,6 +65,11 @@ class Params(BaseModel):
     settle_s: float = Field(default=3.0, ge=0)
     host: str = "127.0.0.1"
     interfaces: tuple[Interface, ...] = ("gnmi", "snmp", "sysfs", "kernel-log")
+    gnmi_cert_file: Path | None = None
+    """The certificate of the switches' gNMI servers, which then use TLS; `gnmi_key_file` is its key."""
+    gnmi_key_file: Path | None = None
+    gnmi_client_ca_file: Path | None = None
+    """The authority of the clients' certificates; without it, clients need none."""
     community: str = Field(default="public", min_length=1)
     trap_address: str = Field(default="", pattern=r"^([^:]+:\d{1,5})?$")
     """Host and port to which the SNMP agents send traps; empty for none."""
@@ -73,6 +79,25 @@ class Params(BaseModel):
     inject: tuple[str, ...] = ()
     """Faults to inject besides those of the scenario, by detector, as `link/down`; each within `inject_s`."""
     inject_s: float = Field(default=1800.0, gt=0, le=86_400)
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Params":
+        if (self.gnmi_cert_file is None) != (self.gnmi_key_file is None):
+            raise ValueError("set both gnmi_cert_file and gnmi_key_file, or neither")
+        if self.gnmi_client_ca_file is not None and self.gnmi_cert_file is None:
+            raise ValueError("gnmi_client_ca_file requires gnmi_cert_file")
+        return self
+
+    def gnmi_tls(self) -> grpc.ServerCredentials | None:
+        """Return the credentials of the gNMI servers, None without TLS; raises Misconfigured."""
+        if self.gnmi_cert_file is None or self.gnmi_key_file is None:
+            return None
+        try:
+            pair = self.gnmi_key_file.read_bytes(), self.gnmi_cert_file.read_bytes()
+            authority = self.gnmi_client_ca_file.read_bytes() if self.gnmi_client_ca_file else None
+        except OSError as error:
+            raise Misconfigured(f"collect.sim: {error.filename}: {error.strerror}") from error
+        return grpc.ssl_server_credentials([pair], authority, require_client_auth=authority is not None)
 
     def trap_host_and_port(self) -> tuple[str, int] | None:
         """Return host and port of `trap_address`."""
@@ -128,7 +153,7 @@ async def running(params: Params, world: DemoWorld, clock: Clock, stack: context
     """Serve the configured interfaces until the stack is unwound."""
     gnmi = snmp = sysfs = log = None
     if "gnmi" in params.interfaces:
-        gnmi = await stack.enter_async_context(GnmiServers(world, clock, params.host))
+        gnmi = await stack.enter_async_context(GnmiServers(world, clock, params.host, params.gnmi_tls()))
         if world.bad_links:
             repairs = await stack.enter_async_context(RepairServer(world, clock, gnmi.wake))
             files.write_repairs(params.folder, repairs.address)

@@ -3,6 +3,7 @@
 from contextlib import AsyncExitStack
 
 import pytest
+from structlog.testing import capture_logs
 
 from collectors.gnmi.params import Params, Target
 from collectors.gnmi.paths import from_text, to_message
@@ -43,11 +44,14 @@ async def test_a_refused_on_change_is_sampled_and_a_refused_path_is_left_out() -
     device = Replay(
         [response(oper_status="UP", counters__in_octets="5")], capabilities(gnmi_pb2.JSON_IETF), frozenset(refuses)
     )  # fmt: skip
-    async with replaying(device) as address:
-        params = Params(targets=(Target(name="d", address=address),), cadence_s=1)
-        async with collecting(params) as (retained, _):
-            await retained.until(lambda: bool(retained.of(Samples)))
-            (samples,) = retained.of(Samples)
+    with capture_logs() as logs:
+        async with replaying(device) as address:
+            params = Params(targets=(Target(name="d", address=address),), cadence_s=1)
+            async with collecting(params) as (retained, _):
+                await retained.until(lambda: bool(retained.of(Samples)))
+                (samples,) = retained.of(Samples)
+    (refused,) = [line for line in logs if line["event"] == "path refused"]
+    assert (refused["path"], refused["why"]) == (ethernet, f"INVALID_ARGUMENT: {ethernet}: not in this mode")
     assert Metric.OPER_UP in samples.gauges.metric and Metric.RX_BYTES in samples.counters.metric
     streams = [r for r in device.requests if r.subscribe.mode == gnmi_pb2.SubscriptionList.STREAM]
     last = asked(streams[-1])
@@ -109,3 +113,14 @@ async def test_invalid_gnmi_is_counted_and_other_devices_are_read() -> None:
             assert metrics.value("unreadable", "d0") >= 2
             assert not retained.of(Samples, "d1")
             assert retained.of(CollectorStatus, "d2")[-1].reachable
+
+
+async def test_a_device_that_was_never_reached_is_logged_once_with_its_error() -> None:
+    """Each further attempt that fails for the same reason is no further line; the status has it too."""
+    params = Params(targets=(Target(name="gone", address="127.0.0.1:1"),), cadence_s=1, backoff_s=0.01)
+    with capture_logs() as logs:
+        async with collecting(params) as (retained, metrics):
+            await retained.until(lambda: metrics.value("reconnects") > 2 and bool(retained.of(CollectorStatus)))
+    (line,) = [line for line in logs if line.get("device") == "gone"]
+    assert (line["log_level"], line["event"]) == ("warning", "not reached, retrying")
+    assert line["why"] == retained.of(CollectorStatus)[0].error != ""

@@ -233,3 +233,16 @@ async def test_a_device_that_hangs_while_ports_are_looked_for_is_reported(tmp_pa
             break
         await asyncio.sleep(0.01)
     assert found.published.of(CollectorStatus)[-1].reachable
+
+
+async def test_a_bond_without_a_device_link_is_no_fabric_port(tmp_path: Path) -> None:
+    """Its counters repeat those of its ports; the kernel names it by its netdev, which has a folder `bonding`."""
+    bond = {path.replace("mlx5_0", "mlx5_bond_0"): text for path, text in CARD.items() if "mlx5_0" in path}
+    bond |= {
+        "sys/class/infiniband/mlx5_bond_0/node_guid": "0000:0000:0000:00bb",
+        "sys/class/infiniband/mlx5_bond_0/ports/1/gid_attrs/ndevs/0": "bond0",
+        "sys/class/infiniband/mlx5_bond_0/ports/1/link_layer": "Ethernet",
+        "sys/class/net/bond0/bonding/slaves": "ens1np0 ens2np0", "sys/class/net/bond0/type": "1",
+    }  # fmt: skip
+    write(tmp_path, CARD | bond)
+    assert set(rows(await whole(tmp_path, wanted=FABRIC).host.read_once())) == {"mlx5_0"}
