@@ -1,4 +1,4 @@
-"""What the bridge does not read is counted, and logged once with a sample and the next step."""
+"""Tests that what the bridge does not read is counted, and logged once with a sample and the next step."""
 
 from collections.abc import Iterator
 
@@ -104,7 +104,7 @@ def test_deletes_of_gnmics_format_json_are_no_refusal() -> None:
     ],
 )
 def test_a_format_that_is_not_read_is_refused_and_logged_once(value: bytes, logs: Logs) -> None:
-    """protojson, flat, proto: the log says which formats are read."""
+    """protojson, flat, proto: the log names the formats that are read."""
     fold = fold_of()
     refused = [one for one in take(fold, [value, value]) if isinstance(one, Refused)]
     assert [one.value for one in refused] == [value, value] and fold._metrics.value("poisoned") == 2
