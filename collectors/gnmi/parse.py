@@ -271,8 +271,13 @@ class Connection:
         assert leaf is not None
         match leaf.kind:
             case Kind.COUNTER | Kind.READING if node.slot >= 0:
-                is_counter = leaf.kind is Kind.COUNTER
-                self._slots.values[node.slot] = self._counter(value) if is_counter else self._gauge(node, value)
+                if leaf.kind is Kind.COUNTER:
+                    found = self._counter(value)
+                    if found is not None and leaf.scale != 1:
+                        found = int(found * leaf.scale)
+                    self._slots.values[node.slot] = found
+                else:
+                    self._slots.values[node.slot] = self._gauge(node, value)
                 if not leaf.secondary:
                     self._sampled(node.row)
             case Kind.STATE if node.slot >= 0:

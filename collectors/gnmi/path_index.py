@@ -32,7 +32,8 @@ class Node:
         self.elems = elems
         self.leaf = leaf
         self.slot = slot
-        self.counter = slot if leaf is not None and leaf.kind is Kind.COUNTER else _NO_SLOT
+        is_plain = leaf is not None and leaf.kind is Kind.COUNTER and leaf.scale == 1
+        self.counter = slot if is_plain else _NO_SLOT
         self.row = leaf.row if leaf else ""
         self.on_change = on_change
         self.is_path = is_path

@@ -58,6 +58,8 @@ class Leaf:
     default: float | None = None
     group: int = 0
     row_in: tuple[int, str] | None = None
+    scale: float = 1.0
+    """The factor of a counter; a gauge's is in its reader."""
 
 
 class _Position(NamedTuple):
@@ -73,6 +75,8 @@ class _Rule:
 
     names: tuple[re.Pattern[str] | str, ...]
     positions: dict[str, _Position]
+    literals: tuple[tuple[int, str, str], ...]
+    """Steps, keys and the values that these must have."""
     mapping: LeafMapping
     group: int
 
@@ -88,6 +92,9 @@ class _Rule:
             if matched is None:
                 return None
             found |= matched.groupdict()
+        for step, key, value in self.literals:
+            if elems[step].key(key) != value:
+                return None
         for name, (step, key) in self.positions.items():
             if key:
                 found[name] = elems[step].key(key) or ""
@@ -125,15 +132,18 @@ class PathMapping:
 
     def _add(self, elems: Elems, mapping: LeafMapping) -> None:
         positions: dict[str, _Position] = {}
+        literals: list[tuple[int, str, str]] = []
         for step, elem in enumerate(elems):
             for name in _PLACEHOLDER.findall(elem.name):
                 positions[name] = _Position(step, "")
             for key, value in elem.keys:
                 self._keys[elem.name][key] = None
+                if not _PLACEHOLDER.search(value):
+                    literals.append((step, key, value))
                 for name in _PLACEHOLDER.findall(value):
                     positions[name] = _Position(step, key)
         names = tuple(_name_pattern(elem.name) for elem in elems)
-        rule = _Rule(names, positions, mapping, len(self._groups) - 1)
+        rule = _Rule(names, positions, tuple(literals), mapping, len(self._groups) - 1)
         self._groups[-1].append(rule)
         if all(isinstance(name, str) for name in names):
             self._exact.setdefault(tuple(elem.name for elem in elems), rule)
@@ -175,16 +185,17 @@ def _leaf(rule: _Rule, found: dict[str, str]) -> Leaf | None:
         return Leaf(_KINDS[mapping.is_], row, read=read, row_in=row_in)
     metric = BY_NAME[mapping.metric]
     index = NO_INDEX
-    if CATALOGUE[metric].index is not None:
-        digits = _DIGITS.search(found.get("lane", ""))
+    if CATALOGUE[metric].index is not None and "lane" in found:  # without a placeholder, all lanes or priorities
+        digits = _DIGITS.search(found["lane"])
         index = int(digits[0]) - mapping.lanes_from if digits else NO_INDEX
         if not 0 <= index < _MOST_LANES:
             return None
     is_counter = CATALOGUE[metric].counter
+    read = _READERS[mapping.read or "number"]
     kind = Kind.COUNTER if is_counter else Kind.STATE if mapping.state else Kind.READING
     return Leaf(
-        kind, row, metric, index, _scaled(_READERS[mapping.read or "number"], mapping.scale), "", mapping.rank,
-        mapping.secondary, mapping.default, rule.group, row_in,
+        kind, row, metric, index, read if is_counter else _scaled(read, mapping.scale), "", mapping.rank,
+        mapping.secondary, mapping.default, rule.group, row_in, mapping.scale if is_counter else 1.0,
     )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ STATES = (Metric.OPER_UP, Metric.ADMIN_UP, Metric.SPEED_BPS)
 
 @dataclass
 class Yield:
-    """What one walk yields: the ports with a value of each metric and lane, and what was logged as left out."""
+    """The ports of a walk with a value of each metric and lane, and the logged lines of what is left out."""
 
     walk: str
     device: str = ""

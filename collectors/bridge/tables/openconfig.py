@@ -54,6 +54,10 @@ OTHERS: dict[str, Signal] = {
     "qos/interfaces/interface/output/queues/queue/state/ecn-marked-pkts": counter(Metric.ECN_MARKED_PACKETS),
     "qos/interfaces/interface/output/queues/queue/state/max-queue-len": gauge(Metric.QUEUE_WATERMARK_BYTES),
     "qos/interfaces/interface/output/queues/queue/state/avg-queue-len": gauge(Metric.QUEUE_DEPTH_BYTES),
+    # Juniper's queue monitor: of egress queues, as the ports' queues are
+    "junos/system/linecard/qmon-sw/egress/packets": counter(Metric.QUEUE_TX_PACKETS),
+    "junos/system/linecard/qmon-sw/egress/tail-drop-packets": counter(Metric.QUEUE_DROPPED_PACKETS),
+    "junos/system/linecard/qmon-sw/egress/peak-buffer-occupancy-bytes": gauge(Metric.QUEUE_WATERMARK_BYTES),
     "system/state/boot-time": Signal(Kind.BOOT_TIME),
 }
 _CHANNEL = "components/component/transceiver/physical-channels/channel/state/"
@@ -75,12 +79,13 @@ NAMES = {f"{PORT}name", f"{PORT}state/name", f"{PORT}state/counters/name"}
 """The name of a port whose path arrived without its key."""
 
 ROW_KEYS = ("interface_name", "interface_interface-id", "interface_interface_id", "interface-id", "interface_id",
-            "component_name", "name")  # fmt: skip
+            "component_name", "qmon-sw_name", "name")  # fmt: skip
 """The tags that name the port, best first: gnmic writes `<element>_<key>`, Telegraf `<key>` by default.
 
 A transceiver's row is its component's name; the inventory's `ports` map it to a port.
 """
-LANE_KEYS = ("lane_lane_number", "lane_number", "channel_index", "queue_name", "index")
+LANE_KEYS = ("lane_lane_number", "lane_number", "channel_index", "queue_name", "egress_queue-number", "queue_number",
+             "index")  # fmt: skip
 """The tags that number the lane or the queue; of a queue's name, its digits at the end."""
 NO_PORT = frozenset({"subinterface_index", "neighbor_address", "neighbor_neighbor-address", "identifier"})
 """Tags of an object inside a port, or outside any, for values without a path."""

@@ -34,7 +34,7 @@ async def test_each_walk_yields_its_ports_states_counters_and_optics_by_lane() -
     juniper = found["junos_qfx5130-32cd-evo"]
     assert lanes(juniper, Metric.MODULE_VOLTAGE_V) == {-1: 1} and not lanes(juniper, Metric.RX_POWER_DBM)
     assert juniper.limits > 0
-    # Cisco's walk has no name of any of its 86 sensors but one of the chassis; nothing says whose they are.
+    # Cisco's walk has no name of any of its 86 sensors but one of the chassis; nothing names their ports.
     cisco = found["cisco-n5000-uk9"].left_out
     assert [line.partition(" (")[0] for line in sorted(cisco)] == ["no name: 51", "no port: 34"]
     assert not lanes(found["huawei-s5720"], Metric.RX_POWER_DBM)  # copper ports: -1 and -255

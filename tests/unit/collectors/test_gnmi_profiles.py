@@ -274,3 +274,103 @@ def test_a_delete_of_a_container_covers_what_is_below_it_and_nothing_else() -> N
     )
     device.send({"state/counters/in-octets": 2}, "/interfaces/interface[name=e1]", at_ns=T + 10 * S)
     assert device.read(T + 14 * S) == {("e1", "rx_bytes", -1): 2}
+
+
+def profiled(*names: str) -> Device:
+    """Return a device that is read with these profiles first."""
+    return Device(path_mapping(names))
+
+
+def test_arista_has_pfc_and_its_watchdog_of_unicast_queues() -> None:
+    """The time of pauses is in ns there; a multicast queue of the same index is another queue."""
+    device = profiled("arista")
+    pfc = "/interfaces/interface[name=Ethernet1]/ethernet/pfc"
+    device.send({
+        f"{pfc}/priorities/priority[index=3]/state/in-frames": 5,
+        f"{pfc}/priorities/priority[index=3]/state/pfc-on-total-rx-time": 7_000_499,
+        f"{pfc}/watchdog/tx-queues/tx-queue[index=3][queue-type=UNICAST]/state/stuck-count": 2,
+        f"{pfc}/watchdog/tx-queues/tx-queue[index=3][queue-type=MULTICAST]/state/stuck-count": 9,
+    })  # fmt: skip
+    assert device.read() == {
+        ("Ethernet1", "pfc_rx_frames", 3): 5, ("Ethernet1", "pfc_rx_pause_useconds", 3): 7000,
+        ("Ethernet1", "pfc_watchdog_storms", 3): 2,
+    }  # fmt: skip
+
+
+def test_ios_xr_has_ber_as_text_optics_by_lane_and_pfc_of_all_classes() -> None:
+    """Lanes are list entries without a key, in JSON with their number beside them; hundredths of dBm and mA."""
+    device = profiled("iosxr")
+    lanes = [
+        {"lane-index": lane, "receive-power": -212 - lane, "laser-bias-current-milli-amps": 680} for lane in (1, 2)
+    ]
+    device.send({"/optics-oper/optics-ports/optics-port[name=Optics0/0/0/5]/optics-info": blob({"lane-data": lanes})})
+    device.send({
+        "/ethernet-interface/interfaces/interface[interface-name=FourHundredGigE0/0/0/5]/phy-info": blob({
+            "fec-ber": {"pre-fec-ber": "1.2E-08", "post-fec-ber": "0"},
+            "fec-details": {"corrected-codeword-count": "77", "uncorrected-codeword-count": "1"},
+        }),
+        "/ethernet-interface/pfc-statistics/pfc-statistic[interface-name=FourHundredGigE0/0/0/5]": blob(
+            {"total-rx-frames": "31", "rx-frame": [{"entry": "31"}]}
+        ),
+    })  # fmt: skip
+    port, optics = "FourHundredGigE0/0/0/5", "Optics0/0/0/5"
+    assert device.read() == {
+        (optics, "rx_power_dbm", 0): pytest.approx(-2.13), (optics, "rx_power_dbm", 1): pytest.approx(-2.14),
+        (optics, "bias_ma", 0): pytest.approx(6.8), (optics, "bias_ma", 1): pytest.approx(6.8),
+        (port, "pre_fec_ber", -1): pytest.approx(1.2e-8), (port, "post_fec_ber", -1): 0.0,
+        (port, "fec_corrected_codewords", -1): 77, (port, "fec_uncorrected_codewords", -1): 1,
+        (port, "pfc_rx_frames", -1): 31,
+    }  # fmt: skip
+
+
+def test_nx_os_has_pfc_ecn_and_watermarks_of_queues_by_class_map() -> None:
+    """The queue's number ends the name of its class map; the default's has none."""
+    device = profiled("nxos")
+    queues = "/System/ipqos-items/queuing-items/policy-items/out-items/intf-items/If-list[name=eth1/1]/queCmap-items"
+    queue = {"pfcRxPpp": 4, "randEcnMarkedPackets": 6, "maxQueueDepth": 90_000, "statType": "x"}
+    device.send({queues: blob({"QueuingStats-list": [
+        queue | {"cmapName": "c-out-8q-q3"}, queue | {"cmapName": "c-out-8q-q-default"}]})})  # fmt: skip
+    assert device.read() == {
+        ("eth1/1", "pfc_rx_frames", 3): 4, ("eth1/1", "ecn_marked_packets", 3): 6,
+        ("eth1/1", "queue_watermark_bytes", 3): 90_000,
+    }  # fmt: skip
+
+
+def test_junos_has_queues_of_its_queue_monitor_and_pfc_of_its_state() -> None:
+    """qmon-sw, which was not read; ingress queues are not the port's queues."""
+    device = profiled("juniper")
+    monitor = "/junos/system/linecard/qmon-sw[name=et-0/0/1]"
+    device.send({
+        f"{monitor}/egress[queue-number=3]/packets": 5, f"{monitor}/egress[queue-number=3]/tail-drop-packets": 2,
+        f"{monitor}/egress[queue-number=3]/peak-buffer-occupancy-bytes": 4096,
+        f"{monitor}/ingress[queue-number=3]/packets": 9,
+        "/state/interfaces/interface[name=et-0/0/1]/counters/pfc[priority=4]/in-pkts": 8,
+        "/state/interfaces/interface[name=et-0/0/1]/counters/errors/out-ecn-ce-marked-pkts": 7,
+    })  # fmt: skip
+    assert device.read() == {
+        ("et-0/0/1", "queue_tx_packets", 3): 5, ("et-0/0/1", "queue_dropped_packets", 3): 2,
+        ("et-0/0/1", "queue_watermark_bytes", 3): 4096, ("et-0/0/1", "pfc_rx_frames", 4): 8,
+        ("et-0/0/1", "port_ecn_marked_packets", -1): 7,
+    }  # fmt: skip
+
+
+def test_sr_linux_has_ber_pfc_and_watermarks() -> None:
+    """By its native models of Ethernet and QoS."""
+    device = profiled("nokia-srl")
+    fec = "/interface[name=ethernet-1/1]/ethernet/forward-error-correction/statistics/host-if-fec-router"
+    qos = "/qos/interfaces/interface[interface-id=ethernet-1/1]"
+    device.send({
+        f"{fec}/pre-fec-ber/instant": "0.000000012", f"{qos}/pfc/statistics/pfc-priority[index=3]/pfc-transitions": 4,
+        f"{qos}/output/queues/queue[queue-name=unicast-3]/queue-depth/high-watermark-1": 555,
+    })  # fmt: skip
+    assert device.read() == {
+        ("ethernet-1/1", "pre_fec_ber", -1): pytest.approx(1.2e-8), ("ethernet-1/1", "pfc_rx_transitions", 3): 4,
+        ("ethernet-1/1", "queue_watermark_bytes", 3): 555,
+    }  # fmt: skip
+
+
+def test_a_name_in_literal_quotes_is_read_without_them() -> None:
+    """Some devices quote the keys of their paths."""
+    device = Device()
+    device.send({'/interfaces/interface[name="1"]/state/counters/in-octets': 5})
+    assert device.read() == {("1", "rx_bytes", -1): 5}

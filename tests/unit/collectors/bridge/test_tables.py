@@ -139,3 +139,15 @@ def test_lanes_of_a_transceiver_stand_under_its_component() -> None:
         },
         "Ethernet1": {(Metric.QUEUE_DROPPED_PACKETS, 3): 9},
     }  # fmt: skip
+
+
+def test_junipers_queue_monitor_is_read_from_both() -> None:
+    """By queue; an ingress queue is none of the port's."""
+    path = "/junos/system/linecard/qmon-sw"
+    tags = {"source": "leaf1", "qmon-sw_name": "et-0/0/1", "egress_queue-number": "3"}
+    event = {"name": "q", "timestamp": START_NS, "tags": tags, "values": {f"{path}/egress/packets": 5}}
+    line = f"q,name=et-0/0/2,path={path}/egress,queue_number=4,source=leaf1 tail_drop_packets=2u {START_NS}"
+    other = f"q,name=et-0/0/2,path={path}/ingress,queue_number=4,source=leaf1 tail_drop_packets=2u {START_NS}"
+    assert merged(all_of(fold_of(), [orjson.dumps(event), line, other])) == {
+        "et-0/0/1": {(Metric.QUEUE_TX_PACKETS, 3): 5}, "et-0/0/2": {(Metric.QUEUE_DROPPED_PACKETS, 4): 2},
+    }  # fmt: skip

@@ -1,0 +1,1 @@
+"""The check that the paths of the gNMI profiles are paths of published YANG models."""
