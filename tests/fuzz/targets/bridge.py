@@ -32,6 +32,10 @@ def _gnmic_seeds() -> Iterator[bytes]:
     records = [orjson.dumps([event(START_NS + n * 10 * S, values)]) for n in range(3)]
     yield framed(*records)
     yield framed(records[0], orjson.dumps({"name": "ports", "timestamp": START_NS, "deletes": ["/a"]}))
+    update = {"Path": "state/counters/in-octets", "values": {"state/counters/in-octets": 7}}
+    notification = {"source": "leaf1:57400", "timestamp": START_NS, "prefix": "interfaces/interface[name=Ethernet1]",
+                    "updates": [update]}  # fmt: skip
+    yield framed(orjson.dumps(notification), b'{"sync-response":true}')
 
 
 def _telegraf_seeds() -> Iterator[bytes]:

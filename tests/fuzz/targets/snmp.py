@@ -10,11 +10,11 @@ from pysnmp.carrier.asyncio.dgram import udp
 
 from collectors.core.emitter import Emitter
 from collectors.core.metrics import CollectorMetrics
-from collectors.snmp import ber, facts, mib, port_index, response_slicing
+from collectors.snmp import ber, facts, mib, port_index, response_slicing, vendor_optics
 from collectors.snmp.ber import Column, Value
 from collectors.snmp.engine import V2C, V3, Login
 from collectors.snmp.notifications import notification
-from collectors.snmp.optics import Owners, sensors
+from collectors.snmp.optics import Owners, mapped
 from collectors.snmp.reading import Composer
 from collectors.snmp.traps import Traps
 from streams.wire.errors import Reject
@@ -54,20 +54,21 @@ def _message_seeds() -> Iterator[bytes]:
 
 def _parse_tables(data: bytes) -> None:
     """Read a varbind list as the tables of a device: a reading and facts that Kafka's readers take."""
-    cells: dict[bytes, Column] = {column: {} for column in EVERY}
+    cells: dict[bytes, Column] = {column: {} for column in (*EVERY, *vendor_optics.EVERY_COLUMN)}
     scalars: dict[bytes, Value] = {}
     for oid, tag, value in ber.varbinds(data, 0, len(data)):
         if tag in ber.NOTHING:
             continue
         scalars[oid] = value
-        for column in EVERY:
+        for column, cell in cells.items():
             if oid.startswith(column):
-                cells[column][oid[len(column) :]] = value
+                cell[oid[len(column) :]] = value
     emitter = Emitter(ReadingPublisher(), "snmp", 1, Source.SOURCE_SNMP)
     ports = port_index.port_index(cells, mib.PHYSICAL, 30, 100)
     entities = facts.entities(cells, ports)
-    owners = Owners(entities, ports.labels)
-    found = sensors(cells, entities, owners)
+    owners = Owners(entities, ports.labels, {number: ports.name[row] for row, number in ports.index.items()})
+    found = mapped(cells, entities, owners, vendor_optics.sensors(cells, owners, ports.name)).sensors
+    limits = vendor_optics.limits(cells, found, ports.name)
     composer = Composer()
     for poll in range(2):
         emitter.samples("sw1", composer.compose(ports, cells, found, (5 + poll) * S, (6 + poll) * S, 1))
@@ -75,7 +76,7 @@ def _parse_tables(data: bytes) -> None:
     emitter.facts(
         Facts(
             "sw1", 6 * S, Source.SOURCE_SNMP, vendor, model, version, 0, serial,
-            facts.components(cells, ports, owners), facts.neighbors(cells, ports),
+            facts.components(cells, ports, owners, limits), facts.neighbors(cells, ports),
         )
     )  # fmt: skip
     notification(scalars)
@@ -96,6 +97,12 @@ def _table_seeds() -> Iterator[bytes]:
     tables[mib.SENSOR_TYPE] = {b"\x65": 14}
     tables[mib.SENSOR_SCALE], tables[mib.SENSOR_PRECISION] = {b"\x65": 9}, {b"\x65": 2}
     tables[mib.SENSOR_VALUE], tables[mib.SENSOR_STATUS] = {b"\x65": -250}, {b"\x65": 1}
+    tables[mib.DOM_LANE_RX_POWER], tables[mib.DOM_VOLTAGE] = {b"\x01\x00": -210, b"\x01\x01": 0}, {b"\x01": 3300}
+    tables[mib.DOM_LIMITS["rx_power_low_alarm_dbm"]] = {b"\x01": -1250}
+    tables[mib.HUAWEI_TEMPERATURE], tables[mib.HUAWEI_RX_POWER] = {b"\x64": 33}, {b"\x64": -121}
+    tables[mib.HUAWEI_LANE_RX_POWER] = {b"\x64": b"-1.21,-1.51,-1.83,-2.18"}
+    tables[mib.CISCO_TYPE], tables[mib.CISCO_MEASURED] = {b"\x66": 8}, {b"\x66": 100}
+    tables[mib.ARISTA_LIMITS["low_alarm"]] = {b"\x65": -1200}
     tables[mib.LLDP_PORT_KIND], tables[mib.LLDP_PORT] = {b"\x00\x01\x01": 5}, {b"\x00\x01\x01": b"Ethernet9"}
     tables[mib.LLDP_NAME] = {b"\x00\x01\x01": b"spine1"}
     tables[mib.LLDP_LOCAL_KIND], tables[mib.LLDP_LOCAL_ID] = {b"\x01": 7}, {b"\x01": b"1"}
