@@ -18,6 +18,7 @@ from streams.wire.models import (
     ReadingsHeartbeat,
     RemediationResult,
     Samples,
+    StateTransfer,
     Symptom,
     SymptomsReplaced,
     VersionCensus,
@@ -33,7 +34,7 @@ def event_time_ns(message: Message) -> int | None:
             return min(at, received) if received else at
         case CollectorStatus(at_ns=at) | Symptom(at_ns=at) | Facts(observed_at_ns=at):
             return at
-        case CablingReport(at_ns=at) | VersionCensus(at_ns=at):
+        case CablingReport(at_ns=at) | VersionCensus(at_ns=at) | StateTransfer(at_ns=at):
             return at
         case SymptomsReplaced(since_ns=at):
             return at

@@ -95,6 +95,7 @@ _OF_FIELD: Mapping[tuple[str, str], Bound] = {
     ("CollectorStatus", "clock_offset_ns"): Bound(-MAX_TIME_NS, MAX_TIME_NS),
     ("ClockOffset", "offset_ns"): Bound(-MAX_TIME_NS, MAX_TIME_NS),
     ("CollectorStatus", "cadence_ns"): Bound(0, 7 * 86_400 * 10**9),
+    ("StateTransfer", "epoch"): Bound(0, 2**31 - 1),  # revisions are epoch << 32
     ("SourceSilence", "cadence_ns"): Bound(0, 7 * 86_400 * 10**9),
     ("SourceSilence", "live_sources"): Bound(0, 2**20),
     ("CounterGrowth", "growth"): Bound(0, 2**53),

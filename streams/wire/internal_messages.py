@@ -104,6 +104,17 @@ class PeerWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class StateTransfer:
+    key: str
+    former_pod: str
+    pod: str
+    inventory_digest: str
+    at_ns: int
+    epoch: int
+    state: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class CablingReport:
     device: str
     port: str

@@ -29,6 +29,7 @@ from streams.wire.internal_messages import (
     Rejected,
     Snapshot,
     SnapshotChunk,
+    StateTransfer,
     Symptom,
     SymptomsReplaced,
     VersionCensus,
@@ -101,6 +102,7 @@ __all__ = [
     "Snapshot",
     "SnapshotChunk",
     "Source",
+    "StateTransfer",
     "Status",
     "Subject",
     "Symptom",
@@ -478,6 +480,7 @@ Message = (
     | Progress
     | Symptom
     | SymptomsReplaced
+    | StateTransfer
     | Window
     | PeerWindow
     | CablingReport

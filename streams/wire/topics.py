@@ -38,6 +38,7 @@ from streams.wire.models import (
     RemediationResult,
     Samples,
     SnapshotChunk,
+    StateTransfer,
     Symptom,
     SymptomsReplaced,
     VersionCensus,
@@ -101,7 +102,7 @@ SYMPTOMS = Topic(
     Symptom,
     PartitionScheme.POD,
     6 * _HOUR,
-    other_models=(Progress, CablingReport, SymptomsReplaced),
+    other_models=(Progress, CablingReport, SymptomsReplaced, StateTransfer),
 )
 SUMMARIES = Topic(
     "railsight.summaries.v1", Window, PartitionScheme.POD, 6 * _HOUR, other_models=(Progress, PeerWindow, VersionCensus)
@@ -271,7 +272,7 @@ def _key_and_route(message: Message) -> tuple[str, str]:
             return f"{topic}/{partition}/{offset}", ""
         case Symptom(device=device) | SymptomsReplaced(device=device) | CablingReport(device=device):
             return device, ""
-        case Window(device=device) | PeerWindow(device=device):
+        case Window(device=device) | PeerWindow(device=device) | StateTransfer(pod=device):
             return device, ""
         case _:
             return _compacted_key(message), ""

@@ -5,11 +5,13 @@ requires it or its deadline passes. Symptoms of whole devices are forwarded to `
 """
 
 import itertools
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from streams.detect.correlate.moved import MovedState, take_moved
 from streams.detect.correlate.state import CorrelateState, restore, snapshot
 from streams.detect.detector import NOW, Context, Detector, Observation, Observed, PodSide, Scope, input_key, input_of
 from streams.detect.detectors import DETECTORS
@@ -19,10 +21,13 @@ from streams.detect.params import DetectParams
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
-from streams.wire.models import Episode, Message, PeerWindow, Symptom, SymptomsReplaced, VersionCensus
+from streams.wire.errors import Reject
+from streams.wire.models import Episode, Message, PeerWindow, StateTransfer, Symptom, SymptomsReplaced, VersionCensus
 from streams.wire.stage import Output
 from streams.wire.symptoms import SymptomKind
-from streams.wire.topics import EPISODES
+from streams.wire.topics import EPISODES, SYMPTOMS
+
+log = logging.getLogger(__name__)
 
 
 class _Bound(NamedTuple):
@@ -52,13 +57,17 @@ class Correlate:
     def __init__(self, params: DetectParams) -> None:
         self._settings = params.shared
         self._index_topology(Topology(Inventory()))
+        self._known_topology: Topology | None = None
+        """None until a version is adopted, or that of a restored state."""
         self._state = CorrelateState()
         self._deadlines = Deadlines()
+        self._epoch = 0
         self._revisions = itertools.count(1)
         bound = [_bind(params, detector) for detector in DETECTORS if detector.pod is not None]
         followers = tuple(one for one in bound if one.side.follows_link_history)
         single = (_Unit(one.slug, (one,)) for one in bound if not one.side.follows_link_history)
         self._units = {unit.name: unit for unit in (_Unit(_LINK, followers), *single)}
+        self._sides = {one.slug: one.side for unit in self._units.values() for one in unit.members}
         self._consumers: dict[tuple[type, Any], list[tuple[_Bound, _Unit]]] = defaultdict(list)
         for unit in self._units.values():
             for one in unit.members:
@@ -70,11 +79,18 @@ class Correlate:
         return self._state.watermark_ns
 
     def start_epoch(self, epoch: int) -> None:
-        self._revisions = itertools.count((epoch << 32) + 1)
+        self._epoch = epoch
+        self._revisions = itertools.count((self._revision_epoch << 32) + 1)
+
+    @property
+    def _revision_epoch(self) -> int:
+        return self._epoch + self._state.added_epochs
 
     def set_topology(self, topology: Topology) -> list[Output]:
-        """Take over an inventory; subjects keep their episodes under their new names."""
+        """Take over an inventory; subjects keep their episodes under their new names, or give them to another pod."""
+        outputs = self._send_moved(topology)
         self._index_topology(topology)
+        self._known_topology = topology
         context = self._context()
         for old, new in self._state.evidence.rebase(context.subject_at).items():
             for one in self._units[_LINK].members:
@@ -84,7 +100,57 @@ class Correlate:
             for one in unit.members:
                 if one.side.rebase is not None:
                     self._rebase(unit, one, context)
-        return []
+        return outputs
+
+    def _send_moved(self, topology: Topology) -> list[Output]:
+        """Return the transfers of all state whose pod is another one in a topology, and drop that state."""
+        moved = take_moved(self._state, self._known_topology, topology, self._sides)
+        for part in moved:
+            self._state.transfers.pop(part.key, None)
+            for name in self._units:
+                self._deadlines.cancel(f"{name} {part.key}")
+        return [Output(SYMPTOMS, self._transfer_of(part, topology), key=part.pod) for part in moved]
+
+    def _transfer_of(self, part: MovedState, topology: Topology) -> StateTransfer:
+        return StateTransfer(
+            part.key, part.former_pod, part.pod, topology.digest, self._state.watermark_ns, self._revision_epoch,
+            snapshot(part.state),
+        )  # fmt: skip
+
+    def _receive(self, transfer: StateTransfer) -> list[Output]:
+        """Continue the state that the owner of another pod gave up; a repeated transfer changes nothing."""
+        state = self._state
+        before_ns = transfer.at_ns - self._settings.link_retention_ns
+        state.transfers = {key: last for key, last in state.transfers.items() if last[2] >= before_ns}
+        *known, _ = state.transfers.get(transfer.key, ("", "", 0))
+        if known == [transfer.former_pod, transfer.inventory_digest]:
+            return []
+        try:
+            part = restore(transfer.state)
+        except Reject as error:
+            # Of another version: its episodes stay open, as after a lost state.
+            log.warning("cannot read a transfer: key=%s pod=%s: %s", transfer.key, transfer.pod, error)
+            return []
+        state.transfers[transfer.key] = (transfer.former_pod, transfer.inventory_digest, transfer.at_ns)
+        if transfer.epoch >= self._revision_epoch:
+            state.added_epochs += transfer.epoch + 1 - self._revision_epoch
+            self._revisions = itertools.count((self._revision_epoch << 32) + 1)
+        renamed = state.evidence.receive(part.evidence, transfer.pod, self._context().subject_at)
+        received = {(self._units[_LINK].name, key): None for key in renamed.values()}
+        for unit in self._units.values():
+            for one in unit.members:
+                for key, own in part.detectors.get(one.slug, {}).items():
+                    now = renamed.get(key, key)
+                    self._add(one, now, own)
+                    received[unit.name, now] = None
+        return [output for name, key in received for output in self._evaluate(self._units[name], key)]
+
+    def _add(self, one: _Bound, key: str, moved: Any) -> None:
+        """Store a state under a key, joined with the state that is there; without `merge` the older one holds."""
+        states = self._states(one)
+        if key in states and one.side.merge is not None:
+            moved = one.side.merge(moved, states[key])
+        states[key] = moved
 
     def _index_topology(self, topology: Topology) -> None:
         self._topology = topology
@@ -116,10 +182,7 @@ class Correlate:
         states = self._states(one)
         if old == new or old not in states:
             return
-        moved = states.pop(old)
-        if new in states and one.side.merge is not None:
-            moved = one.side.merge(moved, states[new])
-        states[new] = moved
+        self._add(one, new, states.pop(old))
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
         """Process one message after the other, so that revisions do not depend on how records were fetched."""
@@ -142,6 +205,7 @@ class Correlate:
 
     def restore(self, data: bytes) -> None:
         self._state = restore(data)
+        self.start_epoch(self._epoch)
         for unit in self._units.values():
             keys: Iterable[str] = self._state.evidence.links if unit.name == _LINK else self._states(unit.members[0])
             for key in keys:
@@ -159,6 +223,8 @@ class Correlate:
                 return self._device_symptom(message)
             if message.kind in LINK_KINDS:
                 return self._link_symptom(message)
+        if isinstance(message, StateTransfer):
+            return self._receive(message)
         if isinstance(message, SymptomsReplaced):
             message = _with_own_state(message)
         outputs: list[Output] = []

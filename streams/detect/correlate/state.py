@@ -19,6 +19,11 @@ class CorrelateState:
     evidence: SharedEvidence = field(default_factory=SharedEvidence)
     detectors: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Slug -> key of its scope -> state. On a healthy fabric there is none."""
+    transfers: dict[str, tuple[str, str, int]] = field(default_factory=dict)
+    """By key of the state, the last transfer that was received, as a sender that restarts repeats it: the former pod,
+    the version of the inventory, and its time."""
+    added_epochs: int = 0
+    """Added to the owner's epoch in revisions, so that they are higher than those of the episodes it received."""
 
 
 _STATE = TypeAdapter(CorrelateState)

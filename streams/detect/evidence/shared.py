@@ -52,6 +52,26 @@ class SharedEvidence:
         history = self.links.get(subject_id)
         return [] if history is None else training_intervals(params, history, self.restarts)
 
+    def receive(self, other: "SharedEvidence", pod: str, subject_at: Callable[[Port], Subject]) -> dict[str, str]:
+        """Take over the evidence that was retained for another pod; return the ids of its links, old to new.
+
+        The inventory by which the links came to this pod may not be in effect here yet.
+        """
+        for device, intervals in other.restarts.items():
+            known = self.restarts.setdefault(device, [])
+            known += [interval for interval in intervals if interval not in known]
+        for device, sources in other.silent.items():
+            self.silent.setdefault(device, sources)
+        names: dict[str, str] = {}
+        for key, history in other.links.items():
+            end = history.ends()[0]
+            now = subject_at(Port(end.device, end.port))
+            former_ids = history.subject.former_ids
+            names[key] = now.id
+            former_ids = former_ids if now.id == key else (*former_ids, key)
+            self.link(replace(now, pod=pod, former_ids=former_ids)).merge(history)
+        return names
+
     def rebase(self, subject_at: Callable[[Port], Subject]) -> dict[str, str]:
         """Give each link the subject that a new inventory names, with the old id in `former_ids`.
 

@@ -949,6 +949,54 @@ class PeerWindow(_message.Message):
 Global___PeerWindow: _TypeAlias = PeerWindow  # noqa: Y015
 
 @_typing.final
+class StateTransfer(_message.Message):
+    """What the owner of a pod retains of one link, or of one part of a device, when a version of the inventory gives it to
+    another pod. Topic railsight.symptoms.v1, key of the new pod, with the header type=statetransfer.
+    The sender drops it; the owner of the new pod continues it, with the ids of its open episodes.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    FORMER_POD_FIELD_NUMBER: _builtins.int
+    POD_FIELD_NUMBER: _builtins.int
+    INVENTORY_DIGEST_FIELD_NUMBER: _builtins.int
+    AT_NS_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    """id of the link; device/part; or the device"""
+    former_pod: _builtins.str
+    pod: _builtins.str
+    """the new one"""
+    inventory_digest: _builtins.str
+    """the version that changes it; a repeated transfer has the same key, pod and version"""
+    at_ns: _builtins.int
+    """the sender's watermark"""
+    epoch: _builtins.int
+    """of the sender's revisions, which the receiver's are higher than"""
+    state: _builtins.bytes
+    """as a snapshot of the sender's stage, of this key alone"""
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        former_pod: _builtins.str = ...,
+        pod: _builtins.str = ...,
+        inventory_digest: _builtins.str = ...,
+        at_ns: _builtins.int = ...,
+        epoch: _builtins.int = ...,
+        state: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "epoch", b"epoch", "former_pod", b"former_pod", "inventory_digest", b"inventory_digest", "key", b"key", "pod", b"pod", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StateTransfer: _TypeAlias = StateTransfer  # noqa: Y015
+
+@_typing.final
 class CablingReport(_message.Message):
     """The LLDP neighbor at one end of a link that differs, or differed before, from the inventory. In railsight.symptoms.v1,
     key pod, with the header type=cablingreport. Not sent for an end that always had the expected neighbor.
