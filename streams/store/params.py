@@ -49,3 +49,6 @@ class SinkParams(BaseModel):
     """After this long without a heartbeat the group assigns a sink's partitions to another; brokers refuse less than
     6 s."""
     report_interval_s: float = Field(default=30.0, gt=0)
+    rollups: bool = True
+    """Fill samples_1m, sample_lanes_1m and the tables by hour, which boards read for long times; docs/benchmarks.md has
+    what they cost."""

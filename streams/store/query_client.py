@@ -35,12 +35,16 @@ class InsertClient(QueryClient, Protocol):
         ...
 
 
-class MigrationClient(QueryClient, Protocol):
-    """Also creates the database and runs statements."""
+class CommandClient(QueryClient, Protocol):
+    """Also runs statements."""
 
     def command(self, sql: str) -> None:
         """Run a statement that returns nothing."""
         ...
+
+
+class MigrationClient(CommandClient, Protocol):
+    """Also creates the database."""
 
     def has_database(self) -> bool:
         """Return whether the database exists."""

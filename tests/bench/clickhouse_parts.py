@@ -35,7 +35,7 @@ from tests.bench.sink_rows import cpu_s
 
 PARTITIONS = 8
 CADENCE_NS = 10**10
-KINDS = ((Source.SOURCE_NIC, "host", 16384, 8), (Source.SOURCE_GNMI, "leaf", 5120, 128))
+KINDS = [(Source.SOURCE_NIC, "host", 16384, 8), (Source.SOURCE_GNMI, "leaf", 5120, 128)]
 """Source, name, devices and ports of each."""
 AT_ONCE = 2
 

@@ -125,7 +125,12 @@ class PartitionWriter:
         rows = await self._retry("identities", partial(asyncio.to_thread, start))
         self._blocks = BlockBuilder(self._at, self._persisted, rows, context.params, context.stats, context.now_ns)
         if self._persisted.from_beginning:
-            await self._replay_beginning()
+            await self._replay(await self._offsets.beginning())
+        elif self._persisted.resume is not None:
+            resume = partial(self._persisted.resume, context.queries, offsets)
+            first = await self._retry("open minutes", partial(asyncio.to_thread, resume))
+            if first < self._position:
+                await self._replay(max(first, await self._offsets.beginning()))
         context.reader.seek(self._at, self._position)
         _log.debug("partition assigned", topic=self._at.topic, partition=self._at.partition, offset=self._position)
         return state if isinstance(state, BlockIntent) else None
@@ -143,10 +148,10 @@ class PartitionWriter:
             return await self._offsets.beginning()
         return max(await self._offsets.beginning(), highest + 1)
 
-    async def _replay_beginning(self) -> None:
-        """Pass all records before the position to the builder, and discard their rows."""
+    async def _replay(self, first: int) -> None:
+        """Pass the records from `first` to the position to the builder, and discard their rows."""
         reader = self._context.reader
-        reader.seek(self._at, await self._offsets.beginning())
+        reader.seek(self._at, first)
         while await reader.position(self._at) < self._position:
             records = await reader.take(self._at, IDLE_TIMEOUT_S)
             earlier = [record for record in records if record.offset < self._position]

@@ -4,8 +4,9 @@ Not persisted: the -open topics (they repeat messages of others), snapshots, tar
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from streams.store.enum_labels import enum_label
@@ -13,6 +14,7 @@ from streams.store.query_client import QueryClient
 from streams.store.rows import table_schemas
 from streams.store.rows.deduplication import KeyDedup, SequenceDedup
 from streams.store.rows.inventory_rows import InventoryBuilder
+from streams.store.rows.minute_rollups import MinuteRollups
 from streams.store.rows.row_builder import MessageRowBuilder, RowBuilder, TableSchema
 from streams.store.rows.sample_rows import SampleBuilder
 from streams.store.rows.symptom_rows import SymptomRowBuilder
@@ -58,6 +60,8 @@ class PersistedTopic:
     tables: tuple[str, ...]
     start: Callable[[QueryClient, OffsetRange], RowBuilder]
     from_beginning: bool = False
+    resume: Callable[[QueryClient, OffsetRange], int] | None = None
+    """Returns the first offset that the builder needs again after a restart, to restore its state."""
     latency: LatencyClass = LatencyClass.PROMPT
     other_models: tuple[type[Message], ...] = ()
     """Message types that make rows besides that of the topic; other types in the topic make none."""
@@ -68,6 +72,10 @@ class PersistedTopic:
         assert self.topic.model is not None
         return self.topic.model, *self.other_models
 
+
+OPEN_MINUTES_S = 150
+"""Readings of this time before the newest are read again after a restart. Of a source with a longer cadence, the first
+increase after a restart is absent."""
 
 _IN_RANGE = (
     "kafka_partition = {p:UInt16} AND kafka_offset < {before:Int64}"
@@ -91,8 +99,26 @@ def _restore_sequences(client: QueryClient, offsets: OffsetRange, table: str) ->
     return dedup
 
 
-def _start_samples(client: QueryClient, offsets: OffsetRange) -> RowBuilder:
-    return SampleBuilder(_restore_sequences(client, offsets, "sample_messages"))
+# The first reading of the newest minute of each device and source.
+_OPEN_MINUTES = """SELECT count(), min(first) FROM (
+    SELECT device, source, row_kind, toStartOfMinute(sampled_at) AS minute, min(kafka_offset) AS first
+    FROM sample_messages
+    WHERE {range} AND arrived_at >= (
+        SELECT max(arrived_at) FROM sample_messages WHERE {range}
+    ) - toIntervalSecond({seconds})
+    GROUP BY device, source, row_kind, minute
+    ORDER BY minute DESC LIMIT 1 BY device, source, row_kind
+)"""
+
+
+def _start_samples(client: QueryClient, offsets: OffsetRange, *, rollups: bool) -> RowBuilder:
+    dedup = _restore_sequences(client, offsets, "sample_messages")
+    return SampleBuilder(dedup, MinuteRollups() if rollups else None)
+
+
+def _open_minutes(client: QueryClient, offsets: OffsetRange) -> int:
+    found = client.query(_OPEN_MINUTES.format(range=_IN_RANGE, seconds=OPEN_MINUTES_S), offsets.parameters)
+    return int(found[0][1]) if found and found[0][0] else offsets.end
 
 
 def _without_identity(schema: TableSchema) -> Callable[[QueryClient, OffsetRange], RowBuilder]:
@@ -138,10 +164,23 @@ def _single(topic: Topic, schema: TableSchema, latency: LatencyClass = LatencyCl
     return PersistedTopic(topic, (schema.table,), _without_identity(schema), latency=latency)
 
 
+SAMPLES = PersistedTopic(
+    topics.SAMPLES,
+    ("samples", "sample_lanes", "samples_1m", "sample_lanes_1m", "sample_messages"),
+    partial(_start_samples, rollups=True),
+    resume=_open_minutes,
+    latency=LatencyClass.BULK,
+)
+SAMPLES_ONLY = replace(
+    SAMPLES,
+    tables=("samples", "sample_lanes", "sample_messages"),
+    start=partial(_start_samples, rollups=False),
+    resume=None,
+)
+"""Without rollups."""
+
 PERSISTED_TOPICS: tuple[PersistedTopic, ...] = (
-    PersistedTopic(
-        topics.SAMPLES, ("samples", "sample_lanes", "sample_messages"), _start_samples, latency=LatencyClass.BULK
-    ),
+    SAMPLES,
     PersistedTopic(
         topics.EVENTS,
         ("events",),
@@ -191,3 +230,8 @@ PERSISTED_TOPICS: tuple[PersistedTopic, ...] = (
 def access(group: str) -> Access:
     """Return what a sink of this consumer group does on Kafka."""
     return Access(reads=tuple(one.topic for one in PERSISTED_TOPICS), writes=(topics.REJECTED,), groups=(group,))
+
+
+def persisted_topics(*, rollups: bool) -> tuple[PersistedTopic, ...]:
+    """Return the topics of a sink, with or without rollups of samples."""
+    return tuple(SAMPLES_ONLY if one is SAMPLES and not rollups else one for one in PERSISTED_TOPICS)

@@ -17,9 +17,10 @@ from streams.store.clickhouse import ClickHouse
 from streams.store.params import SinkParams
 from streams.store.persist.block_writer import BlockWriter
 from streams.store.persist.commit_fence import CommitFence, PartitionLost
+from streams.store.persist.hour_rollups import HourRollups
 from streams.store.persist.partition_reader import PartitionReader
 from streams.store.persist.partition_writer import PartitionWriter, SinkContext
-from streams.store.persist.persisted_topics import PERSISTED_TOPICS, PersistedTopic
+from streams.store.persist.persisted_topics import PersistedTopic, persisted_topics
 from streams.store.persist.rejected_records import RejectedRecords
 from streams.store.persist.retry import retry_forever
 from streams.store.persist.sink_stats import SinkStats
@@ -49,12 +50,13 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
         clickhouse: ClickHouse,
         options: Mapping[str, Any],
         params: SinkParams,
-        persisted: tuple[PersistedTopic, ...] = PERSISTED_TOPICS,
+        persisted: tuple[PersistedTopic, ...] | None = None,
     ) -> None:
         self._clickhouse = clickhouse
         self._options = dict(options)
         self._params = params
-        self._persisted = {one.topic.name: one for one in persisted}
+        topics_of_sink = persisted_topics(rollups=params.rollups) if persisted is None else persisted
+        self._persisted = {one.topic.name: one for one in topics_of_sink}
         self.stats = SinkStats()
         self._writers: dict[TopicPartition, asyncio.Task[None]] = {}
         self.writers: dict[TopicPartition, PartitionWriter] = {}
@@ -82,14 +84,20 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
     async def _until(self, stop: asyncio.Event) -> None:
         stopped = asyncio.create_task(stop.wait())
         reports = asyncio.create_task(self._report())
+        hours = asyncio.create_task(self._roll_up_hours())
         try:
             waited: set[asyncio.Future[Any]] = {stopped, self._failed, reports}
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             if self._failed.done():
                 self._failed.result()
         finally:
-            for task in (stopped, reports):
+            for task in (stopped, reports, hours):
                 task.cancel()
+
+    async def _roll_up_hours(self) -> None:
+        if self._params.rollups:
+            first = TopicPartition(topics.SAMPLES.name, 0)
+            await self._guard(HourRollups(self._clickhouse, self._params, lambda: first in self.writers).run())
 
     async def _start_producer(self) -> AIOKafkaProducer:
         producer = AIOKafkaProducer(**self._options, acks="all", enable_idempotence=True)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from streams.fabric.catalogue import Metric
 from streams.store.rows.native_format import NumericColumn
 from streams.store.rows.pending_samples import PendingSamples
-from streams.store.sample_layout import column_name
+from streams.store.sample_layout import SampleLayout, column_name
 from streams.wire.models import ABSENT_COUNTER
 
 
@@ -30,16 +30,36 @@ class _GroupTables:
 
 def stack_columns(groups: Sequence[Sequence[PendingSamples]]) -> list[NumericColumn]:
     """Return the scalar columns of these groups of messages, one group below the other."""
-    counters, gauges, start = [], [], 0
-    for group in groups:
-        end = start + sum(len(pending.message.row) for pending in group)
-        rows, layout = slice(start, end), group[0].layout
-        counter_tables = [pending.message.counters.values for pending in group]
-        gauge_tables = [pending.message.gauges.values for pending in group]
-        counters.append(_GroupTables(counter_tables, layout.scalar_counters, rows))
-        gauges.append(_GroupTables(gauge_tables, layout.scalar_gauges, rows))
+    layouts = [group[0].layout for group in groups]
+    counters = [[pending.message.counters.values for pending in group] for group in groups]
+    gauges = [[pending.message.gauges.values for pending in group] for group in groups]
+    return [*stack_counters(layouts, counters), *stack_gauges(layouts, gauges)]
+
+
+def stack_counters(
+    layouts: Sequence[SampleLayout], tables: Sequence[Sequence[npt.NDArray[Any]]]
+) -> Iterator[NumericColumn]:
+    """Yield the scalar columns of the counters of groups: `tables` has those of a layout's messages."""
+    return _columns(*_grouped([layout.scalar_counters for layout in layouts], tables), counter=True)
+
+
+def stack_gauges(
+    layouts: Sequence[SampleLayout], tables: Sequence[Sequence[npt.NDArray[Any]]]
+) -> Iterator[NumericColumn]:
+    """Yield the scalar columns of the gauges of groups: `tables` has those of a layout's messages."""
+    return _columns(*_grouped([layout.scalar_gauges for layout in layouts], tables), counter=False)
+
+
+def _grouped(
+    scalars: Sequence[Sequence[tuple[int, Metric]]], tables: Sequence[Sequence[npt.NDArray[Any]]]
+) -> tuple[list[_GroupTables], int]:
+    """Return the groups with their rows, and the number of all rows."""
+    groups, start = [], 0
+    for own_scalars, own_tables in zip(scalars, tables, strict=True):
+        end = start + sum(table.shape[1] for table in own_tables)
+        groups.append(_GroupTables(own_tables, own_scalars, slice(start, end)))
         start = end
-    return [*_columns(counters, start, counter=True), *_columns(gauges, start, counter=False)]
+    return groups, start
 
 
 def _columns(groups: Sequence[_GroupTables], rows: int, *, counter: bool) -> Iterator[NumericColumn]:

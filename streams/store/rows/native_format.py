@@ -15,6 +15,7 @@ import numpy.typing as npt
 LOW_CARDINALITY = "LowCardinality(String)"
 TIMESTAMP_NS = "DateTime64(9, 'UTC')"
 TIMESTAMP_MS = "DateTime64(3, 'UTC')"
+TIMESTAMP_S = "DateTime('UTC')"
 
 Buffer = bytes | memoryview
 
@@ -39,7 +40,9 @@ _NUMBERS: dict[str, type[np.generic]] = {
     "Int16": np.int16,
     "Int32": np.int32,
     "Int64": np.int64,
+    "Float32": np.float32,
     "Float64": np.float64,
+    TIMESTAMP_S: np.uint32,
     TIMESTAMP_MS: np.int64,
     TIMESTAMP_NS: np.int64,
 }

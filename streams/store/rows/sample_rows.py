@@ -14,6 +14,7 @@ from streams.store.enum_labels import row_kind_name, source_name
 from streams.store.rows import sample_lanes
 from streams.store.rows.column_stacking import stack_columns
 from streams.store.rows.deduplication import SequenceDedup
+from streams.store.rows.minute_rollups import MinuteRollups
 from streams.store.rows.native_format import TIMESTAMP_NS, Column, NumericColumn
 from streams.store.rows.pending_samples import PendingSamples
 from streams.store.rows.row_builder import SourcedMessage, StringDictionary, TableRows, message_origin_columns
@@ -24,8 +25,9 @@ from streams.wire.models import Samples
 class SampleBuilder:
     """Collects samples messages; a message whose identity was stored before makes no rows."""
 
-    def __init__(self, dedup: SequenceDedup) -> None:
+    def __init__(self, dedup: SequenceDedup, rollups: MinuteRollups | None = None) -> None:
         self._dedup = dedup
+        self._rollups = rollups
         self._layouts = SampleLayoutCache()
         self._pending: list[PendingSamples] = []
 
@@ -33,17 +35,21 @@ class SampleBuilder:
         message = sourced.message
         assert isinstance(message, Samples)
         run = (message.device, source_name(message.source), message.collector, message.collector_run)
+        pending = PendingSamples(sourced, message, self._layouts.layout_of(message))
+        if self._rollups is not None:
+            self._rollups.add(pending)
         if not self._dedup.is_new(run, message.sequence, sourced.arrived_ms):
             return 0
-        self._pending.append(PendingSamples(sourced, message, self._layouts.layout_of(message)))
+        self._pending.append(pending)
         return len(message.row)
 
     def finish(self) -> list[TableRows]:
         pending, self._pending, self._layouts = self._pending, [], SampleLayoutCache()
+        rollups = self._rollups.finish() if self._rollups is not None else []
         if not pending:
             return []
         # Tables are inserted in this order: a row of sample_messages shows that the rows of its message are stored.
-        return [*_scalar_rows(pending), *sample_lanes.build(pending), _message_rows(pending)]
+        return [*_scalar_rows(pending), *sample_lanes.build(pending), *rollups, _message_rows(pending)]
 
 
 def _scalar_rows(samples: Sequence[PendingSamples]) -> list[TableRows]:

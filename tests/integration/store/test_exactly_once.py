@@ -24,6 +24,20 @@ def _assert_exactly_once(rig: Rig, database: Database) -> None:
     assert database.count("sample_lanes") == 2 * ROWS * len(rig.sent)
     twice = "SELECT count() FROM (SELECT device, row, sequence FROM samples GROUP BY ALL HAVING count() > 1)"
     assert database.rows(twice) == [(0,)]
+    _assert_minutes(database)
+
+
+def _assert_minutes(database: Database) -> None:
+    """Assert that every minute but the last is rolled up once, with its growth: one in 10 s, 20 s of the first."""
+    minutes = dict(database.rows("SELECT device, uniqExact(toStartOfMinute(sampled_at)) FROM samples GROUP BY device"))
+    rolled = database.rows(
+        "SELECT device, row, count(), uniqExact(bucket), sum(rx_bytes_increase), sum(observed_s), sum(resets)"
+        " FROM samples_1m GROUP BY device, row"
+    )
+    assert len(rolled) == ROWS * len(minutes)
+    for device, _, count, buckets, grown, observed_s, resets in rolled:
+        assert count == buckets == minutes[device] - 1
+        assert (grown, observed_s, resets) == (6 * buckets - 4, 60 * buckets - 40, 0)
 
 
 async def _assert_complete(rig: Rig, database: Database) -> None:

@@ -114,7 +114,7 @@ async def test_every_persisted_topic_is_stored_as_rows(rig: Rig, database: Datab
     assert await until(complete), found
     await asyncio.to_thread(_values, database)
     tables = {table for persisted in PERSISTED_TOPICS for table in persisted.tables}
-    assert tables == {*EXPECTED, "samples", "sample_lanes", "sample_messages"} - {
+    assert tables == {*EXPECTED, "samples", "sample_lanes", "samples_1m", "sample_lanes_1m", "sample_messages"} - {
         "findings_latest",
         "remediations_latest",
     }

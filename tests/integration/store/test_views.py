@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from streams.store.clickhouse import ClickHouse
 from streams.store.migrate import apply, shipped_migrations
 from streams.store.params import StoreParams
+from streams.store.persist.hour_rollups import roll_up_hours
 from tests.integration.fixtures_clickhouse import ClickHouse as Server
 
 DAY = str(datetime.fromtimestamp(time.time() - 86_400, UTC).date())
@@ -320,3 +321,30 @@ def test_gpu_hours_lost_count_the_worst_finding_once(filled: Fill) -> None:
         f"SELECT job, device, finding_id, lost_ratio, round(gpu_hours, 6) FROM gpu_hours_lost({WINDOW})"
     )
     assert found == [("train", "host-0", "f1", 0.5, 2), ("train", "host-0", "f2", 1, round(8 * 29 / 60, 6))]
+
+
+def test_hours_are_rolled_up_once_and_again_with_late_minutes(filled: Fill) -> None:
+    """An hour is the sum of its minutes; the averages of gauges count by their readings; the present hour waits."""
+    now = datetime.fromtimestamp(time.time(), UTC).replace(minute=0, second=0, microsecond=0)
+    begin = now - timedelta(hours=2)
+
+    def of(offset_min: int, grown: int, **others: Any) -> Row:
+        bucket = str((begin + timedelta(minutes=offset_min)).replace(tzinfo=None))
+        return minute("host-0", "eth1", "10:00:00", 1) | {
+            "bucket": bucket, "tx_bytes_increase": grown, "arrived_at": bucket,
+        } | others  # fmt: skip
+
+    tables = filled({"samples_1m": [
+        of(0, 10, pre_fec_ber_min=1, pre_fec_ber_max=3, pre_fec_ber_avg=2), of(59, 5, resets=1),
+        of(30, 0, readings=2, pre_fec_ber_min=0, pre_fec_ber_max=9, pre_fec_ber_avg=6), of(120, 99),
+    ]})  # fmt: skip
+    select = (
+        "SELECT minutes, readings, observed_s, resets, tx_bytes_increase, pre_fec_ber_min, pre_fec_ber_max,"
+        " pre_fec_ber_avg, rx_errors_increase FROM samples_1h"
+    )
+    assert roll_up_hours(tables.client) == 1
+    assert tables.rows(select) == [(3, 14, 180, 1, 15, 0, 9, 3, None)]
+    assert roll_up_hours(tables.client) == 0
+    tables.fill({"samples_1m": [of(31, 7)]})
+    assert roll_up_hours(tables.client) == 1
+    assert [row[:5] for row in tables.rows(select)] == [(4, 20, 240, 1, 22)]

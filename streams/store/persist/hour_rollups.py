@@ -1,0 +1,144 @@
+"""Fills the rollups by hour from those by minute, once an hour is over, and again if minutes of it arrive later.
+
+One sink does it: the owner of partition 0 of samples. An hour is complete when it has as many readings as the rollup by
+minute; otherwise it is replaced. Two sinks that do it at once (a suspended owner resumes) insert the same rows with the
+same token, and rows of the same port and hour replace each other.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+import structlog
+
+from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.store.params import SinkParams
+from streams.store.persist.retry import retry_forever
+from streams.store.query_client import CommandClient
+from streams.store.sample_layout import column_name, is_scalar
+
+INTERVAL_S = 600.0
+"""Counting the minutes of six hours takes about 0.5 s of CPU at the largest fabric: 0.1 % of a core."""
+
+OVER_AFTER_S = 300
+"""The last minute of an hour is complete with the first reading after it, and stored within 10 s of that."""
+
+WINDOW_HOURS = 6
+"""Minutes that arrive later than this are not in the rollup by hour; Kafka has samples for as long."""
+
+_KEY = "device, row, row_kind, source"
+_LANE_KEY = f"{_KEY}, metric, `index`"
+
+_log = structlog.get_logger("railsight.persist")
+
+
+def _weighted(column: str) -> str:
+    """Return the average of averages: each counts by the readings of its minute."""
+    return f"sum({column} * readings) / nullIf(sumIf(readings, {column} IS NOT NULL), 0)"
+
+
+def _scalar_columns() -> list[tuple[str, str]]:
+    columns = []
+    for metric in filter(is_scalar, Metric):
+        name = column_name(metric)
+        if CATALOGUE[metric].counter:
+            columns.append((f"{name}_increase", f"sum({name}_increase)"))
+        else:
+            columns += [(f"{name}_{one}", f"{one}({name}_{one})") for one in ("min", "max")]
+            columns.append((f"{name}_avg", _weighted(f"{name}_avg")))
+    return columns
+
+
+_LANE_COLUMNS = [
+    ("increase", "sum(increase)"),
+    ("value_min", "min(value_min)"),
+    ("value_max", "max(value_max)"),
+    ("value_avg", _weighted("value_avg")),
+]
+_COMMON = [
+    ("minutes", "uniqExact(bucket)"),
+    ("readings", "sum(readings)"),
+    # A port that is read in two messages, of its counters and of its optics, has two rows for a minute.
+    ("observed_s", "sum(observed_s) * uniqExact(bucket) / count()"),
+    ("resets", "sum(resets)"),
+    ("arrived_at", "max(arrived_at)"),
+]
+
+
+class _Hour(NamedTuple):
+    """The statement of a table: the columns that it fills, and the rows of one hour."""
+
+    columns: str
+    select: str
+
+
+def _hour(table: str, key: str, columns: list[tuple[str, str]]) -> _Hour:
+    """Return the statement of a table; `key` is its order, so that the groups take little memory."""
+    chosen = [*_COMMON, *columns]
+    values = ", ".join(f"{value} AS rolled_{number}" for number, (_, value) in enumerate(chosen))
+    return _Hour(
+        ", ".join([key, "bucket", *(name for name, _ in chosen)]),
+        f"SELECT {key}, toDateTime({{hour}}, 'UTC') AS hour, {values} FROM {table}_1m"  # noqa: S608 — all are ours
+        " WHERE bucket >= toDateTime({hour}, 'UTC') AND bucket < toDateTime({hour} + 3600, 'UTC')"
+        f" GROUP BY {key}",
+    )
+
+
+_HOURS = {
+    "samples": _hour("samples", _KEY, _scalar_columns()),
+    "sample_lanes": _hour("sample_lanes", _LANE_KEY, _LANE_COLUMNS),
+}
+IN_ORDER = "optimize_aggregation_in_order = 1"
+# Hours that have other readings by minute than by hour.
+_INCOMPLETE = """SELECT toUnixTimestamp(hour) AS hour_s, sum(by_minute) AS expected, sum(by_hour) AS found FROM (
+    SELECT toStartOfHour(bucket) AS hour, sum(readings) AS by_minute, 0 AS by_hour FROM {table}_1m
+    WHERE bucket >= toStartOfHour(now('UTC')) - INTERVAL {window} HOUR AND hour < toStartOfHour(now('UTC') - {over})
+    GROUP BY hour
+    UNION ALL
+    SELECT bucket AS hour, 0 AS by_minute, sum(readings) AS by_hour FROM {table}_1h FINAL
+    WHERE bucket >= toStartOfHour(now('UTC')) - INTERVAL {window} HOUR GROUP BY hour
+) GROUP BY hour HAVING expected != found ORDER BY hour"""
+
+
+def roll_up_hours(client: CommandClient) -> int:
+    """Bring the rollups by hour up to date; return how many hours were written. Blocks."""
+    written = 0
+    for table in _HOURS:
+        incomplete = _INCOMPLETE.format(table=table, window=WINDOW_HOURS, over=OVER_AFTER_S)
+        for hour, expected, found in client.query(incomplete):
+            if found:
+                client.command(f"DELETE FROM {table}_1h WHERE bucket = toDateTime({hour}, 'UTC')")  # noqa: S608 — a number
+            _roll_up(client, table, hour, f"{table}_1h/{hour}/{expected}")
+            _log.info("hour rolled up", table=f"{table}_1h", hour=hour, readings=expected)
+            written += 1
+    return written
+
+
+def hour_select(table: str, hour_s: int) -> str:
+    """Return the query of the rows of one hour, which begins at these Unix seconds; run it with IN_ORDER."""
+    return _HOURS[table].select.replace("{hour}", str(hour_s))
+
+
+def _roll_up(client: CommandClient, table: str, hour_s: int, token: str) -> None:
+    client.command(
+        f"INSERT INTO {table}_1h ({_HOURS[table].columns}) SETTINGS insert_deduplication_token = '{token}'"
+        f" {hour_select(table, hour_s)} SETTINGS {IN_ORDER}"
+    )
+
+
+class HourRollups:
+    """Runs while this sink owns partition 0 of samples."""
+
+    def __init__(self, client: CommandClient, params: SinkParams, is_owner: Callable[[], bool]) -> None:
+        self._client = client
+        self._params = params
+        self._is_owner = is_owner
+
+    async def run(self) -> None:
+        """Roll hours up at intervals until cancelled; waits while ClickHouse is unavailable."""
+        while True:
+            if self._is_owner():
+                await retry_forever(
+                    self._params, "rollups by hour", lambda _: asyncio.to_thread(roll_up_hours, self._client)
+                )
+            await asyncio.sleep(INTERVAL_S)

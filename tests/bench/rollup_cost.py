@@ -1,0 +1,148 @@
+"""Measures what rollups by minute cost: without, by the sink, and by a materialized view, on the same readings.
+
+    python -m tests.bench.rollup_cost [--minutes 2] [--scale 4]
+
+The rows are those of clickhouse_parts.py, of a `scale`-th of the largest fabric. Each way has its own server: CPU
+seconds a million port-samples of the process that builds the rows and of the server, with one merge of everything.
+`hour` is reading the minutes for the rollup by hour, whose own rows are one in sixty of them. The view has the columns
+of samples_1m that can be merged: of each counter its largest value, of each gauge its extremes, sum and count. That is
+without the increase, which would cost more.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from pydantic import SecretStr
+
+from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
+from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.store.clickhouse import ClickHouse
+from streams.store.migrate import apply, shipped_migrations
+from streams.store.params import StoreParams
+from streams.store.persist.hour_rollups import IN_ORDER, hour_select
+from streams.store.rows.deduplication import SequenceDedup
+from streams.store.rows.minute_rollups import MinuteRollups
+from streams.store.rows.native_format import encode_block
+from streams.store.rows.sample_rows import SampleBuilder
+from streams.store.sample_layout import column_name, is_scalar
+from tests.bench import clickhouse_parts
+from tests.bench.clickhouse_parts import CADENCE_NS, PARTITIONS, Partition
+from tests.bench.sink_rows import cpu_s
+
+WAYS = ("none", "sink", "view")
+MINUTE_NS = 60 * 10**9
+
+
+class Cost(NamedTuple):
+    """CPU seconds a million port-samples, and bytes on disk of a port-sample."""
+
+    build: float
+    insert: float
+    merge: float
+    hour: float
+    sample_bytes: float
+    rollup_bytes: float
+
+
+def view_statements() -> list[str]:
+    """Return the table and the materialized view of the comparison."""
+    counters = [column_name(metric) for metric in filter(is_scalar, Metric) if CATALOGUE[metric].counter]
+    gauges = [column_name(metric) for metric in filter(is_scalar, Metric) if not CATALOGUE[metric].counter]
+    columns = [f"{name} SimpleAggregateFunction(max, Nullable(UInt64)) CODEC(T64, LZ4)" for name in counters]
+    values = list(counters)
+    for name in gauges:
+        for suffix, function, kind in (("min", "min", "Float32"), ("max", "max", "Float32"), ("sum", "sum", "Float64")):
+            columns.append(f"{name}_{suffix} SimpleAggregateFunction({function}, Nullable({kind})) CODEC(LZ4)")
+            values.append(f"{name} AS {name}_{suffix}")
+    key = "device, row, row_kind, source"
+    settings = (
+        "min_bytes_for_wide_part = 0, min_rows_for_wide_part = 400000, auto_statistics_types = '',"
+        " nullable_serialization_version = 'allow_sparse'"
+    )
+    types = ", ".join(f"{name} LowCardinality(String)" for name in key.split(", "))
+    return [
+        f"CREATE TABLE by_view ({types}, bucket DateTime('UTC'), readings SimpleAggregateFunction(sum, UInt64),"
+        f" {', '.join(columns)}) ENGINE = AggregatingMergeTree ORDER BY ({key}, bucket) SETTINGS {settings}",
+        f"CREATE MATERIALIZED VIEW by_view_fill TO by_view AS SELECT {key}, toStartOfMinute(sampled_at) AS bucket,"
+        f" toUInt64(1) AS readings, {', '.join(values)} FROM samples",
+    ]
+
+
+def measure(way: str, minutes: int) -> Cost:
+    """Return the cost of one way."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        EmbeddedClickHouse(ClickHouseParams(data=Path(folder) / "clickhouse")) as server,
+    ):
+        assert server._process is not None
+        assert server._process.pid is not None
+        pid = server._process.pid
+        database = ClickHouse(StoreParams(url=server.url, password=SecretStr(server.password)))
+        apply(database, shipped_migrations())
+        for statement in view_statements() if way == "view" else ():
+            database.command(statement)
+        database.command("SYSTEM STOP MERGES")
+        began_ns = time.time_ns() // MINUTE_NS * MINUTE_NS
+        chance = np.random.default_rng(1)
+        partitions = [Partition(number, chance) for number in range(PARTITIONS)]
+        for one in partitions:
+            one._builder = SampleBuilder(SequenceDedup(10**9), MinuteRollups() if way == "sink" else None)
+        # One more round: the first reading of a minute completes the one before.
+        rows, build_s, insert_s = 0, 0.0, 0.0
+        for turn in range(minutes * MINUTE_NS // CADENCE_NS + 1):
+            for one in partitions:
+                before = time.process_time()
+                blocks = [(part, encode_block(part.columns)) for part in one.block(turn, began_ns)]
+                build_s += time.process_time() - before
+                before = cpu_s(pid)
+                for part, data in blocks:
+                    database.insert(part.table, part.column_names, data, f"{one.number}-{turn}")
+                    rows += part.count if part.table == "samples" else 0
+                insert_s += cpu_s(pid) - before
+        table = "by_view" if way == "view" else "samples_1m"
+        before = cpu_s(pid)
+        database.command("SYSTEM START MERGES")
+        for merged in ("samples", table):
+            database.command(f"OPTIMIZE TABLE {merged} FINAL")
+        merge_s, before = cpu_s(pid) - before, cpu_s(pid)
+        if way == "sink":
+            select = hour_select("samples", began_ns // 10**9 // 3600 * 3600)
+            database.query(f"SELECT count() FROM ({select}) WHERE NOT ignore(*) SETTINGS {IN_ORDER}")
+        hour_s, millions = cpu_s(pid) - before, rows / 1e6
+        sizes: dict[str, int] = {
+            row[0]: row[1]
+            for row in database.query("SELECT table, sum(bytes_on_disk) FROM system.parts WHERE active GROUP BY table")
+        }
+        database.close()
+        return Cost(
+            build_s / millions, insert_s / millions, merge_s / millions, hour_s / millions,
+            sizes["samples"] / rows, sizes.get(table, 0) / rows,
+        )  # fmt: skip
+
+
+def main() -> None:
+    """Print a line for each way."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=int, default=2)
+    parser.add_argument("--scale", type=int, default=4)
+    parser.add_argument("--ways", default=",".join(WAYS))
+    given = parser.parse_args()
+    clickhouse_parts.KINDS = [
+        (source, kind, count // given.scale, ports) for source, kind, count, ports in clickhouse_parts.KINDS
+    ]
+    sys.stdout.write("rollups   build  insert   merge    hour     sum  bytes/sample  rollup bytes/sample\n")
+    for way in given.ways.split(","):
+        cost = measure(way, given.minutes)
+        total = cost.build + cost.insert + cost.merge + cost.hour
+        figures = "".join(f"{value:8.3f}" for value in (cost.build, cost.insert, cost.merge, cost.hour, total))
+        sys.stdout.write(f"{way:7}{figures}{cost.sample_bytes:14.1f}{cost.rollup_bytes:21.1f}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

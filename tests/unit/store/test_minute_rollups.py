@@ -1,0 +1,134 @@
+"""Tests the rollups by minute: growth between minutes, absence, resets, gaps, disorder and lanes."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from streams.fabric.catalogue import Metric
+from streams.store.rows.deduplication import SequenceDedup
+from streams.store.rows.minute_rollups import MinuteRollups
+from streams.store.rows.row_builder import SourcedMessage, TableRows
+from streams.store.rows.sample_rows import SampleBuilder
+from streams.wire.models import ABSENT_COUNTER, RowKind, Samples, Source, Table
+from tests.unit.store.test_sample_rows import table
+
+START = 1_749_999_960_000_000_000
+"""The begin of a minute."""
+
+S = 10**9
+
+
+def reading(
+    second: float, rx: list[int], up: list[float], *, boot: int = 1, lanes: tuple[int, float] = (0, -2.0)
+) -> Samples:
+    """Return a reading of two ports: a counter, a counter by lane, a gauge and a gauge by lane."""
+    counters = np.array([rx, [lanes[0], lanes[0]]], np.uint64)
+    gauges = np.array([up, [lanes[1], np.nan]])
+    at_ns = START + int(second * S)
+    return Samples(
+        "leaf", Source.SOURCE_GNMI, "c", 1, int(second * 10), at_ns, at_ns, boot, RowKind.ROW_KIND_PORT,
+        ("p0", "p1"), 1,
+        Table((Metric.RX_BYTES, Metric.PFC_RX_FRAMES), (-1, 3), counters),
+        Table((Metric.OPER_UP, Metric.RX_POWER_DBM), (-1, 0), gauges),
+    )  # fmt: skip
+
+
+def rolled(*messages: Samples, rollups: MinuteRollups | None = None) -> dict[str, TableRows]:
+    """Return the rows of one block, by table."""
+    builder = SampleBuilder(SequenceDedup(10**9), rollups or MinuteRollups())
+    for offset, one in enumerate(messages):
+        builder.add(SourcedMessage(3, offset, 1000 + offset, one))
+    return {rows.table: rows for rows in builder.finish()}
+
+
+def ports(*messages: Samples) -> list[dict[str, object]]:
+    """Return the rows of samples_1m."""
+    return table(rolled(*messages)["samples_1m"])
+
+
+def test_a_minute_grows_to_the_first_reading_after_it() -> None:
+    """Its own readings give the extremes of gauges, and the next minute begins where it ends."""
+    rows = ports(
+        reading(0, [100, 7], [1, 1]), reading(30, [150, 7], [0, 1]), reading(61, [220, 9], [1, np.nan]),
+        reading(121, [230, 9], [1, 1]),
+    )  # fmt: skip
+    first, other, second, _ = rows
+    assert first == {
+        "device": "leaf", "source": "gnmi", "row_kind": "port", "row": "p0", "bucket": START // S, "readings": 2,
+        "observed_s": 61.0, "resets": 0, "rx_bytes_increase": 120, "oper_up_min": 0.0, "oper_up_max": 1.0,
+        "oper_up_avg": 0.5, "kafka_partition": 3, "kafka_offset": 2, "arrived_at": 1002,
+    }  # fmt: skip
+    assert (other["row"], other["rx_bytes_increase"], other["oper_up_avg"]) == ("p1", 2, 1.0)
+    assert (second["rx_bytes_increase"], second["observed_s"], second["bucket"]) == (10, 60.0, START // S + 60)
+
+
+def test_an_open_minute_has_no_row() -> None:
+    """Nothing is known of its growth before the first reading after it."""
+    assert "samples_1m" not in rolled(reading(0, [1, 1], [1, 1]), reading(59, [2, 2], [1, 1]))
+
+
+def test_a_counter_that_decreased_or_was_absent_has_no_increase() -> None:
+    """A reset is counted, an absence is not."""
+    (reset, absent) = ports(reading(0, [100, ABSENT_COUNTER], [1, 1]), reading(60, [5, 9], [1, 1]))
+    assert (reset["rx_bytes_increase"], reset["resets"], reset["observed_s"]) == (None, 1, 60.0)
+    assert (absent["rx_bytes_increase"], absent["resets"]) == (None, 0)
+
+
+def test_another_boot_or_a_long_gap_has_no_increase() -> None:
+    """Counters of another boot count from zero; growth over hours belongs to no minute."""
+    rebooted, *_ = ports(reading(0, [100, 1], [1, 1]), reading(60, [500, 1], [1, 1], boot=2))
+    assert (rebooted["rx_bytes_increase"], rebooted["observed_s"]) == (None, 0.0)
+    late, *_ = ports(reading(0, [100, 1], [1, 1]), reading(3700, [500, 1], [1, 1]))
+    assert (late["rx_bytes_increase"], late["observed_s"], late["resets"]) == (None, 0.0, 0)
+    gap, *_ = ports(reading(0, [100, 1], [1, 1]), reading(1800, [500, 1], [1, 1]))
+    assert (gap["rx_bytes_increase"], gap["observed_s"]) == (400, 1800.0)
+
+
+def test_readings_out_of_order_or_sent_again_change_nothing() -> None:
+    """The rows are those of the readings in order."""
+    sent = (reading(0, [1, 1], [1, 1]), reading(40, [5, 5], [0, 1]), reading(60, [9, 9], [1, 1]))
+    late = (sent[0], sent[1], reading(20, [3, 3], [0.5, 1]), sent[1], sent[2])
+    drop = {"kafka_offset", "arrived_at"}
+    assert [{k: v for k, v in row.items() if k not in drop} for row in ports(*late)] == [
+        {k: v for k, v in row.items() if k not in drop} for row in ports(*sent)
+    ]
+
+
+def test_lanes_have_a_row_each() -> None:
+    """A counter has its increase, a gauge its extremes; a port without a value has none."""
+    tables = rolled(
+        reading(0, [1, 1], [1, 1], lanes=(10, -2.0)), reading(30, [1, 1], [1, 1], lanes=(12, -4.0)),
+        reading(60, [1, 1], [1, 1], lanes=(25, -2.0)),
+    )  # fmt: skip
+    rows = table(tables["sample_lanes_1m"])
+    chosen = ("row", "metric", "index", "increase", "value_min", "value_max", "value_avg", "resets")
+    assert [tuple(row[name] for name in chosen) for row in rows] == [
+        ("p0", "pfc_rx_frames", 3, 15, None, None, None, 0),
+        ("p1", "pfc_rx_frames", 3, 15, None, None, None, 0),
+        ("p0", "rx_power_dbm", 0, None, -4.0, -2.0, -3.0, 0),
+    ]
+
+
+def test_messages_with_other_columns_are_streams_of_their_own() -> None:
+    """The optics of a port may be read in another message than its counters."""
+    counters = [reading(second, [second, 1], [1, 1]) for second in (0, 60)]
+    optics = [
+        replace(one, counters=Table((), (), np.empty((0, 2), np.uint64)), sampled_at_ns=one.sampled_at_ns + S)
+        for one in counters
+    ]
+    rows = ports(counters[0], optics[0], counters[1], optics[1])
+    assert [(row["row"], row["rx_bytes_increase"], row["oper_up_avg"]) for row in rows] == [
+        ("p0", 60, 1.0), ("p1", 0, 1.0), ("p0", None, 1.0), ("p1", None, 1.0),
+    ]  # fmt: skip
+
+
+def test_a_state_that_is_restored_continues_the_minute() -> None:
+    """The readings of the open minute are read again after a restart, and their rows discarded."""
+    first, second, third = reading(0, [1, 1], [1, 1]), reading(30, [2, 2], [0, 1]), reading(60, [4, 4], [1, 1])
+    restarted = MinuteRollups()
+    builder = SampleBuilder(SequenceDedup(10**9), restarted)
+    for one in (first, second):
+        builder.add(SourcedMessage(3, 0, 1000, one))
+    builder.finish()
+    rows = table(rolled(third, rollups=restarted)["samples_1m"])
+    assert [(row["rx_bytes_increase"], row["oper_up_min"]) for row in rows] == [(3, 0.0), (3, 1.0)]
