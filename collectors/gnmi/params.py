@@ -109,11 +109,14 @@ class Params(TargetParams):
         return self
 
     def all_targets(self) -> tuple[Target, ...]:
-        """Return the configured devices; raises Misconfigured if there are none or duplicates, or a file is invalid."""
+        """Return the configured devices; raises Misconfigured if none are configured, for duplicates and invalid files.
+
+        A list or a file may be empty: a site without devices yet starts, and reads them at the reload that brings them.
+        """
         targets = self.targets + (read_json("gnmi", self.targets_file, _TARGETS) if self.targets_file else ())
         names = [target.name for target in targets]
         duplicates = sorted({name for name in names if names.count(name) > 1})
-        if not targets:
+        if not (targets or self.targets_file or "targets" in self.model_fields_set):
             raise Misconfigured("collect.gnmi: no targets; set targets or targets_file")
         if duplicates:
             raise Misconfigured(f"collect.gnmi: duplicate targets: {', '.join(duplicates)}")

@@ -39,4 +39,5 @@ class RuntimeSettings(BaseModel):
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = Field(default=None, ge=0, le=65535)
     data: Path | None = None
-    """The directory for the folders of Faust, which stay empty; default: in the user's data directory."""
+    """The directory of this pipeline's data: the folders of Faust, which stay empty, and with `railsight up` all that
+    it stores, so that two of them share nothing. Default: the user's data directory."""

@@ -31,29 +31,36 @@ async def run_pipeline(
     await supervisor.watch()
 
 
+def pipeline_directory(settings: Settings) -> Path:
+    """Return the folder of all data of one pipeline: two of them on one machine must not share any of it."""
+    return settings.runtime.data or data_directory()
+
+
 def pipeline_parts(settings: Settings, config: Path) -> Iterator[Part]:
     """Yield the stages, the sink, the notifier when Alertmanager is configured, and the configured collectors."""
     options = ("--config", str(config))
+    data = pipeline_directory(settings)
     yield Part("process", railsight_command("process", *options, "--instance", INSTANCE), CLIENTS)
     yield Part("persist", railsight_command("persist", *options), CLIENTS)
     if "alertmanagers" in settings.notify.model_fields_set:
         yield Part("notify", railsight_command("notify", *options), CLIENTS)
     for name, params in settings.collectors.items():
-        yield Part(f"collect-{name}", railsight_command("collect", name, *options, *_spool(params)), CLIENTS)
+        yield Part(f"collect-{name}", railsight_command("collect", name, *options, *_spool(params, data)), CLIENTS)
 
 
 async def _start_servers(
     supervisor: Supervisor, settings: Settings, config: Path, print_line: Callable[[str], None]
 ) -> None:
     """Start the servers that the configuration does not name; the parts get their addresses by the environment."""
+    data = pipeline_directory(settings)
     kafka_port, clickhouse_port = free_ports(2)
     embeds_kafka = "bootstrap" not in settings.kafka.model_fields_set
     embeds_clickhouse = "url" not in settings.store.model_fields_set
     if embeds_kafka:
         params = settings.embedded.kafka
-        supervisor.start(broker_part(params.data or data_directory() / "kafka", params.port or kafka_port, config))
+        supervisor.start(broker_part(params.data or data / "kafka", params.port or kafka_port, config))
     if embeds_clickhouse:
-        supervisor.start(clickhouse_part(data_directory() / "clickhouse", clickhouse_port))
+        supervisor.start(clickhouse_part(data / "clickhouse", clickhouse_port))
     if embeds_kafka:
         kafka = await wait_until_ready(supervisor, "broker", "bootstrap")
         os.environ["RAILSIGHT__KAFKA__BOOTSTRAP"] = kafka["bootstrap"]
@@ -71,9 +78,9 @@ async def _start_servers(
         print_line(f"ClickHouse user: {ready['user']}, password in {ready['password_file']}")
 
 
-def _spool(params: BaseModel) -> tuple[str, ...]:
+def _spool(params: BaseModel, data: Path) -> tuple[str, ...]:
     """Return the option that sets a collector's spool folder, unless the configuration sets it."""
     publisher = getattr(params, "publisher", None)
     if publisher is None or publisher.spool is not None or not getattr(params, "supports_spool", False):
         return ()
-    return ("--set", f"publisher.spool={data_directory() / 'spool'}")
+    return ("--set", f"publisher.spool={data / 'spool'}")

@@ -13,6 +13,25 @@ import structlog
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
+class MissingTopicFilter(logging.Filter):
+    """Reports a topic that Kafka does not have once, with the next step; the client logs it ten times a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reported: set[object] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether to log a record; the text of the first of each topic is replaced."""
+        if not (record.name.startswith("aiokafka") and str(record.msg).startswith("Topic %s not found")):
+            return True
+        topic = record.args[0] if isinstance(record.args, tuple) and record.args else ""
+        if topic in self._reported:
+            return False
+        self._reported.add(topic)
+        record.msg = "Kafka has no topic %s; create the topics with `railsight topics`"
+        return True
+
+
 def configure_logging(level: str, stream: TextIO | None = None, muted: Iterable[str] = ()) -> None:
     """Make all loggers of this process write to `stream`, standard error by default, but those that are to be quiet."""
     out = sys.stderr if stream is None else stream
@@ -46,6 +65,7 @@ def configure_logging(level: str, stream: TextIO | None = None, muted: Iterable[
     # Libraries log every fetch and every rebalance at INFO; our own modules log under their own names.
     for name in ("aiokafka", "asyncio", "faust", "mode", "grpc", "urllib3", "clickhouse_connect"):
         logging.getLogger(name).setLevel(max(LEVELS[level], logging.WARNING))
+    handler.addFilter(MissingTopicFilter())
     # At the handler: some libraries set levels of their own when they are imported.
     silenced = tuple(muted)
     handler.addFilter(lambda record: record.name.split(".")[0] not in silenced)

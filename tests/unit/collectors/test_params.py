@@ -36,6 +36,13 @@ def test_invalid_targets_are_refused_in_one_line(tmp_path: Path) -> None:
     assert [target.name for target in Params(targets=(LEAF,), targets_file=path).all_targets()] == ["leaf1", "leaf2"]
 
 
+def test_an_empty_list_of_targets_starts(tmp_path: Path) -> None:
+    """A site without devices yet: the list or the file is there, and empty."""
+    path = tmp_path / "targets.json"
+    path.write_text("[]")
+    assert Params(targets_file=path).all_targets() == Params(targets=()).all_targets() == ()
+
+
 def test_a_password_in_clear_text_does_not_leave_the_machine_by_default() -> None:
     """It may on loopback; another address requires TLS, or the setting that allows it."""
     far = Target(name="leaf2", address="192.0.2.1:57400")

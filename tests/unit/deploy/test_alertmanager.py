@@ -121,3 +121,9 @@ def test_the_labels_that_routes_ask_for_are_those_of_alerts() -> None:
     asked |= {label for rule in config["inhibit_rules"] for label in rule["equal"]}
     assert asked <= known
     assert {"page", "kind", "condition", "finding_id", "action"} <= asked
+
+
+def test_a_page_and_the_finding_that_it_is_of_are_never_entries_of_one_message() -> None:
+    """A page that ends would be a resolved entry beside its firing finding, where one receiver gets both."""
+    for config in CONFIGS:
+        assert {"finding_id", "kind"} <= set(read(config)["route"]["group_by"])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from streams.cli.collector_registry import collector_params
 from streams.config.settings import load
-from streams.runtime.local_pipeline import pipeline_parts
+from streams.runtime.local_pipeline import pipeline_directory, pipeline_parts
 
 
 def commands(tmp_path: Path, text: str) -> dict[str, tuple[str, ...]]:
@@ -24,3 +24,14 @@ def test_a_collector_has_a_default_spool_unless_one_is_configured(tmp_path: Path
     (option,) = spools["collect-nic"]
     assert option.endswith("/railsight/spool")
     assert [name for name, options in spools.items() if options] == ["collect-nic"]
+
+
+def test_two_pipelines_with_folders_of_their_own_share_nothing(tmp_path: Path) -> None:
+    """Otherwise the second begins with the findings of the first."""
+    text = '[collect.nic]\n[runtime]\ndata = "{}"\n'
+    folders = [tmp_path / "a", tmp_path / "b"]
+    spools = [commands(tmp_path, text.format(folder))["collect-nic"][-1] for folder in folders]
+    assert spools == [f"publisher.spool={folder / 'spool'}" for folder in folders]
+    path = tmp_path / "railsight.toml"
+    path.write_text(text.format(folders[0]))
+    assert pipeline_directory(load(path, collector_params(), environ={})) == folders[0]

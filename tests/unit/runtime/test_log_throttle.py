@@ -7,6 +7,7 @@ import pytest
 
 from streams.health.health import Health
 from streams.health.params import HealthParams
+from streams.runtime.log_setup import MissingTopicFilter
 from streams.runtime.log_throttle import RepeatFilter, install
 from streams.runtime.prometheus import PrometheusMetrics
 from streams.wire.errors import Misconfigured
@@ -69,3 +70,14 @@ def test_install_adds_the_filter_to_the_given_handlers() -> None:
     install([handler])
     assert [type(added) for added in handler.filters] == [RepeatFilter]
     assert logging.getLogger("aiokafka").level == logging.WARNING
+
+
+def test_a_missing_topic_is_reported_once_with_the_next_step() -> None:
+    """The client logs it at each refresh of its metadata."""
+    missing = MissingTopicFilter()
+    found = [record("aiokafka.cluster", "Topic %s not found in cluster metadata", t) for t in ("a", "a", "b", "a")]
+    shown = [one for one in found if missing.filter(one)]
+    assert [one.getMessage() for one in shown] == [
+        f"Kafka has no topic {topic}; create the topics with `railsight topics`" for topic in ("a", "b")
+    ]
+    assert missing.filter(record("aiokafka.cluster", "another message"))
