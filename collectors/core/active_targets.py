@@ -16,9 +16,13 @@ Target = TypeVar("Target")
 class ActiveTargets(Generic[Target]):
     """The targets of a process, by name; two compare equal if nothing about them changed."""
 
-    def __init__(self, shards: int | None = None) -> None:
-        """Create it with the number of shards; None if all are assigned to this process."""
+    def __init__(self, shards: int | None = None, on_removed: Callable[[str], None] = lambda _: None) -> None:
+        """Create it with the number of shards; None if all are assigned to this process.
+
+        `on_removed` receives the name of each target that is read no longer.
+        """
         self._shards = shards
+        self._on_removed = on_removed
         self._owned: frozenset[int] = frozenset()
         self._configured: Mapping[str, Target] = {}
         self._changed = asyncio.Event()
@@ -66,6 +70,8 @@ class ActiveTargets(Generic[Target]):
         await cancel_and_wait(*removed.values())
         for name in removed:
             del self._reading[name]
+            if name not in selected:
+                self._on_removed(name)
         for name in selected.keys() - self._reading.keys():
             self._reading[name] = selected[name], asyncio.create_task(read(selected[name]), name=name)
 

@@ -28,7 +28,15 @@ class CollectorContext:
     health: Health = field(default_factory=lambda: Health(HealthParams(), time.monotonic))
     core: Core = field(default_factory=Core)
     """Settings of the process; without Kafka in it, targets are not shared."""
+    emitters: list[Emitter] = field(default_factory=list)
 
     def emitter(self, source: Source) -> Emitter:
         """Return the Emitter of a source; create one per process, because it numbers the messages."""
-        return Emitter(self.publisher, self.collector, self.run, source)
+        emitter = Emitter(self.publisher, self.collector, self.run, source)
+        self.emitters.append(emitter)
+        return emitter
+
+    def end(self, device: str | None = None) -> None:
+        """Publish that this process ends in order, or that it reads one device no longer."""
+        for emitter in self.emitters:
+            emitter.end(self.clock.now_ns(), device)

@@ -6,12 +6,14 @@ separately, so that a gap in either is visible.
 
 import os
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from collectors.core.columns import Reading
 from collectors.core.publisher import Publisher
 from streams.wire.models import CollectorStatus, Event, EventKind, Facts, RowKind, Samples, Source
 from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, encode
+
+ENDED = "the collector ended, or has this target no longer"
 
 
 def draw_run() -> int:
@@ -39,6 +41,8 @@ class Emitter:
         self.run = run
         self.source = source
         self._sequence: Counter[tuple[str, str]] = Counter()
+        self._statuses: dict[str, CollectorStatus] = {}
+        """The newest status of each device."""
 
     def samples(self, device: str, reading: Reading, row_kind: RowKind = RowKind.ROW_KIND_PORT) -> Samples:
         """Publish one reading of a device."""
@@ -64,7 +68,15 @@ class Emitter:
 
     def status(self, status: CollectorStatus) -> None:
         """Publish the reachability of a device."""
+        self._statuses[status.device] = status
         self._publisher.offer(encode(COLLECTOR_STATUS, status))
+
+    def end(self, at_ns: int, device: str | None = None) -> None:
+        """Publish that this collector ended in order, or reads one device no longer: no silence of a dead collector."""
+        for name in list(self._statuses) if device is None else [device]:
+            if (last := self._statuses.pop(name, None)) is not None:
+                ended = replace(last, at_ns=at_ns, reachable=False, error=ENDED, ended=True)
+                self._publisher.offer(encode(COLLECTOR_STATUS, ended))
 
     def _next(self, device: str, kind: str) -> int:
         self._sequence[device, kind] += 1

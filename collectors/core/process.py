@@ -41,6 +41,9 @@ async def collect_to_kafka(kind: str, core: Core, collect: Collect) -> None:
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(_until_ended(collect(context)))
                     tasks.create_task(publisher.failed())
+            except asyncio.CancelledError:
+                context.end()
+                raise
             except BaseExceptionGroup as group:
                 raise _first(group) from None
             finally:

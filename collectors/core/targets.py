@@ -30,7 +30,7 @@ async def read_targets(
     """
     core = context.core
     is_shared = bool(params.share_group) and core.client_options is not None
-    active = ActiveTargets[Target](core.partitions.count(TARGETS) if is_shared else None)
+    active = ActiveTargets[Target](core.partitions.count(TARGETS) if is_shared else None, context.end)
     active.configure(targets(params))
     context.health.ready_while("targets", lambda: "" if active.count else "none is assigned to this process")
     async with asyncio.TaskGroup() as tasks:

@@ -144,3 +144,4 @@ class CollectorStatus:
     clock_offset_ns: int = 0
     cadence_ns: int = 0
     sent_at_ns: int = 0
+    ended: bool = False

@@ -6,6 +6,7 @@ from typing import Any
 from streams.detect.attribute.outages import Outages, open_interval
 from streams.detect.attribute.sides import DetectorParams, fabric_side
 from streams.detect.attribute.state import Case
+from streams.detect.fabric_side import devices_of
 from streams.detect.params import DetectParams
 from streams.fabric.ids import Port
 from streams.fabric.inventory_rows import HOST_LINK
@@ -42,7 +43,12 @@ class SeverityRater:
     def rate(self, finding: Finding) -> Severity:
         """Return the highest severity that a finding had while it was open."""
         side = fabric_side(finding)
-        if side.severity_by_detector or finding.severity is Severity.INFO:
+        if finding.severity is Severity.INFO:
+            return finding.severity
+        devices = devices_of(finding)
+        if devices and not any(device in self.topology.devices for device in devices):
+            return Severity.WARNING  # what is not in the inventory is listed, and never pages
+        if side.severity_by_detector:
             return finding.severity
         is_critical = side.is_critical is not None and side.is_critical(finding, self)
         return Severity.CRITICAL if is_critical else Severity.WARNING

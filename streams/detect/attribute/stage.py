@@ -30,7 +30,7 @@ from streams.detect.thresholds import ns
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
-from streams.wire.models import Cause, Episode, Finding, Message, Status, Symptom
+from streams.wire.models import Cause, Endpoint, Episode, Evidence, Finding, Message, Status, Symptom
 from streams.wire.stage import Output
 from streams.wire.topics import FINDINGS, FINDINGS_OPEN
 
@@ -243,13 +243,17 @@ class Attribute:
         if group is not None:
             finding = group_finding(self._topology, self._index.groups, group)
             severity = max(severity, group_severity(self._severities, self._state.cases, group, impact))
+        left = self._left_inventory(case, finding)
+        if left:
+            finding = replace(finding, status=Status.RESOLVED, resolved_at_ns=max(now_ns, finding.started_at_ns))
         count = recurrence.count_occurrences(self._state.occurrences, finding)
         evidence = [*finding.evidence, *(impact.evidence(finding) if impact is not None else ())]
+        evidence += [Evidence(f"{device} left the inventory", at=Endpoint(device)) for device in left]
         return replace(
             finding,
             revision=0,
             evidence=(*evidence, *recurrence.recurrence_evidence(self._params, finding, count)),
-            final=self._finality.is_final(case, now_ns),
+            final=bool(left) or self._finality.is_final(case, now_ns),
             severity=severity,
             cause=cause_with_parent(finding, parent),
             blast_radius=radius,
@@ -259,6 +263,16 @@ class Attribute:
             shadow=True if in_maintenance(self._topology, finding) else None,
             runbook_url=f"docs/runbooks/{finding.detector.replace('/', '-')}.md",
         )
+
+    def _left_inventory(self, case: Case, finding: Finding) -> list[str]:
+        """Return the devices by which an open finding is closed: the inventory had them, and has them no longer."""
+        devices = devices_of(finding)
+        known = [device for device in devices if device in self._topology.devices]
+        if not set(known) <= set(case.listed):
+            case.listed = tuple(sorted({*case.listed, *known}))
+        if finding.resolved_at_ns is not None or finding.status is Status.RETRACTED:
+            return []
+        return [device for device in devices if device in case.listed and device not in known]
 
     def _evict(self) -> None:
         """Remove the cases that are closed and old."""

@@ -52,6 +52,8 @@ class Case:
     published: Finding | None = None
     retracted_ns: int = 0
     """The watermark at which the episode was retracted."""
+    listed: tuple[str, ...] = ()
+    """Its devices that were in the inventory."""
 
     @property
     def is_closed(self) -> bool:

@@ -17,7 +17,7 @@ from streams.detect.thresholds import ns
 from streams.wire.models import IDLE_NS, CollectorStatus, Source, Symptom
 from streams.wire.symptoms import SourceSilence
 
-MIN_INTERVALS = 3
+MIN_INTERVALS = 4
 """Intervals from which a cadence is learned: fewer may be random when a recording begins in a gap."""
 
 TRANSPORT_NS = ns(5)
@@ -28,6 +28,9 @@ MAX_INTERVALS = 16
 _SAME_READING_NS = ns(1)
 """States and counters of one poll are up to 1 s apart (in the recordings): that is no cadence."""
 
+
+_RARER = 5
+"""One in so many of the newest intervals may be a hole: three of sixteen. More often it is a cadence of its own."""
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +62,8 @@ class SourceState:
     collector: str = ""
     status_ns: int = 0
     unreachable: str = ""
+    ended: bool = False
+    """Its collector ended in order, and nothing arrived since."""
     intervals_ns: list[int] = field(default_factory=list)
     """The newest intervals, while no collector reports the cadence."""
     unevaluated_gaps: list[tuple[int, int]] = field(default_factory=list)
@@ -70,11 +75,22 @@ class SourceState:
 
     @property
     def known_cadence_ns(self) -> int:
-        """The cadence that its collector reports, else the median of the intervals; 0 where neither is known."""
-        if self.cadence_ns or len(self.intervals_ns) < MIN_INTERVALS:
+        """The cadence that its collector reports, else the longest interval that is usual; 0 where neither is known.
+
+        An interval is usual if a fifth of the newest exceed it, and one at least. A poll may be several messages, and
+        some devices alternate between two intervals: their median is too short. Intervals below a second count only for
+        a source that has hardly any others.
+        """
+        if self.cadence_ns:
             return self.cadence_ns
-        ordered = sorted(self.intervals_ns)
-        return round((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)
+        known = [interval for interval in self.intervals_ns if interval >= _SAME_READING_NS]
+        count = len(known)
+        if count < MIN_INTERVALS:
+            known, count = self.intervals_ns, len(self.intervals_ns)
+            if count < MAX_INTERVALS:
+                return 0
+        larger = count // _RARER or 1
+        return sorted(known)[count - 1 - larger]
 
 
 class Liveness:
@@ -116,6 +132,9 @@ class Liveness:
         self._devices = devices
         self._max_unknown = max(_MIN_UNKNOWN, round(_UNKNOWN_FACTOR * count))
         self._unknown = {device for device, _ in self.sources if device not in devices}
+        for state in self.sources.values():
+            if state.ended:
+                self._schedule(state)
 
     def source(self, device: str, source: Source, at_ns: int) -> SourceState | None:
         """Return the state of a source, which is added where it is new; None beyond the bound of unknown devices."""
@@ -146,6 +165,9 @@ class Liveness:
     def on_sample(self, state: SourceState, at_ns: int, arrived_ns: int) -> list[Symptom]:
         """Process the times of a sample and of its arrival; return that its source was silent, where it was."""
         last_ns = state.last_ns
+        if state.ended:
+            last_ns = 0 if self._is_gone(state) else last_ns
+            state.ended = False
         if arrived_ns > state.arrived_ns:
             state.arrived_ns = arrived_ns
         if at_ns <= last_ns:
@@ -177,6 +199,9 @@ class Liveness:
             return
         state.status_ns, state.collector = status.at_ns, status.collector
         state.unreachable = "" if status.reachable else status.error or "not reachable"
+        if status.ended != state.ended:
+            state.ended = status.ended
+            self._schedule(state)
         if status.cadence_ns and status.cadence_ns != state.cadence_ns:
             state.cadence_ns, state.intervals_ns = status.cadence_ns, []
             state.limit_ns = self._limit_ns(state)
@@ -223,7 +248,7 @@ class Liveness:
         """Update the arrays after a change of its times or cadence."""
         if state.last_ns:
             self._any_read = True
-        if state.silent:
+        if state.silent or self._is_gone(state):
             self._due_ns[state.index] = self._live_ns[state.index] = IDLE_NS
             return
         due_ns = min((state.last_ns or state.first_ns) + state.limit_ns, IDLE_NS)
@@ -231,6 +256,10 @@ class Liveness:
         self._live_ns[state.index] = state.last_ns or IDLE_NS
         if due_ns < self._next_due_ns:
             self._next_due_ns = due_ns
+
+    def _is_gone(self, state: SourceState) -> bool:
+        """Return whether nothing is expected of a source: its collector ended, and the inventory lacks its device."""
+        return state.ended and state.device not in self._devices
 
     def _silent_after_ns(self, state: SourceState) -> int:
         """Return the arrival time after which a source is silent."""
@@ -243,7 +272,7 @@ class Liveness:
     def _gap(self, state: SourceState, at_ns: int) -> list[Symptom]:
         """Return the symptoms of an interval that may have been a silence."""
         gap = (state.last_ns, at_ns)
-        if state.cadence_ns or len(state.intervals_ns) >= MIN_INTERVALS:
+        if state.known_cadence_ns:
             gaps, state.unevaluated_gaps = [*state.unevaluated_gaps, gap], []
             return list(self._evaluate_gaps(state, gaps))
         if state.silent:
@@ -291,9 +320,10 @@ class Liveness:
         """Return whether its newest status is older than half the limit, which is three cadences at least.
 
         A collector sends the status of a target rarely while it reads it, and at each cadence while it does not
-        (ADR 3). Its samples are no later evidence: the newest is older than the limit, or the source was not silent.
+        (ADR 3). One that ended in order is not silent. Its samples are no later evidence: the newest is older than the
+        limit, or the source was not silent.
         """
-        return bool(state.status_ns) and at_ns - state.status_ns > state.limit_ns // 2
+        return bool(state.status_ns) and not state.ended and at_ns - state.status_ns > state.limit_ns // 2
 
     def _resumed(self, state: SourceState, last_ns: int, at_ns: int, boot_id: int = 0) -> Symptom:
         """Return the symptom of the whole gap, which may not have been reported before."""
@@ -305,8 +335,6 @@ class Liveness:
 
 
 def _learn(state: SourceState, interval: int) -> None:
-    if interval >= _SAME_READING_NS:
+    if interval >= _SAME_READING_NS or len(state.intervals_ns) < MAX_INTERVALS:
         state.intervals_ns.append(interval)
         del state.intervals_ns[:-MAX_INTERVALS]
-    elif len(state.intervals_ns) < MIN_INTERVALS:
-        state.intervals_ns.append(interval)

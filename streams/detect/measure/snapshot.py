@@ -105,6 +105,7 @@ def _pack_sources(sources: list[SourceState], encoder: ArrayEncoder) -> dict[str
             for place, state in enumerate(sources)
             if state.arrived_ns > state.last_ns + TRANSPORT_NS
         ],
+        "ended": [place for place, state in enumerate(sources) if state.ended],
         "clocks": [[place, *astuple(state.clock)] for place, state in enumerate(sources) if state.clock is not None],
     }  # fmt: skip
 
@@ -136,6 +137,8 @@ def _unpack_sources(head: dict[str, Any], decoder: ArrayDecoder) -> list[SourceS
     # Snapshots from before clocks were measured have neither.
     for place, arrived_ns in head.get("arrived", ()):
         states[place].arrived_ns = arrived_ns
+    for place in head.get("ended", ()):
+        states[place].ended = True
     for place, *clock in head.get("clocks", ()):
         states[place].clock = SourceClock(*clock)
     return states

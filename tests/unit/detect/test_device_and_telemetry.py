@@ -1,14 +1,37 @@
 """device/down and telemetry/stale over a small fabric: restarts, and failed devices, paths and collectors."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 
 import pytest
 
-from streams.wire.models import Cause, Condition, EventKind, Finding, Remediation, Severity, Status, Symptom, Verdict
+from streams.detect.attribute.stage import Attribute
+from streams.detect.params import DetectParams
+from streams.fabric.inventory import Device, Inventory
+from streams.fabric.topology import Topology
+from streams.wire.models import (
+    Cause,
+    Condition,
+    EventKind,
+    Finding,
+    Message,
+    Remediation,
+    Samples,
+    Severity,
+    Source,
+    Status,
+    Symptom,
+    Verdict,
+)
+from streams.wire.stage import Output
 from streams.wire.symptoms import SourceSilence
+from streams.wire.topics import FINDINGS
 from tests.worlds import small_world
+from tests.worlds.live_stages import in_order
 from tests.worlds.measure_stage import UP, stage, symptoms_of
-from tests.worlds.observations import GNMI, SNMP, after, at, event, samples
+from tests.worlds.observations import GNMI, SNMP, after, at, event, last, samples
+from tests.worlds.small_fabric import inventory, topology
 from tests.worlds.small_world import SmallWorld, Statuses, findings, play, status
 
 GONE = 1e9
@@ -130,7 +153,7 @@ def test_a_silent_device_with_links_up_is_stale_only(statuses: Statuses) -> None
     assert (stale.condition, stale.cause, stale.severity) == (
         Condition.TELEMETRY_STALE,
         Cause.UNKNOWN,
-        Severity.CRITICAL,
+        Severity.WARNING,
     )
     assert (after(stale.started_at_ns), after(stale.detected_at_ns), after(stale.resolved_at_ns)) == (90, 120, 400)
     assert (stale.status, stale.final) == (Status.RESOLVED, True)
@@ -270,3 +293,76 @@ def test_a_gap_is_reported_once(detected: bool, kinds: list[str]) -> None:
     ] == kinds
     silences = {(after(s.since_ns), s.payload.cadence_ns) for s in resumed if isinstance(s.payload, SourceSilence)}
     assert silences == {(40, 10_000_000_000)}
+
+
+def _read(device: str, times: range, source: Source = GNMI) -> list[Samples]:
+    return [samples(device, t, {UP: {"d1": 1.0}}, source=source) for t in times]
+
+
+CADENCES = {
+    "states and counters of a poll": (0.4, 40), "two intervals": (14, 40), "others": (20, 51),
+    "both": (0.4, 13.6, 0.4, 39.6), "a poll of three messages": (0.3, 0.3, 39.4),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("steps", CADENCES.values(), ids=CADENCES)
+def test_a_source_with_two_intervals_is_not_stale_at_its_start(steps: Sequence[float]) -> None:
+    """The longer of its usual intervals is its cadence, and messages of one poll are none."""
+    times = list(accumulate([0.0, *steps * 20]))
+    assert play([samples("p1-l0", t, {UP: {"d1": 1.0}}) for t in times]) == []
+
+
+def test_a_single_switch_is_no_large_part_of_the_fabric() -> None:
+    """As the whole inventory it is a WARNING when it is silent."""
+    alone = Topology(Inventory(devices=(Device("s1", "switch", "T1"),)))
+    messages = sorted([*_read("s1", range(0, 300, 10)), *_read("x", range(0, 900, 10))], key=lambda m: m.sampled_at_ns)
+    (found,) = last(findings(play(messages, alone)))
+    assert found.severity is Severity.WARNING
+
+
+def _dead_collector(device: str, *, ended: bool) -> list[Message]:
+    """A device whose collector stops at 300 s, with or without a last status, and a fabric that is read on."""
+    fabric = list(SmallWorld().rounds(900))
+    own = [replace(status(device, t), source=SNMP) for t in range(0, 300, 10)]
+    last_status = [replace(own[-1], at_ns=at(300), reachable=False, error="ended", ended=True)] if ended else []
+    return in_order([*fabric, *_read(device, range(0, 300, 10), SNMP), *own, *last_status])
+
+
+def test_a_device_outside_the_inventory_never_pages() -> None:
+    """Its dead collector is listed as a WARNING; one that said that it ends is no finding."""
+    (found,) = last(findings(play(_dead_collector("other", ended=False))))
+    assert (found.severity, found.cause) == (Severity.WARNING, Cause.COLLECTOR)
+    assert play(_dead_collector("other", ended=True)) == []
+
+
+def test_a_collector_that_ended_in_order_is_not_dead() -> None:
+    """A device of the inventory is stale without it, but nobody is paged for a dead collector."""
+    (found,) = last(findings(play(_dead_collector("p1-l0", ended=True))))
+    assert (found.severity, found.cause) == (Severity.WARNING, Cause.PATH)
+    assert "ended" in found.evidence[0].statement
+
+
+def test_a_finding_of_a_device_that_leaves_the_inventory_is_closed() -> None:
+    """It is resolved then, with the reason, and what arrives of it later changes nothing."""
+    own = attribute_stage(topology())
+    silence = Symptom("p1-l0", "", SourceSilence(False, "c", True), at(100), at(60), GNMI)
+    (opened,) = _findings_of(own.process([silence]))
+    assert opened.severity is Severity.CRITICAL
+    whole = inventory()
+    own.set_topology(topology(replace(whole, devices=tuple(d for d in whole.devices if d.name != "p1-l0"),
+                                      links=())))  # fmt: skip
+    (closed,) = _findings_of(own.advance_watermark(at(200)))
+    assert (closed.id, closed.status, closed.final) == (opened.id, Status.RESOLVED, True)
+    assert closed.evidence[-1].statement == "p1-l0 left the inventory"
+    assert _findings_of(own.advance_watermark(at(900))) == []
+
+
+def attribute_stage(top: Topology) -> Attribute:
+    made = Attribute(DetectParams())
+    made.start_epoch(1)
+    made.set_topology(top)
+    return made
+
+
+def _findings_of(outputs: Sequence[Output]) -> list[Finding]:
+    return [o.message for o in outputs if isinstance(o.message, Finding) and o.topic is FINDINGS]

@@ -31,8 +31,8 @@ def _is_critical(finding: Finding, context: SeverityContext) -> bool:
     if silent is None:
         return context.was_critical(finding)
     until_ns = context.watermark_ns if finding.resolved_at_ns is None else finding.resolved_at_ns
-    minimum = params.unseen_ratio * context.device_count
-    return until_ns >= detected_ns + ns(params.unseen_after_s) and 0 < minimum <= silent
+    minimum = max(params.unseen_ratio * context.device_count, params.unseen_devices)
+    return until_ns >= detected_ns + ns(params.unseen_after_s) and minimum <= silent
 
 
 def _severity_due_ns(params: StaleParams, finding: Finding) -> int:

@@ -15,6 +15,9 @@ class StaleParams(Thresholds):
     unseen_ratio: Ratio = 0.05
     """This share of the fabric unseen is CRITICAL (DETECTION 3a)."""
 
+    unseen_devices: Annotated[int, Field(ge=1)] = 3
+    """And at least so many devices: one switch is no large part of the fabric, however small its inventory is."""
+
     unseen_after_s: Seconds = 60
     """And it lasts this long after it was reported: by then neighbors have reported (30 s) whether devices are down."""
 
