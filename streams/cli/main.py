@@ -5,6 +5,7 @@ Exit 0: success; 1: a problem was found, or a server does not answer; 2: misconf
 """
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -98,6 +99,8 @@ def main(arguments: Sequence[str] | None = None, build: Callable[[Sequence[str]]
     from streams.wire.errors import Misconfigured, Retry
 
     given = sys.argv[1:] if arguments is None else list(arguments)
+    # Data, logs and passwords are for the user who runs this, as are those of its child processes.
+    os.umask(0o077)
     try:
         build(given)(args=given, prog_name="railsight")
     except Misconfigured as error:

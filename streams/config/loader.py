@@ -152,6 +152,24 @@ def secrets_of(model: type[BaseModel]) -> tuple[str, ...]:
     return tuple(name for name, info in model.model_fields.items() if SecretStr in _parts(info.annotation))
 
 
+def secret_variables(model: type[BaseModel], environ: Mapping[str, str]) -> list[str]:
+    """Return the environment variables that have a secret of the model."""
+    found = []
+    for name in environ:
+        *sections, key = name.removeprefix(PREFIX).lower().split("__")
+        inner: type[BaseModel] | None = model if name.startswith(PREFIX) else None
+        for section in sections:
+            inner = None if inner is None else _model_of(inner, section)
+        if inner is not None and key in secrets_of(inner):
+            found.append(name)
+    return found
+
+
+def _model_of(model: type[BaseModel], section: str) -> type[BaseModel] | None:
+    info = model.model_fields.get(section)
+    return None if info is None else next((part for part in _parts(info.annotation) if _is_model(part)), None)
+
+
 def _sections(
     model: type[BaseModel], tree: Mapping[str, Any], at: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], type[BaseModel], dict[str, Any]]]:

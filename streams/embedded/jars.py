@@ -140,7 +140,14 @@ def _fetch_all(
         tempfile.TemporaryDirectory(dir=cache, prefix="fetching-") as scratch,
     ):
         unreachable = Event()
-        results = list(pool.map(lambda jar: _fetch_one(jar, cache, Path(scratch), fetch, unreachable), missing))
+        import truststore
+
+        # The system's CAs, which a company's proxy may need; requests would use certifi's.
+        truststore.inject_into_ssl()
+        try:
+            results = list(pool.map(lambda jar: _fetch_one(jar, cache, Path(scratch), fetch, unreachable), missing))
+        finally:
+            truststore.extract_from_ssl()
     failed = [(jar, reason) for jar, reason in zip(missing, results, strict=True) if reason]
     if failed:
         raise Misconfigured(

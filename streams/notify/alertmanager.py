@@ -9,15 +9,18 @@ import asyncio
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
 import orjson
+from pydantic import SecretStr
 
 from streams.notify.alert import SOURCE, Alert
 from streams.notify.params import NotifyParams
 from streams.wire.errors import Misconfigured, Reject, Retry
+from streams.wire.tls_files import FileContext, TlsFiles
 
 _BATCH = 256  # an alert is some 2 kB; Prometheus sends 64 to 256 at once
 _MAX_RESPONSE = 64 << 20  # decompressed: some 30,000 active alerts
@@ -31,7 +34,6 @@ class Alertmanager:
         self._params = params
         self._session = aiohttp.ClientSession(
             timeout=aiohttp.ClientTimeout(total=params.timeout_s),
-            headers=_authorization(params),
             connector=aiohttp.TCPConnector(ssl=_tls(params)),
         )
 
@@ -73,7 +75,7 @@ class Alertmanager:
         return list(await asyncio.gather(*(_as_value(response) for response in requests)))
 
     async def _request(self, method: str, url: str, body: bytes | None, query: Sequence[tuple[str, str]]) -> bytes:
-        json = {"Content-Type": "application/json"}
+        json = {"Content-Type": "application/json", **_authorization(self._params)}
         try:
             async with self._session.request(
                 method, url, data=body, params=list(query), headers=json, allow_redirects=False
@@ -152,20 +154,27 @@ def _nanoseconds(text: str) -> int:
 
 
 def _authorization(params: NotifyParams) -> Mapping[str, str]:
-    if params.token is not None:
-        return {"Authorization": f"Bearer {params.token.get_secret_value()}"}
-    if params.username is not None and params.password is not None:
-        return {"Authorization": aiohttp.BasicAuth(params.username, params.password.get_secret_value()).encode()}
+    """Return the header of the login; raises Retry if a file is not readable now."""
+    if token := _secret(params.token, params.token_file):
+        return {"Authorization": f"Bearer {token}"}
+    if params.username is not None and (password := _secret(params.password, params.password_file)):
+        return {"Authorization": aiohttp.BasicAuth(params.username, password).encode()}
     return {}
+
+
+def _secret(given: SecretStr | None, file: Path | None) -> str:
+    if file is None:
+        return given.get_secret_value() if given else ""
+    try:
+        return file.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, ValueError) as error:
+        raise Retry(f"cannot read the login of Alertmanager: {error}") from error
 
 
 def _tls(params: NotifyParams) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cafile=params.ca_file)
-        if params.cert_file is not None:
-            context.load_cert_chain(params.cert_file, params.key_file)
+        return FileContext(TlsFiles(params.ca_file, params.cert_file, params.key_file))
     except (OSError, ssl.SSLError) as error:
         raise Misconfigured(
             f"cannot read the certificates of Alertmanager (notify.ca_file, cert_file, key_file): {error}"
         ) from error
-    return context

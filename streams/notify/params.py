@@ -18,7 +18,10 @@ class NotifyParams(BaseModel):
     """All members of a cluster: each gets every alert, as Alertmanager's documentation requires."""
     username: str | None = None
     password: SecretStr | None = None
+    password_file: Path | None = None
+    """The files of password and token are read for each request, those of certificates when they change."""
     token: SecretStr | None = None
+    token_file: Path | None = None
     ca_file: Path | None = None
     cert_file: Path | None = None
     key_file: Path | None = None

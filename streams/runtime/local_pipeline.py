@@ -1,13 +1,14 @@
 """The whole pipeline on one machine: servers that the configuration does not name, stages, sink and collectors."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
 
 from pydantic import BaseModel
 
+from streams.config.loader import secret_variables
 from streams.config.settings import Settings
-from streams.embedded.directories import data_directory
+from streams.embedded.directories import data_directory, write_private
 from streams.embedded.kafka_data_dir import free_ports
 from streams.runtime.process_specs import CLIENTS, broker_part, clickhouse_part, railsight_command, wait_until_ready
 from streams.runtime.supervise import Part, Supervisor
@@ -21,6 +22,7 @@ async def run_pipeline(
     supervisor: Supervisor, settings: Settings, config: Path, print_line: Callable[[str], None]
 ) -> None:
     """Start everything and keep it running until cancelled; print the servers' addresses and the parts."""
+    move_secrets_to_files(type(settings), supervisor.folder / "secrets", os.environ)
     await _start_servers(supervisor, settings, config, print_line)
     for name in ("topics", "migrate"):
         part = Part(name, railsight_command(name, "--config", str(config)))
@@ -48,6 +50,14 @@ def pipeline_parts(settings: Settings, config: Path) -> Iterator[Part]:
         yield Part(f"collect-{name}", railsight_command("collect", name, *options, *_spool(params, data)), CLIENTS)
 
 
+def move_secrets_to_files(model: type[BaseModel], folder: Path, environ: MutableMapping[str, str]) -> None:
+    """Replace secrets in the environment, which children would inherit, by the names of files with them."""
+    for name in secret_variables(model, environ):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        write_private(folder / name.lower(), f"{environ.pop(name)}\n")
+        environ[f"{name}_FILE"] = str(folder / name.lower())
+
+
 async def _start_servers(
     supervisor: Supervisor, settings: Settings, config: Path, print_line: Callable[[str], None]
 ) -> None:
@@ -72,7 +82,7 @@ async def _start_servers(
     if embeds_clickhouse:
         ready = await wait_until_ready(supervisor, "clickhouse", "url")
         os.environ["RAILSIGHT__STORE__URL"] = ready["url"]
-        if not {"user", "password"} & settings.store.model_fields_set:
+        if not {"user", "password", "password_file"} & settings.store.model_fields_set:
             os.environ["RAILSIGHT__STORE__PASSWORD_FILE"] = ready["password_file"]
         print_line(f"ClickHouse: {ready['url']}")
         print_line(f"ClickHouse user: {ready['user']}, password in {ready['password_file']}")

@@ -14,6 +14,7 @@ from streams.store.params import StoreParams
 from streams.store.query_client import QueryRows
 from streams.store.rows.native_format import NativeBlock
 from streams.wire.errors import Misconfigured, Retry
+from streams.wire.tls_files import FileContext, TlsFiles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +32,7 @@ class ClickHouse:
         self.params = params
         self._lock = threading.Lock()
         self._client: Client | None = None
+        self._password = ""
 
     def query(self, sql: str, parameters: dict[str, Any] | None = None) -> QueryRows:
         """Return the rows of a query."""
@@ -102,12 +104,13 @@ class ClickHouse:
         from clickhouse_connect.driver import httputil
 
         url = urlsplit(self.params.url)
+        password = self._password = self.params.secret()
         return clickhouse_connect.get_client(
             host=url.hostname,
             port=url.port or (8443 if url.scheme == "https" else 8123),
             secure=url.scheme == "https",
             username=self.params.user,
-            password=self.params.password.get_secret_value(),
+            password=password,
             database=database,
             # Threads share the client: a session would allow one query at a time.
             autogenerate_session_id=False,
@@ -115,8 +118,28 @@ class ClickHouse:
             send_receive_timeout=self.params.timeout_s,
             connect_timeout=min(10.0, self.params.timeout_s),
             query_retries=0,
-            pool_mgr=httputil.get_pool_manager(maxsize=16),
+            pool_mgr=httputil.get_pool_manager(maxsize=16, **self._tls(url.scheme)),
         )
+
+    def _tls(self, scheme: str) -> dict[str, Any]:
+        """Return the arguments of a connection pool; raises Misconfigured if a file is unusable."""
+        if scheme != "https":
+            return {}
+        files = TlsFiles(self.params.ca_file, self.params.cert_file, self.params.key_file)
+        try:
+            return {"ssl_context": FileContext(files)}
+        except OSError as error:
+            raise Misconfigured(
+                f"store: cannot load the TLS files {', '.join(map(str, files.present()))} ({error}); check ca_file,"
+                " cert_file and key_file"
+            ) from error
+
+    def _has_new_password(self) -> bool:
+        """Return whether the password's file has another one than the client; the next call connects with it."""
+        if self.params.password_file is None or self.params.secret() == self._password:
+            return False
+        self.close()
+        return True
 
     @contextmanager
     def _mapped_errors(self) -> Iterator[None]:
@@ -129,6 +152,10 @@ class ClickHouse:
         except (ClickHouseError, HTTPError, OSError) as error:
             message = " ".join(str(error).split())[:500]
             if any(code in message for code in _ACCESS_ERRORS):
+                if self._has_new_password():
+                    raise Retry(
+                        f"ClickHouse at {self.params.url}: the password was changed, connecting again"
+                    ) from error
                 raise Misconfigured(
                     f"ClickHouse at {self.params.url} refuses user {self.params.user!r}"
                     f" (check store.user and store.password): {message}"

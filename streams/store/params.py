@@ -1,6 +1,12 @@
 """Settings of the ClickHouse connection and of the sink."""
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from streams.wire.errors import Misconfigured
+from streams.wire.loopback import is_loopback
 
 
 class StoreParams(BaseModel):
@@ -11,9 +17,48 @@ class StoreParams(BaseModel):
     url: str = Field(default="http://127.0.0.1:8123", pattern=r"^https?://[^/?#@\s]+/?$")
     user: str = "default"
     password: SecretStr = SecretStr("")
+    password_file: Path | None = None
+    """The file of the password, which is read again when the server refuses the former one."""
+    ca_file: Path | None = None
+    """The CA of the server's certificate, in PEM; default: the system's. A renewed file is used without a restart."""
+    cert_file: Path | None = None
+    """The client's certificate, in PEM."""
+    key_file: Path | None = None
+    """The key of that certificate; default: it is in `cert_file`."""
+    plain_http: bool = False
+    """Permits http:// to a server that is not on loopback: only for a network that nothing else reaches."""
     database: str = Field(default="railsight", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     timeout_s: float = Field(default=60.0, gt=0)
     """Limit of one request; a request that takes longer is repeated, which duplicates nothing."""
+
+    @model_validator(mode="after")
+    def _encrypted(self) -> "StoreParams":
+        url = urlsplit(self.url)
+        if self.password_file is not None and self.password.get_secret_value():
+            raise ValueError("password and password_file exclude each other")
+        if self.key_file and not self.cert_file:
+            raise ValueError("key_file needs a cert_file")
+        if url.scheme == "https":
+            return self
+        if self.ca_file or self.cert_file:
+            raise ValueError("ca_file and cert_file need an url with https://")
+        if not self.plain_http and not is_loopback(url.netloc):
+            raise ValueError(
+                f"{url.netloc} is not on loopback: without TLS, others on the network can read the password and the"
+                " data; use https://, or set plain_http = true for a network that nothing else reaches"
+            )
+        return self
+
+    def secret(self) -> str:
+        """Return the password, from its file where one is set; raises Misconfigured if the file is unreadable."""
+        if self.password_file is None:
+            return self.password.get_secret_value()
+        try:
+            return self.password_file.read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, ValueError) as error:
+            raise Misconfigured(
+                f"store.password_file: cannot read {self.password_file} ({error}); check the path and its permissions"
+            ) from error
 
 
 class SinkParams(BaseModel):

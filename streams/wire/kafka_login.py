@@ -23,7 +23,7 @@ class FilePassword(str):
 
     @classmethod
     def read(cls, path: Path) -> "FilePassword":
-        """Return the password in a file; raises OSError or UnicodeDecodeError."""
+        """Return the password in a file; raises OSError or ValueError."""
         password = cls(path.read_text(encoding="utf-8").rstrip("\r\n"))
         password._path = path
         return password
@@ -32,7 +32,7 @@ class FilePassword(str):
         """Return what the file has now, and the former password while the file is not readable."""
         try:
             return FilePassword.read(self._path)
-        except (OSError, UnicodeDecodeError):
+        except (OSError, ValueError):
             return self
 
 

@@ -168,9 +168,9 @@ def _tls_cause(error: ssl.SSLError, options: Mapping[str, Any]) -> str:
 
 def _validity(files: TlsFiles) -> str:
     """Return whether the client's certificate has expired, for a message; empty if it is valid or not readable."""
-    from cryptography import x509
+    with suppress(OSError, ValueError, ImportError):
+        from cryptography import x509
 
-    with suppress(OSError, ValueError):
         if files.cert is not None:
             end = x509.load_pem_x509_certificate(files.cert.read_bytes()).not_valid_after_utc
             if end < dt.datetime.now(dt.UTC):  # noqa: TID251 — a message, no decision

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -105,3 +106,30 @@ def pid_of(folder: Path, name: str, not_this: int | None = None) -> int | None:
 def log_contains(log: Path, text: str) -> bool | None:
     """Return True if the log contains the text, None if it does not yet."""
     return True if log.exists() and text in log.read_text() else None
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes that a process has started, and theirs."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):
+            for child in map(int, (task / "children").read_text().split()):
+                found += [child, *descendants(child)]
+    return found
+
+
+def listening(pids: Iterable[int]) -> dict[int, str]:
+    """Return the address of each TCP port on which these processes listen, as Linux has it in /proc/net."""
+    inodes = set()
+    for pid in pids:
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                inodes.add(descriptor.readlink().name.removeprefix("socket:[").removesuffix("]"))
+    found = {}
+    for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")):
+        for line in table.read_text().splitlines()[1:]:
+            _, local, _, state, *rest = line.split()
+            if state == "0A" and rest[5] in inodes:
+                address, port = local.split(":")
+                found[int(port, 16)] = address
+    return found

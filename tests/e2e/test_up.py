@@ -1,5 +1,7 @@
 """The whole pipeline with a user's configuration: started, asked, stopped, started again with what it had."""
 
+import asyncio
+import http.client
 import json
 import os
 import signal
@@ -10,8 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
 
-from tests.e2e.processes import Marked, once, parts, pid_of, railsight, until
+from streams.config.kafka import KafkaSettings
+from tests.e2e.processes import Marked, descendants, listening, once, parts, pid_of, railsight, until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -53,11 +58,63 @@ def end_a_follower(bootstrap: str, log: Path) -> None:
     assert "Traceback" not in log.read_text()
 
 
+LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
+"""127.0.0.1, ::1 and ::ffff:127.0.0.1 in /proc/net."""
+
+
+def check_secrets(up: Marked, data: Path, given: str) -> None:
+    """No secret is in the environment or on the command line of a child; every file is for its owner only."""
+    files = [
+        *(data / "kafka/logins").iterdir(),
+        data / "kafka/broker-password",
+        *data.glob("clickhouse/face/password-*"),
+    ]
+    secrets = [given.encode(), *(file.read_bytes().strip() for file in files)]
+    assert len(secrets) > 10
+    children = descendants(up.process.pid)
+    assert len(children) > 8
+    for pid in children:
+        shown = Path(f"/proc/{pid}/environ").read_bytes() + Path(f"/proc/{pid}/cmdline").read_bytes()
+        assert not [secret for secret in secrets if secret in shown], shown
+    open_to_others = [path for path in data.rglob("*") if not path.is_symlink() and path.lstat().st_mode & 0o077]
+    assert open_to_others == []
+
+
+def check_sockets(up: Marked) -> None:
+    """All listen on loopback, and refuse a client without a password: two of Kafka, one of ClickHouse."""
+    found = listening(descendants(up.process.pid))
+    assert set(found.values()) <= LOOPBACK
+    answers = sorted(answer_without_login(port) for port in found)
+    assert answers == ["HTTP 403", "a login, by PLAIN", "a login, by SCRAM-SHA-512, PLAIN"]
+
+
+def answer_without_login(port: int) -> str:
+    """Return how a server refuses a client without a login."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/?query=SELECT+1", timeout=10) as answer:
+            return f"HTTP {answer.status}"
+    except urllib.error.HTTPError as error:
+        return f"HTTP {error.code}"
+    except (OSError, http.client.HTTPException):
+        with pytest.raises(KafkaError) as refused:
+            asyncio.run(connect(port))
+        return str(refused.value).partition("requires ")[2].partition(";")[0]
+
+
+async def connect(port: int) -> None:
+    producer = AIOKafkaProducer(**KafkaSettings(bootstrap=f"127.0.0.1:{port}").client_options())
+    try:
+        await producer.start()
+    finally:
+        await producer.stop()
+
+
 def test_up_runs_what_the_configuration_names_and_keeps_its_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kafka, ClickHouse, stages, sink and collector run on one file; SIGTERM ends all; a new start has the rows."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("RAILSIGHT__NOTIFY__TOKEN", token := "a-token-of-alertmanager")
     config = tmp_path / "railsight.toml"
     config.write_text(f'[collect.gnmi]\ntargets_file = "{tmp_path / "sim" / "targets.json"}"\ncadence_s = 1\n')
     sim = railsight("collect", "sim", "--set", f"folder={tmp_path / 'sim'}", "--set", "faults_s=0")
@@ -74,6 +131,8 @@ def test_up_runs_what_the_configuration_names_and_keeps_its_data(
             password = (run.parent / "clickhouse" / "face" / "password-default").read_text().strip()
             stored = until(lambda: count(url, password), 60, "a reading")
             assert set(parts(run)) == {"broker", "clickhouse", "process", "persist", "collect-gnmi"}
+            check_secrets(first, tmp_path / "data" / "railsight", token)
+            check_sockets(first)
             os.kill(until(lambda: pid_of(run, "collect-gnmi"), 10, "the collector"), signal.SIGKILL)
             until(lambda: (parts(run)["collect-gnmi"]["restarts"] == 1) or None, 10, "the collector again")
             end_a_follower(until(lambda: where("Kafka", tmp_path / "first.log"), 10, "Kafka"), tmp_path / "follow.log")

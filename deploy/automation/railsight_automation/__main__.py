@@ -5,7 +5,6 @@ import asyncio
 import contextlib
 import logging
 import signal
-import ssl
 import sys
 import time
 from collections.abc import Callable
@@ -15,12 +14,14 @@ from typing import Any
 import aiokafka
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
-from railsight_automation.config import Config, KafkaParams, load, password
+from railsight_automation.config import Config, KafkaParams, load
 from railsight_automation.engine import Engine
 from railsight_automation.errors import Misconfigured
 from railsight_automation.gnmi_client import GnmiClient
 from railsight_automation.host_commands import HostCommands
 from railsight_automation.journal import Journal
+from railsight_automation.kafka_login import FilePassword, FileToken
+from railsight_automation.kafka_login import client_options as login_options
 from railsight_automation.kubernetes_nodes import KubernetesHosts, OfficialClient
 from railsight_automation.links import Links
 from railsight_automation.planning import Part, Parts
@@ -28,6 +29,7 @@ from railsight_automation.service import KafkaAnswers, Service
 from railsight_automation.signing import load_signer
 from railsight_automation.slurm import SlurmHosts
 from railsight_automation.slurm_reboot import SlurmReboot
+from railsight_automation.tls_files import TlsFiles
 
 log = logging.getLogger("railsight_automation")
 
@@ -128,25 +130,19 @@ async def _until_exists(topic: str, options: dict[str, Any]) -> None:
 
 def client_options(params: KafkaParams, folder: Path) -> dict[str, Any]:
     """Return the options of both clients."""
-    options: dict[str, Any] = {"bootstrap_servers": params.bootstrap}
-    if params.tls:
-        try:
-            context = ssl.create_default_context(cafile=str(folder / params.ca) if params.ca else None)
-            if params.cert:
-                context.load_cert_chain(folder / params.cert, folder / params.key)
-        except OSError as error:
-            files = ", ".join(str(folder / name) for name in (params.ca, params.cert, params.key) if name)
-            raise Misconfigured(
-                f"kafka: cannot load the TLS files {files} ({error}); check ca, cert and key"
-            ) from error
-        options["ssl_context"] = context
-    if params.username:
-        options |= {
-            "sasl_mechanism": params.mechanism, "sasl_plain_username": params.username,
-            "sasl_plain_password": password(folder, params.password_file),
-        }  # fmt: skip
-    protocol = ("SASL_" if params.username else "") + ("SSL" if params.tls else "PLAINTEXT")
-    return options | {"security_protocol": protocol}
+    files = TlsFiles(*(folder / name if name else None for name in (params.ca, params.cert, params.key)))
+    mechanism = params.mechanism if params.username or params.token_file else None
+    try:
+        secret = FilePassword.read(folder / params.password_file) if params.password_file else ""
+        token = FileToken(folder / params.token_file) if params.token_file else None
+        return login_options(params.bootstrap, files if params.tls else None, mechanism, params.username, secret, token)
+    except (OSError, ValueError) as error:
+        names = ", ".join(
+            map(str, (*files.present(), *([folder / params.password_file] if params.password_file else ())))
+        )
+        raise Misconfigured(
+            f"kafka: cannot read {names} ({error}); check ca, cert and key, and password_file"
+        ) from error
 
 
 if __name__ == "__main__":

@@ -13,11 +13,10 @@ import grpc
 from railsight_automation.errors import Misconfigured
 from railsight_automation.gnmi_client import Access
 from railsight_automation.host_commands import REBOOT, SECTIONS, CommandParams, problems
+from railsight_automation.kafka_login import MECHANISMS
 from railsight_automation.kubernetes_nodes import KubernetesParams
 from railsight_automation.links import LinkParams
 from railsight_automation.slurm import SlurmParams
-
-_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,8 @@ class KafkaParams:
     key: str = ""
     username: str = ""
     password_file: str = ""
+    token_file: str = ""
+    """The file of the token for OAUTHBEARER; it is read for each connection, as are password and certificates."""
     mechanism: str = "SCRAM-SHA-512"
 
     def problems(self) -> list[str]:
@@ -44,10 +45,12 @@ class KafkaParams:
             found.append("kafka.cert and kafka.key need each other")
         if bool(self.username) != bool(self.password_file):
             found.append("kafka.username and kafka.password_file need each other")
-        if self.mechanism not in _MECHANISMS:
-            found.append(f"kafka.mechanism: {self.mechanism!r} is none of {', '.join(_MECHANISMS)}")
+        if self.mechanism not in MECHANISMS:
+            found.append(f"kafka.mechanism: {self.mechanism!r} is none of {', '.join(MECHANISMS)}")
+        if (self.mechanism == "OAUTHBEARER") != bool(self.token_file) or (self.token_file and self.username):
+            found.append("kafka.token_file and mechanism OAUTHBEARER need each other, without a username")
         remote = [address.strip() for address in self.bootstrap.split(",") if not _is_loopback(address.strip())]
-        if self.username and not self.tls and remote:
+        if (self.username or self.token_file) and not self.tls and remote:
             found.append(
                 "kafka.username needs TLS, except on loopback: without it, others on the network can read the login"
                 f" at {', '.join(remote)}; set kafka.tls = true"

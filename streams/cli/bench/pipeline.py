@@ -29,6 +29,9 @@ def pipeline(
         # At shorter intervals the supervisor would count the kills as one crash loop and give the worker up.
         float | None, typer.Option(min=STEADY_S + 1, help="Kill a worker with SIGKILL at this interval, in seconds.")
     ] = None,
+    secure: Annotated[
+        bool, typer.Option("--secure", help="Kafka with TLS, a user for each part, and ACLs; default: none of them.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of faults, rates and the order of reading.")] = 1,
     profile: Annotated[str | None, typer.Option(metavar="PART=FILE", help="Profile a Python part with py-spy.")] = None,
     keep: Annotated[Path | None, typer.Option(help="Run in this new folder and do not remove it.")] = None,
@@ -46,7 +49,7 @@ def pipeline(
     with run_folder(keep) as folder:
         params = Params(
             folder, gpus, cadence, seconds, partitions, workers, _compression(compression), seed,
-            kill_every_s=kill_every, senders=senders,
+            kill_every_s=kill_every, senders=senders, security="tls" if secure else "none",
         )  # fmt: skip
         if profile is not None:
             params = replace(params, profile=parse_profile(profile, [*worker_names(params), SINK]))

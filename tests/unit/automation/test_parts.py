@@ -258,7 +258,7 @@ def test_every_error_of_a_configuration_is_reported_at_once(tmp_path: Path) -> N
         ('ca = "ca.pem"', "need kafka.tls = true"),
         ('tls = true\ncert = "cert.pem"', "kafka.cert and kafka.key need each other"),
         ('username = "u"', "kafka.username and kafka.password_file need each other"),
-        ('mechanism = "SCRAM"', "kafka.mechanism: 'SCRAM' is none of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+        ('mechanism = "SCRAM"', "kafka.mechanism: 'SCRAM' is none of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
         (
             'bootstrap = "localhost:1,kafka:9092,::1:9092"\nusername = "u"\npassword_file = "p"',
             "can read the login at kafka:9092, ::1:9092; set kafka.tls = true",
@@ -286,6 +286,12 @@ def test_a_login_on_loopback_needs_no_tls(tmp_path: Path) -> None:
     assert (options["security_protocol"], options["sasl_plain_password"]) == ("SASL_SSL", "s3cret")
     with pytest.raises(Misconfigured, match=r"no\.pem .*check ca, cert and key"):
         client_options(KafkaParams(tls=True, ca="no.pem"), tmp_path)
+    token = 'mechanism = "OAUTHBEARER"\ntoken_file = "t"\n'
+    path.write_text(f'actor = "a"\n[gnmi]\n[kafka]\nbootstrap = "kafka:1"\ntls = true\n{token}')
+    assert client_options(load(path).kafka, tmp_path)["sasl_mechanism"] == "OAUTHBEARER"
+    path.write_text(f'actor = "a"\n[gnmi]\n[kafka]\nbootstrap = "kafka:1"\n{token}')
+    with pytest.raises(Misconfigured, match=r"needs TLS"):
+        load(path)
 
 
 def test_two_schedulers_are_refused(tmp_path: Path) -> None:

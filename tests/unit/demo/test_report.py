@@ -117,7 +117,7 @@ def test_the_demo_writes_a_configuration_that_a_user_could_have_written(tmp_path
     settings = load(path, None, {})
     assert settings.kafka.bootstrap == "127.0.0.1:9"
     assert settings.store.url == "http://127.0.0.1:8"
-    assert settings.store.password.get_secret_value() == "of the demo"
+    assert settings.store.secret() == "of the demo"
     assert settings.notify.alertmanagers == ("http://a:1",)
 
 

@@ -157,7 +157,7 @@ def test_only_who_asks_clickhouse_has_its_password(project: dict[str, Any], tmp_
     assert place == "/run/secrets/clickhouse_password"
     (tmp_path / "secret").write_text("from the file\n")
     settings = load(FOLDER / "railsight.toml", environ={variable: str(tmp_path / "secret")})
-    assert settings.store.password.get_secret_value() == "from the file"
+    assert settings.store.secret() == "from the file"
 
 
 def test_every_file_that_is_mounted_exists(project: dict[str, Any]) -> None:
