@@ -20,6 +20,7 @@ from streams.wire.models import (
     Severity,
     Verdict,
 )
+from streams.wire.snapshot_fields import refuse_unknown_fields
 
 ACTOR = "decide"
 """The actor of transitions that no person and no automation caused."""
@@ -158,8 +159,9 @@ class DecideState:
     def from_bytes(cls, data: bytes) -> "DecideState":
         """Return the state of a snapshot; raises Reject where it is none."""
         try:
+            refuse_unknown_fields("decide", cls, orjson.loads(data))
             return _ADAPTER.validate_json(data)
-        except ValidationError as error:
+        except (orjson.JSONDecodeError, ValidationError) as error:
             raise Reject(f"the data is not a snapshot of decide: {error}") from error
 
 

@@ -89,6 +89,8 @@ BINDINGS: dict[str, Binding] = {
             upstream=Upstream("measure", topics.SAMPLES, (topics.SYMPTOMS, topics.SUMMARIES)),
             progress_in_band=(topics.EPISODES,),
             progress_topic=topics.PROGRESS,
+            # The state of links whose pod changes, for another partition.
+            outputs=(topics.SYMPTOMS,),
         ),
         Binding(
             "attribute",

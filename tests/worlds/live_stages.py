@@ -71,6 +71,10 @@ class LiveStages:
         """Replace a stage by a successor without state."""
         self._replace(number, None)
 
+    def restore(self, number: int, state: bytes) -> None:
+        """Replace a stage by a successor with the state of a snapshot."""
+        self._replace(number, state)
+
     def _replace(self, number: int, state: bytes | None) -> None:
         self._epochs[number] += 1
         successor = MAKE[number]()

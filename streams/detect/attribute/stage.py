@@ -31,6 +31,7 @@ from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
 from streams.wire.models import Cause, Endpoint, Episode, Evidence, Finding, Message, Status, Symptom
+from streams.wire.snapshot_fields import refuse_unknown_fields
 from streams.wire.stage import Output
 from streams.wire.topics import FINDINGS, FINDINGS_OPEN
 
@@ -285,10 +286,13 @@ class Attribute:
         return orjson.dumps(self._state)
 
     def restore(self, data: bytes) -> None:
+        before = self._state
         try:
+            refuse_unknown_fields("attribute", AttributeState, orjson.loads(data))
             self._state = _STATE.validate_json(data)
             self._evaluator_states()
-        except ValidationError as error:
+        except (orjson.JSONDecodeError, ValidationError) as error:
+            self._state = before
             raise Reject(f"not a snapshot of attribute: {error}") from error
         self._build_lookups(self._topology)
         self._deadlines = Deadlines()

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from streams.detect.detectors import DETECTORS
 from streams.detect.evidence.shared import SharedEvidence
 from streams.wire.errors import Reject
+from streams.wire.snapshot_fields import refuse_unknown_fields
 
 
 @dataclass(slots=True)
@@ -43,7 +44,9 @@ def snapshot(state: CorrelateState) -> bytes:
 def restore(data: bytes) -> CorrelateState:
     """Return the state of a snapshot; Reject where it is none, or has a detector that does not exist."""
     try:
-        state = _STATE.validate_python(orjson.loads(data))
+        known = orjson.loads(data)
+        refuse_unknown_fields("correlate", CorrelateState, known)
+        state = _STATE.validate_python(known)
         unknown = state.detectors.keys() - _OF_DETECTOR.keys()
         if unknown:
             raise Reject(f"not a snapshot of correlate: unknown detectors {', '.join(sorted(unknown))}")

@@ -13,6 +13,7 @@ from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.inventory import digest
 from streams.fabric.topology import Topology
+from streams.runtime.bindings import BINDINGS
 from streams.simulation import demo_fabric
 from streams.simulation.demo_fabric import DemoShape
 from streams.wire import codec
@@ -190,6 +191,11 @@ def test_nothing_is_retained_by_the_old_owner() -> None:
     assert not pods.correlates["p1"]._state.evidence.links
     assert [one.condition for one in last(pods.findings)] == [Condition.LINK_DOWN]
     assert {one.at_ns <= at(MOVES_AT) + ns(10) for one in pods.transfers} == {True}
+
+
+def test_the_owner_of_a_pod_may_write_to_the_input_of_another() -> None:
+    """The access lists of the brokers follow the binding."""
+    assert SYMPTOMS in BINDINGS["correlate"].access("c").writes
 
 
 def test_a_version_with_the_same_pods_moves_nothing() -> None:

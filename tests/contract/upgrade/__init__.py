@@ -1,0 +1,1 @@
+"""Upgrades: what a released version wrote is read by all that follow."""
