@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 SHELL  := /bin/bash
 
-.PHONY: help env demo test check fuzz fuzz-clickhouse peers lock proto format clean
+.PHONY: help env demo test check fuzz fuzz-clickhouse peers lock sbom audit proto format clean
 
 help:
 	@echo "make demo   a simulated fabric through the whole pipeline (ARGS='--headless --seconds 60')"
@@ -15,6 +15,7 @@ help:
 	@echo "make fuzz-clickhouse   attacks on the embedded ClickHouse, MINUTES=60 through HTTP and as long on the engine"
 	@echo "make env    only the environment, in $(VENV)"
 	@echo "make peers  Debian's kcat, snmp, Alertmanager, Prometheus, Slurm: programs the tests use (needs root)"
+	@echo "make sbom   sbom.json: every package of requirements.lock, as CycloneDX;  make audit  known vulnerabilities of them"
 	@echo "make lock   update requirements.lock;  make proto  generate the protobuf code again"
 
 $(VENV)/.installed: requirements.lock pyproject.toml
@@ -61,6 +62,14 @@ proto: env
 lock: env
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
 	    --generate-hashes --no-emit-index-url --no-header --output-file requirements.lock
+
+# Tools of their own environments, so that the lock has nothing of theirs.
+sbom: env
+	$(BIN)/uv tool run --from cyclonedx-bom==7.5.0 cyclonedx-py requirements requirements.lock \
+	    --pyproject pyproject.toml --output-reproducible --of JSON -o sbom.json
+
+audit: env
+	$(BIN)/uv tool run --from pip-audit==2.10.1 pip-audit --strict --disable-pip --require-hashes -r requirements.lock
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

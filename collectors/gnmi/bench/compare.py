@@ -39,7 +39,7 @@ def kafka(bootstrap: str) -> Iterator[str]:
         yield bootstrap
         return
     with tempfile.TemporaryDirectory(prefix="railsight-bench-") as folder:
-        command = [*_railsight("broker"), "--data", str(Path(folder) / "kafka")]
+        command = [*_railsight("broker"), "--data", str(Path(folder) / "kafka"), "--security", "none"]
         with _running(command) as line:
             subprocess.run([*_railsight("topics"), "--bootstrap", line], check=True, capture_output=True, timeout=60)
             yield line
