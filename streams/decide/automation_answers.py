@@ -81,6 +81,7 @@ class AutomationAnswers:
         self._open_again(remedy)
         if event is Event.FAIL:
             remedy.failures += 1
+            remedy.is_relapse = False  # no answer shortens the cool-down of the next attempt
         self._state.is_changed = True
         self._remedies.move(remedy, event, reason, result.actor)
 

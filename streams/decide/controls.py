@@ -77,6 +77,10 @@ class Controls:
         self._by_subject[control.kind, self._subject_of(control)][control.id] = control
         return ""
 
+    def is_known(self, control: Control) -> bool:
+        """Return whether exactly this record was applied before; a successor reads all controls again."""
+        return self._controls.get(control.id) == control
+
     def kill_switch(self, now_ns: int) -> Control | None:
         """Return an active kill switch; one with a subject also stops everything."""
         return self._active(ControlKind.KILL_SWITCH, ("",), now_ns) if self.loaded else _UNREAD

@@ -23,7 +23,8 @@ from streams.wire.models import Action, Finding, Severity, Verdict
 from streams.wire.models import RemediationState as State
 
 _MAX_EVALUATED = 200
-"""Denied decisions that are evaluated again at once, the worst first; a decision takes some milliseconds."""
+"""Denied decisions that are evaluated again at once; a decision takes some milliseconds. Half of them are the worst,
+the others take turns, so that the worst ones that stay denied block no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,11 @@ class Decisions:
             if remedy.finding is not None and not remedy.rejected
         ]
         denied.sort(key=lambda remedy: (-(remedy.record.penalty or 0), remedy.since_ns, remedy.id))
-        for remedy in denied[:_MAX_EVALUATED]:
+        half = _MAX_EVALUATED // 2
+        worst, others = denied[:half], denied[half:]
+        start = self._state.evaluated_from % len(others) if len(others) > half else 0
+        self._state.evaluated_from = start + half if len(others) > half else 0
+        for remedy in (*worst, *(others[start:] + others[:start])[:half]):
             self._decide_again(remedy)
 
     def revoke_denied(self) -> None:

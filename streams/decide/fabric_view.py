@@ -65,6 +65,12 @@ class FabricView:
             own.name for own in devices if own.kind == "switch" and self.topology.pod_of(own.name) == target.pod
         )
 
+    def has(self, target: Subject) -> bool:
+        """Return whether the inventory has a link or a device."""
+        if target.a is None or target.id != device_id(target.a.device):
+            return target.id in self.topology.links
+        return target.a.device in self.topology.devices
+
     def part_number(self, link_id: str) -> str:
         """Return the part number of the transceivers of a link; empty if it is unknown."""
         return self.modules.part_number(link_id, self.topology)
@@ -85,5 +91,7 @@ class FabricView:
         """Return whether a link, or all links of a host, are proven to be sound."""
         if target.id in self.topology.links:
             return self.links.qualification(target.id).qualified
-        links = self.topology.uplinks_of.get(target.a.device, ()) if target.a is not None else ()
+        if target.a is None or target.id != device_id(target.a.device):
+            return False  # a link that the inventory does not have any more
+        links = self.topology.uplinks_of.get(target.a.device, ())
         return bool(links) and all(self.links.qualification(link.id).qualified for link in links)

@@ -100,7 +100,7 @@ def evidence(proposal: Proposal, context: GuardContext) -> GuardResult | None:
         return GuardResult(Verdict.DENIED, 5, "confidence", floor)
     if proposal.target.id in context.miscabled:
         return GuardResult(Verdict.DENIED, 5, "cabling")
-    if confidence < floor:
+    if not confidence >= floor:  # also a confidence that is no number
         return GuardResult(Verdict.NEEDS_APPROVAL, 5, "confidence", floor, confidence)
     if coverage is not None and coverage.seen is not None and coverage.seen < (coverage.expected or 0):
         return GuardResult(Verdict.NEEDS_APPROVAL, 5, "one-sided evidence", coverage.expected, coverage.seen)
@@ -124,12 +124,17 @@ def freshness(proposal: Proposal, context: GuardContext) -> GuardResult | None:
 
 
 def inventory(proposal: Proposal, context: GuardContext) -> GuardResult | None:
-    """Deny an action on a target that the inventory does not have."""
+    """Deny an action on a target that the inventory does not have, or that the finding does not concern any more."""
     link, target = proposal.link, proposal.target
     if proposal.action in TAKES_LINK_OUT:
         known = link is not None and link.id == target.id and context.topology.links.get(link.id) == link
     else:
-        known = bool(proposal.members) or (target.a is not None and target.a.device in context.topology.devices)
+        known = bool(proposal.members) or (
+            target.a is not None
+            and target.a.device in context.topology.devices
+            and proposal.finding.subject.a is not None
+            and proposal.finding.subject.a.device == target.a.device
+        )
     return None if known else GuardResult(Verdict.DENIED, 7, "inventory")
 
 

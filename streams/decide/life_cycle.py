@@ -30,6 +30,7 @@ class Event(StrEnum):
     QUALIFY = "the target qualifies while it is drained"
     DISQUALIFY = "the target does not qualify any more"
     EXHAUST = "the last step of the repair did not help"
+    REMOVED = "the inventory does not have the target any more"
     HAND_OVER = "another remediation has taken the target out of service too, and restores it"
     RESTORED = "the restore is done"
     RELAPSE = "the fault is back: the next attempt drains"
@@ -76,6 +77,7 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (State.NO_ANSWER, Event.REPAIRED): State.VERIFYING,
     (State.NO_ANSWER, Event.DONE): State.PROBATION,
     (State.NO_ANSWER, Event.FAIL): State.FAILED,
+    (State.NO_ANSWER, Event.REMOVED): State.ESCALATED,
     (State.NO_ANSWER, Event.TIMEOUT): State.ESCALATED,
     (State.FAILED, Event.ISOLATED): State.DRAINED,
     (State.FAILED, Event.REPAIRED): State.VERIFYING,
@@ -84,14 +86,17 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (State.FAILED, Event.TIMEOUT): State.ESCALATED,
     (State.DRAINED, Event.REPAIRED): State.VERIFYING,
     (State.DRAINED, Event.EXHAUST): State.ESCALATED,
+    (State.DRAINED, Event.REMOVED): State.ESCALATED,
     (State.DRAINED, Event.TIMEOUT): State.ESCALATED,
     (State.VERIFYING, Event.QUALIFY): State.RESTORING,
     (State.VERIFYING, Event.HAND_OVER): State.CLOSED,
     (State.VERIFYING, Event.EXHAUST): State.ESCALATED,
+    (State.VERIFYING, Event.REMOVED): State.ESCALATED,
     (State.VERIFYING, Event.TIMEOUT): State.DRAINED,
     (State.RESTORING, Event.DISQUALIFY): State.VERIFYING,
     (State.RESTORING, Event.HAND_OVER): State.CLOSED,
     (State.RESTORING, Event.RESTORED): State.PROBATION,
+    (State.RESTORING, Event.REMOVED): State.ESCALATED,
     (State.RESTORING, Event.TIMEOUT): State.ESCALATED,
     (State.PROBATION, Event.HAND_OVER): State.CLOSED,
     (State.PROBATION, Event.RELAPSE): State.CLOSED,

@@ -102,6 +102,7 @@ class LinkStates:
         """Return to an earlier time; readings of a later one do not count as fresh for longer than others."""
         self._now_ns = min(self._now_ns, limit_ns)
         self._heartbeats = {shard: min(at_ns, limit_ns) for shard, at_ns in self._heartbeats.items()}
+        self._runs = {key: run for key, run in self._runs.items() if run.end_ns <= limit_ns}
 
     def advance(self, now_ns: int) -> None:
         """Advance to a time; a shard whose heartbeat is older than `fresh_s` becomes stale with all its devices."""

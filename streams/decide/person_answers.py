@@ -1,5 +1,6 @@
 """Processes the answers of persons to remediations: approvals, rejections and reported repairs."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from streams.decide.decisions import Decisions
@@ -8,17 +9,24 @@ from streams.decide.host_restarts import HostRestarts
 from streams.decide.life_cycle import Event
 from streams.decide.remedies import Remedies
 from streams.decide.state import DecideState, Remedy
-from streams.wire.models import Control, ControlKind
+from streams.wire.models import Control, ControlKind, Subject
 from streams.wire.models import RemediationState as State
 
 ANSWERS = (ControlKind.APPROVE, ControlKind.REJECT, ControlKind.REPAIRED)
 
 
 class PersonAnswers:
-    """Applies answers; each once, and an expired one has no effect."""
+    """Applies answers; each once, and an expired one has no effect.
 
-    def __init__(self, state: DecideState, remedies: Remedies, decisions: Decisions, restarts: HostRestarts) -> None:
+    `has(target)` returns whether the inventory has a target: one that it lacks is left to the person who rejects it.
+    """
+
+    def __init__(
+        self, state: DecideState, remedies: Remedies, decisions: Decisions, restarts: HostRestarts,
+        has: Callable[[Subject], bool],
+    ) -> None:  # fmt: skip
         self._state, self._remedies, self._decisions, self._restarts = state, remedies, decisions, restarts
+        self._has = has
 
     def process(self, control: Control) -> None:
         """Process the answer of a person to one remediation; its repetition has no effect."""
@@ -28,7 +36,7 @@ class PersonAnswers:
         remedy = self._remedy(control)
         if remedy is None or control.id in remedy.handled or not control.subject_id:
             return
-        if control.kind is ControlKind.REPAIRED and control.at_ns is not None and control.at_ns < remedy.since_ns:
+        if control.kind is ControlKind.REPAIRED and self._is_before(control, remedy):
             return
         remedy.handled.append(control.id)
         if control.kind is ControlKind.REPAIRED:
@@ -45,11 +53,19 @@ class PersonAnswers:
     def has_passed(self, control: Control) -> bool:
         """Return whether an answer is no newer than the last revision of its remediation, or has no time.
 
-        A lost state does not know which answers were processed, or had no effect in their time; all are read again.
+        A lost state does not know which answers were processed, or had no effect in their time; all are read again. A
+        repair that names the target may be one of an earlier remediation, and by a clock that was ahead.
         """
         if control.kind not in ANSWERS or (remedy := self._remedy(control)) is None:
             return False
-        return control.at_ns is None or control.at_ns <= remedy.since_ns
+        return control.at_ns is None or control.at_ns <= remedy.since_ns or control.subject_id == remedy.target_id
+
+    @staticmethod
+    def _is_before(control: Control, remedy: Remedy) -> bool:
+        """Return whether a report of a repair may be older than the remediation; one without a time names its id."""
+        if control.at_ns is None:
+            return control.subject_id == remedy.target_id
+        return control.at_ns < remedy.since_ns
 
     def _remedy(self, control: Control) -> Remedy | None:
         remedy = self._state.remedies.get(control.subject_id) or self._remedies.orders.owner_of(control.subject_id)
@@ -71,7 +87,7 @@ class PersonAnswers:
         elif remedy.state is State.APPROVED:
             remedy.rejected = True
             self._remedies.move(remedy, Event.REVOKE, reason, actor, constraint="rejected")
-        elif remedy.state is State.ESCALATED and not remedy.is_out:
+        elif remedy.state is State.ESCALATED and (not remedy.is_out or not self._has(remedy.record.target)):
             self._remedies.move(remedy, Event.TAKE_OVER, reason, actor)
 
     def _approve(self, remedy: Remedy, actor: str) -> None:

@@ -19,7 +19,7 @@ from streams.fabric.ids import remediation_id
 from streams.wire.models import Action, Finding, Remediation, Subject, Verdict
 from streams.wire.models import RemediationState as State
 
-_RELEASES = frozenset((Event.REVOKE, Event.FAIL, Event.HAND_OVER, Event.RESTORED))
+_RELEASES = frozenset((Event.REVOKE, Event.FAIL, Event.HAND_OVER, Event.RESTORED, Event.TAKE_OVER))
 """Events after which the target counts as in service."""
 
 _OUT = (State.DRAINED, State.VERIFYING)

@@ -25,20 +25,40 @@ class Repairs:
 
     def advance(self, now_ns: int) -> None:
         """Verify the repaired targets, and issue the repairs and restores that are due."""
+        self._escalate_removed()
         self._verify(now_ns)
-        is_stopped = not self._controls.loaded or self._controls.kill_switch(now_ns) is not None
+        is_stopped = self._is_stopped(now_ns)
         for remedy in self._remedies.in_state(State.DRAINED):
             self._remedies.orders.order_repair(remedy, is_stopped)
         for remedy in self._remedies.in_state(State.RESTORING, State.ESCALATED):
             if remedy.restoring and not self._hand_over(remedy):
                 self._restore(remedy, now_ns)
 
-    def is_allowed(self, remedy: Remedy) -> bool:
-        """Return whether the order of a remediation may be accepted now; a restore only while the proof holds."""
-        if not remedy.restoring or self._is_proven(remedy):
+    def _escalate_removed(self) -> None:
+        """Leave targets to a person that the inventory does not have any more: they can neither qualify nor return."""
+        if not self._fabric.topology.devices:
+            return  # no version is read yet
+        for remedy in self._remedies.in_state(State.NO_ANSWER, State.DRAINED, State.VERIFYING, State.RESTORING):
+            if not self._fabric.has(remedy.record.target):
+                self._remedies.move(remedy, Event.REMOVED, Event.REMOVED)
+                self._remedies.orders.close(remedy, Event.REMOVED)
+                remedy.restoring = False
+
+    def is_allowed(self, remedy: Remedy, now_ns: int) -> bool:
+        """Return whether the order of a remediation may be accepted now.
+
+        A restore only while the proof holds, and a repair of a link only without a kill switch.
+        """
+        if not remedy.restoring:
+            self._remedies.orders.order_repair(remedy, self._is_stopped(now_ns))
+            return remedy.order is not None
+        if self._is_proven(remedy):
             return True
         self._withdraw(remedy)
         return False
+
+    def _is_stopped(self, now_ns: int) -> bool:
+        return not self._controls.loaded or self._controls.kill_switch(now_ns) is not None
 
     def _restore(self, remedy: Remedy, now_ns: int) -> None:
         orders = self._remedies.orders

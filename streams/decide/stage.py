@@ -80,10 +80,14 @@ class Decide:
         self._repairs = Repairs(params, fabric, self._controls, self._remedies, self._cases)
         self._unanswered = Unanswered(params, fabric, state, self._remedies)
         self._restarts = HostRestarts(self._policy, self._evaluation, state, self._remedies)
-        self._persons = PersonAnswers(state, self._remedies, self._decisions, self._restarts)
+        self._persons = PersonAnswers(
+            state, self._remedies, self._decisions, self._restarts, fabric.has
+        )  # fmt: skip
         self._automation = AutomationAnswers(
             params, state, self._remedies, self._evaluation.is_allowed,
-            lambda remedy: self._restarts.is_allowed(remedy) and self._repairs.is_allowed(remedy),
+            lambda remedy: (
+                self._restarts.is_allowed(remedy) and self._repairs.is_allowed(remedy, self._state.watermark_ns)
+            ),
         )  # fmt: skip
 
     @property
@@ -154,7 +158,8 @@ class Decide:
         return self._publisher.drain()
 
     def _on_control(self, control: Control) -> None:
-        if control.kind is ControlKind.ACKNOWLEDGE or self._controls.update(control):
+        is_repeated = control.kind in ANSWERS and self._controls.is_known(control)
+        if control.kind is ControlKind.ACKNOWLEDGE or self._controls.update(control) or is_repeated:
             return
         if control.kind in ANSWERS:
             self._persons.process(control)

@@ -148,6 +148,8 @@ class DecideState:
     """The state of LinkTraffic, as of the snapshot."""
     evaluated_ns: int = 0
     """The time at which the guards were last evaluated again for all that they had denied."""
+    evaluated_from: int = 0
+    """The first of the less urgent denied decisions that is evaluated again next."""
     is_changed: bool = False
     """Controls, isolations or answers changed since then."""
 

@@ -128,7 +128,7 @@ def test_a_kill_switch_blocks_no_restore() -> None:
         if r.id == repair.id
     ]
     assert (revoked.state, revoked.verdict) == (State.DENIED, Verdict.REVOKED)
-    stage.process([Control("fixed", ControlKind.REPAIRED, drain.target.id, actor="anna")])
+    stage.process([Control("fixed", ControlKind.REPAIRED, drain.target.id, at(13), actor="anna")])
     stage.process(sound(drain.target.id, 0, 1000))
     found = remediations(stage.advance_watermark(at(1000)))
     assert [(r.action, r.verdict) for r in found if r.action is Action.RESTORE_LINK] == [
