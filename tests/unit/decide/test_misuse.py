@@ -39,8 +39,7 @@ from tests.worlds.observations import at
 from tests.worlds.small_fabric import inventory, topology
 
 PORT = "p1-l0/u0"
-LINK = TOP.link_at(TOP.resolve_port("p1-l0", "u0"))
-assert LINK is not None
+LINK = next(link for link in TOP.links.values() if ("p1-l0", "u0") in (link.lower, link.upper))
 
 
 def successor(stage: Decide) -> Decide:
@@ -95,14 +94,14 @@ def test_a_report_of_a_repair_by_target_needs_a_time() -> None:
     assert found[-1].state is State.VERIFYING
 
 
-def test_a_report_by_target_does_not_count_after_the_state_was_lost() -> None:
+def test_a_report_by_target_does_not_count_after_the_state_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stage cannot know any more for which drain of the target it was."""
     report = repaired(LINK.id, 12 + 7200)
     published: list[Remediation] = []
     stage = deciding(**NO_CAPS)
     process, advance = stage.process, stage.advance_watermark
-    stage.process = lambda batch: [_noted(published, one) for one in process(batch)]  # type: ignore[method-assign]
-    stage.advance_watermark = lambda t: [_noted(published, one) for one in advance(t)]  # type: ignore[method-assign]
+    monkeypatch.setattr(stage, "process", lambda batch: [_noted(published, one) for one in process(batch)])
+    monkeypatch.setattr(stage, "advance_watermark", lambda t: [_noted(published, one) for one in advance(t)])
     second = restored_once(stage, report)
     following = deciding(loaded=False)
     following.start_epoch(2)
@@ -205,7 +204,7 @@ def test_readings_of_a_time_that_never_was_are_no_proof() -> None:
     following = successor(stage)
     following.limit_time(at(100))
     following.recover([])
-    faulty = [readings(*LINK.lower, n, n + 60, errors=5) for n in range(100, 1300, 60)]
+    faulty = [readings(LINK.lower.device, LINK.lower.port, n, n + 60, errors=5) for n in range(100, 1300, 60)]
     found = remediations([*following.process(faulty), *following.advance_watermark(at(1300))])
     assert Action.RESTORE_LINK not in [one.action for one in found]
 
