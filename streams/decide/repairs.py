@@ -39,7 +39,7 @@ class Repairs:
         if not self._fabric.topology.devices:
             return  # no version is read yet
         for remedy in self._remedies.in_state(State.NO_ANSWER, State.DRAINED, State.VERIFYING, State.RESTORING):
-            if not self._fabric.has(remedy.record.target):
+            if remedy.isolates and not self._fabric.has(remedy.record.target):
                 self._remedies.move(remedy, Event.REMOVED, Event.REMOVED)
                 self._remedies.orders.close(remedy, Event.REMOVED)
                 remedy.restoring = False

@@ -27,7 +27,7 @@ from streams.wire.models import (
     Verdict,
 )
 from streams.wire.models import RemediationState as State
-from tests.fixtures.decide_stage import carry_out, deciding, ended, finding, port_states, remediations, sound
+from tests.fixtures.decide_stage import accept, carry_out, deciding, ended, finding, port_states, remediations, sound
 from tests.worlds.observations import at
 from tests.worlds.small_fabric import inventory, job, topology
 
@@ -201,3 +201,21 @@ def test_the_congestion_of_a_pod_is_not_tuned_in_its_maintenance() -> None:
         stage.process([Control("m", ControlKind.MAINTENANCE, subject, endless=True, actor="anna")])
         record = reached(stage, way.fault, way.t, Action.TUNE_CONGESTION)
         assert (record.state, record.constraint) == (State.DENIED, "maintenance"), subject
+
+
+@pytest.mark.parametrize("action", [Action.TUNE_CONGESTION, Action.UPGRADE_FIRMWARE, Action.RESET_NIC])
+def test_an_action_that_isolates_nothing_has_no_answer_without_a_page_at_once(action: Action) -> None:
+    """A pod and a group of devices are no links or devices of the inventory; they were not removed from it."""
+    stage, way = acting(), WAYS[action]
+    record = reached(stage, way.fault, way.t, action)
+    if record.state is State.WAITING:
+        control = Control("yes", ControlKind.APPROVE, record.id, endless=True, actor="anna")
+        (record,) = remediations(stage.process([control]))
+    accept(stage, record)
+    found = [
+        one.state
+        for seconds in (601, 602)
+        for one in remediations(stage.advance_watermark(at(way.t + 20 + seconds)))
+        if one.id == record.id
+    ]
+    assert found == [State.NO_ANSWER]
