@@ -175,7 +175,7 @@ def test_a_drained_link_that_leaves_the_inventory_waits_for_a_person(is_repaired
     assert LINK.id not in stage._state.isolations.active
 
 
-def test_a_cordon_whose_finding_moves_to_another_host_is_revoked() -> None:
+def test_a_cordon_is_revoked_if_its_finding_moves_to_another_host() -> None:
     """The guards would otherwise evaluate jobs, freshness and controls of the other host."""
     stage = deciding(**NO_CAPS)
     opened = finding("p1-h1", Condition.HOST_GPU_FAULT, severity=Severity.CRITICAL)
