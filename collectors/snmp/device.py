@@ -5,6 +5,7 @@ its ports and the owners of its sensors are requested concurrently, over another
 """
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Awaitable, Sequence
 from typing import TypeVar
@@ -161,7 +162,9 @@ class DeviceReader:
         try:
             scalars = await agent.get(_SCALARS)
         except Reject:  # some agents refuse the whole request if they lack one object
-            scalars = await self._part(agent.get((mib.SYS_UP_TIME,)))
+            scalars = {}
+            with contextlib.suppress(Reject):
+                scalars = await agent.get((mib.SYS_UP_TIME,))
         ticks, counted, engine_s = (whole(scalars.get(oid)) for oid in _SCALARS)
         if ticks is None:
             ticks = None if engine_s is None else engine_s * 100 % (1 << 32)

@@ -13,6 +13,7 @@ from collectors.core.clock import SystemClock
 from collectors.gnmi.paths import from_text, to_message
 from collectors.gnmi.v1 import gnmi_pb2
 from collectors.sim.gnmi_server import GnmiServers
+from collectors.sim.serve import Params
 from streams.simulation import demo_fabric
 from streams.simulation.demo_fabric import DemoShape
 from streams.simulation.demo_world import DemoWorld
@@ -118,3 +119,33 @@ async def test_an_error_has_its_status_and_the_path() -> None:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await switch.set("/interfaces/interface[name=nope]/config/enabled", False)
         assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+async def test_an_error_has_the_keys_of_its_path_over_the_tls_of_the_simulators_settings(tmp_path: Path) -> None:
+    """Mutual TLS by the settings; a port that does not exist is named with its key, in Get and in Subscribe."""
+    clock = SystemClock()
+    cert, key = certificate(tmp_path, "device")
+    own, own_key = certificate(tmp_path, "client")
+    params = Params(gnmi_cert_file=cert, gnmi_key_file=key, gnmi_client_ca_file=own)
+    world = DemoWorld(demo_fabric.inventory(SHAPE, clock.now_ns()), (), 1, clock.now_ns())
+    credentials = grpc.ssl_channel_credentials(cert.read_bytes(), own_key.read_bytes(), own.read_bytes())
+    async with GnmiServers(world, clock, tls=params.gnmi_tls()) as face, asyncio.timeout(30):
+        address = next(iter(face.addresses.values()))
+        async with grpc.aio.secure_channel(address, credentials) as channel:
+            with pytest.raises(grpc.aio.AioRpcError) as failed:
+                await Switch(channel).get("/interfaces/interface[name=Nope]/state")
+            assert failed.value.details() == "no such path: /interfaces/interface[name=Nope]/state"
+            with pytest.raises(grpc.aio.AioRpcError) as failed:
+                await anext(Switch(channel).changes("/interfaces/interface[name=Nope]/nothing"))
+            assert failed.value.details() == "no such path: /interfaces/interface[name=Nope]/nothing"
+        stranger = grpc.ssl_channel_credentials(cert.read_bytes())
+        async with grpc.aio.secure_channel(address, stranger) as channel:
+            with pytest.raises(grpc.aio.AioRpcError, match="UNAVAILABLE"):
+                await Switch(channel).get("/system/state")
+
+
+@pytest.mark.parametrize("given", [{"gnmi_cert_file": "a"}, {"gnmi_key_file": "a"}, {"gnmi_client_ca_file": "a"}])
+def test_incomplete_settings_of_tls_are_refused(given: dict[str, str]) -> None:
+    """A server that would start without TLS is not what was meant."""
+    with pytest.raises(ValueError, match="gnmi_cert_file"):
+        Params.model_validate(given)

@@ -7,12 +7,17 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from collectors.core.context import CollectorContext
 from collectors.core.metrics import CollectorMetrics
+from collectors.core.once import NullPublisher
 from collectors.snmp import ber
 from collectors.snmp.ber import encoded
-from collectors.snmp.engine import V2C, Engines, Login
+from collectors.snmp.collector import Readers, target_sessions
+from collectors.snmp.engine import V2C, V3, Engines, Login
 from collectors.snmp.mib import oid
+from collectors.snmp.params import Params
 from collectors.snmp.read import Agent
 from streams.wire.errors import Reject, Retry
 
@@ -256,3 +261,31 @@ async def test_a_missing_device_is_given_up_after_its_retries() -> None:
         with pytest.raises(Retry, match="no answer within 3 x"):
             await agent.columns((A,))
     assert 0.5 < loop.time() - began < 5
+
+
+@pytest.mark.parametrize("status", [0, GEN_ERR])
+async def test_an_agent_without_sys_up_time_is_read_and_logged_once(status: int) -> None:
+    """It has no such object, or refuses each GET: its ports are read at every poll, without a boot id."""
+
+    def answer(oids: list[bytes], repetitions: int) -> tuple[int, Result]:
+        return well(oids, repetitions) if repetitions else (status, [])
+
+    async with device(answer) as (agent, _, _):
+        address = ":".join(map(str, agent._address))
+        params = Params.model_validate({"targets": [{"name": "odd", "address": address}], "community": "public"})
+        (one,) = target_sessions(params).values()
+        reader = Readers(CollectorContext(NullPublisher(), "test")).reader(one)
+        with capture_logs() as logs, contextlib.closing(reader):
+            readings = [await reader.read() for _ in range(2)]
+    assert [len(reading.row) for reading in readings] == [ROWS, ROWS] and readings[0].boot_id == 0
+    (line,) = [line for line in logs if line["log_level"] == "warning"]
+    assert line["event"] == "no sysUpTime" and "traps" in line["effect"]
+
+
+@pytest.mark.parametrize(
+    ("login", "cause"),
+    [(Login(V2C, community="public"), "a wrong community"), (Login(V3, user="u"), "a wrong user, key or context")],
+)
+def test_no_answer_names_its_likely_causes(login: Login, cause: str) -> None:
+    """An agent does not answer what it does not accept; the secret itself is not named."""
+    assert cause in login.silence_hint and "public" not in login.silence_hint
