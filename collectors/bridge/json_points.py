@@ -20,8 +20,9 @@ from streams.wire.errors import Reject
 
 _SHOWN = 60
 _ORIGIN = re.compile(r"^[\w.-]+:(?=/|$)")
-_KEYS = re.compile(r"([^/\[\]]*)((?:\[[^=\]]+=(?:\\.|[^\]\\])*\])+)")
-_KEY = re.compile(r"\[([^=\]]+)=((?:\\.|[^\]\\])*)\]")
+_TOKEN = re.compile(r"\[([^=\[\]]+)=((?:\\.|[^\]\\])*)\]|[^/\[\]]+|.", re.DOTALL)
+"""A key with its value, the name of a step, or another character of a path."""
+_LONGEST_PATH = 4096
 
 
 def parse_document(value: bytes) -> Any:
@@ -104,15 +105,19 @@ def _updates(item: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _without_keys(path: str) -> tuple[str, dict[str, str]]:
     """Return a path without its keys, origin and slashes at its ends, and the keys as tags, as in an event."""
+    if len(path) > _LONGEST_PATH:
+        raise Reject(f"a path of {len(path)} characters: {path[:_SHOWN]}")
     tags: dict[str, str] = {}
-
-    def take(step: re.Match[str]) -> str:
-        element = step[1].rpartition(":")[2]
-        for key, value in _KEY.findall(step[2]):
-            tags[f"{element}_{key}"] = re.sub(r"\\(.)", r"\1", value)
-        return step[1]
-
-    return _KEYS.sub(take, _ORIGIN.sub("", path)).strip("/"), tags
+    bare: list[str] = []
+    element = ""
+    for token in _TOKEN.finditer(_ORIGIN.sub("", path)):
+        if token[1] is not None:
+            tags[f"{element}_{token[1]}"] = re.sub(r"\\(.)", r"\1", token[2])
+            continue
+        bare.append(token[0])
+        if token[0] != "/":
+            element = token[0].rpartition(":")[2]
+    return "".join(bare).strip("/"), tags
 
 
 def _members(item: Any, key_name: str) -> dict[str, Any] | None:

@@ -65,8 +65,11 @@ async def collect(params: Params, context: CollectorContext) -> None:
 
     async def read(one: TargetSession) -> None:
         reader = readers.reader(one)
-        with senders.known(reader):
-            await reader.run()
+        try:
+            with senders.known(reader):
+                await reader.run()
+        finally:
+            context.metrics.unset("sensors_left_out", one.target.name)
 
     async with asyncio.TaskGroup() as tasks:
         if (address := params.traps_address()) is not None:

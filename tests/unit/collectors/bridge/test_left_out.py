@@ -100,6 +100,7 @@ def test_deletes_of_gnmics_format_json_are_no_refusal() -> None:
         b'{"update":{"timestamp":"1700000000000000000","update":[]}}',
         b"interfaces/interface[name=Et1]/state/counters/in-octets: 5",
         orjson.dumps(NOTIFICATION | {"updates": [{"Path": 5}]}),
+        orjson.dumps(NOTIFICATION | {"prefix": "a" * 200_000}),
         b"\x0a\xff",
     ],
 )
