@@ -1,25 +1,40 @@
-"""`railsight migrate`: brings the tables of ClickHouse up to date, or prints the statements."""
+"""`railsight migrate`: brings the tables, their retention and the users of ClickHouse up to date, or prints the SQL."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from streams.cli.options import AsJson, Config, settings_of
 
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the statements and run none.")]
+Users = Annotated[
+    Path | None,
+    typer.Option(
+        help="Also create the users railsight_sink, railsight_migrator and railsight_reader, with the least rights;"
+        " their passwords are in files of these names in this folder, which are made where they are missing."
+    ),
+]
 
-def migrate(
-    config: Config = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the statements and run none.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Create the database and apply the missing migrations."""
+
+def migrate(config: Config = None, dry_run: DryRun = False, users: Users = None, as_json: AsJson = False) -> None:
+    """Create the database, apply the missing migrations, and set the retention of tables."""
     from streams.store.clickhouse import ClickHouse
     from streams.store.migrate import apply, pending_migrations, shipped_migrations
+    from streams.store.retention import retention_statements
+    from streams.store.schema_form import render
+    from streams.store.users import PLACEHOLDERS, read_passwords, user_statements
 
-    clickhouse = ClickHouse(settings_of(config).store)
+    params = settings_of(config).store
+    clickhouse = ClickHouse(params)
     try:
         migrations = shipped_migrations()
-        todo = pending_migrations(clickhouse, migrations) if dry_run else apply(clickhouse, migrations)
+        todo = pending_migrations(clickhouse, migrations) if dry_run else apply(clickhouse, migrations, params)
+        retention = [] if dry_run and todo else list(retention_statements(clickhouse, params))
+        passwords = PLACEHOLDERS if users is None or dry_run else read_passwords(users)
+        others = [*retention, *(user_statements(params, passwords) if users is not None else ())]
+        for statement in others if not dry_run else ():
+            clickhouse.command(statement)
     finally:
         clickhouse.close()
     for migration in todo:
@@ -28,8 +43,11 @@ def migrate(
         elif dry_run:
             typer.echo(f"-- {migration.name}")
             for statement in migration.statements():
-                typer.echo(f"{statement};")
+                for rendered in render(statement, params):
+                    typer.echo(f"{rendered};")
         else:
             typer.echo(migration.name)
-    if not todo and not as_json:
+    for statement in others if dry_run and not as_json else ():
+        typer.echo(f"{statement};")
+    if not todo and not others and not as_json:
         typer.echo("up to date")

@@ -33,11 +33,18 @@ class ClickHouse:
         self._lock = threading.Lock()
         self._client: Client | None = None
         self._password = ""
+        # With replicas, an acknowledged insert is on a majority of them, and a query sees what was acknowledged; with
+        # shards, it is acknowledged by them and not by the host that divides it (docs/clickhouse-cluster.md).
+        self._reads: dict[str, Any] = {"select_sequential_consistency": 1} if params.cluster else {}
+        self._writes: dict[str, Any] = {"insert_quorum": "auto", "insert_quorum_parallel": 0} if params.cluster else {}
+        if params.sharded:
+            self._reads["distributed_product_mode"] = "global"
+            self._writes["distributed_foreground_insert"] = 1
 
     def query(self, sql: str, parameters: dict[str, Any] | None = None) -> QueryRows:
         """Return the rows of a query."""
         with self._mapped_errors():
-            rows: QueryRows = self._connected().query(sql, parameters=parameters).result_rows
+            rows: QueryRows = self._connected().query(sql, parameters=parameters, settings=self._reads).result_rows
             return rows
 
     def table(self, sql: str, parameters: dict[str, Any] | None = None) -> "pa.Table":
@@ -53,7 +60,7 @@ class ClickHouse:
 
     def insert(self, table: str, columns: "Sequence[str]", block: NativeBlock, token: str) -> None:
         """Insert one Native block; the server skips a token that the table has recorded."""
-        settings = {
+        settings = self._writes | {
             "insert_deduplicate": 1,
             "insert_deduplication_token": token,
             # A block makes one part for each day of arrival; accept it whatever days Kafka's clock gives.
@@ -84,7 +91,8 @@ class ClickHouse:
     def ensure_database(self) -> None:
         """Create the database if it does not exist."""
         with self._mapped_errors(), closing(self._connect("default")) as client:
-            client.command(f"CREATE DATABASE IF NOT EXISTS `{self.params.database}`")
+            on = f" ON CLUSTER `{self.params.cluster}`" if self.params.cluster else ""
+            client.command(f"CREATE DATABASE IF NOT EXISTS `{self.params.database}`{on}")
 
     def close(self) -> None:
         """Close the connections."""

@@ -2,7 +2,8 @@
 
 A shipped migration never changes: `migrations/DIGESTS` has the digest of each, a test compares them, and a server on
 which another version of a migration was applied is refused. Statements create only what does not exist, or replace
-what they created, so an interrupted migration is run again whole. A table setting that the server does not have is
+what they created, so an interrupted migration is run again whole. They are rendered for the form of the schema: one
+server, replicas or shards (schema_form.py). A table setting that the server does not have is
 skipped: such settings affect only the cost of rows, and were introduced by different releases of ClickHouse.
 """
 
@@ -12,17 +13,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from streams.store.params import StoreParams
 from streams.store.query_client import MigrationClient
+from streams.store.schema_form import render
 from streams.wire.errors import Misconfigured
 
 MIGRATIONS_DIR = Path(__file__).with_name("migrations")
 APPLIED_TABLE = "schema_migrations"
-_CREATE_APPLIED = f"""CREATE TABLE IF NOT EXISTS {APPLIED_TABLE} (
+_CREATE_APPLIED = """CREATE TABLE IF NOT EXISTS {table}{on} (
     name String,
     digest String,
     applied_at DateTime64(3, 'UTC') DEFAULT now64(3)
 )
-ENGINE = ReplacingMergeTree(applied_at)
+ENGINE = {engine}
 ORDER BY name"""
 _SETTING = re.compile(r"ALTER TABLE \w+ MODIFY SETTING (\w+) = ")
 
@@ -68,18 +71,52 @@ def pending_migrations(database: MigrationClient, migrations: tuple[Migration, .
     return tuple(migration for migration in migrations if migration.name not in applied)
 
 
-def apply(database: MigrationClient, migrations: tuple[Migration, ...]) -> tuple[Migration, ...]:
-    """Create the database and apply the pending migrations; return them."""
+def apply(
+    database: MigrationClient, migrations: tuple[Migration, ...], params: StoreParams | None = None
+) -> tuple[Migration, ...]:
+    """Create the database and apply the pending migrations in the form of `params`; return them.
+
+    Raises Misconfigured where the tables have another form.
+    """
+    params = params or StoreParams()
     database.ensure_database()
+    refuse_other_form(database, params)
     pending = pending_migrations(database, migrations)
-    database.command(_CREATE_APPLIED)
+    database.command(_applied_table(params))
     for migration in pending:
         for statement in migration.statements():
             if _is_supported(database, statement):
-                database.command(statement)
+                for rendered in render(statement, params):
+                    database.command(rendered)
         values = f"('{migration.name}', '{migration.digest}')"  # a file name and a hexadecimal number
         database.command(f"INSERT INTO {APPLIED_TABLE} (name, digest) VALUES {values}")  # noqa: S608 — both are ours
     return pending
+
+
+def refuse_other_form(database: MigrationClient, params: StoreParams) -> None:
+    """Raise Misconfigured if the tables are those of one server and the settings name a cluster, or the reverse."""
+    found = database.query(
+        "SELECT engine FROM system.tables WHERE database = currentDatabase() AND name = {table:String}",
+        {"table": "sample_messages"},
+    )
+    if not found:
+        return
+    engine = str(found[0][0])
+    expected = "Distributed" if params.sharded else "ReplicatedMergeTree" if params.cluster else "MergeTree"
+    if engine != expected:
+        raise Misconfigured(
+            f"the tables of database {params.database} have the engine {engine}, the settings (store.cluster,"
+            f" store.sharded) want {expected}: a migration does not change it; set store.database to another name and"
+            " copy the rows (docs/clickhouse-cluster.md)"
+        )
+
+
+def _applied_table(params: StoreParams) -> str:
+    """Return the statement of the table of applied migrations; on a cluster, each host has all of it."""
+    if not params.cluster:
+        return _CREATE_APPLIED.format(table=APPLIED_TABLE, on="", engine="ReplacingMergeTree(applied_at)")
+    engine = "ReplicatedReplacingMergeTree('/clickhouse/tables/{uuid}/all', '{shard}-{replica}', applied_at)"
+    return _CREATE_APPLIED.format(table=APPLIED_TABLE, on=f" ON CLUSTER `{params.cluster}`", engine=engine)
 
 
 def _is_supported(database: MigrationClient, statement: str) -> bool:

@@ -1,6 +1,7 @@
 """Settings of the ClickHouse connection and of the sink."""
 
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
@@ -30,6 +31,19 @@ class StoreParams(BaseModel):
     database: str = Field(default="railsight", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     timeout_s: float = Field(default=60.0, gt=0)
     """Limit of one request; a request that takes longer is repeated, which duplicates nothing."""
+    cluster: str = Field(default="", pattern=r"^[A-Za-z0-9_-]*$")
+    """The cluster of the server's `remote_servers` on whose hosts the tables are replicated; empty: one server."""
+    sharded: bool = False
+    """With `cluster`: tables are also divided among its shards."""
+    retention_days: dict[str, Annotated[int, Field(ge=1)]] = {}
+    """Days after which the rows of a table expire, from their arrival; others have that of their migration: samples 7,
+    rollups by minute 30, rollups by hour and conclusions 400 (docs/tables.md)."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> "StoreParams":
+        if self.sharded and not self.cluster:
+            raise ValueError("sharded needs cluster, the name of a cluster in the server's remote_servers")
+        return self
 
     @model_validator(mode="after")
     def _encrypted(self) -> "StoreParams":

@@ -19,7 +19,7 @@ trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; rm -rf "$work"' EX
 
 "$python" -m venv "$work/venv"
 "$work/venv/bin/pip" install --quiet --disable-pip-version-check \
-    "clickhouse-connect[sqlalchemy]==${CLICKHOUSE_CONNECT_VERSION:-1.12.0}" \
+    "clickhouse-connect[sqlalchemy,async]==${CLICKHOUSE_CONNECT_VERSION:-1.12.0}" \
     alembic orjson pandas polars pyarrow pytest pytest-asyncio pytest-dotenv pytest-mock pytest-xdist \
     sqlalchemy tzlocal
 
@@ -38,4 +38,4 @@ export CLICKHOUSE_CONNECT_TEST_HOST=127.0.0.1 CLICKHOUSE_CONNECT_TEST_PORT="$por
 export CLICKHOUSE_CONNECT_TEST_DOCKER=False CLICKHOUSE_CONNECT_TEST_CLOUD=False
 cd "$source_tree"
 # The package under test is the installed one, not the tree: only its tests are taken from there.
-"$work/venv/bin/python" -m pytest -p no:cacheprovider --import-mode=append tests/integration_tests "$@"
+"$work/venv/bin/pytest" -p no:cacheprovider --import-mode=append tests/integration_tests "$@"

@@ -24,7 +24,7 @@ from streams.fabric.catalogue import CATALOGUE, Metric
 from streams.store.clickhouse import ClickHouse
 from streams.store.migrate import apply, shipped_migrations
 from streams.store.params import StoreParams
-from streams.store.persist.hour_rollups import IN_ORDER, hour_select
+from streams.store.persist.hour_rollups import IN_ORDER, hour_of
 from streams.store.rows.deduplication import SequenceDedup
 from streams.store.rows.minute_rollups import MinuteRollups
 from streams.store.rows.native_format import encode_block
@@ -111,8 +111,8 @@ def measure(way: str, minutes: int) -> Cost:
             database.command(f"OPTIMIZE TABLE {merged} FINAL")
         merge_s, before = cpu_s(pid) - before, cpu_s(pid)
         if way == "sink":
-            select = hour_select("samples", began_ns // 10**9 // 3600 * 3600)
-            database.query(f"SELECT count() FROM ({select}) WHERE NOT ignore(*) SETTINGS {IN_ORDER}")
+            hour = hour_of(database, "samples", began_ns // 10**9 // 3600 * 3600)
+            database.query(f"SELECT count() FROM ({hour.select}) WHERE NOT ignore(*) SETTINGS {IN_ORDER}")
         hour_s, millions = cpu_s(pid) - before, rows / 1e6
         sizes: dict[str, int] = {
             row[0]: row[1]

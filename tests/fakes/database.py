@@ -13,6 +13,7 @@ class FakeDatabase:
         self.commands: list[str] = []
         self.fails_at: str = ""
         self.settings: set[str] = set()
+        self.engine = ""  # of the tables; empty: none
 
     def has_database(self) -> bool:
         return self.exists
@@ -23,6 +24,8 @@ class FakeDatabase:
     def query(self, sql: str, parameters: Any = None) -> Any:
         if "system.merge_tree_settings" in sql:
             return [(int(parameters["name"] in self.settings),)]
+        if "SELECT engine " in sql:
+            return [(self.engine,)] if self.engine else []
         return [(1,)] if "system.tables" in sql else list(self.applied.items())
 
     def command(self, sql: str) -> None:

@@ -6,16 +6,17 @@ same token, and rows of the same port and hour replace each other.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import structlog
 
 from streams.fabric.catalogue import CATALOGUE, Metric
-from streams.store.params import SinkParams
+from streams.store.params import SinkParams, StoreParams
 from streams.store.persist.retry import retry_forever
-from streams.store.query_client import CommandClient
+from streams.store.query_client import CommandClient, QueryClient
 from streams.store.sample_layout import column_name, is_scalar
+from streams.store.schema_form import delete_from
 
 INTERVAL_S = 600.0
 """Counting the minutes of six hours takes about 0.5 s of CPU at the largest fabric: 0.1 % of a core."""
@@ -37,9 +38,9 @@ def _weighted(column: str) -> str:
     return f"sum({column} * readings) / nullIf(sumIf(readings, {column} IS NOT NULL), 0)"
 
 
-def _scalar_columns() -> list[tuple[str, str]]:
+def _scalar_columns(metrics: Iterable[Metric]) -> list[tuple[str, str]]:
     columns = []
-    for metric in filter(is_scalar, Metric):
+    for metric in metrics:
         name = column_name(metric)
         if CATALOGUE[metric].counter:
             columns.append((f"{name}_increase", f"sum({name}_increase)"))
@@ -65,18 +66,18 @@ _COMMON = [
 ]
 
 
-class _Hour(NamedTuple):
+class Hour(NamedTuple):
     """The statement of a table: the columns that it fills, and the rows of one hour."""
 
     columns: str
     select: str
 
 
-def _hour(table: str, key: str, columns: list[tuple[str, str]]) -> _Hour:
+def _hour(table: str, key: str, columns: list[tuple[str, str]]) -> Hour:
     """Return the statement of a table; `key` is its order, so that the groups take little memory."""
     chosen = [*_COMMON, *columns]
     values = ", ".join(f"{value} AS rolled_{number}" for number, (_, value) in enumerate(chosen))
-    return _Hour(
+    return Hour(
         ", ".join([key, "bucket", *(name for name, _ in chosen)]),
         f"SELECT {key}, toDateTime({{hour}}, 'UTC') AS hour, {values} FROM {table}_1m"  # noqa: S608 — all are ours
         " WHERE bucket >= toDateTime({hour}, 'UTC') AND bucket < toDateTime({hour} + 3600, 'UTC')"
@@ -84,10 +85,16 @@ def _hour(table: str, key: str, columns: list[tuple[str, str]]) -> _Hour:
     )
 
 
-_HOURS = {
-    "samples": _hour("samples", _KEY, _scalar_columns()),
-    "sample_lanes": _hour("sample_lanes", _LANE_KEY, _LANE_COLUMNS),
-}
+def _first_column(metric: Metric) -> str:
+    return f"{column_name(metric)}_{'increase' if CATALOGUE[metric].counter else 'min'}"
+
+
+_SCALARS = tuple(filter(is_scalar, Metric))
+# A value of each metric that the hour has; grouping the absent ones as well took three times as long.
+_PRESENT = (
+    f"SELECT {', '.join(f'count({column})' for column in map(_first_column, _SCALARS))}"  # noqa: S608 — all are ours
+    " FROM samples_1m WHERE bucket >= toDateTime({hour}, 'UTC') AND bucket < toDateTime({hour} + 3600, 'UTC')"
+)
 IN_ORDER = "optimize_aggregation_in_order = 1"
 # Hours that have other readings by minute than by hour.
 _INCOMPLETE = """SELECT toUnixTimestamp(hour) AS hour_s, sum(by_minute) AS expected, sum(by_hour) AS found FROM (
@@ -100,37 +107,47 @@ _INCOMPLETE = """SELECT toUnixTimestamp(hour) AS hour_s, sum(by_minute) AS expec
 ) GROUP BY hour HAVING expected != found ORDER BY hour"""
 
 
-def roll_up_hours(client: CommandClient) -> int:
+def roll_up_hours(client: CommandClient, params: StoreParams) -> int:
     """Bring the rollups by hour up to date; return how many hours were written. Blocks."""
     written = 0
-    for table in _HOURS:
+    for table in ("samples", "sample_lanes"):
         incomplete = _INCOMPLETE.format(table=table, window=WINDOW_HOURS, over=OVER_AFTER_S)
         for hour, expected, found in client.query(incomplete):
             if found:
-                client.command(f"DELETE FROM {table}_1h WHERE bucket = toDateTime({hour}, 'UTC')")  # noqa: S608 — a number
+                client.command(delete_from(f"{table}_1h", f"bucket = toDateTime({hour}, 'UTC')", params))
             _roll_up(client, table, hour, f"{table}_1h/{hour}/{expected}")
             _log.info("hour rolled up", table=f"{table}_1h", hour=hour, readings=expected)
             written += 1
     return written
 
 
-def hour_select(table: str, hour_s: int) -> str:
-    """Return the query of the rows of one hour, which begins at these Unix seconds; run it with IN_ORDER."""
-    return _HOURS[table].select.replace("{hour}", str(hour_s))
+def hour_of(client: QueryClient, table: str, hour_s: int) -> Hour:
+    """Return the statement of the hour that begins at these Unix seconds; run it with IN_ORDER."""
+    if table == "sample_lanes":
+        hour = _hour(table, _LANE_KEY, _LANE_COLUMNS)
+    else:
+        counts = client.query(_PRESENT.replace("{hour}", str(hour_s)))[0]
+        present = [metric for metric, count in zip(_SCALARS, counts, strict=True) if count]
+        hour = _hour(table, _KEY, _scalar_columns(present))
+    return hour._replace(select=hour.select.replace("{hour}", str(hour_s)))
 
 
 def _roll_up(client: CommandClient, table: str, hour_s: int, token: str) -> None:
+    hour = hour_of(client, table, hour_s)
     client.command(
-        f"INSERT INTO {table}_1h ({_HOURS[table].columns}) SETTINGS insert_deduplication_token = '{token}'"
-        f" {hour_select(table, hour_s)} SETTINGS {IN_ORDER}"
+        f"INSERT INTO {table}_1h ({hour.columns}) SETTINGS insert_deduplication_token = '{token}'"
+        f" {hour.select} SETTINGS {IN_ORDER}"
     )
 
 
 class HourRollups:
     """Runs while this sink owns partition 0 of samples."""
 
-    def __init__(self, client: CommandClient, params: SinkParams, is_owner: Callable[[], bool]) -> None:
+    def __init__(
+        self, client: CommandClient, store: StoreParams, params: SinkParams, is_owner: Callable[[], bool]
+    ) -> None:
         self._client = client
+        self._store = store
         self._params = params
         self._is_owner = is_owner
 
@@ -138,7 +155,8 @@ class HourRollups:
         """Roll hours up at intervals until cancelled; waits while ClickHouse is unavailable."""
         while True:
             if self._is_owner():
-                await retry_forever(
-                    self._params, "rollups by hour", lambda _: asyncio.to_thread(roll_up_hours, self._client)
-                )
+                await retry_forever(self._params, "rollups by hour", lambda _: self._roll_up())
             await asyncio.sleep(INTERVAL_S)
+
+    async def _roll_up(self) -> int:
+        return await asyncio.to_thread(roll_up_hours, self._client, self._store)

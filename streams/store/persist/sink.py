@@ -97,7 +97,8 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
     async def _roll_up_hours(self) -> None:
         if self._params.rollups:
             first = TopicPartition(topics.SAMPLES.name, 0)
-            await self._guard(HourRollups(self._clickhouse, self._params, lambda: first in self.writers).run())
+            hours = HourRollups(self._clickhouse, self._clickhouse.params, self._params, lambda: first in self.writers)
+            await self._guard(hours.run())
 
     async def _start_producer(self) -> AIOKafkaProducer:
         producer = AIOKafkaProducer(**self._options, acks="all", enable_idempotence=True)

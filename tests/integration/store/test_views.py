@@ -342,9 +342,9 @@ def test_hours_are_rolled_up_once_and_again_with_late_minutes(filled: Fill) -> N
         "SELECT minutes, readings, observed_s, resets, tx_bytes_increase, pre_fec_ber_min, pre_fec_ber_max,"
         " pre_fec_ber_avg, rx_errors_increase FROM samples_1h"
     )
-    assert roll_up_hours(tables.client) == 1
+    assert roll_up_hours(tables.client, tables.client.params) == 1
     assert tables.rows(select) == [(3, 14, 180, 1, 15, 0, 9, 3, None)]
-    assert roll_up_hours(tables.client) == 0
+    assert roll_up_hours(tables.client, tables.client.params) == 0
     tables.fill({"samples_1m": [of(31, 7)]})
-    assert roll_up_hours(tables.client) == 1
+    assert roll_up_hours(tables.client, tables.client.params) == 1
     assert [row[:5] for row in tables.rows(select)] == [(4, 20, 240, 1, 22)]

@@ -1,0 +1,74 @@
+"""Renders the statements of migrations for the form of the schema: one server, replicas, or shards with replicas.
+
+Migrations are written for one server. With `store.cluster`, each statement runs on every host of that cluster, and
+tables are replicated (the path in Keeper is that of the table's UUID). With `store.sharded` as well, a table is
+`NAME_local` on every host, and NAME is a Distributed table over them; a row's shard is chosen by the key of
+SHARDING_KEYS, so that all rows of a device, finding or remediation are on one shard.
+"""
+
+import re
+from collections.abc import Iterator
+
+from streams.store.params import StoreParams
+
+_REPLICA = "'/clickhouse/tables/{uuid}/{shard}', '{replica}'"
+_CREATE_TABLE = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+)")
+_CREATE_VIEW = re.compile(r"(CREATE VIEW IF NOT EXISTS|DROP VIEW IF EXISTS) (\w+)")
+_ALTER = re.compile(r"ALTER TABLE (\w+)")
+_ALTERS_COLUMNS = re.compile(r"ALTER TABLE \w+ (ADD COLUMN|COMMENT COLUMN|MODIFY COMMENT)")
+_ENGINE = re.compile(r"ENGINE = (\w*MergeTree)(?:\((\w*)\))?")
+_REPLACES_DATA = re.compile(r"(TRUNCATE TABLE|INSERT INTO|EXCHANGE TABLES|DROP TABLE) (?!schema_migrations)")
+_SWAPPED = re.compile(r"samples_next\b")
+
+SHARDING_KEYS = {
+    "findings": "id", "episodes": "id", "remediations": "id", "remediation_results": "remediation_id",
+    "controls": "id", "lemons": "subject_id", "rejected": "topic", "progress": "stage", "inventory_devices": "digest",
+    "inventory_links": "digest", "inventory_jobs": "digest",
+}  # fmt: skip
+"""The column that chooses the shard of a row; of all other tables it is `device`."""
+
+
+def render(statement: str, params: StoreParams) -> Iterator[str]:
+    """Yield the statements that a statement of a migration becomes."""
+    if not params.cluster:
+        yield statement
+        return
+    on = f"ON CLUSTER `{params.cluster}`"
+    if _REPLACES_DATA.match(statement):
+        return  # migration 0004 copies samples; a cluster is created without any, in the new form at once
+    if view := _CREATE_VIEW.match(statement):
+        yield f"{view[0]} {on}{statement[view.end() :]}"
+    elif create := _CREATE_TABLE.match(statement):
+        yield from _tables(create[1], statement[create.end() :], on, params)
+    elif alter := _ALTER.match(statement):
+        yield f"ALTER TABLE {_local(alter[1], params)} {on}{statement[alter.end() :]}"
+        if params.sharded and _ALTERS_COLUMNS.match(statement):
+            yield f"ALTER TABLE {alter[1]} {on}{statement[alter.end() :]}"
+    else:
+        yield statement
+
+
+def _tables(table: str, definition: str, on: str, params: StoreParams) -> Iterator[str]:
+    if table == "samples":
+        return  # 0004 replaces it
+    table = _SWAPPED.sub("samples", table)
+    replicated = _ENGINE.sub(
+        lambda engine: f"ENGINE = Replicated{engine[1]}({_REPLICA}{', ' + engine[2] if engine[2] else ''})", definition
+    ).replace("non_replicated_deduplication_window", "replicated_deduplication_window")
+    yield f"CREATE TABLE IF NOT EXISTS {_local(table, params)} {on}{replicated}"
+    if params.sharded:
+        key = SHARDING_KEYS.get(table, "device")
+        yield (
+            f"CREATE TABLE IF NOT EXISTS {table} {on} AS {_local(table, params)}\n"
+            f"ENGINE = Distributed(`{params.cluster}`, `{params.database}`, {_local(table, params)}, cityHash64({key}))"
+        )
+
+
+def _local(table: str, params: StoreParams) -> str:
+    return f"{table}_local" if params.sharded else table
+
+
+def delete_from(table: str, condition: str, params: StoreParams) -> str:
+    """Return the statement that deletes rows of a table on all hosts."""
+    on = f" ON CLUSTER `{params.cluster}`" if params.cluster else ""
+    return f"DELETE FROM {_local(table, params)}{on} WHERE {condition}"  # noqa: S608 — all are ours

@@ -1,0 +1,113 @@
+"""Tests migrations on a server: interrupted at every statement, over stored rows; the forms, users and retention."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from streams.store.clickhouse import ClickHouse
+from streams.store.migrate import apply, pending_migrations, shipped_migrations
+from streams.store.params import StoreParams
+from streams.store.query_client import QueryRows
+from streams.store.retention import retention_statements
+from streams.store.schema_form import render
+from streams.store.users import PLACEHOLDERS, user_statements
+from streams.wire.errors import Misconfigured
+from tests.integration.fixtures_clickhouse import ClickHouse as Server
+
+
+class Interrupted(Exception):
+    """The migrator ended here."""
+
+
+class Interrupting:
+    """A client that ends before its n-th statement."""
+
+    def __init__(self, client: ClickHouse, before: int) -> None:
+        self._client = client
+        self._left = before
+
+    def query(self, sql: str, parameters: dict[str, Any] | None = None) -> QueryRows:
+        return self._client.query(sql, parameters)
+
+    def command(self, sql: str) -> None:
+        if self._left == 0:
+            raise Interrupted
+        self._left -= 1
+        self._client.command(sql)
+
+    def has_database(self) -> bool:
+        return self._client.has_database()
+
+    def ensure_database(self) -> None:
+        self._client.ensure_database()
+
+
+@pytest.fixture
+def client(clickhouse: Server, clickhouse_database: Callable[[], str]) -> ClickHouse:
+    """Return a client of an empty database."""
+    password = SecretStr(clickhouse.password)
+    return ClickHouse(
+        StoreParams(url=clickhouse.url, user=clickhouse.user, password=password, database=clickhouse_database())
+    )
+
+
+def schema(client: ClickHouse) -> list[tuple[Any, ...]]:
+    """Return all tables and columns."""
+    columns = "SELECT table, name, type FROM system.columns WHERE database = currentDatabase() ORDER BY table, position"
+    return [tuple(row) for row in client.query(columns)]
+
+
+def test_a_migration_from_0006_with_rows_is_resumed_wherever_it_was_interrupted(client: ClickHouse) -> None:
+    """Every statement once fails; the next run goes on, and the rows are those of before, with the new columns."""
+    apply(client, shipped_migrations()[:6])
+    client.command(
+        "INSERT INTO samples (device, source, row, sampled_at, rx_bytes, arrived_at)"
+        " SELECT concat('leaf-', toString(number % 7)), 'gnmi', 'p0', now64(9), number, now64(3) FROM numbers(1000)"
+    )
+    client.command(
+        "INSERT INTO remediations (id, revision, arrived_at) SELECT toString(number % 3), number, now64(3)"
+        " FROM numbers(9)"
+    )
+    interrupted = 0
+    while pending := pending_migrations(client, shipped_migrations()):
+        left = sum(1 for _ in pending[0].statements()) + 1
+        for before in range(1, left + 1):
+            with pytest.raises(Interrupted):
+                apply(Interrupting(client, before), pending[:1])
+            interrupted += 1
+        assert apply(Interrupting(client, left + 1), pending[:1]) == pending[:1]
+    assert interrupted > 40
+    assert client.query("SELECT count(), sum(rx_bytes) FROM samples")[0] == (1000, 499500)
+    assert client.query("SELECT count(), countIf(state = '' AND cause = '') FROM remediations_latest")[0] == (3, 3)
+    after = schema(client)
+    assert apply(client, shipped_migrations()) == ()
+    assert schema(client) == after
+
+
+def test_every_rendered_statement_is_one_that_the_engine_parses(client: ClickHouse) -> None:
+    """Replicas and shards need servers with Keeper; here the engine's own parser reads their statements."""
+    for params in (StoreParams(cluster="net"), StoreParams(cluster="net", sharded=True)):
+        statements = [
+            one for migration in shipped_migrations() for sql in migration.statements() for one in render(sql, params)
+        ]
+        for statement in [*statements, *user_statements(params, PLACEHOLDERS)]:
+            client.query("SELECT formatQuery({sql:String})", {"sql": statement})
+    for statement in user_statements(StoreParams(), PLACEHOLDERS):
+        client.query("SELECT formatQuery({sql:String})", {"sql": statement})
+
+
+def test_the_retention_of_a_table_is_a_setting(client: ClickHouse) -> None:
+    """It is changed once; a table that does not exist is refused by name."""
+    apply(client, shipped_migrations())
+    params = client.params.model_copy(update={"retention_days": {"samples": 3, "findings": 400}})
+    (statement,) = retention_statements(client, params)
+    client.command(statement)
+    assert "toIntervalDay(3)" in client.query(
+        "SELECT engine_full FROM system.tables WHERE database = currentDatabase() AND name = 'samples'"
+    )[0][0]  # fmt: skip
+    assert list(retention_statements(client, params)) == []
+    unknown = client.params.model_copy(update={"retention_days": {"sample": 3}})
+    with pytest.raises(Misconfigured, match="no table sample with a retention"):
+        list(retention_statements(client, unknown))
