@@ -62,7 +62,7 @@ class Params(TargetParams):
 
     targets: Annotated[tuple[Target, ...], BeforeValidator(_targets)] = ()
     targets_file: Path | None = None
-    cadence_s: float = Field(default=10.0, ge=0.1, le=3600)
+    cadence_s: float = Field(default=10.0, ge=0.05, le=3600)
     encoding: Literal["auto", "proto", "json_ietf", "json", "ascii"] = "auto"
     quiet_s: float = Field(default=0.05, ge=0.005, le=5)
     """A burst is over when the device has sent no sample for this long (trial: gaps inside one stay below 20 ms)."""

@@ -279,3 +279,24 @@ def test_no_message_of_a_device_ends_the_reader(paths: list[bytes], value: bytes
 
 def value_of_rx(device: Device) -> float | None:
     return value(device.reading(), "e1", Metric.RX_BYTES)
+
+
+@pytest.mark.parametrize(("cadence_s", "readings"), [(0.05, 200), (10.0, 2)])
+def test_samples_every_50_ms_are_readings_of_the_cadence(cadence_s: float, readings: int) -> None:
+    """As requested each is a reading; from a device that ignores the interval they are combined, the newest count."""
+    device = Device()
+    device.connection = Connection(
+        "leaf1", Params(cadence_s=cadence_s), device.memory, device.metrics, on_change=True
+    )  # fmt: skip
+    device.connection.synced()
+    found: list[Reading] = []
+    for n in range(200):
+        at_ns = T + n * 50_000_000
+        outputs = device.send({"in-octets": n}, prefix=COUNTERS.format("e1"), at_ns=at_ns)
+        found += [output for output in outputs if isinstance(output, Reading)]
+    if (last := device.connection.flush(T + 60 * S)) is not None:
+        found.append(last)
+    assert len(found) == readings
+    assert value(found[-1], "e1", Metric.RX_BYTES) == 199
+    counts = [value(reading, "e1", Metric.RX_BYTES) or 0.0 for reading in found]
+    assert counts == sorted(counts) and len(set(counts)) == readings
