@@ -47,6 +47,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("tickets", "streams.cli.tickets:tickets", "Send tickets to the repair desk's system."),
     Command("inventory", "streams.cli.inventory:inventory", "Generate, check or publish an inventory."),
     Command("backtest", "streams.cli.backtest:backtest", "Run the stages over recordings or ClickHouse."),
+    Command("tune", "streams.cli.tune:tune", "Propose settings for a number of findings a week."),
     Command("score", "streams.cli.score:score", "Compare findings with the ground truth."),
     Command("findings", "streams.cli.findings:findings", "List the open findings."),
     Command("explain", "streams.cli.explain:explain", "Print one finding with its evidence."),

@@ -1,6 +1,7 @@
 """Runs backtests: from recordings or ClickHouse to every revision of findings and remediations."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from heapq import merge
@@ -109,8 +110,9 @@ def run(
     With a second configuration, the summary also compares its findings with those of the second one; with `policies`,
     approved actions are carried out in memory, and it compares the decisions.
     """
-    rejected, topology = RejectedRows(), read_topology(source.inventory)
-    return _run(ordered_messages(source, rejected), topology, (settings, against), out, rejected, policies)
+    rejected = RejectedRows()
+    with recording_of(source, rejected) as (messages, topology):
+        return _run(messages, topology, (settings, against), out, rejected, policies)
 
 
 def run_history(
@@ -124,16 +126,57 @@ def run_history(
     policies: bool = False,
 ) -> Summary:
     """Run the stages over the rows of [since, until) in ClickHouse; raises Retry while it is unavailable."""
+    with history_of(since_ns, until_ns, inventory, settings) as (messages, topology):
+        return _run(messages, topology, (settings, against), out, RejectedRows(), policies)
+
+
+@contextmanager
+def recording_of(
+    source: Recording, rejected: RejectedRows | None = None
+) -> Iterator[tuple[Iterable[Message], Topology]]:
+    """Open a recording: its messages in the order of a backtest, and its topology."""
+    yield ordered_messages(source, rejected or RejectedRows()), read_topology(source.inventory)
+
+
+@contextmanager
+def history_of(
+    since_ns: int, until_ns: int, inventory: Path, settings: Settings
+) -> Iterator[tuple[Iterable[Message], Topology]]:
+    """Open the rows of [since, until) in ClickHouse, with the topology and the jobs of that time."""
     topology = read_topology(inventory)
     clickhouse = ClickHouse(settings.store)
     try:
         topology = topology.with_jobs(
             _jobs(topology, job_allocations.query_allocations(clickhouse, since_ns, until_ns))
         )
-        messages = history.messages(clickhouse, since_ns, until_ns)
-        return _run(messages, topology, (settings, against), out, RejectedRows(), policies)
+        yield history.messages(clickhouse, since_ns, until_ns), topology
     finally:
         clickhouse.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """The last revisions of the findings of several configurations over one history, and its extent in event time."""
+
+    findings: tuple[dict[str, Finding], ...]
+    messages: int
+    span_ns: int
+
+
+def run_all(messages: Iterable[Message], topology: Topology, configurations: Sequence[Settings]) -> Outcomes:
+    """Run the stages with each configuration over the same messages, which are read once."""
+    runs = [_Run(settings, topology) for settings in configurations]
+    count, first_ns, last_ns = 0, 0, 0
+    with relaxed_gc():
+        for batch in batches(messages):
+            count += len(batch)
+            times = [event_time(message)[0] for message in batch]
+            first_ns, last_ns = min(first_ns or times[0], *times), max(last_ns, *times)
+            for run_ in runs:
+                run_.process(batch)
+        for run_ in runs:
+            run_.end()
+    return Outcomes(tuple(run_.last for run_ in runs), count, last_ns - first_ns)
 
 
 def _jobs(topology: Topology, allocations: Iterable[JobAllocation]) -> tuple[Job, ...]:

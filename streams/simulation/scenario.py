@@ -57,6 +57,7 @@ class ScenarioSpec:
     days: float = 0.0
     cadence: Cadence = field(default_factory=Cadence)
     faults: tuple[Fault, ...] = FAULTS
+    planes: int = 1
 
     @property
     def description(self) -> str:
@@ -94,7 +95,7 @@ def build(spec: ScenarioSpec) -> Scenario:
 
 def _build(spec: ScenarioSpec, stretch: float) -> Scenario:
     rng = np.random.default_rng(spec.seed)
-    inventory = generate(GenerateParams(gpus=spec.gpus, jobs=0))
+    inventory = generate(GenerateParams(gpus=spec.gpus, planes=spec.planes, jobs=0))
     fabric = fabric_arrays(inventory)
     first_ns = START_NS + round(WARM_UP_S * _S)
     within = Interval(first_ns, START_NS + round((WARM_UP_S + spec.seconds * stretch) * _S))

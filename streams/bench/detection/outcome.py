@@ -26,6 +26,8 @@ class Outcome:
     counts: Counter[str]
     hours: float
     negative_cases: Counter[str] = field(default_factory=Counter)
+    hidden: Counter[tuple[Condition, str]] = field(default_factory=Counter)
+    """By condition and reason, the faults that no source can show."""
 
     def detectable_from_ns(self, truth: Truth) -> int:
         """Return from when on a fault could be detected."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from streams.bench.detection.fabrics import FABRICS
 from streams.bench.detection.render import as_dict, lines
 from streams.bench.detection.source_ablation import SourceAblation
 from streams.bench.detection.sources import SOURCES
@@ -15,8 +16,8 @@ from streams.simulation.fault_placement import NoRoom
 from streams.simulation.faults import FAULT_OF, FAULTS
 from streams.wire.errors import Misconfigured
 
-CADENCE_S, DAYS_CADENCE_S, NIC_CADENCE_S = 10.0, 60.0, 1.0
-"""Defaults of the gNMI and the NIC collector; over days they are longer, because each day would take hours."""
+DAYS_CADENCE_S = 60.0
+"""Over days cadences are longer than those of the collectors, because each day would take hours."""
 
 
 class DetectionOptions(NamedTuple):
@@ -30,6 +31,7 @@ class DetectionOptions(NamedTuple):
     nic_cadence_s: float | None
     conditions: Sequence[str]
     without: str
+    fabric: str = "all"
 
 
 class DetectionResult(NamedTuple):
@@ -58,9 +60,21 @@ def _trial_spec(options: DetectionOptions) -> TrialSpec:
         raise Misconfigured(f"unknown condition: {', '.join(unknown)}; known: {', '.join(FAULT_OF)}")
     if options.without and options.without not in SOURCES:
         raise Misconfigured(f"unknown source: {options.without}; known: {', '.join(SOURCES)}")
-    switch_s = options.cadence_s or (DAYS_CADENCE_S if options.days else CADENCE_S)
-    nic_s = options.nic_cadence_s or (switch_s if options.days else min(switch_s, NIC_CADENCE_S))
+    if options.fabric not in FABRICS:
+        raise Misconfigured(f"unknown fabric: {options.fabric}; known: {', '.join(FABRICS)}")
+    own = FABRICS[options.fabric]
+    switch_s = options.cadence_s or (DAYS_CADENCE_S if options.days else own.cadence.switch_s)
+    nic_s = options.nic_cadence_s or (switch_s if options.days else min(switch_s, own.cadence.nic_s))
     if switch_s % nic_s:
         raise Misconfigured(f"--cadence {switch_s:g} is not a multiple of --nic-cadence {nic_s:g}")
     faults = tuple(FAULT_OF[name] for name in options.conditions) or FAULTS
-    return TrialSpec(options.gpus, options.seed, options.faults_each, options.days, Cadence(switch_s, nic_s), faults)
+    return TrialSpec(
+        options.gpus,
+        options.seed,
+        options.faults_each,
+        options.days,
+        Cadence(switch_s, nic_s),
+        faults,
+        own.planes,
+        options.fabric,
+    )

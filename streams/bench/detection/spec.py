@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from streams.simulation.delivery_model import Cadence
 from streams.simulation.scenario import ScenarioSpec
 
 _DAYS_SLICE_S = 15.0
@@ -11,8 +12,15 @@ _DAYS_SLICE_S = 15.0
 class TrialSpec(ScenarioSpec):
     """A simulated day as the stages receive it."""
 
+    fabric: str = "all"
+    """One of FABRICS: which sources read it, and how often."""
     without: str = ""
     """One of SOURCES: no messages of it arrive after the warm-up."""
+
+    @property
+    def slower_s(self) -> float:
+        """Return by how much switches are polled less often than at the cadence for which tolerances are declared."""
+        return max(0.0, self.cadence.switch_s - Cadence().switch_s)
 
     @property
     def slice_s(self) -> float:

@@ -3,9 +3,11 @@
 The day is drawn from the seed alone, so that a trial can be repeated; nothing here depends on a detector.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass, field, replace
 
+from streams.bench.detection.fabrics import FABRICS, received
 from streams.bench.detection.outcome import Outcome
 from streams.bench.detection.sources import without_source
 from streams.bench.detection.spec import TrialSpec
@@ -14,7 +16,7 @@ from streams.notify.notifier import Notifier
 from streams.replay.driver import Driver, Stages
 from streams.replay.score import Truth, score
 from streams.simulation.scenario import build
-from streams.wire.models import Finding, Message
+from streams.wire.models import Condition, Finding, Message
 
 __all__ = ["Outcome", "TrialSpec", "run"]
 
@@ -30,17 +32,28 @@ def run(spec: TrialSpec, settings: Settings, stages: Stages) -> Outcome:
     batches = telemetry.batches(whole.start_ns, whole.end_ns, round(spec.slice_s * _S))
     observer = _Observer(Notifier(settings.notify))
     driver = Driver(stages, scenario.topology)
-    observer.follow(driver, without_source(batches, spec.without, scenario.within.start_ns))
+    fabric = FABRICS[spec.fabric]
+    arriving = received(fabric, without_source(batches, spec.without, scenario.within.start_ns))
+    observer.follow(driver, arriving)
     findings = list(observer.findings.values())
     injections = [
         replace(fault, ground_truths=tuple(known.at_reported_device(findings) for known in fault.ground_truths))
         for fault in scenario.faults
     ]
-    truths = [Truth(*astuple(truth)) for injection in injections for truth in injection.truths]
+    shown: list[Truth] = []
+    hidden: Counter[tuple[Condition, str]] = Counter()
+    for injection in injections:
+        for own in injection.truths:
+            truth = Truth(*astuple(own))
+            truth = replace(truth, tolerance_s=truth.tolerance_s + spec.slower_s)
+            if reason := fabric.hidden(truth, injection.kind, scenario.topology):
+                hidden[truth.condition, reason] += 1
+            else:
+                shown.append(truth)
     return Outcome(
-        spec, injections, score(observer.revisions, truths, settings.notify.hold_s), observer.findings,
+        spec, injections, score(observer.revisions, shown, settings.notify.hold_s), observer.findings,
         observer.first_published_ns, observer.pages, telemetry.report_delays_ns, telemetry.counts,
-        (whole.end_ns - whole.start_ns) / 3.6e12, scenario.negative_cases,
+        (whole.end_ns - whole.start_ns) / 3.6e12, scenario.negative_cases, hidden,
     )  # fmt: skip
 
 

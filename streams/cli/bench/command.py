@@ -7,6 +7,7 @@ import typer
 
 from streams.cli.bench.backtest import backtest
 from streams.cli.bench.baselines import baselines
+from streams.cli.bench.calibration import calibration
 from streams.cli.bench.collector_benchmarks import benches
 from streams.cli.bench.corropt import corropt
 from streams.cli.bench.decide import decide
@@ -26,6 +27,7 @@ def _bench() -> None:
 bench.command()(pipeline)
 bench.command()(backtest)
 bench.command()(detection)
+bench.command()(calibration)
 bench.command()(growth)
 bench.command()(baselines)
 bench.command()(sizing)

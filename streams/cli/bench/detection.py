@@ -23,6 +23,9 @@ def detection(
     ] = None,
     only: Only = None,
     without: Without = "",
+    fabric: Annotated[
+        str, typer.Option(help="all, planes, snmp, slow or nic: which sources read it, and how often.")
+    ] = "all",
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
@@ -32,7 +35,7 @@ def detection(
     from streams.bench.detection.session import DetectionOptions, run_detection
     from streams.cli.options import settings_of
 
-    options = DetectionOptions(gpus, seed, each, days, cadence, nic_cadence, only or (), without)
+    options = DetectionOptions(gpus, seed, each, days, cadence, nic_cadence, only or (), without, fabric)
     result = run_detection(options, settings_of(config))
     if as_json:
         typer.echo(orjson.dumps(result.values))

@@ -308,7 +308,7 @@ CADENCES = {
 @pytest.mark.parametrize("steps", CADENCES.values(), ids=CADENCES)
 def test_a_source_with_two_intervals_is_not_stale_at_its_start(steps: Sequence[float]) -> None:
     """The longer of its usual intervals is its cadence, and messages of one poll are none."""
-    times = list(accumulate([0.0, *steps * 20]))
+    times = list(accumulate([0.0, *(list(steps) * 20)]))
     assert play([samples("p1-l0", t, {UP: {"d1": 1.0}}) for t in times]) == []
 
 
@@ -329,14 +329,14 @@ def _dead_collector(device: str, *, ended: bool) -> list[Message]:
 
 
 def test_a_device_outside_the_inventory_never_pages() -> None:
-    """Its dead collector is listed as a WARNING; one that said that it ends is no finding."""
+    """Its dead collector is listed as a WARNING; one that ended in order is no finding."""
     (found,) = last(findings(play(_dead_collector("other", ended=False))))
     assert (found.severity, found.cause) == (Severity.WARNING, Cause.COLLECTOR)
     assert play(_dead_collector("other", ended=True)) == []
 
 
 def test_a_collector_that_ended_in_order_is_not_dead() -> None:
-    """A device of the inventory is stale without it, but nobody is paged for a dead collector."""
+    """A device of the inventory is stale without it, but that does not page as a dead collector."""
     (found,) = last(findings(play(_dead_collector("p1-l0", ended=True))))
     assert (found.severity, found.cause) == (Severity.WARNING, Cause.PATH)
     assert "ended" in found.evidence[0].statement

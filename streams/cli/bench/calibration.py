@@ -1,0 +1,33 @@
+"""`railsight bench calibration`: the confidence of findings against how many of them are true."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def calibration(
+    results: Annotated[list[Path], typer.Argument(help="Results of `railsight bench detection --json`.")],
+    plot: Annotated[Path | None, typer.Option(help="Write the plot to this SVG file.")] = None,
+) -> None:
+    """Print how many findings of each confidence are true, over detection trials, as a Markdown table."""
+    import orjson
+
+    from streams.bench.detection import calibration as own
+    from streams.wire.errors import Misconfigured
+
+    read = []
+    for path in results:
+        try:
+            result = orjson.loads(path.read_bytes())
+            result["confidence"]
+        except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as error:
+            raise Misconfigured(
+                f"{path}: no result of `railsight bench detection --json` ({type(error).__name__}: {error})"
+            ) from error
+        read.append(result)
+    shares = own.summed(read)
+    for line in own.table(shares):
+        typer.echo(line)
+    if plot is not None:
+        plot.write_text(own.plot(shares), encoding="utf-8")

@@ -1,0 +1,51 @@
+"""The fabrics of the detection benchmark: what their sources send, and which faults none of them shows."""
+
+import pytest
+
+from streams.bench.detection.calibration import Share, by_confidence, plot, summed, table
+from streams.bench.detection.fabrics import FABRICS, SNMP_METRICS
+from streams.fabric.catalogue import Metric
+from streams.replay.score import Truth
+from streams.wire.models import Condition, EventKind, Samples, Source
+from tests.worlds.observations import event, samples
+from tests.worlds.small_fabric import topology
+
+
+def test_snmp_sends_the_columns_of_its_collector_and_no_events() -> None:
+    """Bit errors and marked packets are left out, and so are hosts."""
+    reading = samples("p1-l0", 0, {Metric.OPER_UP: {"d1": 1.0}, Metric.PRE_FEC_BER: {"d1": 1e-4}})
+    sent = FABRICS["snmp"].receive(reading)
+    assert isinstance(sent, Samples)
+    assert (sent.source, sent.gauges.metric) == (Source.SOURCE_SNMP, (Metric.OPER_UP,))
+    assert FABRICS["snmp"].receive(event("p1-l0/d1", 0, EventKind.LINK_DOWN)) is None
+    assert FABRICS["snmp"].receive(samples("p1-h1", 0, {Metric.OPER_UP: {"e0": 1.0}}, source=Source.SOURCE_NIC)) is None
+    assert SNMP_METRICS
+
+
+HIDDEN = {
+    "a rail by SNMP": ("snmp", Condition.RAIL_DEGRADED, "p1-h1", "e0", True),
+    "a link by SNMP": ("snmp", Condition.LINK_DOWN, "p1-l0", "d1", False),
+    "an uplink by NICs": ("nic", Condition.LINK_DOWN, "p1-l0", "u0", True),
+    "a host link by NICs": ("nic", Condition.LINK_DOWN, "p1-l0", "d1", False),
+    "a switch by NICs": ("nic", Condition.DEVICE_DOWN, "p1-l0", "", True),
+    "all sources": ("all", Condition.RAIL_DEGRADED, "p1-h1", "e0", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("fabric", "condition", "device", "port", "hidden"), HIDDEN.values(), ids=HIDDEN)
+def test_what_sources_cannot_show(fabric: str, condition: Condition, device: str, port: str, hidden: bool) -> None:
+    """Each has a reason, which is printed."""
+    truth = Truth(0, 10**12, condition, device, port)
+    assert bool(FABRICS[fabric].hidden(truth, "lossy", topology())) is hidden
+
+
+def test_calibration_sums_trials_by_confidence() -> None:
+    """Over all conditions first, then each; the plot has a point for each confidence."""
+    shares = summed([
+        {"confidence": [["link/down", 0.6, 3, 1], ["link/flap", 0.95, 4, 4]]},
+        {"confidence": [["link/down", 0.6, 1, 1]]},
+    ])  # fmt: skip
+    assert shares == [Share("link/down", 0.6, 4, 2), Share("link/flap", 0.95, 4, 4)]
+    assert by_confidence(shares) == [Share("all", 0.6, 4, 2), Share("all", 0.95, 4, 4)]
+    assert list(table(shares))[2] == "| all | 0.60 | 4 | 2 | 0.50 |"
+    assert plot(shares).count("<circle") == 2
