@@ -56,6 +56,9 @@ class Security:
     password: str
     certificate: Path | None = None
     client_ca: Path | None = None
+    plain_users: Mapping[str, str] = field(default_factory=dict)
+    """Passwords of users who may also log in by PLAIN: clients on librdkafka before 2.6.1 cannot log in by SCRAM to
+    Kafka 4 (its change #4895), among them kcat of Debian 12."""
     more: Mapping[str, str] = field(default_factory=dict)
     """Other properties, which override."""
 
@@ -139,13 +142,14 @@ def _listener_security(security: Security | None) -> dict[str, str]:
         "org.apache.kafka.common.security.plain.PlainLoginModule required"
         f' username="{BROKER_USER}" password="{security.password}" user_{BROKER_USER}="{security.password}";'
     )
+    others = "".join(f' user_{name}="{password}"' for name, password in security.plain_users.items())
     protocol = "SASL_PLAINTEXT" if security.certificate is None else "SASL_SSL"
     found = {
         "listener.security.protocol.map": f"CLIENT:{protocol},CONTROLLER:SASL_PLAINTEXT",
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
         "sasl.mechanism.controller.protocol": "PLAIN",
         "listener.name.client.sasl.enabled.mechanisms": "SCRAM-SHA-512,PLAIN",
-        "listener.name.client.plain.sasl.jaas.config": plain,
+        "listener.name.client.plain.sasl.jaas.config": f"{plain.removesuffix(';')}{others};",
         "listener.name.client.scram-sha-512.sasl.jaas.config": (
             "org.apache.kafka.common.security.scram.ScramLoginModule required;"
         ),

@@ -55,7 +55,10 @@ def secure(params: KafkaParams, data: Path) -> tuple[Security | None, BrokerLogi
     certificate = ca = None
     if params.security == "tls":
         certificate, ca = server_certificate(data, dt.datetime.now(dt.UTC))
-    return Security(made_password(data / "broker-password"), certificate), BrokerLogin(data, ca)
+    login = BrokerLogin(data, ca)
+    login.folder.mkdir(exist_ok=True, mode=0o700)
+    reader = {f"{USER_PREFIX}{READER}": made_password(login.folder / READER)}
+    return Security(made_password(data / "broker-password"), certificate, plain_users=reader), login
 
 
 async def create_users(kafka: EmbeddedKafka, login: BrokerLogin, needs: Mapping[str, Access]) -> None:
@@ -79,7 +82,7 @@ def _kcat(bootstrap: str, login: BrokerLogin, password: str) -> str:
     lines = {
         "bootstrap.servers": bootstrap,
         "security.protocol": "SASL_PLAINTEXT" if login.ca is None else "SASL_SSL",
-        "sasl.mechanisms": "SCRAM-SHA-512",
+        "sasl.mechanisms": "PLAIN",
         "sasl.username": f"{USER_PREFIX}{READER}",
         "sasl.password": password,
         **({} if login.ca is None else {"ssl.ca.location": str(login.ca)}),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from streams.embedded.kafka_config import KafkaParams, Ports, jvm_flags, properties, render
+from streams.embedded.kafka_config import KafkaParams, Ports, Security, jvm_flags, properties, render
 
 ONE = (Ports(20001, 20002),)
 THREE = (*ONE, Ports(20003, 20004), Ports(20005, 20006))
@@ -74,3 +74,21 @@ def test_a_choice_that_does_not_exist_is_refused_by_name(wrong: dict[str, int]) 
     """Unknown keys and invalid values are errors."""
     with pytest.raises(ValidationError, match=next(iter(wrong))):
         KafkaParams.model_validate(wrong)
+
+
+def test_with_users_nothing_is_open(tmp_path: Path) -> None:
+    """Every listener asks for a login, an operation without an ACL is denied, and only the named users have PLAIN."""
+    plain = Security("of-the-broker", plain_users={"railsight-reader": "of-the-reader"})
+    found = properties(1, [Ports(20000, 20001)], tmp_path, plain)
+    assert found["listener.security.protocol.map"] == "CLIENT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT"
+    assert found["allow.everyone.if.no.acl.found"] == "false" and found["super.users"] == "User:broker"
+    assert 'user_railsight-reader="of-the-reader";' in str(found["listener.name.client.plain.sasl.jaas.config"])
+    assert "reader" not in str(found["listener.name.controller.plain.sasl.jaas.config"])
+    tls = properties(1, [Ports(20000, 20001)], tmp_path, Security("p", tmp_path / "both.pem"))
+    assert tls["listener.security.protocol.map"] == "CLIENT:SASL_SSL,CONTROLLER:SASL_PLAINTEXT"
+
+
+def test_tls_has_the_second_compiler(tmp_path: Path) -> None:
+    """Only it has the instructions for AES."""
+    flag = "-XX:TieredStopAtLevel=1"
+    assert flag in jvm_flags(256, tmp_path) and flag not in jvm_flags(256, tmp_path, tls=True)
