@@ -1,7 +1,7 @@
 """The fabric of a run: its inventory, the links that go down, and the messages that its collectors send.
 
-Two pods of four hosts. Every port carries the same traffic, and only the links of `Truth` go down, so that any other
-open finding at the end is a breach.
+Thirty-two host links, each of which goes down in every tenth sequence or so. Every port carries the same traffic, and
+only the links of `Truth` go down, so that any other open finding at the end is a breach.
 """
 
 from collections.abc import Iterator
@@ -39,6 +39,8 @@ class Truth:
     stays_down: Link
     recovers: Link
     down_at_end: Link
+    begun_ns: int
+    """No finding of these links is older."""
     clock_device: str
     """A device without any of these links, whose clock a fault may change."""
 
@@ -49,7 +51,7 @@ class Fabric:
 
     run: int
     inventory: Inventory = field(
-        default_factory=lambda: generate(GenerateParams(gpus=16, radix=8, rails=2, gpus_per_host=2, jobs=1))
+        default_factory=lambda: generate(GenerateParams(gpus=64, radix=16, rails=2, gpus_per_host=4, jobs=1))
     )
     down: set[str] = field(default_factory=set)
     """Ids of the links that are down now."""
@@ -67,9 +69,20 @@ class Fabric:
         }
         self._sequences: dict[tuple[str, str], int] = {}
         self._readings: dict[str, int] = {}
-        host_links = [link for link in self.inventory.links if link.role == "host-link"]
-        first, last = host_links[0], host_links[-1]
-        self.truth = Truth(first, host_links[len(host_links) // 2], last, host_links[2].a_device)
+        self._host_links = [link for link in self.inventory.links if link.role == "host-link"]
+        self._used = 0
+        self.truth = self.next_truth(0)
+
+    def next_truth(self, at_ns: int) -> Truth:
+        """Choose the links of the next sequence: the next ones, each in another part of the fabric."""
+        links, used = self._host_links, self._used
+        self._used += 1
+        third = len(links) // 3
+        chosen = [links[(used + third * number) % len(links)] for number in range(3)]
+        hosts = {link.a_device for link in chosen}
+        clock_device = next(link.a_device for link in links if link.a_device not in hosts)
+        self.truth = Truth(chosen[0], chosen[1], chosen[2], at_ns, clock_device)
+        return self.truth
 
     @property
     def devices(self) -> tuple[str, ...]:

@@ -4,56 +4,23 @@
 """
 
 import asyncio
-import random
 import signal
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from streams.chaos import topic_faults
 from streams.chaos.gate import GateMode
-from streams.chaos.load import Load
+from streams.chaos.network_faults import BrokerDiskFull, BrokerUnreachable, NetworkSlow, StoreDiskFull
 from streams.chaos.params import PAUSE_S
-from streams.chaos.stack import SINK, WORKERS, Stack, send_signal
-
-NOTHING_LOST = "lost 0, double 0, findings right"
-REPORTED = "lost only what was deleted unread, as many as reported; double 0"
-
-
-@dataclass
-class Scene:
-    """Everything that a fault may act on, with the random choices of its step."""
-
-    stack: Stack
-    load: Load
-    rng: random.Random = field(default_factory=random.Random)
-    poisoned: list[tuple[str, int, int]] = field(default_factory=list)
-    """Topic, partition and offset of every record that a fault has sent and that cannot be read."""
-    may_lose: bool = False
-    """True after a fault that deletes records which the sink has not read."""
-
-
-class Fault(Protocol):
-    """One kind of fault; an instance belongs to one step of a sequence."""
-
-    name: str
-    promise: str
-    target: str
-    hold_s: tuple[float, float]
-    """The shortest and the longest time between begin and heal."""
-
-    async def begin(self, scene: Scene) -> None:
-        """Take something away."""
-        ...
-
-    async def heal(self, scene: Scene) -> None:
-        """Give it back."""
-        ...
+from streams.chaos.promises import NOTHING_LOST, REPORTED
+from streams.chaos.scene import NOTHING, Fault, Need, Scene
+from streams.chaos.stack import SINK, WORKERS, send_signal
 
 
 class PartKilled:
     """Kills a process with SIGKILL and starts it again."""
 
+    needs = NOTHING
     promise = NOTHING_LOST
     hold_s = (0.5, 8.0)
 
@@ -71,6 +38,7 @@ class PartKilled:
 class PartPaused:
     """Stops a process for longer than its session and resumes it: a zombie."""
 
+    needs = NOTHING
     promise = NOTHING_LOST
     hold_s = (PAUSE_S, PAUSE_S + 3)
 
@@ -86,20 +54,61 @@ class PartPaused:
 
 
 class BrokerKilled:
-    """Kills the only broker with SIGKILL and starts it again."""
+    """Kills one broker, of one or three, with SIGKILL and starts it again."""
 
+    needs = NOTHING
     name, target, promise, hold_s = "broker-killed", "kafka", NOTHING_LOST, (1.0, 6.0)
 
+    def __init__(self) -> None:
+        self._node = 1
+
     async def begin(self, scene: Scene) -> None:
-        await asyncio.to_thread(scene.stack.kafka.kill)
+        self._node = scene.rng.choice(scene.stack.brokers)
+        await asyncio.to_thread(scene.stack.kafka.kill, self._node)
 
     async def heal(self, scene: Scene) -> None:
-        await asyncio.to_thread(scene.stack.kafka.restart)
+        await asyncio.to_thread(scene.stack.kafka.restart, self._node)
+
+
+class BrokersInTurn:
+    """Kills the brokers of a cluster of three in turn; one is always down, and two are while it starts."""
+
+    needs = Need.THREE_BROKERS
+    name, target, promise, hold_s = "brokers-in-turn", "kafka", NOTHING_LOST, (10.0, 18.0)
+    _EVERY_S = (2.0, 4.0)
+
+    def __init__(self) -> None:
+        self._turns: asyncio.Task[None] | None = None
+        self._is_over = asyncio.Event()
+        self._down = 0
+
+    async def begin(self, scene: Scene) -> None:
+        self._down = scene.rng.choice(scene.stack.brokers)
+        await asyncio.to_thread(scene.stack.kafka.kill, self._down)
+        self._turns = asyncio.create_task(self._take_turns(scene))
+
+    async def heal(self, scene: Scene) -> None:
+        assert self._turns is not None
+        self._is_over.set()
+        await self._turns
+        await asyncio.to_thread(scene.stack.kafka.restart, self._down)
+
+    async def _take_turns(self, scene: Scene) -> None:
+        kafka = scene.stack.kafka
+        while not self._is_over.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_over.wait(), scene.rng.uniform(*self._EVERY_S))
+                break
+            before = self._down
+            self._down = scene.rng.choice([node for node in scene.stack.brokers if node != before])
+            await asyncio.to_thread(kafka.kill, self._down)
+            await asyncio.to_thread(kafka.restart, before)
 
 
 class ClickHouseKilled:
     """Kills ClickHouse with SIGKILL and starts it again."""
 
+    needs = NOTHING
     name, target, promise, hold_s = "clickhouse-killed", "clickhouse", NOTHING_LOST, (1.0, 8.0)
 
     async def begin(self, scene: Scene) -> None:
@@ -112,6 +121,7 @@ class ClickHouseKilled:
 class ClickHousePaused:
     """Stops the process of ClickHouse: it accepts connections and does not answer."""
 
+    needs = NOTHING
     name, target, promise, hold_s = "clickhouse-paused", "clickhouse", NOTHING_LOST, (3.0, 10.0)
 
     async def begin(self, scene: Scene) -> None:
@@ -124,6 +134,7 @@ class ClickHousePaused:
 class ClickHouseGate:
     """Changes what the gate before ClickHouse does with requests."""
 
+    needs = NOTHING
     target, promise, hold_s = "clickhouse", NOTHING_LOST, (3.0, 8.0)
 
     def __init__(self, name: str, mode: GateMode) -> None:
@@ -142,6 +153,7 @@ class ClickHouseGate:
 class RebalanceStorm:
     """Kills and starts the workers in turn, so that partitions move all the time."""
 
+    needs = NOTHING
     name, target, promise, hold_s = "rebalance-storm", "worker", NOTHING_LOST, (8.0, 14.0)
     _EVERY_S = (1.0, 3.0)
 
@@ -169,6 +181,7 @@ class RebalanceStorm:
 class Poison:
     """Sends records that cannot be read to every topic."""
 
+    needs = NOTHING
     name, target, hold_s = "poison", "kafka", (0.5, 1.0)
     promise = f"{NOTHING_LOST}, each poisoned record rejected once"
 
@@ -182,6 +195,7 @@ class Poison:
 class RecordsDeleted:
     """Deletes all telemetry while nothing reads, so that offsets are out of range: retention overtakes the readers."""
 
+    needs = NOTHING
     name, target, promise, hold_s = "records-deleted", "all", REPORTED, (3.0, 5.0)
 
     async def begin(self, scene: Scene) -> None:
@@ -198,6 +212,7 @@ class RecordsDeleted:
 class ClockJump:
     """Changes the clock of one device by up to a year, in either direction."""
 
+    needs = NOTHING
     name, target, promise, hold_s = "clock-jump", "clock", f"{NOTHING_LOST} (other devices)", (5.0, 10.0)
     _OFFSETS_S = (-86_400, -25, 29, 7_200, 31_536_000)
 
@@ -212,16 +227,17 @@ class ClockJump:
 class PowerFailure:
     """Kills every process at once, the servers included, and starts them again in a random order."""
 
+    needs = NOTHING
     name, target, promise, hold_s = "power-failure", "all", NOTHING_LOST, (1.0, 3.0)
 
     async def begin(self, scene: Scene) -> None:
         stack = scene.stack
-        kills = [stack.kafka.kill, stack.clickhouse.kill, *(part.kill for part in stack.parts.values())]
+        kills = [stack.kill_brokers, stack.clickhouse.kill, *(part.kill for part in stack.parts.values())]
         await asyncio.gather(*(asyncio.to_thread(kill) for kill in kills))
 
     async def heal(self, scene: Scene) -> None:
         stack = scene.stack
-        starts = [stack.kafka.restart, stack.restart_clickhouse, *(part.start for part in stack.parts.values())]
+        starts = [stack.restart_brokers, stack.restart_clickhouse, *(part.start for part in stack.parts.values())]
         scene.rng.shuffle(starts)
         await asyncio.gather(*(asyncio.to_thread(start) for start in starts))
 
@@ -229,6 +245,14 @@ class PowerFailure:
 def make_fault(name: str) -> Fault:
     """Return a new fault of a name of FAULTS."""
     return FAULTS[name]()
+
+
+def needs_of(names: Iterable[str]) -> Need:
+    """Return everything that any of these faults needs."""
+    needs = NOTHING
+    for name in names:
+        needs |= make_fault(name).needs
+    return needs
 
 
 FAULTS: dict[str, Callable[[], Fault]] = {
@@ -246,4 +270,10 @@ FAULTS: dict[str, Callable[[], Fault]] = {
     "poison": Poison,
     "clock-jump": ClockJump,
     "records-deleted": RecordsDeleted,
+    "brokers-in-turn": BrokersInTurn,
+    "network-cut": lambda: BrokerUnreachable("network-cut", 100, (2.0, 10.0)),
+    "network-lossy": lambda: BrokerUnreachable("network-lossy", 10, (5.0, 12.0)),
+    "network-slow": NetworkSlow,
+    "broker-disk-full": BrokerDiskFull,
+    "store-disk-full": StoreDiskFull,
 }

@@ -91,7 +91,8 @@ class Load:
         self._stopped = True
 
     async def run(self) -> None:
-        """Offer and send until stopped and everything is acknowledged."""
+        """Offer and send until stopped and everything is acknowledged; it can run again then."""
+        self._stopped = False
         await asyncio.gather(self._offer_readings(), self._send_pending())
 
     async def _offer_readings(self) -> None:

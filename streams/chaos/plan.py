@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from streams.chaos.faults import FAULTS, make_fault
+from streams.chaos.scene import NOTHING
 from streams.wire.errors import Misconfigured
 
-ALL = "all"
+ALL, EVERY = "all", "every"
 _GAP_S = (0.5, 4.0)
 
 
@@ -27,9 +28,14 @@ class Step:
 
 
 def fault_names(given: str) -> tuple[str, ...]:
-    """Return the names in a comma-separated list, all faults for `all`; raise Misconfigured for an unknown one."""
-    if given == ALL:
+    """Return the names in a comma-separated list; raise Misconfigured for an unknown one.
+
+    `all` are the faults that need nothing but one broker, `every` are also those that need more.
+    """
+    if given == EVERY:
         return tuple(FAULTS)
+    if given == ALL:
+        return tuple(name for name in FAULTS if make_fault(name).needs == NOTHING)
     names = tuple(name.strip() for name in given.split(",") if name.strip())
     unknown = [name for name in names if name not in FAULTS]
     if unknown or not names:

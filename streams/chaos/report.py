@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from streams.chaos.faults import Scene
 from streams.chaos.load import Acknowledged, Identity
 from streams.chaos.params import ChaosParams
 from streams.chaos.plan import Step
+from streams.chaos.scene import Scene
 from streams.chaos.stack import SINK
 from streams.chaos.verdict import FindingTruth, Observation, Verdict, check_findings, check_rejected, count_messages
 from streams.store.persist.persisted_topics import PERSISTED_TOPICS
@@ -75,7 +75,7 @@ class Report:
                 f"{one.step}: promised {one.promise}; measured lost {one.lost}, double {one.double}"
                 f" of {one.acknowledged}, {after}"
             )
-        yield f"{self.acknowledged} messages acknowledged, {self.stored} stored, {self.findings} findings"
+        yield f"{self.acknowledged} messages acknowledged, {self.stored} stored, {self.findings} revisions of findings"
         yield from (f"{name} ended by itself with {codes}" for name, codes in self.ended.items() if codes)
         yield from (f"breach: {breach}" for breach in self.breaches)
 
@@ -102,15 +102,16 @@ def build_report(
     seen: Observation,
     truth: FindingTruth,
     problems: list[str],
+    reported_before: int = 0,
 ) -> Report:
-    """Return the report of a run that has ended."""
+    """Return the report of a sequence that has ended; an earlier one reported so many records lost."""
     acknowledged = scene.load.ledger.acknowledged
     verdict = count_messages(acknowledged, seen)
     assign(steps, acknowledged, verdict)
-    reported = reported_lost(scene.stack.parts[SINK].logs())
+    reported = reported_lost(scene.stack.parts[SINK].logs()) - reported_before
     # A rejection of the rejected topic would be a loop: such a record is only logged.
     persisted = frozenset(one.topic.name for one in PERSISTED_TOPICS if one.topic is not REJECTED)
-    ended = {name: part.ended for name, part in scene.stack.parts.items()}
+    ended = {name: list(part.ended) for name, part in scene.stack.parts.items()}
     breaches = [
         *problems,
         *verdict.breaches,
@@ -120,7 +121,7 @@ def build_report(
         *check_rejected(scene.poisoned, persisted, seen.rejected),
         *(f"{name} refused to start (exit 2)" for name, codes in ended.items() if 2 in codes),
     ]
-    stored = sum(len(counts) for counts in seen.messages.values())
+    stored = len(acknowledged) - len(verdict.lost)
     return Report(params, steps, len(acknowledged), stored, len(seen.findings), reported, ended, breaches)
 
 

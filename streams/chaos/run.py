@@ -1,22 +1,26 @@
-"""One run: start the stack and the load, carry out the plan, wait until everything has recovered, and judge."""
+"""Carries out sequences on one stack: applies each plan, waits until everything has recovered, and judges."""
 
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, Self
 
 from aiokafka.errors import KafkaError
 
 from streams.chaos.fabric import COLLECTOR, Fabric, subject_id
-from streams.chaos.faults import Fault, Scene, make_fault
+from streams.chaos.faults import make_fault
 from streams.chaos.load import Load
 from streams.chaos.params import ChaosParams
 from streams.chaos.plan import Step, make_plan
 from streams.chaos.reader import ClickHouseReader, KafkaReader, Offsets
-from streams.chaos.report import Report, StepResult, build_report
-from streams.chaos.stack import Stack
+from streams.chaos.report import Report, StepResult, build_report, reported_lost
+from streams.chaos.scene import Fault, Need, Scene
+from streams.chaos.stack import SINK, Stack
 from streams.chaos.verdict import FindingTruth, Observation, check_open, newest_revisions
 from streams.wire.errors import Retry
 from streams.wire.topics import STAGES
@@ -38,48 +42,75 @@ class _Recovery:
     ends: Offsets
 
 
-class ChaosRun:
-    """One run in a folder of its own; `phase` names its current step."""
+class ChaosSession:
+    """One stack with its load, on which sequences are carried out one after the other."""
 
-    def __init__(self, params: ChaosParams, report_line: Callable[[str], None]) -> None:
-        self.params = params
+    def __init__(self, stack: Stack, load: Load, kafka: KafkaReader, report_line: Callable[[str], None]) -> None:
+        self._stack, self._load, self._kafka = stack, load, kafka
         self._report_line = report_line
         self._recoveries: list[_Recovery] = []
+        self._has_begun = False
 
-    async def run(self) -> Report:
-        """Carry out the plan and return the report; end every process that it has started."""
-        plan = make_plan(self.params.seed, self.params.faults, self.params.seconds)
-        self._report_line(f"seed {self.params.seed}: {', '.join(map(str, plan))}")
-        async with Stack.running(self.params.folder) as stack:
-            load = Load(stack.kafka_settings, Fabric(run=self.params.seed + 1), self.params.seed)
+    @classmethod
+    @asynccontextmanager
+    async def started(
+        cls, folder: Path, seed: int, needs: Need, report_line: Callable[[str], None]
+    ) -> AsyncIterator[Self]:
+        """Start the stack that the faults of some sequences need; end every process at the end."""
+        brokers: Literal[1, 3] = 3 if Need.THREE_BROKERS in needs else 1
+        has_small_disks = Need.NAMESPACES in needs
+        async with Stack.running(folder, brokers=brokers, has_small_disks=has_small_disks) as stack:
+            load = Load(stack.kafka_settings, Fabric(run=seed + 1), seed)
             cluster = stack.kafka_settings.cluster
             groups = (*(f"railsight.{cluster}.{stage}" for stage in STAGES), stack.settings.persist.group)
             kafka = KafkaReader(stack.kafka.bootstrap, groups)
             try:
-                return await self._run(Scene(stack, load), plan, kafka)
+                await load.publish_inventory()
+                yield cls(stack, load, kafka, report_line)
             finally:
                 await kafka.close()
 
-    async def _run(self, scene: Scene, plan: tuple[Step, ...], kafka: KafkaReader) -> Report:
-        await scene.load.publish_inventory()
-        sending = asyncio.create_task(scene.load.run())
-        background = [asyncio.create_task(scene.stack.keep())]
+    async def run(self, params: ChaosParams) -> Report:
+        """Carry out one sequence and return its report; afterwards nothing is offered and everything is read."""
+        plan = make_plan(params.seed, params.faults, params.seconds)
+        self._report_line(f"seed {params.seed}: {', '.join(map(str, plan))}")
+        self._recoveries.clear()
+        self._load.ledger.acknowledged.clear()
+        for part in self._stack.parts.values():
+            part.ended.clear()
+        reported_before = reported_lost(self._stack.parts[SINK].logs())
+        scene = Scene(self._stack, self._load)
+        sending = asyncio.create_task(self._load.run())
+        background = [asyncio.create_task(self._stack.keep())]
         try:
-            await self._warm_up(kafka)
-            background += [asyncio.create_task(self._watch(kafka)), asyncio.create_task(_change_links(scene.load))]
+            await self._begin()
+            background += [
+                asyncio.create_task(self._watch(self._kafka)),
+                asyncio.create_task(_change_links(self._load)),
+            ]
             began_s = time.monotonic()
-            results = await asyncio.gather(*(self._carry_out(step, scene, kafka, began_s) for step in plan))
+            results = await asyncio.gather(*(self._carry_out(step, scene, self._kafka, began_s) for step in plan))
             await background[-1]
-            scene.load.change_link(lambda fabric: fabric.truth.down_at_end, down=True)
-            problems = await self._recover(scene, kafka)
-            scene.load.stop()
-            problems += await self._drain(sending, scene, kafka)
-            seen = await self._observe(scene.stack, kafka)
+            self._load.change_link(lambda fabric: fabric.truth.down_at_end, down=True)
+            problems = await self._recover(scene, self._kafka)
+            self._load.stop()
+            problems += await self._drain(sending, scene, self._kafka)
+            seen = await self._observe(self._stack, self._kafka)
         finally:
             for task in (*background, sending):
                 task.cancel()
             await asyncio.gather(*background, sending, return_exceptions=True)
-        return build_report(self.params, results, scene, seen, _truth(scene.load.fabric), problems)
+        return build_report(params, results, scene, seen, _truth(self._load.fabric), problems, reported_before)
+
+    async def _begin(self) -> None:
+        """Bring up the links of the sequence before and choose others; wait until every group reads."""
+        fabric = self._load.fabric
+        if self._has_begun:
+            for link in (fabric.truth.stays_down, fabric.truth.down_at_end):
+                self._load.change_link(lambda _, link=link: link, down=False)  # type: ignore[misc]
+        self._has_begun = True
+        fabric.next_truth(time.time_ns())
+        await self._warm_up(self._kafka)
 
     async def _carry_out(self, step: Step, scene: Scene, kafka: KafkaReader, began_s: float) -> StepResult:
         fault: Fault = make_fault(step.fault)
@@ -117,7 +148,7 @@ class ChaosRun:
         """Wait until every group has read what was there at the start, so that the first fault finds all at work."""
         ends = await kafka.ends()
         if not await self._until(lambda: self._is_read(kafka, ends), WARM_UP_S):
-            raise Retry(f"the pipeline did not start to read within {WARM_UP_S:g} s (logs: {self.params.folder})")
+            raise Retry(f"the pipeline did not start to read within {WARM_UP_S:g} s (logs: {self._stack.folder})")
 
     async def _is_read(self, kafka: KafkaReader, ends: Offsets) -> bool:
         try:
@@ -202,4 +233,5 @@ async def _change_links(load: Load) -> None:
 def _truth(fabric: Fabric) -> FindingTruth:
     truth = fabric.truth
     at_end = {subject_id(link) for link in (truth.stays_down, truth.down_at_end)}
-    return FindingTruth(frozenset(at_end), frozenset({*at_end, subject_id(truth.recovers)}))
+    since = datetime.fromtimestamp(truth.begun_ns / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return FindingTruth(frozenset(at_end), frozenset({*at_end, subject_id(truth.recovers)}), since)

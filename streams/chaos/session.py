@@ -1,14 +1,18 @@
-"""Runs one sequence in the foreground, in a folder that is given or temporary."""
+"""Runs sequences in the foreground, in a folder that is given or temporary."""
 
 import asyncio
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from streams.chaos.faults import needs_of
+from streams.chaos.isolation import enter_namespaces
 from streams.chaos.params import ChaosParams
 from streams.chaos.report import Report
-from streams.chaos.run import ChaosRun
+from streams.chaos.run import ChaosSession
+from streams.chaos.scene import Need
 from streams.runtime.foreground import run_until_signalled
 from streams.wire.errors import Misconfigured
 
@@ -26,18 +30,47 @@ def run_folder(given: Path | None) -> Iterator[Path]:
     yield given.resolve()
 
 
-def sequences(
-    folder: Path, seed: int, faults: Sequence[str], seconds: float, runs: int, *, each: bool
-) -> Iterator[ChaosParams]:
-    """Yield the runs, each with a folder of its own: `runs` consecutive seeds, for each fault alone if `each`."""
+def sequences(seed: int, faults: Sequence[str], seconds: float, runs: int, *, each: bool) -> list[ChaosParams]:
+    """Return the sequences: `runs` consecutive seeds, for each fault alone if `each`."""
     groups = [(name,) for name in faults] if each else [tuple(faults)]
-    for group in groups:
-        for number in range(seed, seed + runs):
-            own = folder / (f"{group[0]}-{number}" if each else f"seed-{number}")
-            own.mkdir()
-            yield ChaosParams(own, number, group, seconds)
+    return [ChaosParams(number, group, seconds) for group in groups for number in range(seed, seed + runs)]
 
 
-def run_chaos(params: ChaosParams, report_line: Callable[[str], None]) -> Report | None:
-    """Run one sequence and return its report, None when a signal ended it."""
-    return asyncio.run(run_until_signalled(ChaosRun(params, report_line).run()))
+def run_chaos(
+    folder: Path,
+    runs: Sequence[ChaosParams],
+    report_line: Callable[[str], None],
+    on_report: Callable[[Report], None],
+    *,
+    share: bool = True,
+) -> bool:
+    """Carry out sequences and pass each report on; return False when a signal ended them.
+
+    With `share` they follow each other on one stack, until one breaks a promise: the next begins on a new one, so that
+    what the failure left is not counted against it.
+    """
+    if Need.NAMESPACES in needs_of(name for params in runs for name in params.faults):
+        enter_namespaces()
+    work = _run_all(folder, deque(runs), report_line, on_report, share=share)
+    return asyncio.run(run_until_signalled(work)) is not None
+
+
+async def _run_all(
+    folder: Path,
+    runs: deque[ChaosParams],
+    report_line: Callable[[str], None],
+    on_report: Callable[[Report], None],
+    *,
+    share: bool,
+) -> bool:
+    while runs:
+        own = folder / f"stack-{runs[0].seed}-{len(runs)}"
+        own.mkdir()
+        needs = needs_of(name for params in runs for name in params.faults) if share else needs_of(runs[0].faults)
+        async with ChaosSession.started(own, runs[0].seed, needs, report_line) as session:
+            is_usable = True
+            while runs and is_usable:
+                report = await session.run(runs.popleft())
+                on_report(report)
+                is_usable = share and report.is_passed
+    return True

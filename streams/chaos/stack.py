@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
+from streams.chaos import isolation
 from streams.chaos.gate import Gate
 from streams.chaos.params import POD_PARTITIONS, SETTINGS, TELEMETRY_PARTITIONS
 from streams.config.kafka import KafkaSettings
@@ -23,6 +24,8 @@ from streams.wire.errors import Misconfigured
 
 WORKERS = ("worker-a", "worker-b")
 SINK = "persist"
+SMALL_DISK_MIB = 640
+"""Of the brokers and of ClickHouse each, where a fault fills them: a broker starts with 256 MiB and more."""
 _SETUP_S = 120.0
 _KEEP_S = 0.3
 _RESTART_S = 1.0
@@ -71,14 +74,22 @@ def send_signal(pid: int | None, number: signal.Signals) -> None:
 class Stack:
     """The processes of one run; `running` starts and stops them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, brokers: Literal[1, 3] = 1, has_small_disks: bool = False) -> None:
         clickhouse_port = free_ports(2)[1]
         self.folder = folder
-        self.kafka = EmbeddedKafka(KafkaParams(data=folder / "kafka"))
-        self.clickhouse = EmbeddedClickHouse(ClickHouseParams(data=folder / "clickhouse", port=clickhouse_port))
+        self.brokers = tuple(range(1, brokers + 1))
+        self.kafka = EmbeddedKafka(KafkaParams(data=folder / "kafka", brokers=brokers))
+        self.clickhouse_data = folder / "clickhouse"
+        self.clickhouse = EmbeddedClickHouse(ClickHouseParams(data=self.clickhouse_data, port=clickhouse_port))
+        self._small_disks = (self.kafka.data, self.clickhouse_data) if has_small_disks else ()
         self.gate = Gate(clickhouse_port)
         self.parts: dict[str, PartProcess] = {}
         self.settings = load(None, None, {})
+
+    @property
+    def broker_ports(self) -> tuple[int, ...]:
+        """The ports of all brokers."""
+        return tuple(int(address.rpartition(":")[2]) for address in self.kafka.bootstrap.split(","))
 
     @property
     def kafka_settings(self) -> KafkaSettings:
@@ -87,10 +98,14 @@ class Stack:
 
     @classmethod
     @asynccontextmanager
-    async def running(cls, folder: Path) -> AsyncIterator[Self]:
+    async def running(
+        cls, folder: Path, *, brokers: Literal[1, 3] = 1, has_small_disks: bool = False
+    ) -> AsyncIterator[Self]:
         """Start everything and wait until topics and tables exist; end every process at the end."""
-        stack = cls(folder)
+        stack = cls(folder, brokers=brokers, has_small_disks=has_small_disks)
         try:
+            for disk in stack._small_disks:
+                isolation.mount_small_disk(disk, SMALL_DISK_MIB)
             await asyncio.gather(asyncio.to_thread(stack.kafka.start), asyncio.to_thread(stack.clickhouse.start))
             await stack.gate.start()
             await stack._start_parts()
@@ -108,6 +123,15 @@ class Stack:
                     await asyncio.sleep(_RESTART_S)
                     part.start()
             await asyncio.sleep(_KEEP_S)
+
+    def kill_brokers(self) -> None:
+        """Kill every broker with SIGKILL."""
+        for node in self.brokers:
+            self.kafka.kill(node)
+
+    def restart_brokers(self) -> None:
+        """Start every broker again."""
+        self.kafka.restart(*self.brokers)
 
     def restart_clickhouse(self) -> None:
         """Start ClickHouse again after a kill."""
@@ -136,7 +160,7 @@ class Stack:
     def _write_config(self) -> Path:
         path = self.folder / "railsight.toml"
         servers = (
-            f'[kafka]\nbootstrap = "{self.kafka.bootstrap}"\n'
+            f'[kafka]\nbootstrap = "{self.kafka.bootstrap}"\nreplication = {len(self.brokers)}\n'
             f"telemetry_partitions = {TELEMETRY_PARTITIONS}\npod_partitions = {POD_PARTITIONS}\n"
             f'[store]\nurl = "http://127.0.0.1:{self.gate.port}"\npassword_file = "{self.clickhouse.password_file}"\n'
         )
@@ -151,3 +175,5 @@ class Stack:
         await asyncio.gather(*(asyncio.to_thread(part.kill) for part in self.parts.values()))
         await self.gate.stop()
         await asyncio.gather(asyncio.to_thread(self.clickhouse.kill), asyncio.to_thread(self.kafka.stop))
+        for disk in self._small_disks:
+            isolation.unmount(disk)

@@ -30,6 +30,8 @@ class FindingTruth:
 
     open: frozenset[str]
     ever: frozenset[str]
+    since: str = ""
+    """RFC 3339; findings of link/down that began before belong to an earlier sequence."""
 
 
 @dataclass
@@ -84,7 +86,7 @@ def check_open(newest: Iterable[Revision], truth: FindingTruth) -> list[str]:
     for one in newest:
         fields = one.fields
         condition, subject = fields["condition"], fields["subject"]["id"]
-        if condition == "LINK_DOWN" and fields["status"] != "RETRACTED":
+        if condition == "LINK_DOWN" and fields["status"] != "RETRACTED" and fields["startedAt"] >= truth.since:
             ever.add(subject)
         if fields["status"] not in CLOSED:
             open_.append((condition, subject))

@@ -1,7 +1,7 @@
 """`railsight chaos`: runs the pipeline on this machine under faults and counts what was lost or stored twice."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
@@ -9,14 +9,26 @@ import typer
 from streams.cli.options import AsJson
 from streams.runtime.foreground import INTERRUPTED
 
+if TYPE_CHECKING:
+    from streams.chaos.report import Report
+
 
 def chaos(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sequence; a failing seed reproduces it.")] = 1,
-    faults: Annotated[str, typer.Option(help="Names of faults, comma-separated; all: every fault.")] = "all",
+    faults: Annotated[
+        str,
+        typer.Option(
+            help="Names of faults, comma-separated; all: those that need one broker; every: also those of three"
+            " brokers, and of network and disks, which need root."
+        ),
+    ] = "all",
     seconds: Annotated[float, typer.Option(min=1, help="Time in which faults begin.")] = 20,
     runs: Annotated[int, typer.Option(min=1, help="Number of sequences, with consecutive seeds.")] = 1,
     each: Annotated[
         bool, typer.Option("--each", help="Run each fault alone instead, and print a table in Markdown.")
+    ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start new processes for each sequence; default: only after a breach.")
     ] = False,
     run_dir: Annotated[
         Path | None, typer.Option(help="Folder for data and logs, which stays; default: a temporary one.")
@@ -33,13 +45,16 @@ def chaos(
 
     names = fault_names(faults)
     reports = []
+
+    def add(report: "Report") -> None:
+        reports.append(report)
+        for line in (orjson.dumps(report.as_dict()).decode(),) if as_json else report.lines():
+            typer.echo(line)
+
     with run_folder(run_dir) as folder:
-        for params in sequences(folder, seed, names, seconds, runs, each=each):
-            if (report := run_chaos(params, _print_progress)) is None:
-                raise typer.Exit(INTERRUPTED)
-            reports.append(report)
-            for line in (orjson.dumps(report.as_dict()).decode(),) if as_json else report.lines():
-                typer.echo(line)
+        plans = sequences(seed, names, seconds, runs, each=each)
+        if not run_chaos(folder, plans, _print_progress, add, share=not fresh):
+            raise typer.Exit(INTERRUPTED)
     if each and not as_json:
         for line in (*TABLE_HEAD, *(row for report in reports for row in report.table_rows())):
             typer.echo(line)

@@ -162,9 +162,11 @@ class DecideState:
         """Return the state of a snapshot; raises Reject where it is none."""
         try:
             refuse_unknown_fields("decide", cls, orjson.loads(data))
-            return _ADAPTER.validate_json(data)
-        except (orjson.JSONDecodeError, ValidationError) as error:
+            state = _ADAPTER.validate_json(data)
+            state.to_bytes()  # numbers beyond 64 bits are read, and end the stage when they are written
+        except (orjson.JSONDecodeError, ValidationError, TypeError) as error:
             raise Reject(f"the data is not a snapshot of decide: {error}") from error
+        return state
 
 
 _ADAPTER = TypeAdapter(DecideState)

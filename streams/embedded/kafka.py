@@ -146,10 +146,11 @@ class EmbeddedKafka:
         """Kill one node with SIGKILL, as a crash would, and return once it has ended."""
         self._nodes[node].kill()
 
-    def restart(self, node: int = 1) -> None:
-        """Restart one node, and return once all running nodes accept requests."""
-        self._nodes[node].stop()
-        self._nodes[node].spawn(self._aot, self._inherited)
+    def restart(self, *numbers: int) -> None:
+        """Restart some nodes together, by default the first, and return once all running nodes accept requests."""
+        for number in numbers or (1,):
+            self._nodes[number].stop()
+            self._nodes[number].spawn(self._aot, self._inherited)
         self._until_ready()
 
     def stop(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import aiokafka.consumer.fetcher as fetcher
 import aiokafka.record._crecords.default_records as batches
 import aiokafka.record._crecords.legacy_records as legacy_batches
+from aiokafka.errors import UnsupportedCodecError
 from aiokafka.record.memory_records import MemoryRecords
 
 from streams.fabric import decompression
@@ -62,7 +63,7 @@ class BoundedBatch:
             return records if isinstance(batch, batches.DefaultRecordBatch) else chain((next(records),), records)
         except StopIteration:
             return iter(())
-        except DecompressionLimit as error:
+        except (DecompressionLimit, UnsupportedCodecError) as error:
             # The last offset: a fetch may begin in the middle of a batch.
             last = batch.next_offset - 1
             log.warning("a batch is not readable: last_offset=%d: %s", last, error)

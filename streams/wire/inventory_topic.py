@@ -70,8 +70,13 @@ class Assembler:
 
 
 def topology_of(digest: str, data: bytes) -> Topology:
-    """Return the topology of these data; raises Reject if the digest does not match."""
-    return Topology(inventory_of(digest, data), digest)
+    """Return the topology of these data; raises Reject if the digest does not match, or a link's device is unknown."""
+    inventory = inventory_of(digest, data)
+    try:
+        return Topology(inventory, digest)
+    except (LookupError, ValueError) as error:
+        # `inventory apply` refuses such tables; a stage would end at each restart, because the topic is compacted.
+        raise Reject(f"inventory {digest[:12]}: its tables contradict each other: {error!r}") from error
 
 
 def inventory_of(digest: str, data: bytes) -> Inventory:

@@ -1,12 +1,16 @@
 """Fixed sequences of faults on real processes; `railsight chaos` runs any other (docs/reliability.md)."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from streams.chaos.params import ChaosParams
 from streams.chaos.plan import make_plan
 from streams.chaos.session import run_chaos
+
+if TYPE_CHECKING:
+    from streams.chaos.report import Report
 
 SEQUENCES = {
     "zombie": (27, ("worker-paused", "clickhouse-cutting", "poison")),
@@ -21,11 +25,12 @@ SEQUENCES = {
 def test_a_sequence_of_faults_breaks_no_promise(name: str, tmp_path: Path) -> None:
     """Nothing acknowledged is lost or stored twice, every finding is right, and the lag is zero again."""
     seed, faults = SEQUENCES[name]
-    params = ChaosParams(tmp_path, seed, faults, seconds=5)
+    params = ChaosParams(seed, faults, seconds=5)
     assert {step.fault for step in make_plan(seed, faults, params.seconds)} == set(faults)
     lines: list[str] = []
-    report = run_chaos(params, lines.append)
-    assert report is not None
+    reports: list[Report] = []
+    assert run_chaos(tmp_path, [params], lines.append, reports.append)
+    (report,) = reports
     assert report.is_passed, "\n".join((*lines, *report.lines()))
     assert report.acknowledged > 500
     assert all(one.recovered_after_s is not None for one in report.steps)

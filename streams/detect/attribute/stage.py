@@ -291,7 +291,8 @@ class Attribute:
             refuse_unknown_fields("attribute", AttributeState, orjson.loads(data))
             self._state = _STATE.validate_json(data)
             self._evaluator_states()
-        except (orjson.JSONDecodeError, ValidationError) as error:
+            self.snapshot()  # numbers beyond 64 bits are read, and end the stage when they are written
+        except (orjson.JSONDecodeError, ValidationError, TypeError) as error:
             self._state = before
             raise Reject(f"not a snapshot of attribute: {error}") from error
         self._build_lookups(self._topology)

@@ -51,6 +51,9 @@ def restore(data: bytes) -> CorrelateState:
         if unknown:
             raise Reject(f"not a snapshot of correlate: unknown detectors {', '.join(sorted(unknown))}")
         state.detectors = {slug: _OF_DETECTOR[slug].validate_python(own) for slug, own in state.detectors.items()}
-    except (orjson.JSONDecodeError, ValidationError) as error:
+        if nameless := [key for key, history in state.evidence.links.items() if not history.ends()]:
+            raise Reject(f"not a snapshot of correlate: links without an end: {', '.join(sorted(nameless)[:3])}")
+        snapshot(state)  # numbers beyond 64 bits are read, and end the stage when they are written
+    except (orjson.JSONDecodeError, ValidationError, TypeError) as error:
         raise Reject(f"not a snapshot of correlate: {error}") from error
     return state

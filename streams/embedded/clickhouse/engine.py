@@ -4,6 +4,7 @@ One connection serves one statement at a time, and a connection costs 0.3 ms; so
 session keeps one. Every call here blocks and belongs into a thread; chdb releases the interpreter's lock meanwhile.
 """
 
+import os
 import re
 import threading
 import uuid
@@ -155,11 +156,22 @@ class Insert:
             raise from_engine(str(error)) from None
 
 
+RESERVE_BYTES = 64 << 20
+"""Free space of the disk below which no INSERT is acknowledged.
+
+chdb 4.4 acknowledges one whose part it could not write: on a full disk five INSERTs of 1,000 rows were answered with
+success, and none was stored.
+"""
+_PARTS_FACTOR = 4
+"""Of the data of one INSERT: its parts, and merges and other INSERTs meanwhile."""
+
+
 class Engine:
     """The chdb engine of a folder; a process can have one engine only."""
 
     def __init__(self, data: Path, config: Path) -> None:
         """Open the folder of `write_configuration`; raise ClickHouseError if the engine refuses it."""
+        self._folder = engine_folder(data)
         self._address = f"{engine_folder(data)}?config-file={config}"
         # Stays open until the process ends, because the engine ends with its last connection.
         self._keeper = self.connect({}, "")
@@ -170,6 +182,17 @@ class Engine:
         self.timezone = self._keeper.value("timezone()")
         names = self._keeper.query(_CALLED, "TabSeparatedRaw").data.decode()
         self._functions = frozenset(names.splitlines())
+
+    def require_space(self, data_bytes: int) -> None:
+        """Raise ClickHouseError unless the disk certainly has room for the parts of this many bytes of data."""
+        disk = os.statvfs(self._folder)
+        free, needed = disk.f_bavail * disk.f_frsize, RESERVE_BYTES + _PARTS_FACTOR * data_bytes
+        if free < needed:
+            raise ClickHouseError(
+                243,
+                "NOT_ENOUGH_SPACE",
+                f"The disk of {self._folder} has {free} free bytes, and an INSERT of {data_bytes} needs {needed}",
+            )
 
     def connect(self, settings: Mapping[str, str], database: str, *, read_only: bool = False) -> Connection:
         """Open a connection that behaves like one to a server, with these settings and this database.

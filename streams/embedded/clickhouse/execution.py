@@ -86,12 +86,19 @@ class Execution:
             await asyncio.shield(self._in_thread(lambda: self._connection.query(stage.drop)))
 
     async def _feed(self, into: str, written_as: str, first: bytes, data: AsyncIterator[bytes]) -> Result:
-        """Pass the data to the engine as it arrives."""
+        """Pass the data to the engine as it arrives; raise ClickHouseError where it may not be stored.
+
+        The space is checked before and after: of what was written in between, a repetition with the same token is
+        recognized.
+        """
+        size = len(first)
+        self._engine.require_space(size)
         insert = await self._in_thread(lambda: self._connection.insert(into, written_as))
         # The next piece is received while the engine takes the last one.
         writing = asyncio.ensure_future(self._in_thread(partial(insert.append, first)))
         try:
             async for piece in data:
+                size += len(piece)
                 await writing
                 writing = asyncio.ensure_future(self._in_thread(partial(insert.append, piece)))
             await writing
@@ -101,7 +108,9 @@ class Execution:
             with contextlib.suppress(ClickHouseError):
                 await asyncio.shield(self._in_thread(insert.cancel))
             raise
-        return await self._in_thread(insert.finish)
+        result = await self._in_thread(insert.finish)
+        self._engine.require_space(size)
+        return result
 
     async def _select(self, into: Callable[[str, str], str], default_format: str) -> web.StreamResponse:
         pipe = ResultPipe()

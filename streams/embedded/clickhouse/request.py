@@ -4,7 +4,6 @@ As in ClickHouse's HTTP interface, a parameter that is not one of its own is a s
 """
 
 import base64
-import binascii
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -153,7 +152,7 @@ def _credentials(given: Mapping[str, str], headers: Mapping[str, str]) -> tuple[
         )
     try:
         user, _, password = base64.b64decode(token, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
         raise ClickHouseError(
             516, "AUTHENTICATION_FAILED", "Invalid authentication: the Basic token is not Base64"
         ) from None

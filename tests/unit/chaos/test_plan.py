@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.chaos.faults import FAULTS, make_fault
+from streams.chaos.faults import FAULTS, make_fault, needs_of
 from streams.chaos.plan import ALL, fault_names, make_plan
+from streams.chaos.scene import NOTHING, Need
 from streams.wire.errors import Misconfigured
 
 
@@ -35,9 +36,19 @@ def test_different_seeds_give_different_sequences() -> None:
     assert len({make_plan(seed, tuple(FAULTS), 30) for seed in range(10)}) == 10
 
 
+def test_all_are_the_faults_that_need_nothing_else() -> None:
+    """Those of three brokers, and those of network and disks, are chosen by name or as `every`."""
+    assert needs_of(fault_names("all")) == NOTHING
+    rest = set(FAULTS) - set(fault_names("all"))
+    assert rest == {
+        "brokers-in-turn", "network-cut", "network-lossy", "network-slow", "broker-disk-full", "store-disk-full",
+    }  # fmt: skip
+    assert needs_of(FAULTS) == Need.THREE_BROKERS | Need.NAMESPACES
+
+
 def test_an_unknown_fault_is_refused_by_name() -> None:
     """The error names it and the faults that exist."""
-    assert fault_names("all") == tuple(FAULTS)
+    assert fault_names("every") == tuple(FAULTS)
     assert fault_names("poison, broker-killed") == ("poison", "broker-killed")
     with pytest.raises(Misconfigured, match=r"unknown fault 'flood'; available: worker-killed"):
         fault_names("poison,flood")

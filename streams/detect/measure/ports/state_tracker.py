@@ -216,8 +216,9 @@ class PortStateTracker:
                 continue
             del events[port]
             if state and port in rows and states[rows.index(port)] != state:
-                # The next reading shows it otherwise: that dates the state.
-                self._date(known, port, next(read[0] for read in slot.history.reads if read[0] > at_ns))
+                # The next reading shows it otherwise: that dates the state; the newest one, if the history lacks it.
+                later = (read[0] for read in slot.history.reads if read[0] > at_ns)
+                self._date(known, port, next(later, slot.newest_ns))
         if not events:
             self.unconfirmed.pop(key, None)
         return bytes(changed)
