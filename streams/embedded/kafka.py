@@ -88,7 +88,7 @@ class EmbeddedKafka:
         tls = self.security is not None and self.security.certificate is not None
         software = Software(java, provide(self.params.jars), self.params.heap_mib, tls)
         prepare(self.data, purpose="data folder", needs_bytes=NEEDS_BYTES)
-        self._cache = kafka_aot.cache_of(software, has_users=self.security is not None)
+        self._cache = kafka_aot.cache_of(software)
         with refusing_disk_errors(self.data, "data folder"):
             # A broker whose parent was killed has GRACE_S to stop; its successor waits only for that.
             self._inherited = (self._stack.enter_context(lock(self.data, GRACE_S + 2)),)
@@ -101,7 +101,7 @@ class EmbeddedKafka:
             self._each(lambda node: node.spawn(self._aot, self._inherited))
         self._until_ready()
         if self._cache is not None and not self._cache.exists():
-            self.training = kafka_aot.Training(software, self._cache, self.security)
+            self.training = kafka_aot.Training(software, self._cache)
 
     def client_options(self) -> dict[str, Any]:
         """Return the connection arguments of an aiokafka client that may do everything."""

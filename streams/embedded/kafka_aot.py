@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from streams.embedded.directories import cache_directory
-from streams.embedded.kafka_config import Ports, Security
+from streams.embedded.kafka_config import Ports
 from streams.embedded.kafka_data_dir import free_ports, new_cluster_id
 from streams.embedded.kafka_node import Node, Software
 from streams.embedded.kafka_ready import all_ready, login_of
@@ -28,15 +28,15 @@ MAX_CACHES = 3
 log = logging.getLogger(__name__)
 
 
-def cache_of(software: Software, folder: Path | None = None, *, has_users: bool = False) -> Path | None:
+def cache_of(software: Software, folder: Path | None = None) -> Path | None:
     """Return the path of the cache for this Java and these jars, or None if this Java cannot create one.
 
-    A cache is valid for the files it was created from (path, size, time) and the Java that created it. A broker with
-    users loads more classes, with TLS also other compiled code.
+    A cache is valid for the files it was created from (path, size, time) and the Java that created it. With TLS,
+    a broker has other flags; the few classes of users and ACLs are loaded beside the cache.
     """
     if not software.java.makes_aot_caches:
         return None
-    kind = f"{'users' if has_users else ''}{'tls' if software.tls else ''}"
+    kind = "tls" if software.tls else ""
     key = hashlib.sha256(f"{software.java.command}\0{software.java.version}\0{kind}".encode())
     for path in (software.java.command, *software.jars):
         state = path.stat()
@@ -52,9 +52,8 @@ def flags(cache: Path | None) -> list[str]:
 class Training:
     """One attempt to create a cache, in its own thread; it can be cancelled at any time."""
 
-    def __init__(self, software: Software, cache: Path, security: Security | None = None) -> None:
+    def __init__(self, software: Software, cache: Path) -> None:
         self.software = software
-        self.security = security
         self.cache = cache
         self._cancelled = Event()
         self._thread = Thread(target=self._run, name="kafka-aot", daemon=True)
@@ -83,12 +82,12 @@ class Training:
 
     def _make(self, scratch: Path, made: Path) -> bool:
         broker, controller = free_ports(2)
-        node = Node(1, scratch / "node", [Ports(broker, controller)], self.software, self.security)
+        node = Node(1, scratch / "node", [Ports(broker, controller)], self.software)
         node.format(new_cluster_id(), [], (), NICENESS)
         node.spawn([f"-XX:AOTCacheOutput={made}"], (), NICENESS, ASSEMBLE_TIMEOUT_S)
         try:
             give_up = time.monotonic() + BOOT_TIMEOUT_S
-            while not all_ready([broker], 1, login_of(self.security)):
+            while not all_ready([broker], 1, login_of(None)):
                 node.check()
                 if self._cancelled.wait(0.2) or time.monotonic() > give_up:
                     return False
