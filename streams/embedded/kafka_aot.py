@@ -36,8 +36,8 @@ def cache_of(software: Software, folder: Path | None = None) -> Path | None:
     """
     if not software.java.makes_aot_caches:
         return None
-    kind = "tls" if software.tls else ""
-    key = hashlib.sha256(f"{software.java.command}\0{software.java.version}\0{kind}".encode())
+    kind = "\0tls" if software.tls else ""
+    key = hashlib.sha256(f"{software.java.command}\0{software.java.version}{kind}".encode())
     for path in (software.java.command, *software.jars):
         state = path.stat()
         key.update(f"\0{path}\0{state.st_size}\0{state.st_mtime_ns}".encode())

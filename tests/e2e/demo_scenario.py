@@ -135,7 +135,9 @@ def _kill(run: Path, name: str, demo: Marked) -> float:
     killed = time.monotonic()
     server = SERVERS.get(name)
     servers = [
-        pid for pid, line in demo.running() if server and server in f"{line} " and "parent_watchdog.py" not in line
+        pid
+        for pid, line in demo.running()
+        if server and server in f"{line} " and "parent_watchdog.py" not in line and "/making-" not in line
     ]
     (victim,) = servers if server else (before,)
     os.kill(victim, signal.SIGKILL)
