@@ -12,6 +12,7 @@ from streams.cli.bench.collector_benchmarks import benches
 from streams.cli.bench.corropt import corropt
 from streams.cli.bench.decide import decide
 from streams.cli.bench.detection import detection
+from streams.cli.bench.findings import findings
 from streams.cli.bench.growth import growth
 from streams.cli.bench.pipeline import pipeline
 from streams.cli.bench.sizing import sizing
@@ -33,5 +34,6 @@ bench.command()(baselines)
 bench.command()(sizing)
 bench.command()(corropt)
 bench.command()(decide)
+bench.command()(findings)
 for _name, _command in benches().items():
     bench.command(_name)(_command)

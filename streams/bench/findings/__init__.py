@@ -1,0 +1,1 @@
+"""Measures pages, memory and ids of a noisy day, while `decide` is killed."""
