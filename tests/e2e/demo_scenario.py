@@ -26,7 +26,7 @@ from streams.store.params import StoreParams
 from streams.wire.errors import Reject
 from streams.wire.models import Samples
 from streams.wire.topics import SAMPLES, Partitions, decode
-from tests.e2e.processes import Marked, once, parts, peer, pid_of, railsight, until
+from tests.e2e.processes import Marked, command_line, descendants, once, parts, peer, pid_of, railsight, until
 
 SECONDS = 60
 KILLED = ("process", "persist", "broker", "clickhouse")
@@ -136,7 +136,8 @@ def _kill(run: Path, name: str, demo: Marked) -> float:
     server = SERVERS.get(name)
     servers = [
         pid
-        for pid, line in demo.running()
+        for pid in descendants(demo.process.pid)
+        for line in [command_line(pid)]
         if server and server in f"{line} " and "parent_watchdog.py" not in line and "/making-" not in line
     ]
     (victim,) = servers if server else (before,)

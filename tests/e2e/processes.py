@@ -118,6 +118,14 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def command_line(pid: int) -> str:
+    """Return the command line of a process; empty if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
 def listening(pids: Iterable[int]) -> dict[int, str]:
     """Return the address of each TCP port on which these processes listen, as Linux has it in /proc/net."""
     inodes = set()
