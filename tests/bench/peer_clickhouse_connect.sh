@@ -34,6 +34,8 @@ done
 port=$(sed -n 's/.*"url": "[^"]*:\([0-9]*\)".*/\1/p' "$work/server")
 
 # 127.0.0.1, not localhost: by the latter the suite takes the server for its own container, with its log tables.
+CLICKHOUSE_CONNECT_TEST_PASSWORD=$(cat "$(sed -n 's/.*"password_file": "\([^"]*\)".*/\1/p' "$work/server")")
+export CLICKHOUSE_CONNECT_TEST_PASSWORD
 export CLICKHOUSE_CONNECT_TEST_HOST=127.0.0.1 CLICKHOUSE_CONNECT_TEST_PORT="$port"
 export CLICKHOUSE_CONNECT_TEST_DOCKER=False CLICKHOUSE_CONNECT_TEST_CLOUD=False
 cd "$source_tree"

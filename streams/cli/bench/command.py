@@ -15,6 +15,7 @@ from streams.cli.bench.detection import detection
 from streams.cli.bench.findings import findings
 from streams.cli.bench.growth import growth
 from streams.cli.bench.pipeline import pipeline
+from streams.cli.bench.queries import queries
 from streams.cli.bench.sizing import sizing
 
 bench = typer.Typer(no_args_is_help=True, help="Measure what the pipeline costs on this machine.")
@@ -35,5 +36,6 @@ bench.command()(sizing)
 bench.command()(corropt)
 bench.command()(decide)
 bench.command()(findings)
+bench.command()(queries)
 for _name, _command in benches().items():
     bench.command(_name)(_command)
