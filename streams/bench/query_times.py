@@ -24,12 +24,14 @@ DAY_LIMIT_S, WEEK_LIMIT_S = 1.0, 2.0
 _REPEATS = 3
 
 _DEVICES = """INSERT INTO inventory_devices (digest, effective_at, name, kind, pod, gpus, arrived_at)
-SELECT 'bench', toDateTime64(toStartOfDay(now('UTC')), 9, 'UTC') - INTERVAL 8 DAY, concat('host-', leftPad(toString(number), 5, '0')), 'host',
+SELECT 'bench', toDateTime64(toStartOfDay(now('UTC')), 9, 'UTC') - INTERVAL 8 DAY,
+    concat('host-', leftPad(toString(number), 5, '0')), 'host',
     concat('pod-', toString(intDiv(number, 32))), 8, now64(3) FROM numbers({hosts})"""
 _LINKS = """INSERT INTO inventory_links (
     digest, effective_at, id, a_device, a_port, z_device, z_port, role, rail, pod, speed_bps, arrived_at
 )
-SELECT 'bench', toDateTime64(toStartOfDay(now('UTC')), 9, 'UTC') - INTERVAL 8 DAY, concat('link:', a, '/', port, '--', z, '/', z_port) AS id,
+SELECT 'bench', toDateTime64(toStartOfDay(now('UTC')), 9, 'UTC') - INTERVAL 8 DAY,
+    concat('link:', a, '/', port, '--', z, '/', z_port) AS id,
     concat('host-', leftPad(toString(intDiv(number, 8)), 5, '0')) AS a, concat('eth', toString(number % 8)) AS port,
     concat('leaf-', toString(intDiv(number, 512)), '-', toString(number % 8)) AS z,
     concat('p', toString(intDiv(number, 8) % 64)) AS z_port, 'host-link', number % 8,

@@ -1,8 +1,11 @@
 """Authenticates users, and refuses statements of read-only users."""
 
 import hmac
+import re
 from collections.abc import Sequence
 
+from streams.embedded.clickhouse.data_dir import GRANTS
+from streams.embedded.clickhouse.engine import quoted
 from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.params import User
 from streams.embedded.clickhouse.request import QueryRequest
@@ -11,6 +14,8 @@ from streams.embedded.clickhouse.tokens import tokens
 
 # The engine's `readonly = 2` refuses writes as well; it allows some statements that are not for readers (KILL QUERY).
 _FOR_READERS = {"SELECT", "WITH", "FROM", "(", "EXPLAIN", "DESC", "DESCRIBE", "EXISTS", "SHOW", "SET", "USE"}
+
+_SHOW_GRANTS = re.compile(rb"\s*SHOW\s+GRANTS\s*;?\s*", re.IGNORECASE)
 
 
 def authenticate(call: QueryRequest, users: Sequence[User]) -> User:
@@ -39,6 +44,15 @@ def settings_for(user: User, call: QueryRequest) -> tuple[dict[str, str], str]:
     if level not in {"1", "2"}:
         raise ClickHouseError(164, "READONLY", "Cannot modify 'readonly' setting in readonly mode")
     return settings, level
+
+
+def with_own_grants(raw: bytes, user: User) -> bytes:
+    """Return a query of the user's rights in place of SHOW GRANTS: the engine has one user, the administrator."""
+    if not _SHOW_GRANTS.fullmatch(raw):
+        return raw
+    grants = ("SELECT, SHOW ON *.*",) if user.read_only else GRANTS
+    rows = ", ".join(quoted(f"GRANT {grant} TO {user.name}") for grant in grants)
+    return f"SELECT arrayJoin([{rows}]) AS GRANTS".encode()
 
 
 def refuse_writing(user: User, call: QueryRequest, statement: Statement) -> None:

@@ -40,7 +40,7 @@ _CONFIG = """<clickhouse>
 # CREATE USER does not work, so users of the server differ by readonly and by the policy of statements.
 # Without a grant: CREATE DICTIONARY, FUNCTION, NAMED COLLECTION, USER and the like; BACKUP; SYSTEM; every table
 # function with a source outside (FILE, URL, REMOTE, S3, ODBC, MONGO, ...); introspection.
-_GRANTS = (
+GRANTS = (
     "SELECT, INSERT, SHOW, TRUNCATE, OPTIMIZE, UNDROP TABLE, CHECK, KILL QUERY, SYSTEM MERGES, ALTER UPDATE, "
     "ALTER DELETE, ALTER COLUMN, ALTER INDEX, ALTER PROJECTION, ALTER CONSTRAINT, ALTER STATISTICS, ALTER ORDER BY, "
     "ALTER SAMPLE BY, ALTER TTL, ALTER SETTINGS, ALTER VIEW, DROP TABLE, DROP VIEW, DROP DATABASE, CREATE DATABASE, "
@@ -131,7 +131,7 @@ def write_configuration(data: Path, limits: Limits) -> Path:
         _USERS.format(
             memory=limits.query_memory_bytes,
             read=_READ_BYTES,
-            grants="\n".join(f"<query>GRANT {grant}</query>" for grant in _GRANTS),
+            grants="\n".join(f"<query>GRANT {grant}</query>" for grant in GRANTS),
             constants="\n".join(f"<{name}><readonly/></{name}>" for name in _CONSTANT_SETTINGS),
         ),
     )

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from aiohttp import ClientPayloadError, web
 
-from streams.embedded.clickhouse.access import authenticate, refuse_writing, settings_for
+from streams.embedded.clickhouse.access import authenticate, refuse_writing, settings_for, with_own_grants
 from streams.embedded.clickhouse.engine import Connection, Engine
 from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.execution import Execution
@@ -90,7 +90,9 @@ class HttpServer:
         else:
             body = RequestBody(request, call, self._params.limits)
             is_view = self._engine.is_view
-            statement = parse_head(await body.read_head(), is_view) or parse(await body.read_statement(), is_view)
+            statement = parse_head(await body.read_head(), is_view)
+            if statement is None:
+                statement = parse(with_own_grants(await body.read_statement(), user), is_view)
             if statement.data_at is not None and (statement.format or "").lower() == "values":
                 check_values((await body.read_statement())[statement.data_at :])
             data = body.data_from(statement.data_at or 0)

@@ -66,7 +66,7 @@ def disguises(sql: str) -> Iterator[str]:
         "SELECT 1 PARALLEL WITH CREATE TABLE attack (a Int8) ENGINE = Memory",
         "SELECT 1 SETTINGS additional_result_filter = 'file(\\'{file}\\') = \\'\\''",
         "SELECT 1 SETTINGS dialect = 'prql'",
-        "SHOW GRANTS",
+        "SHOW GRANTS FOR default",
         "SHOW ACCESS",
         "BACKUP DATABASE default TO File('{out}/backup')",
         "CREATE FUNCTION attack AS x -> file(x)",

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from streams.embedded.clickhouse.access import authenticate, refuse_writing, settings_for
+from streams.embedded.clickhouse.access import authenticate, refuse_writing, settings_for, with_own_grants
 from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.params import User
 from streams.embedded.clickhouse.request import QueryRequest, parse_request
@@ -124,3 +124,13 @@ def test_numbers_of_the_interface_are_numbers() -> None:
         with pytest.raises(ClickHouseError) as refused:
             _ = QueryRequest({"session_timeout": wrong}).session_timeout_s
         assert refused.value.code == code
+
+
+def test_a_user_sees_its_own_grants() -> None:
+    """Not those of the engine's only user; other statements stay as they are."""
+    assert with_own_grants(b"show grants;", READER) == (
+        f"SELECT arrayJoin(['GRANT SELECT, SHOW ON *.* TO {READER.name}']) AS GRANTS".encode()
+    )
+    assert b"INSERT" in with_own_grants(b"SHOW GRANTS", User("admin"))
+    assert with_own_grants(b"SHOW GRANTS FOR default", READER) == b"SHOW GRANTS FOR default"
+    parse(with_own_grants(b"SHOW GRANTS", User("it's")))
