@@ -87,7 +87,6 @@ NOTHING: dict[str, Iterator[Message]] = {
     "a cadence that becomes half": readings(cadence=lambda n: 10 if n < 50 else 5),
     "a cadence that becomes three times as long": readings(cadence=lambda n: 10 if n < 50 else 30),
     "clocks that are apart by seconds": readings(skew=lambda device: {"p1-h1": -4.0, "p1-l0": 0.9}.get(device, 0.0)),
-    "a clock that is an hour ahead": readings(skew=lambda device: 3600.0 * (device == "p1-l0")),
     "a collector that hands its targets to another": readings(collector=lambda n: "g0" if n < 60 else "g1"),
     "the same from SNMP": readings(source=SNMP),
     "the same from the NIC": readings(source=NIC),
@@ -98,6 +97,12 @@ NOTHING: dict[str, Iterator[Message]] = {
 def test_it_gives_no_finding(messages: Iterator[Message]) -> None:
     """Twenty minutes of it give no finding."""
     assert [one for one in play(messages) if isinstance(one, Finding)] == []
+
+
+def test_a_clock_that_is_an_hour_ahead_is_the_only_finding() -> None:
+    """The clock itself is a finding; it causes no other."""
+    found = findings(play(readings(skew=lambda device: 3600.0 * (device == "p1-l0"))))
+    assert {(f.detector, f.subject.id) for f in found} == {("device/clock-skew", "device:p1-l0")}
 
 
 def test_a_reset_does_not_hide_a_later_fault() -> None:
