@@ -30,11 +30,6 @@ class PartitionOffsets:
         """Return the offset after the last record."""
         return int((await self._query(lambda: self.consumer.end_offsets([self.at])))[self.at])
 
-    async def is_exhausted(self) -> bool:
-        """Return whether the consumer has reached the end."""
-        end = await self.end()
-        return bool(await self.consumer.position(self.at) >= end)
-
     async def first_after(self, time_ms: int) -> int:
         """Return the first offset whose record has a later time; the end where there is none."""
         found = (await self._query(lambda: self.consumer.offsets_for_times({self.at: time_ms + 1})))[self.at]

@@ -112,8 +112,10 @@ class PartitionReader:
 
     async def position(self, at: TopicPartition) -> int:
         """Return the offset of the next record, or one before it where compaction removed records."""
+        position = await self._consumer.position(at)
+        # Only now: records that arrive meanwhile are queued, and the consumer's position is behind them.
         records = self._queues[at].records
-        return int(records[0].offset if records else await self._consumer.position(at))
+        return int(records[0].offset if records else position)
 
     def _resume(self, at: TopicPartition, queue: _Queue) -> None:
         if queue.paused:

@@ -157,8 +157,13 @@ class PartitionWriter:
             earlier = [record for record in records if record.offset < self._position]
             await self._add(PendingBlock(self._position), earlier)
             self._blocks.rows.finish()
-            if not earlier and await self._offsets.is_exhausted():
+            if not earlier and await self._is_exhausted():
                 break
+
+    async def _is_exhausted(self) -> bool:
+        """Return whether all records up to the present end of the partition were taken."""
+        end = await self._offsets.end()
+        return await self._context.reader.position(self._at) >= end
 
     async def _store_again(self, intent: BlockIntent) -> None:
         """Read exactly the records of an unfinished block, and store it with its old token."""
@@ -171,7 +176,7 @@ class PartitionWriter:
             past_end = any(record.offset > intent.last for record in records)
             if past_end or await reader.position(self._at) > intent.last:
                 break
-            if not records and await self._offsets.is_exhausted():
+            if not records and await self._is_exhausted():
                 break
         reader.seek(self._at, intent.last + 1)
         await self._report_lost_of(intent, block)

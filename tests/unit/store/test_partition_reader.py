@@ -77,6 +77,25 @@ async def test_unread_records_are_returned_first() -> None:
         assert await take_offsets(reader, 6) == list(range(4, 10))
 
 
+class _SlowPosition(FakeConsumer):
+    """Returns its position after records were fetched meanwhile, as the driver does while it looks one up."""
+
+    async def position(self, at: TopicPartition) -> int:
+        for _ in range(5):
+            await asyncio.sleep(0.002)
+        return self._position
+
+
+async def test_the_position_is_before_records_that_arrive_while_it_is_queried() -> None:
+    """Records that are queued meanwhile are not read yet, whatever the consumer's position."""
+    log = FakeLog([FakeRecord(offset, VALUE, 1000 + offset) for offset in range(3)])
+    reader = PartitionReader(_SlowPosition(AT, log, 100), [AT], FakeConsumer.fetch)  # type: ignore[arg-type]
+    async with running(reader):
+        assert await reader.position(AT) == 0
+        assert await take_offsets(reader, 3) == [0, 1, 2]
+        assert await reader.position(AT) == 3
+
+
 async def test_a_seek_drops_queued_records() -> None:
     """Records that were fetched ahead are dropped."""
     reader = PartitionReader(consumer(10, max_records=3), [AT], FakeConsumer.fetch)

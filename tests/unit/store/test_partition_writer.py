@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Any
@@ -280,6 +281,43 @@ async def test_records_removed_by_compaction_are_not_awaited() -> None:
     made.records = [record for record in made.records if record.offset not in (0, 4, 5)]
     await run_until_killed(made, tables, Fuse())
     assert sorted(set(tables.rows["first"])) == [r.offset for r in made.records if r.offset != POISON]
+
+
+class _RecordsWithTheEnd(FakeConsumer):
+    """Fetches the records of an unfinished block only while the broker is queried for the end of the partition."""
+
+    asked = False
+
+    async def fetch(self) -> list[tuple[TopicPartition, Any]]:
+        await asyncio.sleep(0.001)
+        return await super().fetch() if self.asked else []
+
+    async def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        self.asked = True
+        for _ in range(1000):
+            if self._position > self._log.records[-1].offset:
+                break
+            await asyncio.sleep(0.001)
+        return await super().end_offsets(partitions)
+
+
+async def test_records_that_arrive_while_the_end_is_queried_belong_to_an_unfinished_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker that is slow to send the block's records, and fast to send the end, loses none of them."""
+    monkeypatch.setattr("streams.store.persist.partition_writer.IDLE_TIMEOUT_S", 0.01)
+    made, tables = log(3), FakeTables(Fuse())
+    await run_until_killed(made, tables, Fuse(2))
+    assert made.committed is not None and '"last"' in made.committed.metadata
+    owner = partition(made, tables, Fuse())
+    consumer: Any = _RecordsWithTheEnd(AT, made, 10)
+    owner._context = dataclasses.replace(
+        owner._context, consumer=consumer, reader=PartitionReader(consumer, [AT], _RecordsWithTheEnd.fetch)
+    )
+    owner._offsets = dataclasses.replace(owner._offsets, consumer=consumer)
+    await run(owner, made)
+    assert sorted(tables.rows["first"]) == [0, 1, 2]
+    assert owner._context.stats.lost == 0
 
 
 async def test_a_group_without_an_offset_starts_after_the_stored_rows() -> None:
