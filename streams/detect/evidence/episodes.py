@@ -49,6 +49,8 @@ class Conclusion:
     final_at_ns: int | None = None
     down_at_ns: tuple[int, ...] = ()
     related: tuple[str, ...] = ()
+    is_continuous: bool = False
+    """The evidence lasts: that its end alone is later needs no revision before the final one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def reconcile(
             if known.begin_ns <= pruned_until_ns:
                 conclusion = _as_begun(known, conclusion)  # noqa: PLW2901 — the same conclusion, dated as it was
         episode = _episode(known, conclusion, watermark_ns)
-        if known is None or _differs(episode, known.episode):
+        if known is None or _differs(episode, known.episode, is_continuous=conclusion.is_continuous):
             episode = _opened_or_updated(known, episode)
             out.append(episode)
         else:
@@ -155,11 +157,11 @@ def _episode(known: PublishedEpisode | None, conclusion: Conclusion, watermark_n
     return Episode(whole, conclusion.down_at_ns, conclusion.related)
 
 
-def _differs(episode: Episode, known: Episode) -> bool:
+def _differs(episode: Episode, known: Episode, *, is_continuous: bool) -> bool:
     """Return whether more than the time of the last observation changed; the final revision has its last value."""
     now, last = episode.finding, known.finding
     evidence = last.evidence
-    if len(evidence) == len(now.evidence):
+    if is_continuous and len(evidence) == len(now.evidence):
         evidence = tuple(
             replace(was, window_end_ns=one.window_end_ns) for was, one in zip(evidence, now.evidence, strict=True)
         )

@@ -65,7 +65,7 @@ def conclusion(params: RailParams, context: Context, subject: Subject, period: B
         coverage=Coverage(seen=worst.peers + 1, expected=worst.peers + 1) if worst.peers else None,
     )
     final_at = None if ended_at_ns is None else ended_at_ns + lateness_ns
-    return Conclusion(first.begin_ns, last.end_ns, finding, str(first.begin_ns), final_at)
+    return Conclusion(first.begin_ns, last.end_ns, finding, str(first.begin_ns), final_at, is_continuous=True)
 
 
 def _worst(bad: Sequence[RailVerdict]) -> RailVerdict:
