@@ -2,11 +2,26 @@
 
 from pathlib import Path
 
-from dashboards import fabric, finding
+from dashboards import (
+    congestion,
+    fabric,
+    finding,
+    host,
+    job,
+    link,
+    pipeline,
+    rails,
+    remediation,
+    repair_desk,
+)
 from dashboards.board import as_json
 
 FOLDER = Path(__file__).parent / "json"
-BOARDS = {"fabric": fabric.board, "finding": finding.board}
+BOARDS = {
+    "fabric": fabric.board, "link": link.board, "host": host.board, "rails": rails.board,
+    "congestion": congestion.board, "remediation": remediation.board, "job": job.board,
+    "repair-desk": repair_desk.board, "pipeline": pipeline.board, "finding": finding.board,
+}  # fmt: skip
 """By the name of the file."""
 
 

@@ -8,11 +8,11 @@ from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards import queries
 from dashboards.clickhouse import PLUGIN, SOURCE, Target
-from dashboards.queries import Query
+from dashboards.queries.query import Query
 
-FINDING_UID = "railsight-finding"
+COLUMNS = 24
+"""Of Grafana's grid."""
 _ALL = dashboard.VariableOption(selected=True, text="All", value="$__all")
 _NONE = dashboard.VariableOption(selected=True, text="", value="")
 
@@ -28,7 +28,18 @@ def empty_board(title: str, uid: str, description: str) -> build.Dashboard:
         .time("now-1h", "now")
         .refresh("10s")
         .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
+        .link(_other_boards())
         .readonly()
+    )
+
+
+def _other_boards() -> build.DashboardLink:
+    return (
+        build.DashboardLink("Boards")
+        .type(dashboard.DashboardLinkType.DASHBOARDS)
+        .tags(["railsight"])
+        .as_dropdown(True)
+        .keep_time(True)
     )
 
 
@@ -45,45 +56,34 @@ def source() -> build.DatasourceVariable:
     return build.DatasourceVariable("datasource").label("ClickHouse").type(PLUGIN)
 
 
-def filters() -> list[Any]:
-    """Return the data source and the selections of findings; an empty text selects all."""
-    pods = (
-        build.QueryVariable("pod")
-        .label("Pod")
-        .datasource(SOURCE)
-        .query(queries.PODS.sql)
-        .refresh(dashboard.VariableRefresh.ON_TIME_RANGE_CHANGED)
-        .multi(True)
-        .include_all(True)
-        .current(_ALL)
-    )
+def pods(query: Query) -> build.QueryVariable:
+    """Return the selection of pods; at first all."""
+    return choice("pod", "Pod", query).multi(True).include_all(True).current(_ALL)
+
+
+def choice(name: str, label: str, query: Query, *, hidden: bool = False) -> build.QueryVariable:
+    """Return a selection of one of the values that a query finds; at first the first."""
+    made = build.QueryVariable(name).label(label).datasource(SOURCE).query(query.sql).current(_NONE)
+    made.refresh(dashboard.VariableRefresh.ON_TIME_RANGE_CHANGED)
+    return made.hide(dashboard.VariableHide.HIDE_VARIABLE) if hidden else made
+
+
+def severities() -> build.CustomVariable:
+    """Return the selection of severities."""
     names = "critical,warning,info"
-    severities = (
-        build.CustomVariable("severity").label("Severity").values(names).multi(True).include_all(True).current(_ALL)
-    )
-    texts = (
-        _text("device", "Device", "The name of a device: findings at it."),
-        _text("rail", "Rail", "The number of a rail: findings on it."),
-        _text("job", "Job", "The name of a job: findings that affect it."),
-        _text("team", "Team", "The name of a team: findings of its devices."),
-    )
-    return [source(), pods, severities, *texts]
+    return build.CustomVariable("severity").label("Severity").values(names).multi(True).include_all(True).current(_ALL)
 
 
-def finding() -> build.TextBoxVariable:
-    """Return the finding of the Finding dashboard."""
-    return _text("finding", "Finding", "The id of the finding to explain.")
+def text(name: str, label: str, description: str) -> build.TextBoxVariable:
+    """Return a text that a person types, or that a link of another board gives; empty selects all."""
+    return build.TextBoxVariable(name).label(label).description(description).default_value("").current(_NONE)
 
 
 def runbooks() -> build.TextBoxVariable:
     """Return the base of links to runbooks."""
-    return _text(
+    return text(
         "runbooks", "Runbooks at", "URL of the repository's pages, ending in a slash; docs/runbooks is below it."
     )
-
-
-def _text(name: str, label: str, description: str) -> build.TextBoxVariable:
-    return build.TextBoxVariable(name).label(label).description(description).default_value("").current(_NONE)
 
 
 def as_json(board: build.Dashboard) -> str:
@@ -91,6 +91,7 @@ def as_json(board: build.Dashboard) -> str:
     made: dict[str, Any] = json.loads(json.dumps(board.build(), cls=JSONEncoder))
     for number, panel in enumerate(made["panels"], start=1):
         panel["id"] = number
+    _place(made["panels"])
     # Fields of old Grafana that the library still writes and today's schema does not know.
     made.pop("style", None)
     for variable in made["templating"]["list"]:
@@ -99,6 +100,16 @@ def as_json(board: build.Dashboard) -> str:
             # Without both, the variable expands to nothing, which no query can hold.
             variable |= {"query": "", "current": {"selected": True, "text": "", "value": ""}}
     return json.dumps(made, indent=2, sort_keys=True) + "\n"
+
+
+def _place(panels: Sequence[dict[str, Any]]) -> None:
+    """Place each panel as high as it fits, then as far left, in the order of the panels."""
+    used = [0] * COLUMNS
+    for panel in panels:
+        place = panel["gridPos"]
+        tops = [(max(used[x : x + place["w"]]), x) for x in range(COLUMNS - place["w"] + 1)]
+        place["y"], place["x"] = min(tops)
+        used[place["x"] : place["x"] + place["w"]] = [place["y"] + place["h"]] * place["w"]
 
 
 def shown_queries(made: dict[str, Any]) -> Sequence[str]:

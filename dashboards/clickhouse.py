@@ -3,7 +3,7 @@
 from grafana_foundation_sdk.cog import builder, variants
 from grafana_foundation_sdk.models import dashboard
 
-from dashboards.queries import Query
+from dashboards.queries.query import Query
 
 PLUGIN = "grafana-clickhouse-datasource"
 PLUGIN_VERSION = "4.14.0"

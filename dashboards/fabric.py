@@ -1,53 +1,56 @@
-"""The Fabric dashboard: what is broken, since when, who is affected, and how much of the fabric is observed at all.
-
-The queries are in queries.py, the looks in panels.py; here is only the order on the board.
-"""
+"""The Fabric dashboard, the wall: what is broken, where, since when, and how much of the fabric is observed at all."""
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards import queries
-from dashboards.board import FINDING_UID, annotations, empty_board, filters, runbooks
-from dashboards.panels import (
-    CRITICAL,
-    HEALTHY,
-    INFO,
-    SEVERITY,
-    STATES,
-    WARNING,
-    Column,
-    series,
-    stat,
-    table,
-    timeline,
+from dashboards.board import annotations, empty_board, pods, runbooks, severities, source, text
+from dashboards.links import (
+    FABRIC,
+    FIRST,
+    PIPELINE,
+    RAILS,
+    RUNBOOK,
+    to_board,
+    to_device,
+    to_finding,
+    to_link,
+    to_rails,
 )
+from dashboards.looks import CRITICAL, HEALTHY, INFO, LEVELS, SEVERITY, STATES, WARNING
+from dashboards.panels import graph, series, stat, tiles, timeline
+from dashboards.queries import fabric as queries
+from dashboards.queries import pipeline
+from dashboards.tables import Column, state_matrix, table
 
-UID = "railsight-fabric"
-DESCRIPTION = "Open findings, health by pod and rail, coverage, and how far behind the pipeline is."
-
-_EXPLAIN_URL = (
-    f"/d/{FINDING_UID}?var-finding=${{__data.fields.id}}&${{datasource:queryparam}}&${{runbooks:queryparam}}"
-    "&${__url_time_range}"
-)
-_LINKS = {"Explain": _EXPLAIN_URL, "Runbook": "${__data.fields.runbook}"}
+UID = FABRIC
+DESCRIPTION = "What is broken, where, since when, who is affected, and how much of the fabric is observed."
+NO_INVENTORY = "No inventory is in effect in this time range, so that no place is known."
+SINK_LIMITS = [(0, HEALTHY), (45, WARNING), (120, CRITICAL)]
+"""Of the age of the newest row, in seconds: in quiet times the sink waits up to 30 s before it writes."""
 
 
 def board() -> build.Dashboard:
     """Return the whole dashboard."""
-    made = empty_board("Fabric", UID, DESCRIPTION).variables([*filters(), runbooks()])
+    filters = [
+        pods(queries.PODS), severities(),
+        text("device", "Device", "The name of a device: findings at it."),
+        text("rail", "Rail", "The number of a rail: findings on it."),
+        text("job", "Job", "The name of a job: findings that affect it."),
+        text("team", "Team", "The name of a team: findings of its devices."),
+    ]  # fmt: skip
+    made = empty_board("Fabric", UID, DESCRIPTION).variables([source(), *filters, runbooks()])
     for name, query, color in (
         ("Critical findings", queries.CRITICAL_TIMES, CRITICAL),
         ("Remediations", queries.REMEDIATION_TIMES, INFO),
     ):
         made.annotation(annotations(name, query, color))
     _now(made)
+    _places(made)
     _findings(made)
     _coverage(made)
-    _pipeline(made)
     return made
 
 
 def _now(made: build.Dashboard) -> None:
-    made.with_row(build.Row("Now"))
     made.with_panel(
         stat(
             "Critical",
@@ -62,7 +65,7 @@ def _now(made: build.Dashboard) -> None:
             "By severity; explained are those that another open finding explains.",
             queries.OTHER_COUNT,
             [(0, HEALTHY), (1, WARNING)],
-            width=6,
+            width=8,
         )
     )
     made.with_panel(
@@ -84,45 +87,65 @@ def _now(made: build.Dashboard) -> None:
     )
     made.with_panel(
         stat(
-            "Sink delay",
-            "The age of the newest row. In quiet times the sink waits up to 30 s before it writes.",
-            queries.SINK_DELAY,
-            [(0, HEALTHY), (45, WARNING), (120, CRITICAL)],
+            "Newest row",
+            "The age of the newest row of the pipeline. In quiet times the sink waits up to 30 s before it writes.",
+            pipeline.SINK_DELAY,
+            SINK_LIMITS,
             unit="s",
-            width=3,
+            links={"Pipeline": to_board(PIPELINE)},
         )
     )
+
+
+def _places(made: build.Dashboard) -> None:
     made.with_panel(
-        stat(
-            "Rejected",
-            "Messages of this time range that could not be read; the table at the end has the reasons.",
-            queries.REJECTED_COUNT,
-            [(0, HEALTHY), (1, WARNING)],
-            width=3,
-        )
-    )
-    made.with_panel(
-        timeline(
+        state_matrix(
             "Health by pod and rail",
-            "The worst open finding of each place; unobserved if no device of the pod reported for a minute. Devices"
-            " without a pod, such as spines, are the place (none).",
-            queries.HEALTH,
+            "The worst open finding of each place; unobserved if no device of the pod reported for a minute. `fabric`"
+            " is what has no rail; devices without a pod, such as spines, are the pod (none). Click a cell.",
+            queries.MATRIX,
+            LEVELS,
+            empty=NO_INVENTORY,
+            links=to_rails(FIRST),
+            height=7,
+            width=14,
+        )
+    )
+    made.with_panel(
+        graph(
+            "Pods, planes and switches",
+            "Switches without a pod, and those of pods with an open finding, in the color of their worst one; an edge"
+            " has the links that are up, of all.",
+            queries.NODES,
+            queries.EDGES,
+            to_device(),
+            height=11,
+            width=10,
+        )
+    )
+    made.with_panel(
+        tiles(
+            "Health by plane",
+            "The worst open finding at a switch of each plane; unobserved if none of them reported for a minute.",
+            queries.PLANES,
+            empty="no plane",
+            width=14,
+            links={"Rails": to_board(RAILS)},
         )
     )
 
 
 def _findings(made: build.Dashboard) -> None:
-    made.with_row(build.Row("Findings"))
     made.with_panel(
         table(
             "Open findings",
             "Causes first, the most severe on top, as known at the end of the time range. Click a summary to see its"
-            " explanation or its runbook.",
+            " explanation, its link or its runbook.",
             queries.OPEN_FINDINGS,
             {
                 "severity": Column("Severity", 80, colors=SEVERITY),
                 "condition": Column("Condition", 140),
-                "summary": Column("Summary", wrap=True, links=_LINKS),
+                "summary": Column("Summary", wrap=True, links=to_finding() | to_link() | RUNBOOK),
                 "lasts": Column("For", 100),
                 "place": Column("Place", 110),
                 "cause": Column("Cause", 100),
@@ -132,6 +155,7 @@ def _findings(made: build.Dashboard) -> None:
                 "acknowledged_by": Column("Ack by", 80),
                 "explained_by": Column("Explained by", 115),
                 "runbook": Column(hidden=True),
+                "subject": Column(hidden=True),
                 "id": Column(hidden=True),
             },
             empty="No open finding is known. Whether the pipeline works is shown above.",
@@ -140,7 +164,37 @@ def _findings(made: build.Dashboard) -> None:
         )
     )
     made.with_panel(
-        series("Findings opened", "Episodes by the time they began.", queries.OPENED, bars=True, width=24),
+        table(
+            "Changes of the last hour",
+            "What opened and ended, what was decided, and what people and the inventory changed, the newest first.",
+            queries.CHANGES,
+            {
+                "at": Column("At", 160), "what": Column("What", 150),
+                "severity": Column("Severity", 80, colors=SEVERITY), "subject": Column("Subject", 260),
+                "text": Column("Text", wrap=True, links=to_finding()), "id": Column(hidden=True),
+            },
+            empty="Nothing changed in the hour before the end of the time range.",
+            height=10,
+            width=24,
+        )
+    )  # fmt: skip
+    made.with_panel(
+        timeline(
+            "Health over time",
+            "The worst open finding of each place; unobserved if no device of the pod reported for a minute.",
+            queries.HEALTH,
+            empty=NO_INVENTORY,
+        )
+    )
+    made.with_panel(
+        series(
+            "Findings opened",
+            "Episodes by the time they began.",
+            queries.OPENED,
+            bars=True,
+            empty="No finding began in this time range.",
+            width=24,
+        )
     )
     made.with_panel(
         table(
@@ -149,23 +203,18 @@ def _findings(made: build.Dashboard) -> None:
             " limit.",
             queries.REMEDIATIONS,
             {
-                "decided_at": Column("Changed", 160),
-                "action": Column("Action", 120),
-                "state": Column("State", 90, colors=STATES),
-                "target": Column("Target", 240),
-                "reason": Column("Reason", wrap=True),
-                "constraint": Column("Constraint", 190),
-                "surviving": Column("Surviving", 90),
-                "repair_hint": Column("Repair", 180),
+                "decided_at": Column("Changed", 160), "action": Column("Action", 120),
+                "state": Column("State", 90, colors=STATES), "target": Column("Target", 240, links=to_link("target")),
+                "reason": Column("Reason", wrap=True), "constraint": Column("Constraint", 190),
+                "surviving": Column("Surviving", 90), "repair_hint": Column("Repair", 180),
             },
             empty="No decision in this time range.",
             width=24,
         )
-    )
+    )  # fmt: skip
 
 
 def _coverage(made: build.Dashboard) -> None:
-    made.with_row(build.Row("Coverage"))
     made.with_panel(
         table(
             "Sources by pod",
@@ -192,30 +241,5 @@ def _coverage(made: build.Dashboard) -> None:
             },
             empty="No source is known to be silent.",
             width=14,
-        )
-    )  # fmt: skip
-
-
-def _pipeline(made: build.Dashboard) -> None:
-    made.with_row(build.Row("Pipeline"))
-    made.with_panel(
-        series("Watermark lag", "How far each stage's event time is behind arrival.", queries.WATERMARK_LAG, unit="s")
-    )
-    made.with_panel(series("Records behind", "Of each stage's input, not yet read.", queries.BEHIND))
-    made.with_panel(series("Records processed", "By stage.", queries.STAGE_RATE, unit="recps"))
-    made.with_panel(series("Rows sampled", "By source.", queries.ROW_RATE, unit="rowsps"))
-    made.with_panel(
-        series("Device to Kafka", "The 99th percentile, by source.", queries.ARRIVAL_DELAY, unit="s"),
-    )
-    made.with_panel(
-        table(
-            "Rejected messages",
-            "What could not be read, and why.",
-            queries.REJECTED,
-            {
-                "topic": Column("Topic", 190), "stage": Column("Stage", 90), "reason": Column("Reason", wrap=True),
-                "times": Column("Times", 70), "last": Column("Last", 160),
-            },
-            empty="No rejected message is known in this time range.",
         )
     )  # fmt: skip

@@ -2,28 +2,28 @@
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards import queries
-from dashboards.board import FINDING_UID, empty_board, finding, runbooks, source
-from dashboards.panels import SEVERITY, STATES, Column, table
+from dashboards.board import empty_board, runbooks, source, text
+from dashboards.links import FINDING, to_finding, to_link
+from dashboards.looks import SEVERITY, STATES
+from dashboards.queries import finding as queries
+from dashboards.tables import Column, table
 
-UID = FINDING_UID
-DESCRIPTION = "One finding, explained. Follow Explain on the Fabric dashboard, or paste an id."
-_LINKS = {
-    "Explain": f"/d/{UID}?var-finding=${{__data.fields.id}}&${{datasource:queryparam}}&${{runbooks:queryparam}}"
-    "&${__url_time_range}"
-}
+UID = FINDING
+DESCRIPTION = "One finding, explained. Follow Explain on another board, or paste an id."
 _NO_FINDING = "No finding has the id that is selected above."
 
 
 def board() -> build.Dashboard:
     """Return the whole dashboard."""
-    made = empty_board("Finding", UID, DESCRIPTION).variables([source(), finding(), runbooks()])
+    finding = text("finding", "Finding", "The id of the finding to explain.")
+    made = empty_board("Finding", UID, DESCRIPTION).variables([source(), finding, runbooks()])
     made.with_panel(
         table(
             "The finding, explained",
-            "What was observed against what is expected; railsight explain ID prints the same.",
+            "What was observed against what is expected; railsight explain ID prints the same. Click a value to look at"
+            " it as a link.",
             queries.EXPLAIN,
-            {"item": Column("Item", 120), "value": Column("Value", wrap=True)},
+            {"item": Column("Item", 120), "value": Column("Value", wrap=True, links=to_link("value"))},
             empty=_NO_FINDING,
             height=12,
             width=24,
@@ -64,7 +64,7 @@ def board() -> build.Dashboard:
             queries.CHILDREN,
             {
                 "severity": Column("Severity", 80, colors=SEVERITY), "condition": Column("Condition", 150),
-                "subject": Column("Subject", 260, links=_LINKS), "summary": Column("Summary", wrap=True),
+                "subject": Column("Subject", 260, links=to_finding()), "summary": Column("Summary", wrap=True),
                 "since": Column("Since", 160), "id": Column(hidden=True),
             },
             empty="It explains no other finding.",

@@ -1,5 +1,6 @@
 """`railsight demo`: runs the whole pipeline on this machine with a simulated fabric or a recording, and scores it."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,7 @@ import typer
 
 from streams.cli.options import AsJson
 from streams.demo.acting import DEFAULT_S
+from streams.demo.grafana import HOW_TO, find_program
 from streams.demo.report import Report
 from streams.demo.session import playback_plan, run_demo
 from streams.runtime.foreground import INTERRUPTED
@@ -31,6 +33,9 @@ def demo(
     speed: Annotated[float, typer.Option(min=0.01, help="Playback speed; 1 is the recorded pace.")] = 60,
     out: Annotated[Path | None, typer.Option(help="Write every revision to this file, as backtest does.")] = None,
     alertmanager: Annotated[str | None, typer.Option(help="Send findings to this Alertmanager.")] = None,
+    grafana: Annotated[
+        bool, typer.Option("--grafana", help="Provision Grafana with the boards: GRAFANA_URL, or the one on PATH.")
+    ] = False,
     run_dir: Annotated[Path | None, typer.Option(help="Folder for data and logs; default: a new one.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Do not remove that folder at the end.")] = False,
     as_json: AsJson = False,
@@ -42,6 +47,7 @@ def demo(
     playback = playback_plan(recording, inventory, truth, speed)
     for line in playback.playback.rejected if playback is not None else ():
         typer.echo(f"railsight: {line}", err=True)
+    with_grafana = grafana and _has_grafana()
     draws_screen = sys.stdout.isatty() and not headless and not as_json
     report = run_demo(
         seconds or (DEFAULT_S if act else 60),
@@ -52,12 +58,22 @@ def demo(
         out=out,
         print_progress=None if draws_screen else _print_progress,
         act=act,
+        with_grafana=with_grafana,
     )
     if report is None:
         raise typer.Exit(INTERRUPTED)
     _print_report(report, as_json)
     if not report.is_passed:
         raise typer.Exit(1)
+
+
+def _has_grafana() -> bool:
+    """Return whether there is a Grafana for the boards; print how to get one if not."""
+    if os.environ.get("GRAFANA_URL") or find_program(os.environ) is not None:
+        return True
+    for line in HOW_TO:
+        typer.echo(f"railsight: {line}", err=True)
+    return False
 
 
 def _print_progress(status: str) -> None:

@@ -28,3 +28,5 @@ class DemoPlan:
     alertmanager: str | None = None
     act: bool = False
     """Automation carries out what `decide` approves, and the simulated links flap until they are repaired."""
+    grafana: bool = False
+    """A Grafana shows the boards: the one at GRAFANA_URL, or one from PATH."""

@@ -15,7 +15,7 @@ import orjson
 
 from streams.config.settings import Settings, load
 from streams.decide.policy import load_policy
-from streams.demo import acting, process_specs
+from streams.demo import acting, grafana, process_specs
 from streams.demo.action_score import ActionScore, read_bad_links, score_actions
 from streams.demo.control_records import control_record, poison_record, result_record
 from streams.demo.follow import follow_pipeline
@@ -83,7 +83,8 @@ class Demo:
     async def _start_servers(self) -> None:
         folder, supervisor = self.plan.folder, self.supervisor
         self.phase = "starting Kafka and ClickHouse"
-        servers = await start_servers(supervisor, folder)
+        reader = grafana.READER if self.plan.grafana else None
+        servers = await start_servers(supervisor, folder, reader=reader)
         config = process_specs.write_config(folder, servers, self.plan)
         self.settings = load(config, None, os.environ)
         self.addresses = {
@@ -105,6 +106,21 @@ class Demo:
             )
         for part in process_specs.pipeline_parts(config, self.plan.alertmanager):
             self.supervisor.start(part)
+        if self.plan.grafana:
+            await self._show_boards()
+
+    async def _show_boards(self) -> None:
+        """Provision a Grafana; its address is in `addresses`, and in the phases that are printed."""
+        password = (self.plan.folder / "clickhouse/face" / f"password-{grafana.READER}").read_text().strip()
+        reader = grafana.Reader(self.addresses["clickhouse"], self.settings.store.database, password)
+        if url := os.environ.get("GRAFANA_URL"):
+            self.addresses["grafana"] = await asyncio.to_thread(grafana.upload, url, os.environ, reader)
+        elif (program := grafana.find_program(os.environ)) is not None:
+            folder = self.plan.folder / "grafana"
+            folder.mkdir(exist_ok=True)
+            own = grafana.own_grafana(folder, program, reader, os.environ)
+            self.supervisor.start(own.part)
+            self.addresses |= {"grafana": own.address, "grafana_password_file": str(own.password_file)}
 
     async def _simulate(self) -> list[Truth]:
         """Run the simulated fabric for the requested time, then wait until its last findings are final."""

@@ -38,6 +38,7 @@ def run_demo(
     out: Path | None = None,
     print_progress: Callable[[str], None] | None = None,
     act: bool = False,
+    with_grafana: bool = False,
 ) -> Report | None:
     """Run one demo and return its report, None when a signal ended it.
 
@@ -50,7 +51,9 @@ def run_demo(
         _check_acting(seconds, playback)
     with run_folder(run_dir, keep=keep or run_dir is not None) as folder:
         supervisor = Supervisor(folder)
-        demo = Demo(DemoPlan(folder, seconds, playback, alertmanager, act), DemoState(started_s), supervisor)
+        demo = Demo(
+            DemoPlan(folder, seconds, playback, alertmanager, act, with_grafana), DemoState(started_s), supervisor
+        )
         display = _draw_screen(demo) if print_progress is None else _print_progress(demo, print_progress)
         report = run_and_stop(demo.run(), display, supervisor.stop)
         if out is not None and report is not None:
@@ -154,5 +157,7 @@ def _remediation_lines(demo: Demo, remediation: Remediation) -> Iterator[str]:
 
 
 def _status_line(demo: Demo) -> str:
-    servers = [f"{name} {demo.addresses[name]}" for name in ("kafka", "clickhouse") if name in demo.addresses]
+    servers = [
+        f"{name} {demo.addresses[name]}" for name in ("kafka", "clickhouse", "grafana") if name in demo.addresses
+    ]
     return ", ".join([demo.phase, *servers])

@@ -34,11 +34,11 @@ def broker_part(data: Path, port: int, config: Path | None = None, security: str
     return Part("broker", command, SERVERS)
 
 
-def clickhouse_part(data: Path, port: int) -> Part:
-    """Return the embedded ClickHouse."""
-    return Part(
-        "clickhouse", railsight_command("clickhouse", "--data", str(data), "--port", str(port), "--json"), SERVERS
-    )
+def clickhouse_part(data: Path, port: int, reader: str | None = None) -> Part:
+    """Return the embedded ClickHouse; `reader` is the name of a read-only user that it gets."""
+    options = () if reader is None else ("--read-only-user", reader)
+    command = railsight_command("clickhouse", "--data", str(data), "--port", str(port), "--json", *options)
+    return Part("clickhouse", command, SERVERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,16 @@ class ServerAddresses:
         return ["[kafka]", f'bootstrap = "{self.kafka}"', *login]
 
 
-async def start_servers(supervisor: Supervisor, folder: Path, security: str | None = None) -> ServerAddresses:
-    """Start Kafka and ClickHouse on free ports with their data in `folder`, and wait until both are ready."""
+async def start_servers(
+    supervisor: Supervisor, folder: Path, security: str | None = None, reader: str | None = None
+) -> ServerAddresses:
+    """Start Kafka and ClickHouse on free ports with their data in `folder`, and wait until both are ready.
+
+    `reader` is the name of a read-only user of ClickHouse, if there is to be one.
+    """
     kafka_port, clickhouse_port = free_ports(2)
     supervisor.start(broker_part(folder / "kafka", kafka_port, security=security))
-    supervisor.start(clickhouse_part(folder / "clickhouse", clickhouse_port))
+    supervisor.start(clickhouse_part(folder / "clickhouse", clickhouse_port, reader))
     kafka = await wait_until_ready(supervisor, "broker", "bootstrap")
     clickhouse = await wait_until_ready(supervisor, "clickhouse", "url")
     return ServerAddresses(

@@ -9,6 +9,7 @@ import pytest
 from orjson import loads
 from pydantic import ValidationError
 
+from dashboards.queries.fabric import OPEN_FINDINGS
 from streams.decide.policy import load_policy
 from streams.detect import detectors
 from streams.detect.correlate.stage import Correlate
@@ -90,8 +91,8 @@ def test_the_policy_has_a_rule_for_its_first_occurrence(slug: str) -> None:
 
 
 def test_the_dashboard_shows_every_detector() -> None:
-    """A panel lists findings by detector, and no query selects some of them."""
-    text = (ROOT / "dashboards/queries.py").read_text(encoding="utf-8")
+    """The wall lists findings by detector, and no query of it selects some of them."""
+    text = OPEN_FINDINGS.sql
     assert "detector AS condition" in text
     assert re.search(r"detector\s*(!?=|IN\b|NOT\b|LIKE\b)", text) is None
 

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 from urllib.error import HTTPError
@@ -10,12 +10,11 @@ from urllib.parse import urlencode
 
 import pytest
 
-from dashboards import queries
-from dashboards.queries import Query
+from dashboards.preview.macros import View
+from dashboards.queries.query import NONE, Query
 from streams.store import migrate
 from streams.store.clickhouse import ClickHouse as Store
 from streams.store.params import StoreParams
-from tests.fakes.grafana_macros import View
 from tests.integration.fixtures_clickhouse import ClickHouse
 
 NOW = int(time.time()) // 60 * 60 - 60
@@ -121,9 +120,9 @@ def pipeline_rows() -> dict[str, Rows]:
 
 
 class Board:
-    """The dashboard over one database."""
+    """The dashboards over one database."""
 
-    def __init__(self, server: ClickHouse, database: str) -> None:
+    def __init__(self, server: ClickHouse, database: str, fill: Callable[[Store], None] | None = None) -> None:
         # As Grafana's source does: the database beside the query, tables without it.
         self._server = ClickHouse(f"{server.url}/?database={database}", server.user, server.password)
         store = Store(
@@ -132,6 +131,8 @@ class Board:
             )
         )
         migrate.apply(store, migrate.shipped_migrations())
+        if fill is not None:
+            fill(store)
         store.close()
 
     def fill(self, tables: dict[str, Rows]) -> None:
@@ -142,7 +143,7 @@ class Board:
     def ask(
         self,
         query: Query,
-        pods: tuple[str, ...] = ("pod-1", "pod-2", queries.NONE),
+        pods: tuple[str, ...] = ("pod-1", "pod-2", NONE),
         interval_s: int = 10,
         to: int = NOW,
         texts: Mapping[str, str] | None = None,

@@ -1,23 +1,32 @@
-"""Tests every query of the dashboards on the real tables and on a small fabric with known results."""
+"""Tests the queries of the wall, of a finding and of the pipeline on a small fabric with known results."""
 
 import time
 from typing import Any
 
 import pytest
 
-from dashboards import queries
-from dashboards.queries import Query
+from dashboards.queries import fabric as queries
+from dashboards.queries import finding as finding_queries
+from dashboards.queries import pipeline
+from dashboards.queries.query import NONE, Query
 from tests.integration.dashboards.fabric import NOW, Board, at, finding
 
-QUERIES = {name: query for name, query in vars(queries).items() if isinstance(query, Query)}
+QUERIES = {
+    name: query
+    for module in (queries, finding_queries, pipeline)
+    for name, query in vars(module).items()
+    if isinstance(query, Query)
+}
+EMPTY = {"UNREACHABLE", "PLANES"}
+"""Queries that the small fabric has no row for; the simulated day tests them."""
 
 
 def test_every_query_returns_its_columns_and_rows(board: Board) -> None:
     """No panel is blank if there are data, and none uses a missing column."""
     for name, query in QUERIES.items():
         rows = board.ask(query)
-        assert rows, name
-        assert tuple(rows[0]) == query.columns, name
+        assert rows or name in EMPTY, name
+        assert not rows or tuple(rows[0]) == query.columns, name
 
 
 def test_every_query_runs_on_empty_tables(empty: Board) -> None:
@@ -31,7 +40,7 @@ def test_open_findings_are_the_newest_revisions(board: Board) -> None:
     rows = board.ask(queries.OPEN_FINDINGS)
     assert [row["id"] for row in rows] == ["critical", "elsewhere", "warning", "homeless", "child"]
     assert rows[0]["summary"] == "still down"
-    assert rows[0]["lasts"] == "5 minutes"
+    assert rows[0]["lasts"] == "5 min"
     assert [rows[0]["runbook"], rows[2]["runbook"]] == [
         "https://git/docs/runbooks/link-down.md",
         "https://git/docs/runbooks/link-flap.md",
@@ -73,8 +82,8 @@ def test_a_device_without_a_pod_is_a_place_of_its_own(board: Board) -> None:
             for s in range(120, 600, 10)
         ],
     })  # fmt: skip
-    assert [row["pod"] for row in board.ask(queries.PODS)] == [queries.NONE, "pod-1", "pod-2"]
-    assert {row["id"]: row["place"] for row in board.ask(queries.OPEN_FINDINGS)}["spine"] == queries.NONE
+    assert [row["pod"] for row in board.ask(queries.PODS)] == [NONE, "pod-1", "pod-2"]
+    assert {row["id"]: row["place"] for row in board.ask(queries.OPEN_FINDINGS)}["spine"] == NONE
     place = [row["health"] for row in board.ask(queries.HEALTH, interval_s=60) if row["place"] == "(none) fabric"]
     assert place == [0] * 8 + [3, 3]
 
@@ -102,7 +111,7 @@ def test_a_chosen_pod_hides_the_others(board: Board) -> None:
     assert [row["id"] for row in board.ask(queries.OPEN_FINDINGS, pods=("pod-2",))] == ["elsewhere"]
     assert {row["place"] for row in board.ask(queries.HEALTH, pods=("pod-2",))} == {"pod-2 fabric"}
     assert {row["pod"] for row in board.ask(queries.COVERAGE, pods=("pod-2",))} == {"pod-2"}
-    assert [row["pod"] for row in board.ask(queries.PODS)] == [queries.NONE, "pod-1", "pod-2"]
+    assert [row["pod"] for row in board.ask(queries.PODS)] == [NONE, "pod-1", "pod-2"]
 
 
 def test_health_shows_the_worst_severity_and_separates_unobserved_from_healthy(board: Board) -> None:
@@ -132,20 +141,20 @@ def test_coverage_is_relative_to_the_expected_devices(board: Board) -> None:
     assert {key: (row["expected"], row["seen"], row["stale"]) for key, row in by_source.items()} == {
         ("pod-1", "gnmi"): (2, 1, 1),
         ("pod-2", "gnmi"): (1, 1, 0),
-        ("pod-2", queries.NONE): (1, 0, 1),
+        ("pod-2", NONE): (1, 0, 1),
     }
     (row,) = board.ask(queries.COVERAGE_COUNT)
     assert row["seen"] == pytest.approx(2 / 3), "of the sources that a collector reports"
     assert board.ask(queries.UNCOLLECTED) == [{"devices": 1}], "host-3 has no collector"
     stale = {row["device"]: row for row in board.ask(queries.STALE)}
     assert set(stale) == {"leaf-1", "host-3"}
-    assert (stale["leaf-1"]["silent_for"], stale["leaf-1"]["error"]) == ("2 minutes and 1 second", "connection refused")
+    assert (stale["leaf-1"]["silent_for"], stale["leaf-1"]["error"]) == ("2 min", "connection refused")
     assert (stale["host-3"]["last_sample"], stale["host-3"]["silent_for"]) == (None, "")
 
 
 def test_a_finding_is_shown_with_its_evidence(board: Board) -> None:
     """The newest revision's fields and each line of evidence; absent fields are omitted."""
-    rows = [(row["item"], row["value"]) for row in board.ask(queries.EXPLAIN)]
+    rows = [(row["item"], row["value"]) for row in board.ask(finding_queries.EXPLAIN)]
     assert rows[:4] == [
         ("summary", "still down"),
         ("state", "updated, critical"),
@@ -159,20 +168,20 @@ def test_a_finding_is_shown_with_its_evidence(board: Board) -> None:
 
 def test_lag_backlog_and_rates_are_those_of_the_rows(board: Board) -> None:
     """The stage is 2 s behind; each of two partitions has 5 records and 100 records/s; a message has 8 rows."""
-    assert {row["lag"] for row in board.ask(queries.WATERMARK_LAG)} == {2}
-    assert {int(row["behind"]) for row in board.ask(queries.BEHIND)} == {10}
-    rates = sorted(row["rate"] for row in board.ask(queries.STAGE_RATE, interval_s=60) if row["stage"] == "measure")
+    assert {row["lag"] for row in board.ask(pipeline.WATERMARK_LAG)} == {2}
+    assert {int(row["behind"]) for row in board.ask(pipeline.BEHIND)} == {10}
+    rates = sorted(row["rate"] for row in board.ask(pipeline.STAGE_RATE, interval_s=60) if row["stage"] == "measure")
     # The first message of each owner has no predecessor; every other minute is exact.
     assert rates[-6:] == [200] * 6 and rates[0] >= 0
     begun = at(0)
-    assert max(row["time"] for row in board.ask(queries.STAGE_RATE, interval_s=60)) < begun, "no incomplete bucket"
-    assert max(row["rate"] for row in board.ask(queries.ROW_RATE, interval_s=60)) == pytest.approx(3 * 8 / 10)
-    assert {row["delay"] for row in board.ask(queries.ARRIVAL_DELAY)} == {0.5}
+    assert max(row["time"] for row in board.ask(pipeline.STAGE_RATE, interval_s=60)) < begun, "no incomplete bucket"
+    assert max(row["rate"] for row in board.ask(pipeline.ROW_RATE, interval_s=60)) == pytest.approx(3 * 8 / 10)
+    assert {row["delay"] for row in board.ask(pipeline.ARRIVAL_DELAY)} == {0.5}
 
 
 def test_the_sinks_delay_is_measured_against_the_clock(board: Board) -> None:
     """The newest row is as old as the view's end."""
-    (row,) = board.ask(queries.SINK_DELAY)
+    (row,) = board.ask(pipeline.SINK_DELAY)
     assert row["delay"] == pytest.approx(time.time() - NOW, abs=5)
 
 
@@ -186,5 +195,5 @@ def test_the_last_revision_of_a_remediation_is_shown(board: Board) -> None:
 
 def test_rejected_messages_are_counted_by_reason(board: Board) -> None:
     """Three of a kind are one row."""
-    assert board.ask(queries.REJECTED_COUNT) == [{"rejected": 3}]
-    assert [(row["reason"], row["times"]) for row in board.ask(queries.REJECTED)] == [("not a Samples", 3)]
+    assert board.ask(pipeline.REJECTED_COUNT) == [{"rejected": 3}]
+    assert [(row["reason"], row["times"]) for row in board.ask(pipeline.REJECTED)] == [("not a Samples", 3)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.fakes.grafana_macros import View
+from dashboards.preview.macros import View
 
 VIEW = View(1000, 2000, 10, {"pod": ["a", "b'c"], "finding": ["x'y"]})
 

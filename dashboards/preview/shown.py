@@ -1,4 +1,4 @@
-"""Computes what a person sees in a panel, by the rules of Grafana 11: variables, thresholds, mappings, absent values.
+"""Computes what a person sees in a panel, by the rules of Grafana 11: thresholds, mappings, absent values.
 
 Only the kinds and settings that the dashboards use are known; others raise.
 """
@@ -18,32 +18,11 @@ class Shown(NamedTuple):
     color: str
 
 
-def selected(board: Mapping[str, Any], options: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-    """Return the values of the variables of a board that was just opened; `options` are those of queries.
-
-    Raises LookupError for a text box that expands to nothing, which makes a query invalid.
-    """
-    values: dict[str, Sequence[str]] = {}
-    for variable in board["templating"]["list"]:
-        name, current = variable["name"], variable.get("current", {})
-        match variable["type"]:
-            case "datasource":
-                continue
-            case "textbox":
-                if "query" not in variable or "value" not in current:
-                    raise LookupError(f"the text box {name} has no value")
-                values[name] = (current["value"],)
-            case "query" | "custom":
-                known = options[name] if name in options else variable["query"].split(",")
-                values[name] = known if current["value"] in ("$__all", ["$__all"]) else (current["value"],)
-            case other:
-                raise LookupError(f"a variable of type {other}")
-    return values
-
-
 def stat(panel: Mapping[str, Any], rows: Sequence[Mapping[str, Any]] | None) -> list[Shown]:
     """Return the tiles of a stat panel for the rows of its query; None is a failed query."""
-    if panel["options"]["colorMode"] != "background" or panel["options"]["reduceOptions"]["calcs"] != ["lastNotNull"]:
+    if panel["options"]["colorMode"] != "background_solid" or panel["options"]["reduceOptions"]["calcs"] != [
+        "lastNotNull"
+    ]:
         raise LookupError("another kind of stat")
     defaults = panel["fieldConfig"]["defaults"]
     if not rows:

@@ -1,0 +1,109 @@
+"""The Congestion dashboard: pause, marks, queues, imbalance, and each root with its victims."""
+
+from grafana_foundation_sdk.builders import dashboard as build
+
+from dashboards.board import annotations, empty_board, pods, runbooks, source
+from dashboards.limits import DETECT
+from dashboards.links import CONGESTION, to_finding, to_link
+from dashboards.looks import HEALTHY, SEVERITY, WARNING
+from dashboards.panels import series, stat
+from dashboards.queries import congestion as queries
+from dashboards.queries.fabric import PODS
+from dashboards.tables import Column, table
+
+UID = CONGESTION
+DESCRIPTION = "Pause by direction, marks, queues, uneven uplinks, and each open congestion with its victims."
+_NOT_READ = "No collector reads this in this time range."
+
+
+def board() -> build.Dashboard:
+    """Return the whole dashboard."""
+    made = empty_board("Congestion", UID, DESCRIPTION).variables([source(), pods(PODS), runbooks()])
+    made.annotation(annotations("Findings", queries.FINDING_TIMES, WARNING))
+    made.with_panel(
+        stat(
+            "Open congestion",
+            "Findings by kind. Grey: the pipeline has reported nothing for two minutes.",
+            queries.COUNTS,
+            [(0, HEALTHY), (1, WARNING)],
+            width=12,
+            height=5,
+            titles={"pfc_storm": "PFC storm"},
+        )
+    )
+    made.with_panel(
+        table(
+            "Roots and victims",
+            "Each congestion of the time range, below it what it explains and the hosts that it slows.",
+            queries.TREE,
+            {
+                "what": Column("What", wrap=True, links=to_finding()),
+                "severity": Column("Severity", 80, colors=SEVERITY), "since": Column("Since", 160),
+                "cause": Column("Cause", 100), "id": Column(hidden=True),
+            },
+            empty="No congestion was found in the time range.",
+            height=13,
+        )
+    )  # fmt: skip
+    made.with_panel(
+        series(
+            "Pause frames by direction",
+            "A host that pauses cannot take what arrives; a host that is paused is slowed by the fabric.",
+            queries.PAUSED,
+            unit="pps",
+            empty=_NOT_READ,
+        )
+    )
+    made.with_panel(
+        series(
+            "Marks and notifications",
+            "ECN marks of switches and at NICs, and congestion notifications. Dashed: a sender with so many is"
+            " throttled (congestion/incast).",
+            queries.MARKED,
+            unit="pps",
+            limits=[(DETECT.incast.cnp_per_s, WARNING)],
+            empty=_NOT_READ,
+        )
+    )
+    made.with_panel(
+        series("Discards", "Where ECN and pause do not slow the senders.", queries.DISCARDS, unit="pps",
+               limits=[(DETECT.incast.drops_per_s, WARNING)], empty=_NOT_READ)
+    )  # fmt: skip
+    made.with_panel(
+        series(
+            "Uneven uplinks",
+            "Of the ten most uneven switches, the uplink that is furthest from the mean. Dashed: congestion/imbalance,"
+            " if the fullest uplink is busy.",
+            queries.IMBALANCE,
+            unit="percentunit",
+            limits=[(DETECT.imbalance.uneven, WARNING)],
+            empty=_NOT_READ,
+        )
+    )
+    made.with_panel(
+        table(
+            "Ports with the most pause",
+            "In the last ten minutes, by priority and direction.",
+            queries.MOST_PAUSED,
+            {
+                "device": Column("Device"), "port": Column("Port", 130), "priority": Column("Priority", 80),
+                "direction": Column("Direction", 100), "frames": Column("Frames", 110, unit="pps"),
+                "subject": Column("Link", 90, links=to_link()),
+            },
+            empty="No port sent or received a pause frame in the last ten minutes, or none is read.",
+        )
+    )  # fmt: skip
+    made.with_panel(
+        table(
+            "Queues",
+            "The deepest queues of the time range, and what they dropped.",
+            queries.QUEUES,
+            {
+                "device": Column("Device"), "port": Column("Port", 130), "queue": Column("Queue", 70),
+                "depth": Column("Depth", 90, unit="bytes"), "watermark": Column("Watermark", 100, unit="bytes"),
+                "dropped": Column("Dropped", 90),
+            },
+            empty="No collector reads queues in this time range.",
+        )
+    )  # fmt: skip
+    return made

@@ -1,0 +1,169 @@
+"""The Host dashboard: the rails of one host against their peers, its parts, its kernel, and the jobs on it."""
+
+from grafana_foundation_sdk.builders import dashboard as build
+
+from dashboards.board import annotations, choice, empty_board, runbooks, source
+from dashboards.limits import DETECT
+from dashboards.links import HOST, to_job, to_link
+from dashboards.looks import CRITICAL, HEALTHY, INFO, PORT_STATES, UNOBSERVED, WARNING
+from dashboards.panels import series, timeline
+from dashboards.queries import host as queries
+from dashboards.shared_tables import findings
+from dashboards.tables import Column, table
+
+UID = HOST
+DESCRIPTION = "One host: its rails against their peers, NICs, PCIe, GPUs, heat, kernel events and jobs."
+_NOT_READ = "No collector reads this of the host in this time range."
+_PCIE = {"full": HEALTHY, "below": WARNING}
+
+
+def board() -> build.Dashboard:
+    """Return the whole dashboard."""
+    made = empty_board("Host", UID, DESCRIPTION).variables(
+        [source(), choice("host", "Host", queries.HOSTS), runbooks()]
+    )
+    made.annotation(annotations("Findings", queries.FINDING_TIMES, WARNING))
+    made.annotation(annotations("Remediations", queries.REMEDIATION_TIMES, INFO))
+    _rails(made)
+    _parts(made)
+    _around(made)
+    return made
+
+
+def _rails(made: build.Dashboard) -> None:
+    made.with_panel(
+        table(
+            "${host}",
+            "Where it is, and whether it is read.",
+            queries.ABOUT,
+            {"item": Column("Item", 120), "value": Column("Value")},
+            empty="The inventory of this time range has no such host.",
+            height=8,
+            width=6,
+        )
+    )
+    made.with_panel(
+        timeline(
+            "Rails",
+            "The worst open finding of each rail, critical while it is down; unobserved without a sample for a minute.",
+            queries.RAILS,
+            empty="The inventory has no rail of this host.",
+            height=8,
+            width=18,
+        )
+    )
+    made.with_panel(
+        table(
+            "Links",
+            "Each rail with its switch port, its state, and the share of its speed that it sent in two minutes.",
+            queries.LINKS_OF_HOST,
+            {
+                "rail": Column("Rail", 110), "port": Column("Port", 120), "switch_port": Column("Switch port"),
+                "state": Column("State", 100, colors=PORT_STATES),
+                "used": Column("Sends", 140, unit="percentunit", gauge=1, decimals=0),
+                "subject": Column("Link", 60, links=to_link()),
+            },
+            empty="The inventory has no link of this host.",
+            height=9,
+        )
+    )  # fmt: skip
+    made.with_panel(
+        series(
+            "Rails against their peers",
+            "What each rail sends, as a share of the median of the same rail of the pod's other hosts. Dashed: below it"
+            " rail/degraded calls a rail slow.",
+            queries.AGAINST_PEERS,
+            unit="percentunit",
+            limits=[(DETECT.rail.slow, WARNING)],
+            empty="The host or its peers send nothing, or are not read.",
+            height=9,
+        )
+    )
+    made.with_panel(
+        findings(
+            "Findings",
+            "All findings at the host or its links that were open in the time range.",
+            queries.FINDINGS,
+            empty="No finding at this host in the time range.",
+        )
+    )
+
+
+def _parts(made: build.Dashboard) -> None:
+    thermal = DETECT.thermal
+    made.with_panel(series("Sends", "By rail.", queries.SENT, unit="bps", empty=_NOT_READ))
+    made.with_panel(
+        series(
+            "RoCE",
+            "What the NICs count of lost, repeated and slowed packets. Dashed: slow restarts by rail/degraded.",
+            queries.ROCE,
+            unit="pps",
+            limits=[(DETECT.rail.restarts_per_s, WARNING)],
+            empty=_NOT_READ,
+        )
+    )
+    made.with_panel(
+        series(
+            "NICs wait for PCIe",
+            "The share of time. Dashed: from there on the host is the cause of what its rail shows.",
+            queries.STALLS,
+            unit="percentunit",
+            limits=[(DETECT.rail.stalled, WARNING)],
+            empty=_NOT_READ,
+        )
+    )
+    made.with_panel(
+        table(
+            "PCIe links",
+            "What each NIC and GPU trained, of what it can.",
+            queries.PCIE,
+            {
+                "part": Column("Part"), "lanes": Column("Lanes", 70), "lanes_possible": Column("of", 60),
+                "gtps": Column("GT/s", 70), "gtps_possible": Column("of", 60),
+                "state": Column("State", 80, colors=_PCIE),
+            },
+            empty=_NOT_READ,
+        )
+    )  # fmt: skip
+    made.with_panel(
+        series(
+            "GPU heat", "Dashed: the limit of host/thermal-throttle.", queries.GPU_HEAT, unit="celsius",
+            limits=[(thermal.gpu_limit_c, CRITICAL)], least=None, empty=_NOT_READ,
+        )
+    )  # fmt: skip
+    made.with_panel(
+        series(
+            "Module heat", "Dashed: the limit of host/thermal-throttle.", queries.MODULE_HEAT, unit="celsius",
+            limits=[(thermal.module_limit_c, CRITICAL)], least=None, empty=_NOT_READ,
+        )
+    )  # fmt: skip
+    made.with_panel(
+        series("GPU errors", "In each bucket.", queries.GPU_ERRORS, bars=True, empty=_NOT_READ),
+    )
+
+
+def _around(made: build.Dashboard) -> None:
+    made.with_panel(
+        table(
+            "Kernel and link events",
+            "What the kernel log and the link state reported, the newest first.",
+            queries.KERNEL,
+            {
+                "at": Column("At", 160), "kind": Column("Kind", 120), "part": Column("Part", 120),
+                "code": Column("Code", 60), "detail": Column("Detail", wrap=True),
+            },
+            empty="No event of this host in the time range.",
+        )
+    )  # fmt: skip
+    made.with_panel(
+        table(
+            "Jobs",
+            "What ran on the host in the time range.",
+            queries.JOBS,
+            {
+                "job": Column("Job", links=to_job()), "since": Column("Since", 160), "until": Column("Until", 160),
+                "state": Column("State", 80, colors={"runs": HEALTHY, "over": UNOBSERVED}),
+            },
+            empty="No job is known on this host in the time range.",
+        )
+    )  # fmt: skip

@@ -1,0 +1,107 @@
+"""The Job dashboard: was the network clean for one job, how much of it was seen, and what hurt, over its life."""
+
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.models import dashboard
+
+from dashboards.board import annotations, choice, empty_board, runbooks, source
+from dashboards.links import JOB, to_host
+from dashboards.looks import CRITICAL, HEALTHY, NEUTRAL, VERDICTS, WARNING
+from dashboards.panels import series, stat, timeline, verdict
+from dashboards.queries import job as queries
+from dashboards.shared_tables import findings
+from dashboards.tables import Column, table
+
+UID = JOB
+DESCRIPTION = "Was the network clean for this job? railsight job prints the same, with the gaps of every port."
+_NO_JOB = "The job did not run in this time range, or its hosts are not known."
+
+
+def board() -> build.Dashboard:
+    """Return the whole dashboard."""
+    made = empty_board("Job", UID, DESCRIPTION).variables([source(), choice("job", "Job", queries.JOBS), runbooks()])
+    made.annotation(annotations("Findings", queries.FINDING_TIMES, WARNING))
+    made.with_panel(
+        verdict(
+            "Network of ${job}",
+            "Not clean: a finding of a warning or worse affected it. Not known: less than 95 % of its time was"
+            " observed, so that the absence of findings proves nothing.",
+            queries.VERDICT,
+            VERDICTS,
+            width=8,
+        )
+    )
+    made.with_panel(
+        stat(
+            "Observed",
+            "The share of its hosts' minutes with a sample.",
+            queries.COVERAGE,
+            [(0, CRITICAL), (0.5, WARNING), (0.95, HEALTHY)],
+            unit="percentunit",
+        )
+    )
+    made.with_panel(
+        stat(
+            "GPU-hours lost",
+            "Of its affected hosts, while a finding was open: GPUs x time x the share of capacity that it took.",
+            queries.LOST,
+            [(0, HEALTHY), (0.1, WARNING)],
+            unit="h",
+        )
+    )
+    made.with_panel(
+        stat(
+            "Size",
+            "Hosts and GPUs, and the seconds of its life in the time range.",
+            queries.SIZE,
+            [],
+            width=8,
+            titles={"gpus": "GPUs", "observed_s": "life"},
+        )
+        .override_by_name("observed_s", [_unit("dtdurations")])
+        .override_by_regexp("hosts|gpus|observed_s", NEUTRAL)
+    )
+    made.with_panel(
+        findings(
+            "What hurt",
+            "Findings that affected the job while it ran, roots and what they explain.",
+            queries.FINDINGS,
+            empty="No finding affected the job. Whether it was observed is shown above.",
+        )
+    )
+    made.with_panel(
+        timeline(
+            "Hosts",
+            "The worst open finding at each host of the job; unobserved without a sample for a minute.",
+            queries.HOSTS,
+            empty=_NO_JOB,
+        )
+    )
+    made.with_panel(
+        series(
+            "Traffic against the fabric",
+            "What the NICs of the job send, of their speed, and those of all other hosts.",
+            queries.AGAINST_FABRIC,
+            unit="percentunit",
+            empty=_NO_JOB,
+        )
+    )
+    made.with_panel(
+        table(
+            "Hosts of the job",
+            "The least observed first.",
+            queries.PLACES,
+            {
+                "host": Column("Host", links=to_host()), "pod": Column("Pod", 90), "gpus": Column("GPUs", 60),
+                "since": Column("Since", 160),
+                "seen": Column("Observed", 130, unit="percentunit", gauge=1, decimals=0,
+                               limits=[(None, CRITICAL), (0.95, HEALTHY)]),
+                "last_sample": Column("Last sample", 160),
+            },
+            empty=_NO_JOB,
+        )
+    )  # fmt: skip
+    return made
+
+
+def _unit(name: str) -> "dashboard.DynamicConfigValue":
+    return dashboard.DynamicConfigValue(id_val="unit", value=name)

@@ -1,0 +1,173 @@
+"""The Link dashboard: both ends of one link, against what is expected of it."""
+
+from grafana_foundation_sdk.builders import dashboard as build
+
+from dashboards.board import annotations, choice, empty_board, runbooks, source, text
+from dashboards.limits import DETECT
+from dashboards.links import LINK, to_finding, to_host
+from dashboards.looks import CRITICAL, INFO, PORT_LEVELS, PORT_STATES, STATES, WARNING
+from dashboards.panels import series, timeline
+from dashboards.queries import link as queries
+from dashboards.shared_tables import findings
+from dashboards.tables import Column, table
+
+UID = LINK
+DESCRIPTION = "One link from both ends. Without a choice: the link with the worst open finding."
+_NO_LINK = "No link of the inventory is selected."
+_NOT_READ = "No collector reads this of the link in this time range."
+
+
+def board() -> build.Dashboard:
+    """Return the whole dashboard."""
+    link = text("link", "Link", "Its id, as link:host/port--leaf/port; empty: the link with the worst open finding.")
+    made = empty_board("Link", UID, DESCRIPTION).variables(
+        [source(), link, choice("subject", "Subject", queries.SUBJECT, hidden=True), runbooks()]
+    )
+    made.annotation(annotations("Findings", queries.FINDING_TIMES, WARNING))
+    made.annotation(annotations("Remediations", queries.REMEDIATION_TIMES, INFO))
+    _ends(made)
+    _quality(made)
+    _traffic(made)
+    return made
+
+
+def _ends(made: build.Dashboard) -> None:
+    made.with_panel(
+        table(
+            "${subject}",
+            "Both ends by the inventory, the newest state that each reports within an hour, and the part in each port.",
+            queries.ENDS,
+            {
+                "side": Column("End", 50), "device": Column("Device", links=to_host("device")),
+                "port": Column("Port", 120), "state": Column("State", 95, colors=PORT_STATES),
+                "role": Column("Role", 90), "rail": Column("Rail", 50), "plane": Column("Plane", 60),
+                "pod": Column("Pod", 80), "speed_bps": Column("Speed", 80, unit="bps"),
+                "part": Column("Part", 150), "serial": Column("Serial", 110), "firmware": Column("Firmware", 100),
+                "last_sample": Column("Last sample", 160),
+            },
+            empty=_NO_LINK,
+            height=4,
+            width=24,
+        )
+    )  # fmt: skip
+    made.with_panel(
+        timeline(
+            "State of both ends",
+            "Up, shut by configuration, down; unobserved where no sample has its state for a minute.",
+            queries.STATES,
+            levels=PORT_LEVELS,
+            empty=_NO_LINK,
+            height=5,
+        )
+    )
+    made.with_panel(
+        findings(
+            "Findings",
+            "All findings of the link that were open in the time range.",
+            queries.FINDINGS,
+            empty="No finding of this link in the time range.",
+        )
+    )
+
+
+def _quality(made: build.Dashboard) -> None:
+    degrading = DETECT.degrading
+    made.with_panel(
+        series(
+            "Bit errors before and after FEC",
+            "Each end as it reads them. Dashed lines: where link/degrading opens and where it is healthy again; the"
+            " forecast's course to its limit, with the courses of the earliest and the latest time (95 %).",
+            queries.BER,
+            queries.BER_COURSE,
+            unit="sci",
+            logarithmic=True,
+            limits=[(degrading.ber_clear, WARNING), (degrading.ber, CRITICAL)],
+            dashed="^(forecast|interval).*",
+            empty=_NOT_READ,
+        )
+    )
+    made.with_panel(
+        series(
+            "Optical power",
+            "The lowest of each lane in each bucket. Dashed: the alarms that the module states, and a forecast.",
+            queries.LIGHT,
+            queries.LIGHT_LIMITS,
+            queries.LIGHT_COURSE,
+            unit="dBm",
+            least=None,
+            dashed=".*(alarm|warning|forecast|interval).*",
+            empty=_NOT_READ,
+        )
+    )
+    made.with_panel(
+        series("FEC", "What forward error correction repaired, and what it could not.", queries.FEC, unit="cps",
+               logarithmic=True, empty=_NOT_READ)
+    )  # fmt: skip
+    made.with_panel(
+        series(
+            "Flaps",
+            "How often each end went down, or changed its state, in each bucket.",
+            queries.FLAPS,
+            bars=True,
+            empty=_NOT_READ,
+        )
+    )
+    made.with_panel(
+        table(
+            "Forecasts",
+            "What of the link gets worse, and when it reaches its limit with 95 % confidence.",
+            queries.FORECAST,
+            {
+                "metric": Column("Metric", 140, links=to_finding()), "value": Column("Now", 100, unit="sci"),
+                "threshold": Column("Limit", 90, unit="sci"), "reaches": Column("Reaches it", 160),
+                "within": Column("Within", wrap=True), "id": Column(hidden=True),
+            },
+            empty="No trend of this link reaches its limit within a week.",
+            height=8,
+        )
+    )  # fmt: skip
+    made.with_panel(
+        series("Errors", "By kind and end.", queries.ERRORS, unit="cps", empty=_NOT_READ),
+    )
+
+
+def _traffic(made: build.Dashboard) -> None:
+    made.with_panel(
+        series(
+            "Traffic",
+            "What each end receives and sends, against the speed of the link.",
+            queries.TRAFFIC,
+            queries.SPEED,
+            unit="bps",
+            dashed="nominal",
+            empty=_NOT_READ,
+        )
+    )
+    made.with_panel(
+        series(
+            "Time paused",
+            "The share of time in which each end is paused, or pauses the other, by priority. Dashed: a storm by"
+            " congestion/pfc-storm.",
+            queries.PFC,
+            unit="percentunit",
+            limits=[(DETECT.storm.paused, CRITICAL)],
+            empty=_NOT_READ,
+        )
+    )
+    made.with_panel(
+        series("Pause frames", "Where no time of pause is read, frames are all there is.", queries.PAUSE, unit="pps",
+               empty=_NOT_READ)
+    )  # fmt: skip
+    made.with_panel(
+        table(
+            "Remediations",
+            "The newest state of each decision on this link.",
+            queries.REMEDIATIONS,
+            {
+                "decided_at": Column("Changed", 160), "action": Column("Action", 110),
+                "state": Column("State", 90, colors=STATES), "reason": Column("Reason", wrap=True),
+                "repair_hint": Column("Repair", 160), "actor": Column("By", 80),
+            },
+            empty="Nothing was decided on this link.",
+        )
+    )  # fmt: skip

@@ -1,0 +1,68 @@
+"""The colors and texts of states, the same on every board.
+
+Okabe and Ito's palette, which color-blind people can distinguish; every color comes with a text. Absence of data is
+grey in every panel: no rows, no value, a failed query. Green is stated by a value only.
+"""
+
+from collections.abc import Mapping
+
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.models import dashboard
+
+HEALTHY, INFO, WARNING, CRITICAL, UNOBSERVED = "#009E73", "#56B4E9", "#E69F00", "#D55E00", "#8E8E8E"
+SEVERITY = {"critical": CRITICAL, "warning": WARNING, "info": INFO}
+LEVELS = {
+    "-1": ("unobserved", UNOBSERVED), "0": ("healthy", HEALTHY), "1": ("info", INFO), "2": ("warning", WARNING),
+    "3": ("critical", CRITICAL),
+}  # fmt: skip
+"""The levels of places."""
+PORT_LEVELS = {
+    "-1": ("unobserved", UNOBSERVED), "0": ("up", HEALTHY), "1": ("shut", INFO), "3": ("down", CRITICAL),
+}  # fmt: skip
+PORT_STATES = {"up": HEALTHY, "shut": INFO, "down": CRITICAL, "unobserved": UNOBSERVED}
+NOW = {"open": WARNING, "over": UNOBSERVED}
+STATES = {
+    "approved": INFO, "accepted": INFO, "waiting": WARNING, "denied": WARNING, "expired": WARNING,
+    "no_answer": CRITICAL, "failed": CRITICAL, "escalated": CRITICAL, "drained": WARNING, "verifying": INFO,
+    "restoring": INFO, "probation": INFO, "closed": HEALTHY, "shadow": UNOBSERVED,
+}  # fmt: skip
+"""The states of remediations."""
+VERDICTS = {
+    "0": ("clean", HEALTHY), "1": ("NOT KNOWN: too little was observed", UNOBSERVED), "2": ("NOT CLEAN", WARNING),
+    "3": ("NOT CLEAN", CRITICAL),
+}  # fmt: skip
+UNKNOWN = "unknown"
+"""The text of a panel without data."""
+ABSENT = "–"
+"""The text of an empty cell."""
+
+
+def colored(texts: Mapping[str, tuple[str, str]]) -> list[dashboard.ValueMapping]:
+    """Return a mapping from each value to its text and color."""
+    options = {
+        value: dashboard.ValueMappingResult(text=text, color=color, index=index)
+        for index, (value, (text, color)) in enumerate(texts.items())
+    }
+    return [dashboard.ValueMap(options=options)]
+
+
+def absent(text: str) -> dashboard.SpecialValueMap:
+    """Return a mapping from null and NaN to a grey text."""
+    result = dashboard.ValueMappingResult(text=text, color=UNOBSERVED, index=0)
+    match = dashboard.SpecialValueMatch.NULL_AND_NAN
+    return dashboard.SpecialValueMap(options=dashboard.DashboardSpecialValueMapOptions(match=match, result=result))
+
+
+def steps(*given: tuple[float | None, str]) -> build.ThresholdsConfig:
+    """Colors from a value upwards; the first has no value."""
+    made = [dashboard.Threshold(value=value, color=color) for value, color in given]
+    return build.ThresholdsConfig().mode(dashboard.ThresholdsMode.ABSOLUTE).steps(made)
+
+
+def fixed(color: str) -> build.FieldColor:
+    """Return one color for all values that no mapping colors; by thresholds, all that has no step is green."""
+    return build.FieldColor().mode(dashboard.FieldColorModeId.FIXED).fixed_color(color)
+
+
+NEUTRAL = [dashboard.DynamicConfigValue(id_val="color", value=fixed("#0072B2").build())]
+"""The look of values that are neither good nor bad."""

@@ -1,0 +1,152 @@
+"""The Pipeline dashboard: how far behind it is, what it refuses, what collects, what is stored and what it costs."""
+
+from grafana_foundation_sdk.builders import dashboard as build
+
+from dashboards.board import empty_board, runbooks, source
+from dashboards.fabric import SINK_LIMITS
+from dashboards.limits import DETECT
+from dashboards.links import PIPELINE, to_host
+from dashboards.looks import CRITICAL, HEALTHY, NEUTRAL, WARNING
+from dashboards.panels import series, stat
+from dashboards.queries import pipeline as queries
+from dashboards.tables import Column, table
+
+UID = PIPELINE
+DESCRIPTION = "Does the pipeline itself work: rates, lag, lateness, rejects, collectors, storage."
+_SILENT = "No stage reported in this time range."
+_NO_SAMPLES = "No sample arrived in this time range."
+
+
+def board() -> build.Dashboard:
+    """Return the whole dashboard."""
+    made = empty_board("Pipeline", UID, DESCRIPTION).variables([source(), runbooks()])
+    _now(made)
+    _stages(made)
+    _inputs(made)
+    return made
+
+
+def _now(made: build.Dashboard) -> None:
+    made.with_panel(
+        stat(
+            "Newest row",
+            "The age of the newest row. In quiet times the sink waits up to 30 s before it writes.",
+            queries.SINK_DELAY,
+            SINK_LIMITS,
+            unit="s",
+            width=6,
+        )
+    )
+    made.with_panel(
+        stat(
+            "Watermark lag",
+            "Of the stage that is furthest behind; windows are final after the allowed lateness. Grey: no stage has"
+            " reported for two minutes.",
+            queries.WORST_LAG,
+            [(0, HEALTHY), (DETECT.lateness_s, WARNING), (4 * DETECT.lateness_s, CRITICAL)],
+            unit="s",
+            width=6,
+        )
+    )
+    made.with_panel(
+        stat(
+            "Rejected",
+            "Messages of this time range that could not be read; the table at the end has the reasons.",
+            queries.REJECTED_COUNT,
+            [(0, HEALTHY), (1, WARNING)],
+            width=4,
+        )
+    )
+    made.with_panel(
+        stat(
+            "Sources",
+            "Sources of devices that their collector reaches, and that it does not.",
+            queries.COLLECTOR_COUNT,
+            [(0, HEALTHY), (1, WARNING)],
+            width=8,
+            titles={"failing": "not reached", "reachable": "reached"},
+        ).override_by_name("reachable", NEUTRAL)
+    )
+
+
+def _stages(made: build.Dashboard) -> None:
+    made.with_panel(
+        series(
+            "Watermark lag",
+            "How far each stage's event time is behind arrival. Dashed: the allowed lateness.",
+            queries.WATERMARK_LAG,
+            unit="s",
+            limits=[(DETECT.lateness_s, WARNING)],
+            empty=_SILENT,
+        )
+    )
+    made.with_panel(series("Records behind", "Of each stage's input, not yet read.", queries.BEHIND, empty=_SILENT))
+    made.with_panel(series("Records processed", "By stage.", queries.STAGE_RATE, unit="recps", empty=_SILENT))
+    made.with_panel(series("Rows sampled", "By source.", queries.ROW_RATE, unit="rowsps", empty=_NO_SAMPLES))
+    made.with_panel(
+        series(
+            "Device to Kafka",
+            "The 99th percentile, by source.",
+            queries.ARRIVAL_DELAY,
+            unit="s",
+            empty=_NO_SAMPLES,
+        )
+    )
+    made.with_panel(
+        series("Rows stored", "By kind: what the sink writes.", queries.STORED_RATE, unit="rowsps", empty=_NO_SAMPLES)
+    )
+
+
+def _inputs(made: build.Dashboard) -> None:
+    made.with_panel(
+        table(
+            "Collectors",
+            "What each collector sent in the time range, the longest silent first. More than one run: it restarted.",
+            queries.COLLECTORS,
+            {
+                "collector": Column("Collector"), "source": Column("Source", 75), "devices": Column("Devices", 75),
+                "row_rate": Column("Rows", 90, unit="rowsps"),
+                "silent_s": Column("Newest", 110, unit="dtdurations", limits=[(None, "text"), (60, WARNING)]),
+                "runs": Column("Runs", 60),
+            },
+            empty=_NO_SAMPLES,
+        )
+    )  # fmt: skip
+    made.with_panel(
+        table(
+            "Sources that are not reached",
+            "What the collector reports of them.",
+            queries.UNREACHABLE,
+            {
+                "device": Column("Device", 140, links=to_host("device")), "source": Column("Source", 75),
+                "collector": Column("Collector", 120), "error": Column("Error", wrap=True),
+                "last_sample": Column("Last sample", 160),
+            },
+            empty="No collector reports a source that it does not reach.",
+        )
+    )  # fmt: skip
+    made.with_panel(
+        table(
+            "Storage",
+            "What the tables hold now, the largest first.",
+            queries.STORAGE,
+            {
+                "table": Column("Table"), "stored": Column("Rows", 90, unit="short"),
+                "bytes": Column("Size", 90, unit="bytes"), "parts": Column("Parts", 60),
+                "bytes_per_row": Column("Bytes/row", 90, decimals=1), "oldest": Column("Oldest", 160),
+            },
+            empty="The reader may not read system.parts, or no table has a row.",
+        )
+    )  # fmt: skip
+    made.with_panel(
+        table(
+            "Rejected messages",
+            "What could not be read, and why.",
+            queries.REJECTED,
+            {
+                "topic": Column("Topic", 190), "stage": Column("Stage", 90), "reason": Column("Reason", wrap=True),
+                "times": Column("Times", 70), "last": Column("Last", 160),
+            },
+            empty="No rejected message is known in this time range.",
+        )
+    )  # fmt: skip

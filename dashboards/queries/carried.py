@@ -1,0 +1,42 @@
+"""The traffic of hosts' rails, from whichever end is read."""
+
+from dashboards.queries.query import LINKS, USABLE, readings
+
+
+def host_ports(condition: str) -> str:
+    """Return the ports of hosts with their rail and their switch port, of the links that meet the condition."""
+    return f"""
+        SELECT a_device AS device, a_port AS port, z_device, z_port, assumeNotNull(rail) AS rail, plane, pod,
+            concat('rail ', toString(rail), if(plane IS NULL, '', concat(' plane ', toString(assumeNotNull(plane)))))
+                AS name, subject, toFloat64(speed_bps) AS speed_bps
+        FROM ({LINKS}) WHERE role = 'host-link' AND rail IS NOT NULL AND ({condition})"""
+
+
+def both_ends(ports: str) -> str:
+    """Return each of the ports and its switch port (device, port), with the host's name and port."""
+    return f"""
+        SELECT one.1 AS device, one.2 AS port, one.3 AS far, host, host_port, name, subject FROM (
+            SELECT ports.device AS host, ports.port AS host_port, ports.name AS name, ports.subject AS subject,
+                arrayJoin([(ports.device, ports.port, 0), (ports.z_device, ports.z_port, 1)]) AS one
+            FROM ({ports}) AS ports
+        )"""
+
+
+def carried(ports: str, since: str, time: str, *, recent: bool = False) -> str:
+    """Return the bits per second that each of the ports sent in each bucket: time, host, host_port, bps.
+
+    `recent` where only the end of the range is read. By its NIC; of a host that no collector reads, by what its
+    switch received.
+    """
+    ends = both_ends(ports)
+    near = f"device IN (SELECT device FROM ({ends})) AND sampled_at > {since} - INTERVAL 120 SECOND"
+    return f"""
+        SELECT time, host, host_port, if(countIf(far = 0) > 0, maxIf(bps, far = 0), maxIf(bps, far = 1)) AS bps FROM (
+            SELECT {time} AS time, host, host_port, far,
+                8 * sum(if(far, grown_rx_bytes, grown_tx_bytes)) / sum(elapsed_s) AS bps
+            FROM {readings(["rx_bytes", "tx_bytes"], near, recent=recent)} AS readings
+            INNER JOIN ({ends}
+            ) AS ends ON ends.device = readings.device AND ends.port = readings.row
+            WHERE {USABLE} AND sampled_at > {since} AND if(far, grown_rx_bytes, grown_tx_bytes) >= 0
+            GROUP BY time, host, host_port, far
+        ) GROUP BY time, host, host_port"""

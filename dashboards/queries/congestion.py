@@ -1,0 +1,136 @@
+"""The queries of the Congestion dashboard: who pauses whom, marks, queues, imbalance, and the root of what is open."""
+
+from dashboards.limits import DETECT
+from dashboards.queries.query import (
+    DEVICES,
+    IN_RANGE,
+    KNOWN,
+    LINKS,
+    NONE,
+    OPEN,
+    USABLE,
+    WORKS,
+    Query,
+    finding_times,
+    lane_readings,
+    readings,
+)
+
+_IS_CONGESTION = "startsWith(detector, 'congestion/')"
+_IN_PODS = f"device IN (SELECT device FROM ({DEVICES}) WHERE if(pod = '', '{NONE}', pod) IN (${{pod:singlequote}}))"
+COUNTS = Query(
+    f"""SELECT {", ".join(f"if({WORKS}, countIf(detector = 'congestion/{kind}'), NULL) AS {name}" for kind, name in (
+        ("incast", "incast"), ("pfc-storm", "pfc_storm"), ("imbalance", "imbalance"), ("collapse", "collapse"),
+    ))}
+FROM {KNOWN} WHERE {OPEN}""",
+    ("incast", "pfc_storm", "imbalance", "collapse"),
+)  # fmt: skip
+# By direction: what a kind of device receives slows it, what it sends slows its neighbor.
+_KIND = f"(SELECT device, kind FROM ({DEVICES}))"
+
+
+_GROWN = f"grown >= 0 AND {USABLE}"
+PAUSED = Query(
+    f"""SELECT time, series, sum(rate) AS frames FROM (
+    SELECT $__timeInterval(sampled_at) AS time, concat(kinds.kind, if(metric = 'pfc_rx_frames', ' is paused',
+        ' pauses')) AS series, readings.device, row, `index`, sum(grown) / sum(elapsed_s) AS rate
+    FROM {lane_readings("'pfc_rx_frames', 'pfc_tx_frames'", _IN_PODS)} AS readings
+    INNER JOIN {_KIND} AS kinds USING device WHERE {_GROWN} GROUP BY time, series, device, row, `index`
+) GROUP BY time, series ORDER BY time, series""",
+    ("time", "series", "frames"),
+    series=True,
+)
+MOST_PAUSED = Query(
+    f"""SELECT device, row AS port, `index` AS priority,
+    if(metric = 'pfc_rx_frames', 'is paused', 'pauses') AS direction, sum(grown) / sum(elapsed_s) AS frames,
+    links.subject AS subject
+FROM {lane_readings("'pfc_rx_frames', 'pfc_tx_frames'", _IN_PODS)} AS readings
+LEFT JOIN (
+    SELECT arrayJoin([(a_device, a_port), (z_device, z_port)]) AS end, end.1 AS device, end.2 AS port, subject
+    FROM ({LINKS})
+) AS links ON links.device = readings.device AND links.port = readings.row
+WHERE {_GROWN} AND sampled_at > $__toTime - INTERVAL 600 SECOND
+GROUP BY device, port, priority, direction, subject HAVING frames > 0
+ORDER BY frames DESC, device, port LIMIT 30""",
+    ("device", "port", "priority", "direction", "frames", "subject"),
+)
+MARKED = Query(
+    f"""SELECT time, metric.1 AS series, sum(metric.2) AS rate FROM (
+    SELECT $__timeInterval(sampled_at) AS time, device, row, source, arrayJoin([
+        ('ECN marked by switches', sum(grown_port_ecn_marked_packets)),
+        ('ECN marked, received by NICs', sum(grown_roce_ecn_marked_packets)),
+        ('CNP sent', sum(grown_cnp_sent)), ('CNP handled', sum(grown_cnp_handled))
+    ]) AS metric_sum, (metric_sum.1, metric_sum.2 / sum(elapsed_s)) AS metric
+    FROM {readings(
+        ["port_ecn_marked_packets", "roce_ecn_marked_packets", "cnp_sent", "cnp_handled"], _IN_PODS
+    )} AS readings WHERE {USABLE} GROUP BY time, device, row, source
+) WHERE metric.2 >= 0 GROUP BY time, series ORDER BY time, series""",
+    ("time", "series", "rate"),
+    series=True,
+)  # fmt: skip
+DISCARDS = Query(
+    f"""SELECT time, metric.1 AS series, sum(metric.2) AS rate FROM (
+    SELECT $__timeInterval(sampled_at) AS time, device, row, source, arrayJoin([
+        ('in', sum(grown_rx_discards)), ('out', sum(grown_tx_discards))
+    ]) AS metric_sum, (concat(any(kinds.kind), ' discards ', metric_sum.1), metric_sum.2 / sum(elapsed_s)) AS metric
+    FROM {readings(["rx_discards", "tx_discards"], _IN_PODS)} AS readings INNER JOIN {_KIND} AS kinds USING device
+    WHERE {USABLE} GROUP BY time, device, row, source
+) WHERE metric.2 >= 0 GROUP BY time, series ORDER BY time, series""",
+    ("time", "series", "rate"),
+    series=True,
+)
+QUEUES = Query(
+    f"""SELECT device, row AS port, `index` AS queue, maxIf(gauge, metric = 'queue_depth_bytes') AS depth,
+    maxIf(gauge, metric = 'queue_watermark_bytes') AS watermark,
+    if(countIf(metric = 'queue_dropped_packets') = 0, NULL, maxIf(counter, metric = 'queue_dropped_packets')
+        - minIf(counter, metric = 'queue_dropped_packets')) AS dropped
+FROM sample_lanes
+WHERE metric IN ('queue_depth_bytes', 'queue_watermark_bytes', 'queue_dropped_packets') AND {_IN_PODS}
+    AND $__timeFilter(sampled_at) AND arrived_at >= $__fromTime
+GROUP BY device, port, queue ORDER BY dropped DESC, watermark DESC, depth DESC LIMIT 30""",
+    ("device", "port", "queue", "depth", "watermark", "dropped"),
+)
+_UPLINKS = f"""
+    SELECT $__timeInterval(sampled_at) AS time, device, row, 8 * sum(grown_tx_bytes) / sum(elapsed_s) AS bps,
+        any(speed_bps) AS speed_bps
+    FROM {readings(["tx_bytes"], _IN_PODS)} AS readings
+    INNER JOIN (
+        SELECT a_device, a_port, toFloat64(speed_bps) AS speed_bps FROM ({LINKS}) WHERE role = 'fabric-link'
+    ) AS uplinks ON uplinks.a_device = readings.device AND uplinks.a_port = readings.row
+    WHERE {USABLE} AND grown_tx_bytes >= 0 GROUP BY time, device, row"""
+# As congestion/imbalance: against the mean of the uplinks in use, where the fullest is busy.
+_UNEVEN = f"""
+    SELECT time, device, max(abs(bps - middle)) / middle AS uneven, max(bps / speed_bps) AS fullest, count() AS uplinks
+    FROM (
+        SELECT *, avg(bps) OVER (PARTITION BY time, device) AS middle FROM (
+            SELECT *, max(bps) OVER (PARTITION BY time, device) AS most FROM ({_UPLINKS}
+            )
+        ) WHERE bps > {DETECT.imbalance.unused} * most
+    ) WHERE middle > 0 GROUP BY time, device, middle"""
+IMBALANCE = Query(
+    f"""SELECT time, device AS series, uneven FROM ({_UNEVEN}
+) WHERE device IN (
+    SELECT device FROM ({_UNEVEN}
+    ) GROUP BY device ORDER BY max(uneven) DESC LIMIT 10
+) ORDER BY time, series""",
+    ("time", "series", "uneven"),
+    series=True,
+)
+# Below each root what it explains, then the hosts that it affects.
+TREE = Query(
+    f"""SELECT line.2 AS what, line.3 AS severity, line.4 AS since, line.5 AS cause, line.6 AS id FROM (
+    SELECT arrayJoin(arrayConcat(
+        [(if(parent_id = '', (root, 0, ''), (root, 1, id)), concat(if(parent_id = '', '', '   └ '), detector, ': ',
+            summary), severity, started_at, cause, id)],
+        arrayMap(host -> (if(parent_id = '', (root, 2, host), (root, 1, concat(id, host))),
+            concat(if(parent_id = '', '   └ ', '        └ '), 'victim ', host), '', started_at, '', id),
+            arraySlice(arraySort(hosts), 1, 16))
+    )) AS line
+    FROM (SELECT *, if(parent_id = '', id, parent_id) AS root FROM {KNOWN} WHERE {IN_RANGE})
+    WHERE {_IS_CONGESTION} OR root IN (
+        SELECT parent_id FROM {KNOWN} WHERE {IN_RANGE} AND {_IS_CONGESTION} AND parent_id != ''
+    )
+) ORDER BY line.1 LIMIT 200""",
+    ("what", "severity", "since", "cause", "id"),
+)
+FINDING_TIMES = finding_times(_IS_CONGESTION)

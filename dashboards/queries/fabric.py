@@ -1,0 +1,297 @@
+"""The queries of the Fabric dashboard: what is open, where, since when, and how much of the fabric is observed."""
+
+from dashboards.limits import DETECT
+from dashboards.queries.query import (
+    CONFIDENCE,
+    CONSTRAINT,
+    DECIDED,
+    DEVICES,
+    KNOWN,
+    LASTS,
+    LEVEL,
+    LINKS,
+    NONE,
+    OBSERVED_S,
+    OPEN,
+    POD,
+    STATE,
+    VALID,
+    WORKS,
+    Query,
+    finding_times,
+    remediation_times,
+    states_over_time,
+)
+
+CHOSEN = f"""{POD} IN (${{pod:singlequote}}) AND severity IN (${{severity:singlequote}})
+    AND ${{device:sqlstring}} IN ('', a_device, z_device) AND ${{rail:sqlstring}} IN ('', ifNull(toString(rail), ''))
+    AND ${{team:sqlstring}} IN ('', team) AND (${{job:sqlstring}} = '' OR has(jobs, ${{job:sqlstring}}))"""
+# Silent means what telemetry/stale means by its settings.
+_SOURCES = f"""
+    SELECT devices.pod AS pod, devices.device AS device, if(status.source = '', '{NONE}', status.source) AS source,
+        latest.last AS last_sample, dateDiff('second', latest.last, $__toTime) AS silent_s,
+        greatest({DETECT.stale.cadences:g} * status.cadence_ns / 1e9, {DETECT.stale.at_least_s:g}) AS limit_s,
+        status.reachable AS reachable, status.error AS error
+    FROM ({DEVICES}) AS devices
+    LEFT JOIN (
+        SELECT device, source, argMax(cadence_ns, at) AS cadence_ns, argMax(reachable, at) AS reachable,
+            argMax(error, at) AS error
+        FROM collector_status WHERE at <= $__toTime GROUP BY device, source
+    ) AS status ON status.device = devices.device
+    LEFT JOIN (
+        SELECT device, source, max(sampled_at) AS last FROM sample_messages
+        WHERE arrived_at >= $__fromTime AND sampled_at <= $__toTime GROUP BY device, source
+    ) AS latest ON latest.device = devices.device AND latest.source = status.source
+    WHERE if(devices.pod = '', '{NONE}', devices.pod) IN (${{pod:singlequote}})"""
+# Of each pod (or the switches without one) and each of its rails, and of each plane.
+_PLACES = f"""
+    SELECT DISTINCT if(pod = '', '{NONE}', pod) AS pod, lane FROM (
+        SELECT pod, ifNull(rail, -1) AS lane FROM ({LINKS})
+        UNION ALL SELECT pod, toInt32(-1) AS lane FROM ({DEVICES})
+    ) WHERE pod IN (${{pod:singlequote}})"""
+_PLACE = "concat(pod, if(lane < 0, ' fabric', concat(' rail ', toString(lane))))"
+_REPORTING = f"""
+    SELECT device, toUnixTimestamp(max(sampled_at)) AS newest FROM sample_messages
+    WHERE sampled_at > $__toTime - INTERVAL {OBSERVED_S} SECOND AND sampled_at <= $__toTime
+        AND arrived_at > $__toTime - INTERVAL {OBSERVED_S} SECOND
+    GROUP BY device"""
+
+PODS = Query(
+    f"""SELECT DISTINCT if(pod = '', '{NONE}', pod) AS pod FROM (
+    SELECT pod FROM inventory_devices
+    UNION ALL SELECT {POD} AS pod FROM findings WHERE arrived_at >= $__fromTime
+) ORDER BY pod""",
+    ("pod",),
+)
+CRITICAL_COUNT = Query(
+    f"""SELECT if({WORKS}, count(), NULL) AS critical FROM {KNOWN}
+WHERE {OPEN} AND {CHOSEN} AND severity = 'critical' AND parent_id = ''""",
+    ("critical",),
+)
+OTHER_COUNT = Query(
+    f"""SELECT if({WORKS}, countIf(severity = 'warning' AND parent_id = ''), NULL) AS warning,
+    if({WORKS}, countIf(severity = 'info' AND parent_id = ''), NULL) AS info,
+    if({WORKS}, countIf(parent_id != ''), NULL) AS explained
+FROM {KNOWN} WHERE {OPEN} AND {CHOSEN}""",
+    ("warning", "info", "explained"),
+)
+# Of the sources that a collector has reported; devices without any are counted beside them.
+COVERAGE_COUNT = Query(
+    f"""SELECT if(countIf(source != '{NONE}') = 0, NULL,
+    countIf(silent_s <= limit_s AND source != '{NONE}') / countIf(source != '{NONE}')) AS seen FROM ({_SOURCES}
+)""",
+    ("seen",),
+)
+UNCOLLECTED = Query(
+    f"""SELECT if(count() = 0 OR NOT {WORKS}, NULL, countIf(source = '{NONE}')) AS devices FROM ({_SOURCES}
+)""",
+    ("devices",),
+)
+# At the picker's end: rows of pods, a column for each rail by Grafana's own transformation.
+MATRIX = Query(
+    f"""SELECT places.pod AS pod, if(places.lane < 0, 'fabric', concat('rail ', toString(places.lane))) AS place,
+    multiIf(ill.level > 0, ill.level, reporting.devices = 0, -1, 0) AS health
+FROM ({_PLACES}
+) AS places
+LEFT JOIN (
+    SELECT {POD} AS pod, ifNull(rail, -1) AS lane, max({LEVEL}) AS level
+    FROM {KNOWN} WHERE {OPEN} AND {CHOSEN} GROUP BY pod, lane
+) AS ill ON ill.pod = places.pod AND ill.lane = places.lane
+LEFT JOIN (
+    SELECT if(devices.pod = '', '{NONE}', devices.pod) AS pod, count() AS devices
+    FROM ({_REPORTING}
+    ) AS newest INNER JOIN ({DEVICES}) AS devices USING device GROUP BY pod
+) AS reporting ON reporting.pod = places.pod
+ORDER BY places.lane, pod""",
+    ("pod", "place", "health"),
+)
+_SWITCHES = f"""
+    SELECT devices.device AS device, devices.pod AS pod, devices.tier AS tier, devices.plane AS plane,
+        multiIf(ill.level > 0, ill.level, newest.newest = 0, -1, 0) AS level, ill.open AS open
+    FROM ({DEVICES}) AS devices
+    LEFT JOIN (
+        SELECT device, max(level) AS level, count() AS open FROM (
+            SELECT arrayJoin(arrayFilter(name -> name != '', [a_device, z_device])) AS device, {LEVEL} AS level
+            FROM {KNOWN} WHERE {OPEN} AND {CHOSEN} AND parent_id = ''
+        ) GROUP BY device
+    ) AS ill ON ill.device = devices.device
+    LEFT JOIN ({_REPORTING}
+    ) AS newest ON newest.device = devices.device
+    WHERE devices.kind = 'switch'"""
+PLANES = Query(
+    f"""SELECT concat('plane ', toString(assumeNotNull(plane))) AS place,
+    multiIf(max(level) > 0, max(level), countIf(level >= 0) = 0, -1, 0) AS health
+FROM ({_SWITCHES}
+) WHERE plane IS NOT NULL GROUP BY plane ORDER BY plane""",
+    ("place", "health"),
+)
+# The colors are those of panels.py; a test compares them.
+_COLOR = "transform(toInt32({level}), [-1, 0, 1, 2, 3], ['#8E8E8E', '#009E73', '#56B4E9', '#E69F00', '#D55E00'], '')"
+_TEXT = "transform(toInt32({level}), [-1, 0, 1, 2, 3], ['unobserved', 'healthy', 'info', 'warning', 'critical'], '')"
+# Switches without a pod, and those of pods that have a finding: a leaf in good health is drawn as its pod.
+# A scalar, so that ClickHouse computes it once however often it is used.
+_DRAWN = f"""(
+    SELECT groupArray((device, tier, plane, level, open, pod)) FROM (
+        SELECT * FROM ({_SWITCHES}
+        ) WHERE pod = '' OR open > 0 ORDER BY level DESC, device LIMIT 60
+    )
+)"""
+_STARS = (
+    "(SELECT arrayJoin(drawn) AS one, one.1 AS device, one.2 AS tier, one.3 AS plane, one.4 AS level, one.5 AS open)"
+)
+NODES = Query(
+    f"""WITH {_DRAWN} AS drawn
+SELECT id, title, subtitle, {_TEXT.format(level="level")} AS mainstat,
+    if(open = 0, '', concat(toString(open), ' open')) AS secondarystat, {_COLOR.format(level="level")} AS color
+FROM (
+    SELECT devices.pod AS id, id AS title, 'pod' AS subtitle,
+        toInt16(multiIf(max(ill.level) > 0, max(ill.level), max(newest.newest) = 0, -1, 0)) AS level,
+        any(ill.open) AS open
+    FROM ({DEVICES}) AS devices
+    LEFT JOIN ({_REPORTING}
+    ) AS newest ON newest.device = devices.device
+    LEFT JOIN (
+        SELECT {POD} AS pod, max({LEVEL}) AS level, countIf(parent_id = '') AS open
+        FROM {KNOWN} WHERE {OPEN} AND {CHOSEN} GROUP BY pod
+    ) AS ill ON ill.pod = devices.pod
+    WHERE devices.pod != '' AND devices.pod IN (${{pod:singlequote}}) GROUP BY id
+    UNION ALL SELECT device AS id, device AS title, tier AS subtitle, toInt16(level) AS level, open FROM {_STARS}
+    UNION ALL SELECT concat('plane ', toString(plane)) AS id, id AS title, 'plane' AS subtitle,
+        toInt16(max(level)) AS level, toUInt64(0) AS open
+    FROM {_STARS} WHERE plane IS NOT NULL GROUP BY plane
+    UNION ALL SELECT 'none', 'no inventory', 'in this time range', toInt16(-1), toUInt64(0)
+    WHERE (SELECT count() FROM ({DEVICES}) WHERE pod IN (${{pod:singlequote}}) OR kind = 'switch') = 0
+) ORDER BY subtitle, id""",
+    ("id", "title", "subtitle", "mainstat", "secondarystat", "color"),
+)
+EDGES = Query(
+    f"""WITH {_DRAWN} AS drawn, arrayMap(one -> one.1, drawn) AS names
+SELECT concat(source, ' ', target) AS id, source, target,
+    if(lost = 0, toString(links), concat(toString(links - lost), ' of ', toString(links))) AS mainstat,
+    if(lost = 0, '#8E8E8E', '#D55E00') AS color
+FROM (
+    SELECT source, target, count() AS links, countIf(is_down) AS lost FROM (
+        SELECT if(has(names, links.a_device), links.a_device, links.pod) AS source, links.z_device AS target,
+            links.subject IN (
+                SELECT subject_id FROM {KNOWN} WHERE {OPEN} AND detector IN ('link/down', 'link/flap')
+            ) AS is_down
+        FROM ({LINKS}) AS links
+        WHERE links.role = 'fabric-link' AND links.pod IN (${{pod:singlequote}}) AND has(names, links.z_device)
+    ) GROUP BY source, target
+    UNION ALL SELECT device AS source, concat('plane ', toString(assumeNotNull(plane))) AS target, toUInt64(1) AS links,
+        toUInt64(0) AS lost
+    FROM {_STARS} WHERE plane IS NOT NULL AND tier != 'T0'
+    UNION ALL SELECT one.6 AS source, one.1 AS target, toUInt64(1) AS links, toUInt64(0) AS lost
+    FROM (SELECT arrayJoin(drawn) AS one) WHERE one.6 IN (${{pod:singlequote}}) AND one.6 != ''
+    UNION ALL SELECT if(first = '', 'none', first) AS source, source AS target, toUInt64(0) AS links,
+        toUInt64(0) AS lost
+    FROM (SELECT min(pod) AS first FROM ({DEVICES}) WHERE pod != '' AND pod IN (${{pod:singlequote}}))
+    WHERE empty(names)
+) ORDER BY id LIMIT 400""",
+    ("id", "source", "target", "mainstat", "color"),
+)
+
+# Below the board's base URL: the finding's own link if it is there, else the page. Without one, the finding's board.
+_RUNBOOK = """multiIf(${runbooks:sqlstring} = '', concat('/d/railsight-finding?var-finding=', id),
+        startsWith(runbook_url, ${runbooks:sqlstring}), runbook_url,
+        concat(${runbooks:sqlstring}, 'docs/runbooks/', replaceRegexpAll(detector, '[^a-z]', '-'), '.md'))"""
+_ACKNOWLEDGED = """
+    SELECT subject_id AS finding_id, argMax(actor, newest) AS actor FROM (
+        SELECT id, argMax(kind, kafka_offset) AS kind, argMax(subject_id, kafka_offset) AS subject_id,
+            argMax(actor, kafka_offset) AS actor, argMax(until, kafka_offset) AS until, max(kafka_offset) AS newest
+        FROM controls WHERE arrived_at <= $__toTime GROUP BY id
+    ) WHERE kind = 'acknowledge' AND (until IS NULL OR until > $__toTime) GROUP BY finding_id"""
+OPEN_FINDINGS = Query(
+    f"""SELECT severity, detector AS condition, summary, {LASTS.format("lasts_s")} AS lasts,
+    concat({POD}, ifNull(concat(' rail ', toString(rail)), '')) AS place, cause, length(hosts) AS hosts,
+    arrayStringConcat(jobs, ', ') AS jobs, {CONFIDENCE} AS confidence,
+    acknowledged.actor AS acknowledged_by, left(parent_id, 12) AS explained_by, {_RUNBOOK} AS runbook,
+    subject_id AS subject, id
+FROM (
+    SELECT *, dateDiff('second', started_at, $__toTime) AS lasts_s FROM {KNOWN} WHERE {OPEN} AND {CHOSEN}
+) AS known LEFT JOIN ({_ACKNOWLEDGED}
+) AS acknowledged ON acknowledged.finding_id = known.id
+ORDER BY parent_id != '', {LEVEL} DESC, started_at DESC, id
+LIMIT 500""",
+    (
+        "severity", "condition", "summary", "lasts", "place", "cause", "hosts", "jobs", "confidence",
+        "acknowledged_by", "explained_by", "runbook", "subject", "id",
+    ),
+)  # fmt: skip
+CHANGES = Query(
+    f"""SELECT at, what, severity, subject, text, id FROM (
+    SELECT min(arrived_at) AS at, if(status = 'open', 'opened', status) AS what, argMin(level_text, revision)
+        AS severity, any(subject_id) AS subject, argMin(summary, revision) AS text, id
+    FROM (
+        SELECT *, severity AS level_text FROM findings
+        WHERE NOT shadow AND parent_id = '' AND status IN ('open', 'resolved', 'retracted') AND {CHOSEN}
+            AND arrived_at > $__toTime - INTERVAL 1 HOUR AND arrived_at <= $__toTime
+    ) GROUP BY id, status
+    UNION ALL SELECT arrived_at AS at, concat(action, ' ', {STATE}) AS what, '' AS severity, subject_id AS subject,
+        reason AS text, finding_ids[1] AS id
+    FROM remediations WHERE arrived_at > $__toTime - INTERVAL 1 HOUR AND arrived_at <= $__toTime AND {STATE} != 'shadow'
+    UNION ALL SELECT min(arrived_at) AS at, 'inventory' AS what, '' AS severity, left(digest, 12) AS subject,
+        concat(toString(count()), ' devices in effect') AS text, '' AS id
+    FROM inventory_devices WHERE effective_at > $__toTime - INTERVAL 1 HOUR AND effective_at <= $__toTime
+    GROUP BY digest
+    UNION ALL SELECT arrived_at AS at, kind AS what, '' AS severity, subject_id AS subject,
+        concat(actor, ': ', reason) AS text, '' AS id
+    FROM controls WHERE arrived_at > $__toTime - INTERVAL 1 HOUR AND arrived_at <= $__toTime
+) ORDER BY at DESC, id LIMIT 100""",
+    ("at", "what", "severity", "subject", "text", "id"),
+)
+CRITICAL_TIMES = finding_times(f"severity = 'critical' AND parent_id = '' AND {CHOSEN}")
+REMEDIATION_TIMES = remediation_times("1")
+OPENED = Query(
+    f"""SELECT $__timeInterval(started_at) AS time, detector AS condition, count() AS opened
+FROM findings_latest
+WHERE $__timeFilter(started_at) AND {VALID} AND {CHOSEN}
+GROUP BY time, condition ORDER BY time""",
+    ("time", "condition", "opened"),
+    series=True,
+)
+# Level -1 is a pod of which no device reported for a minute: neither healthy nor faulty. Devices without a pod are
+# a place too.
+HEALTH = states_over_time(
+    f"SELECT {_PLACE} AS place FROM ({_PLACES})",
+    f"""
+        SELECT {_PLACE} AS place, toUnixTimestamp(started_at) AS begin,
+            ifNull(toUnixTimestamp(resolved_at), toUnixTimestamp($__toTime)) AS end, {LEVEL} AS level
+        FROM (
+            SELECT * EXCEPT pod, {POD} AS pod, ifNull(rail, -1) AS lane FROM {KNOWN}
+            WHERE started_at <= $__toTime AND (resolved_at IS NULL OR resolved_at >= $__fromTime) AND {VALID}
+                AND {CHOSEN}
+        )
+        UNION ALL SELECT {_PLACE} AS place, begin, end, toInt32(0) AS level FROM (
+            SELECT DISTINCT if(devices.pod = '', '{NONE}', devices.pod) AS pod,
+                slot AS begin, begin + {OBSERVED_S - 1} AS end
+            FROM (
+                SELECT DISTINCT device, intDiv(toUnixTimestamp(sampled_at), step) * step AS slot FROM sample_messages
+                WHERE $__timeFilter(sampled_at) AND arrived_at >= $__fromTime
+            ) AS sampled INNER JOIN ({DEVICES}) AS devices USING device
+        ) AS reporting INNER JOIN ({_PLACES}) AS places USING pod""",
+)
+COVERAGE = Query(
+    f"""SELECT if(pod = '', '{NONE}', pod) AS pod, source, count() AS expected,
+    countIf(silent_s <= limit_s) AS seen, expected - seen AS stale,
+    seen / expected AS seen_ratio
+FROM ({_SOURCES}
+) GROUP BY pod, source ORDER BY seen_ratio, pod, source""",
+    ("pod", "source", "expected", "seen", "stale", "seen_ratio"),
+)
+STALE = Query(
+    f"""SELECT pod, device, source, nullIf(last_sample, toDateTime64(0, 9, 'UTC')) AS last_sample,
+    if(last_sample IS NULL, '', {LASTS.format("silent_s")}) AS silent_for,
+    multiIf(source = '{NONE}', '', reachable, 'yes', 'no') AS reachable,
+    if(source = '{NONE}', 'no collector reports this device', error) AS error
+FROM ({_SOURCES}
+) WHERE silent_s > limit_s ORDER BY silent_s DESC, device LIMIT 200""",
+    ("pod", "device", "source", "last_sample", "silent_for", "reachable", "error"),
+)
+REMEDIATIONS = Query(
+    f"""SELECT decided_at, action, {STATE} AS state, subject_id AS target, reason, {CONSTRAINT} AS constraint,
+    ifNull(concat(toString(round(100 * surviving_capacity_ratio, 1)), ' %'), '') AS surviving, repair_hint
+FROM {DECIDED}
+WHERE $__timeFilter(decided_at) ORDER BY decided_at DESC LIMIT 200""",
+    ("decided_at", "action", "state", "target", "reason", "constraint", "surviving", "repair_hint"),
+)

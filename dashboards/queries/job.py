@@ -1,0 +1,137 @@
+"""The queries of the Job dashboard: was the network clean for one job over its life, and how much of it was seen.
+
+The life is that of the job within the time range; `railsight job` computes the same with the gaps of every port.
+"""
+
+from dashboards.queries.carried import carried, host_ports
+from dashboards.queries.query import (
+    DEVICES,
+    KNOWN,
+    LEVEL,
+    OBSERVED_S,
+    VALID,
+    Query,
+    finding_times,
+    findings_where,
+    states_over_time,
+)
+
+# Where it runs at which time: the inventory and the scheduler's messages.
+_PLACEMENTS = """
+        SELECT job, device, start, end FROM inventory_jobs WHERE effective_at <= $__toTime
+            AND digest = (SELECT argMax(digest, effective_at) FROM inventory_jobs WHERE effective_at <= $__toTime)
+        UNION ALL SELECT job, device, argMax(start, kafka_offset) AS start, argMax(end, kafka_offset) AS end FROM jobs
+        WHERE arrived_at <= $__toTime GROUP BY job, device"""
+_IN_TIME = "start <= $__toTime AND (end IS NULL OR end >= $__fromTime)"
+# Running jobs first, and of these the largest.
+JOBS = Query(
+    f"""SELECT job FROM ({_PLACEMENTS}
+) WHERE {_IN_TIME} GROUP BY job
+ORDER BY max(end IS NULL OR end > $__toTime) DESC, uniqExact(device) DESC, job LIMIT 1000""",
+    ("job",),
+)
+_JOB = "${job:sqlstring}"
+_HOSTS = f"""
+        SELECT DISTINCT device, greatest(start, $__fromTime) AS since, least(ifNull(end, $__toTime), $__toTime) AS until
+        FROM ({_PLACEMENTS}) WHERE job = {_JOB} AND {_IN_TIME}"""
+_AFFECTS = (
+    f"has(jobs, {_JOB}) AND started_at <= (SELECT max(until) FROM ({_HOSTS})) AND (resolved_at IS NULL OR"
+    f" resolved_at >= (SELECT min(since) FROM ({_HOSTS})))"
+)
+# A port is observed while its host is read, or the switch at its far end, as `railsight job` has it.
+_PORTS = host_ports(f"a_device IN (SELECT device FROM ({_HOSTS}))")
+_SEEN_BY = f"""
+        SELECT DISTINCT device AS host, one AS reader FROM (
+            SELECT ports.device AS device, arrayJoin([ports.device, ports.z_device]) AS one FROM ({_PORTS}) AS ports
+            UNION ALL SELECT device, device AS one FROM ({_HOSTS})
+        )"""
+_MINUTES = f"""
+    SELECT ports.device AS device, avg(least(1, minutes / greatest(intDiv(lasts_s, 60), 1))) AS share,
+        max(last) AS newest
+    FROM (
+        SELECT ports.device AS device, ports.port AS port,
+            any(greatest(dateDiff('second', hosts.since, hosts.until), 1)) AS lasts_s,
+            uniqExactIf(seen.minute, seen.minute > 0 AND seen.newest >= hosts.since AND seen.newest <= hosts.until)
+                AS minutes,
+            max(seen.newest) AS last
+        FROM (
+            SELECT ports.device AS device, ports.port AS port, arrayJoin([ports.device, ports.z_device]) AS reader
+            FROM ({_PORTS}) AS ports
+        ) AS ports
+        INNER JOIN ({_HOSTS}) AS hosts ON hosts.device = ports.device
+        LEFT JOIN (
+            SELECT device, toUnixTimestamp(toStartOfMinute(sampled_at)) AS minute, max(sampled_at) AS newest
+            FROM sample_messages
+            WHERE device IN (SELECT reader FROM ({_SEEN_BY})) AND $__timeFilter(sampled_at)
+                AND arrived_at >= $__fromTime
+            GROUP BY device, minute
+        ) AS seen ON seen.device = ports.reader
+        GROUP BY device, port
+    ) AS ports GROUP BY device"""
+COVERAGE = Query(f"SELECT if(count() = 0, NULL, avg(share)) AS seen FROM ({_MINUTES}\n)", ("seen",))
+# 0 clean, 2 affected by warnings, 3 by criticals, 1 not known: what was not observed is not clean.
+VERDICT = Query(
+    f"""SELECT multiIf(hosts = 0, NULL, level >= 2, level, seen < 0.95, 1, 0) AS verdict FROM (
+    SELECT (SELECT count() FROM ({_HOSTS})) AS hosts, (SELECT avg(share) FROM ({_MINUTES}
+    )) AS seen, (
+        SELECT max({LEVEL}) FROM {KNOWN} WHERE {VALID} AND parent_id = '' AND started_at <= $__toTime AND {_AFFECTS}
+    ) AS level
+)""",
+    ("verdict",),
+)
+SIZE = Query(
+    f"""SELECT uniqExact(hosts.device) AS hosts, sum(devices.gpus) AS gpus,
+    dateDiff('second', min(since), max(until)) AS observed_s
+FROM ({_HOSTS}) AS hosts LEFT JOIN ({DEVICES}) AS devices ON devices.device = hosts.device
+HAVING hosts > 0""",
+    ("hosts", "gpus", "observed_s"),
+)
+# GPU time of the affected hosts while a root finding was open; what capacity they lost meanwhile is the factor.
+LOST = Query(
+    f"""SELECT if((SELECT count() FROM ({_HOSTS})) = 0, NULL, sum(gpus * lasts_s * lost) / 3600) AS gpu_hours FROM (
+    SELECT known.id AS id, sum(devices.gpus) AS gpus, any(known.lost) AS lost, any(known.lasts_s) AS lasts_s FROM (
+        SELECT id, arrayJoin(hosts) AS host, ifNull(capacity_lost_ratio, 0) AS lost,
+            greatest(dateDiff('second', greatest(started_at, $__fromTime), least(ifNull(resolved_at, $__toTime),
+                $__toTime)), 0) AS lasts_s
+        FROM {KNOWN} WHERE {VALID} AND parent_id = '' AND started_at <= $__toTime AND {_AFFECTS}
+    ) AS known INNER JOIN ({DEVICES}) AS devices ON devices.device = known.host
+    WHERE known.host IN (SELECT device FROM ({_HOSTS}))
+    GROUP BY id
+)""",
+    ("gpu_hours",),
+)
+HOSTS = states_over_time(
+    f"SELECT device AS place FROM ({_HOSTS})",
+    f"""
+        SELECT DISTINCT seen.host AS place, intDiv(toUnixTimestamp(sampled_at), 10) * 10 AS begin,
+            begin + {OBSERVED_S - 1} AS end, toInt32(0) AS level
+        FROM sample_messages INNER JOIN ({_SEEN_BY}) AS seen ON seen.reader = sample_messages.device
+        WHERE device IN (SELECT reader FROM ({_SEEN_BY})) AND $__timeFilter(sampled_at) AND arrived_at >= $__fromTime
+        UNION ALL SELECT arrayJoin(hosts) AS place, toUnixTimestamp(started_at) AS begin,
+            ifNull(toUnixTimestamp(resolved_at), toUnixTimestamp($__toTime)) AS end, {LEVEL} AS level
+        FROM {KNOWN} WHERE {VALID} AND started_at <= $__toTime AND {_AFFECTS}""",
+    "host",
+)
+FINDINGS = findings_where(_AFFECTS)
+FINDING_TIMES = finding_times(f"{_AFFECTS} AND parent_id = ''")
+# What the NICs of its hosts send, of their speed; the fabric is all other hosts.
+_ALL_PORTS = host_ports("speed_bps > 0")
+AGAINST_FABRIC = Query(
+    f"""SELECT carried.time AS time, if(carried.host IN (SELECT device FROM ({_HOSTS})), 'the job', 'other hosts')
+    AS series, sum(carried.bps) / sum(ports.speed_bps) AS share
+FROM ({carried(_ALL_PORTS, "$__fromTime", "$__timeInterval(sampled_at)")}
+) AS carried INNER JOIN ({_ALL_PORTS}
+) AS ports ON ports.device = carried.host AND ports.port = carried.host_port
+GROUP BY time, series ORDER BY time, series""",
+    ("time", "series", "share"),
+    series=True,
+)
+PLACES = Query(
+    f"""SELECT hosts.device AS host, any(devices.pod) AS pod, any(devices.gpus) AS gpus, min(hosts.since) AS since,
+    any(seen.share) AS seen, nullIf(any(seen.newest), toDateTime64(0, 9, 'UTC')) AS last_sample
+FROM ({_HOSTS}) AS hosts LEFT JOIN ({DEVICES}) AS devices ON devices.device = hosts.device
+LEFT JOIN ({_MINUTES}
+) AS seen ON seen.device = hosts.device
+GROUP BY host ORDER BY seen, host LIMIT 500""",
+    ("host", "pod", "gpus", "since", "seen", "last_sample"),
+)

@@ -1,0 +1,119 @@
+"""The queries of the Pipeline dashboard: how far behind it is, what it refuses, what collects, and what it costs."""
+
+from dashboards.queries.query import NONE, WHOLE, WORKS, Query
+
+# The only query against the clock: a sink that stopped has no newer row to compare with.
+SINK_DELAY = Query(
+    """SELECT dateDiff('millisecond', max(newest), now64(3)) / 1000 AS delay FROM (
+    SELECT max(arrived_at) AS newest FROM progress WHERE arrived_at >= $__fromTime
+    UNION ALL SELECT max(arrived_at) AS newest FROM sample_messages WHERE arrived_at >= $__fromTime
+) WHERE newest > toDateTime64(0, 3, 'UTC') HAVING count() > 0""",
+    ("delay",),
+)
+REJECTED_COUNT = Query(
+    f"SELECT if({WORKS}, count(), NULL) AS rejected FROM rejected WHERE $__timeFilter(arrived_at)", ("rejected",)
+)
+# The newest watermark of each stage; a stage without input has a watermark of zero.
+WORST_LAG = Query(
+    f"""SELECT if({WORKS}, max(lag), NULL) AS lag FROM (
+    SELECT stage, dateDiff('millisecond', assumeNotNull(argMax(watermark, arrived_at)), max(arrived_at)) / 1000 AS lag
+    FROM progress
+    WHERE arrived_at > $__toTime - INTERVAL 120 SECOND AND arrived_at <= $__toTime
+        AND watermark > toDateTime64('1971-01-01', 9, 'UTC')
+    GROUP BY stage
+)""",
+    ("lag",),
+)
+COLLECTOR_COUNT = Query(
+    f"""SELECT if({WORKS}, countIf(answers), NULL) AS reachable, if({WORKS}, countIf(NOT answers), NULL) AS failing
+FROM (
+    SELECT device, source, argMax(reachable, at) AS answers FROM collector_status WHERE at <= $__toTime
+        AND arrived_at >= $__toTime - INTERVAL 1 DAY
+    GROUP BY device, source
+)""",
+    ("reachable", "failing"),
+)
+WATERMARK_LAG = Query(
+    """SELECT $__timeInterval(arrived_at) AS time, stage,
+    max(dateDiff('millisecond', assumeNotNull(watermark), arrived_at)) / 1000 AS lag
+FROM progress WHERE $__timeFilter(arrived_at) AND watermark > toDateTime64('1971-01-01', 9, 'UTC')
+GROUP BY time, stage ORDER BY time""",
+    ("time", "stage", "lag"),
+    series=True,
+)
+BEHIND = Query(
+    """SELECT time, stage, sum(most) AS behind FROM (
+    SELECT $__timeInterval(arrived_at) AS time, stage, partition, max(lag) AS most
+    FROM progress WHERE $__timeFilter(arrived_at) GROUP BY time, stage, partition
+) GROUP BY time, stage ORDER BY time""",
+    ("time", "stage", "behind"),
+    series=True,
+)
+# `records` counts from an owner's beginning, so it is compared within one epoch only.
+STAGE_RATE = Query(
+    f"""SELECT $__timeInterval(arrived_at) AS time, stage, sum(grown) / $__interval_s AS rate FROM (
+    SELECT arrived_at, stage, toInt64(records) - toInt64(lagInFrame(records, 1, records) OVER (
+        PARTITION BY stage, partition, epoch ORDER BY arrived_at ROWS BETWEEN 1 PRECEDING AND CURRENT ROW
+    )) AS grown
+    FROM progress WHERE $__timeFilter(arrived_at)
+) WHERE {WHOLE}
+GROUP BY time, stage ORDER BY time""",
+    ("time", "stage", "rate"),
+    series=True,
+)
+ROW_RATE = Query(
+    f"""SELECT $__timeInterval(arrived_at) AS time, source, sum(rows) / $__interval_s AS rate
+FROM sample_messages WHERE $__timeFilter(arrived_at) AND {WHOLE}
+GROUP BY time, source ORDER BY time""",
+    ("time", "source", "rate"),
+    series=True,
+)
+ARRIVAL_DELAY = Query(
+    """SELECT $__timeInterval(arrived_at) AS time, source,
+    quantile(0.99)(dateDiff('millisecond', sampled_at, arrived_at)) / 1000 AS delay
+FROM sample_messages WHERE $__timeFilter(arrived_at)
+GROUP BY time, source ORDER BY time""",
+    ("time", "source", "delay"),
+    series=True,
+)
+REJECTED = Query(
+    """SELECT topic, stage, reason, count() AS times, max(arrived_at) AS last
+FROM rejected WHERE $__timeFilter(arrived_at)
+GROUP BY topic, stage, reason ORDER BY times DESC, last DESC LIMIT 100""",
+    ("topic", "stage", "reason", "times", "last"),
+)
+COLLECTORS = Query(
+    """SELECT collector, source, uniqExact(device) AS devices, sum(rows) / greatest(dateDiff('second',
+    $__fromTime, $__toTime), 1) AS row_rate, dateDiff('second', max(arrived_at), $__toTime) AS silent_s,
+    uniqExact(collector_run) AS runs
+FROM sample_messages WHERE $__timeFilter(arrived_at)
+GROUP BY collector, source ORDER BY silent_s DESC, collector LIMIT 200""",
+    ("collector", "source", "devices", "row_rate", "silent_s", "runs"),
+)
+UNREACHABLE = Query(
+    f"""SELECT device, source, collector, error, last_sample_at AS last_sample FROM (
+    SELECT device, source, argMax(collector, at) AS collector, argMax(reachable, at) AS reachable,
+        argMax(error, at) AS error, argMax(last_sample_at, at) AS last_sample_at
+    FROM collector_status WHERE at <= $__toTime AND arrived_at >= $__toTime - INTERVAL 1 DAY GROUP BY device, source
+) WHERE NOT reachable AND {WORKS} ORDER BY device LIMIT 200""",
+    ("device", "source", "collector", "error", "last_sample"),
+)
+# The reader sees the tables of its database only; system.parts is of now, not of the time range.
+STORAGE = Query(
+    f"""SELECT table, sum(rows) AS stored, sum(bytes_on_disk) AS bytes, count() AS parts,
+    if(stored = 0, NULL, bytes / stored) AS bytes_per_row, min(min_time) AS oldest
+FROM system.parts WHERE active AND database = currentDatabase() AND table != '{NONE}'
+GROUP BY table ORDER BY bytes DESC LIMIT 100""",
+    ("table", "stored", "bytes", "parts", "bytes_per_row", "oldest"),
+)
+STORED_RATE = Query(
+    f"""SELECT $__timeInterval(arrived_at) AS time, kind, sum(n) / $__interval_s AS rate FROM (
+    SELECT arrived_at, 'port samples' AS kind, rows AS n FROM sample_messages WHERE $__timeFilter(arrived_at)
+    UNION ALL SELECT arrived_at, 'events' AS kind, toUInt32(1) AS n FROM events WHERE $__timeFilter(arrived_at)
+    UNION ALL SELECT arrived_at, 'symptoms' AS kind, toUInt32(1) AS n FROM symptoms WHERE $__timeFilter(arrived_at)
+    UNION ALL SELECT arrived_at, 'findings' AS kind, toUInt32(1) AS n FROM findings WHERE $__timeFilter(arrived_at)
+) WHERE {WHOLE}
+GROUP BY time, kind ORDER BY time""",
+    ("time", "kind", "rate"),
+    series=True,
+)

@@ -1,0 +1,247 @@
+"""Defines what a query is, and the parts that several dashboards share.
+
+Times are those of Grafana's picker ($__fromTime, $__toTime), not now(), so that a board shows any moment of the past
+as it shows the present. A time series has its time first, then the name of the series, then the value.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+NONE = "(none)"
+"""The pod label of findings without a pod, so that the pod variable includes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One query; `series` where Grafana is to draw it over time."""
+
+    sql: str
+    columns: tuple[str, ...]
+    series: bool = False
+
+
+# A device without a pod, such as a spine, has its own name in a finding, by which the pipeline partitions.
+POD = f"if(pod IN ('', a_device, z_device), '{NONE}', pod)"
+# What was known at the picker's end: a finding that was resolved afterwards, with an end before it, was open then.
+KNOWN = """(
+    SELECT * FROM findings
+    WHERE (id, revision) IN (SELECT id, max(revision) FROM findings WHERE arrived_at <= $__toTime GROUP BY id)
+    LIMIT 1 BY id
+)"""
+VALID = "status != 'retracted' AND NOT shadow"
+OPEN = f"{VALID} AND started_at <= $__toTime AND (resolved_at IS NULL OR resolved_at > $__toTime)"
+IN_RANGE = f"{VALID} AND started_at <= $__toTime AND (resolved_at IS NULL OR resolved_at >= $__fromTime)"
+# Without it a count of zero proves nothing: stages report progress every second, the sink writes it within 30 s.
+WORKS = """(
+    SELECT count() > 0 FROM progress WHERE arrived_at > $__toTime - INTERVAL 120 SECOND AND arrived_at <= $__toTime
+)"""
+# Without the last bucket, which is incomplete and would dip.
+WHOLE = "arrived_at < toStartOfInterval($__toTime, INTERVAL $__interval_s second)"
+LEVEL = "transform(severity, ['critical', 'warning', 'info'], [3, 2, 1], 0)"
+# formatReadableTimeDelta fails for some values: std::length_error for 90,000 s (chdb 26.9).
+LASTS = """multiIf(
+        {0} < 60, concat(toString({0}), ' s'), {0} < 3600, concat(toString(intDiv({0}, 60)), ' min'),
+        {0} < 86400, concat(toString(intDiv({0}, 3600)), ' h ', toString(intDiv({0} % 3600, 60)), ' min'),
+        concat(toString(intDiv({0}, 86400)), ' d ', toString(intDiv({0} % 86400, 3600)), ' h')
+    )"""
+"""A duration in seconds as a text."""
+CONFIDENCE = "ifNull(concat(toString(round(100 * confidence)), ' %'), '')"
+# One version of the inventory: the one in effect last at the picker's end.
+DEVICES = (
+    "SELECT name AS device, any(pod) AS pod, any(kind) AS kind, any(tier) AS tier, any(plane) AS plane,"
+    " any(site) AS site, any(gpus) AS gpus FROM inventory_devices WHERE digest = (SELECT argMax(digest, effective_at)"
+    " FROM inventory_devices WHERE effective_at <= $__toTime) GROUP BY name"
+)
+LINKS = (
+    "SELECT concat('link:', a_device, '/', a_port, '--', z_device, '/', z_port) AS subject, a_device, a_port, z_device,"
+    " z_port, role, rail, plane, pod, speed_bps FROM inventory_links WHERE digest = (SELECT argMax(digest,"
+    " effective_at) FROM inventory_links WHERE effective_at <= $__toTime) LIMIT 1 BY subject, id"
+)
+# The newest revision of each remediation at the picker's end.
+DECIDED = """(
+    SELECT * FROM remediations
+    WHERE (id, revision) IN (SELECT id, max(revision) FROM remediations WHERE arrived_at <= $__toTime GROUP BY id)
+    LIMIT 1 BY id
+)"""
+CONSTRAINT = """if(constraint_name = '', '', concat(constraint_name,
+        ifNull(concat(' ', toString(round(constraint_observed, 3))), ''),
+        ifNull(concat(', limit ', toString(round(constraint_limit, 3))), '')
+    ))"""
+STATE = "if(state = '', verdict, state)"
+OBSERVED_S = 60
+"""A device is observed this long after a sample, in a timeline."""
+
+
+def findings_where(condition: str, *, order: str = "started_at DESC, id") -> Query:
+    """Return the table of findings that were open in the time range and meet the condition."""
+    return Query(
+        f"""SELECT severity, detector AS condition, summary, started_at AS since,
+    {LASTS.format("lasts_s")} AS lasts, if({OPEN}, 'open', 'over') AS now, cause, {CONFIDENCE} AS confidence,
+    subject_id AS subject, id
+FROM (
+    SELECT *, dateDiff('second', started_at, least(ifNull(resolved_at, $__toTime), $__toTime)) AS lasts_s
+    FROM {KNOWN} WHERE {IN_RANGE} AND ({condition})
+) ORDER BY now, {LEVEL} DESC, {order} LIMIT 200""",
+        ("severity", "condition", "summary", "since", "lasts", "now", "cause", "confidence", "subject", "id"),
+    )
+
+
+def finding_times(condition: str) -> Query:
+    """Return annotations: the findings that meet the condition, from begin to end."""
+    return Query(
+        f"""SELECT started_at AS time, resolved_at AS timeEnd, concat(detector, ': ', summary) AS text, severity AS tags
+FROM {KNOWN} WHERE {IN_RANGE} AND ({condition}) ORDER BY time LIMIT 200""",
+        ("time", "timeEnd", "text", "tags"),
+    )
+
+
+def remediation_times(condition: str) -> Query:
+    """Return annotations: the moments at which a target left service and came back."""
+    return Query(
+        f"""SELECT decided_at AS time, concat(action, ' ', subject_id, ': ', state) AS text, state AS tags
+FROM remediations
+WHERE $__timeFilter(decided_at) AND state IN ('drained', 'probation', 'closed') AND ({condition})
+ORDER BY time LIMIT 200""",
+        ("time", "text", "tags"),
+    )
+
+
+def states_over_time(places: str, states: str, name: str = "place") -> Query:
+    """Return a timeline: the highest level of each place in each bucket, -1 where nothing is known.
+
+    `places` has the column place; `states` has place, begin and end (Unix seconds), and level (0 or more).
+    """
+    return Query(
+        f"""WITH toUInt32(greatest($__interval_s, 10)) AS step,
+    intDiv(toUnixTimestamp($__fromTime), step) * step AS first, toUnixTimestamp($__toTime) AS last
+SELECT toDateTime(slots.slot, 'UTC') AS time, places.place AS {name},
+    if(filled.slot = 0, -1, toInt32(filled.level)) AS health
+FROM (SELECT DISTINCT place FROM ({places}
+)) AS places
+CROSS JOIN (SELECT arrayJoin(range(first, last, step)) AS slot) AS slots
+LEFT JOIN (
+    SELECT place, arrayJoin(range(
+        intDiv(greatest(toUInt32(begin), first), step) * step, toUInt32(least(toUInt32(end), last) + 1), step
+    )) AS slot, max(level) AS level
+    FROM ({states}
+    ) GROUP BY place, slot
+) AS filled ON filled.place = places.place AND filled.slot = slots.slot
+ORDER BY time, {name}""",
+        ("time", name, "health"),
+        series=True,
+    )
+
+
+_RAW, _MINUTES, _HOURS = (
+    "$__interval_s < 60", "$__interval_s >= 60 AND $__interval_s < 3600", "$__interval_s >= 3600",
+)  # fmt: skip
+"""Conditions that select the table by the width of a bucket: of the other tables ClickHouse reads nothing."""
+_ROLLED_IN = "bucket >= $__fromTime - INTERVAL 60 SECOND AND bucket <= $__toTime"
+_RAW_IN = """sampled_at >= $__fromTime - INTERVAL 120 SECOND AND sampled_at <= $__toTime
+        AND arrived_at >= $__fromTime - INTERVAL 120 SECOND"""
+
+
+def readings(columns: Sequence[str], where: str, *, recent: bool = False) -> str:
+    """Return a subquery of the counters' growth since the reading before: grown_COLUMN, and elapsed_s.
+
+    A reset, a restart and a gap of more than ten minutes have no growth. A port that two sources read has two rows.
+    Long ranges come from the rollups, unless only the `recent` end of the range is read.
+    """
+    grown = ",\n        ".join(
+        f"toInt64({column}) - toInt64(lagInFrame({column}) OVER before) AS grown_{column}" for column in columns
+    )
+    raw = f"""
+    SELECT device, row, source, sampled_at,
+        dateDiff('millisecond', lagInFrame(sampled_at) OVER before, sampled_at) / 1000 AS elapsed_s,
+        {grown}
+    FROM samples
+    WHERE {"1" if recent else _RAW} AND {where} AND {_RAW_IN}
+    WINDOW before AS (
+        PARTITION BY device, row, source, boot_id ORDER BY sampled_at ROWS BETWEEN 1 PRECEDING AND CURRENT ROW
+    )"""
+    increases = ", ".join(f"toInt64({column}_increase) AS grown_{column}" for column in columns)
+    rolled = "".join(
+        f"""
+    UNION ALL SELECT device, row, source, toDateTime64(bucket, 9, 'UTC') AS sampled_at, toFloat64(observed_s) AS
+        elapsed_s, {increases}
+    FROM {table} WHERE {condition} AND {where} AND {_ROLLED_IN}"""
+        for table, condition in (("samples_1m", _MINUTES), ("samples_1h", _HOURS))
+    )
+    return f"({raw}{'' if recent else rolled}\n)"
+
+
+def lane_readings(metrics: str, where: str) -> str:
+    """Return the same of indexed counters: metric, index, grown and elapsed_s."""
+    rolled = "".join(
+        f"""
+    UNION ALL SELECT device, row, source, metric, `index`, toDateTime64(bucket, 9, 'UTC') AS sampled_at,
+        toFloat64(observed_s) AS elapsed_s, toInt64(increase) AS grown
+    FROM {table} WHERE {condition} AND metric IN ({metrics}) AND {where} AND {_ROLLED_IN}"""
+        for table, condition in (("sample_lanes_1m", _MINUTES), ("sample_lanes_1h", _HOURS))
+    )
+    return f"""(
+    SELECT device, row, source, metric, `index`, sampled_at,
+        dateDiff('millisecond', lagInFrame(sampled_at) OVER before, sampled_at) / 1000 AS elapsed_s,
+        toInt64(counter) - toInt64(lagInFrame(counter) OVER before) AS grown
+    FROM sample_lanes
+    WHERE {_RAW} AND metric IN ({metrics}) AND {where} AND {_RAW_IN}
+    WINDOW before AS (
+        PARTITION BY device, row, source, metric, `index` ORDER BY sampled_at
+        ROWS BETWEEN 1 PRECEDING AND CURRENT ROW
+    ){rolled}
+)"""
+
+
+USABLE = f"elapsed_s > 0 AND (elapsed_s <= 600 OR {_HOURS}) AND sampled_at >= $__fromTime"
+"""Of readings(): the rows that have a growth."""
+
+
+def rates(ends: str, metrics: Sequence[tuple[str, str, float]], where: str, *, counts: bool = False) -> Query:
+    """Return a time series of counters of the ports of `ends` (place, device, port).
+
+    Each metric is its name, its column, and the factor of its unit. A rate is per second; `counts` are not divided.
+    """
+    listed = ", ".join(f"('{name}', {factor:g} * grown_{column})" for name, column, factor in metrics)
+    value = "sum(metric.2) / uniqExact(source)" if counts else "sum(metric.2) / sum(elapsed_s)"
+    return Query(
+        f"""SELECT $__timeInterval(sampled_at) AS time, concat(place, metric.1) AS series, {value} AS rate
+FROM (
+    SELECT sampled_at, source, elapsed_s, ends.place AS place, arrayJoin([{listed}]) AS metric
+    FROM {readings([column for _, column, _ in metrics], where)} AS readings
+    INNER JOIN ({ends}
+    ) AS ends ON ends.device = readings.device AND ends.port = readings.row
+    WHERE {USABLE}
+) WHERE metric.2 >= 0
+GROUP BY time, series ORDER BY time, series""",
+        ("time", "series", "rate"),
+        series=True,
+    )
+
+
+def gauges(ends: str, metrics: Sequence[tuple[str, str]], where: str) -> Query:
+    """Return a time series of gauges of the ports of `ends` (place, device, port), the highest of each bucket.
+
+    Each metric is its name and its column; zero is not drawn, for no gauge of a logarithmic axis has it.
+    """
+    tables = [("samples", "sampled_at", "", _RAW, "$__timeFilter(sampled_at) AND arrived_at >= $__fromTime")]
+    for table, condition in (("samples_1m", _MINUTES), ("samples_1h", _HOURS)):
+        tables.append((table, "bucket", "_max", condition, _ROLLED_IN))
+    rows = []
+    for table, time, suffix, condition, in_time in tables:
+        listed = ", ".join(f"('{name}', toFloat64({column}{suffix}))" for name, column in metrics)
+        rows.append(
+            f"SELECT device, row, toDateTime64({time}, 9, 'UTC') AS at, arrayJoin([{listed}]) AS metric FROM {table}"
+            f" WHERE {condition} AND {where} AND {in_time}"
+        )
+    union = "\n    UNION ALL ".join(rows)
+    return Query(
+        f"""SELECT $__timeInterval(at) AS time, concat(ends.place, metric.1) AS series, max(metric.2) AS value
+FROM (
+    {union}
+) AS readings INNER JOIN ({ends}
+) AS ends ON ends.device = readings.device AND ends.port = readings.row
+WHERE metric.2 > 0 AND at >= $__fromTime
+GROUP BY time, series ORDER BY time, series""",
+        ("time", "series", "value"),
+        series=True,
+    )

@@ -1,0 +1,80 @@
+"""The queries of the Rails dashboard: what each rail carries of its speed, and which are slower than their peers."""
+
+from dashboards.limits import DETECT
+from dashboards.queries.carried import carried, host_ports
+from dashboards.queries.query import KNOWN, NONE, OPEN, Query, finding_times, findings_where
+
+_RECENT_S = 300
+"""Stragglers are ranked by the last five minutes: a rail is slow after three windows of a minute."""
+_PODS = f"if(pod = '', '{NONE}', pod) IN (${{pod:singlequote}})"
+_RAIL = "${rail:sqlstring} IN ('', toString(assumeNotNull(rail)))"
+_PORTS = host_ports(f"{_PODS} AND {_RAIL}")
+_NOW = f"""
+    SELECT if(ports.pod = '', '{NONE}', ports.pod) AS pod, ports.device AS host, ports.rail AS rail,
+        ports.port AS port, ports.subject AS subject,
+        ports.speed_bps AS speed_bps, carried.bps AS bps,
+        if(ports.speed_bps > 0, carried.bps / ports.speed_bps, NULL) AS delivered,
+        median(carried.bps) OVER (PARTITION BY pod, ports.rail) AS middle,
+        count() OVER (PARTITION BY pod, ports.rail) AS peers,
+        if(middle > {DETECT.rail.busy} * ports.speed_bps AND peers > {DETECT.rail.peers}, carried.bps / middle, NULL)
+            AS share
+    FROM ({_PORTS}
+    ) AS ports
+    INNER JOIN ({carried(_PORTS, f"$__toTime - INTERVAL {_RECENT_S} SECOND", "1", recent=True)}
+    ) AS carried ON carried.host = ports.device AND carried.host_port = ports.port"""
+
+COUNTS = Query(
+    f"""SELECT if(count() = 0, NULL, countIf(share < {DETECT.rail.slow})) AS slow,
+    if(count() = 0, NULL, countIf(share >= {DETECT.rail.slow})) AS even, if(count() = 0, NULL, countIf(share IS NULL))
+    AS idle
+FROM ({_NOW}
+)""",
+    ("slow", "even", "idle"),
+)
+UNOBSERVED = Query(
+    f"""SELECT if(total = 0, NULL, total - read) AS unobserved FROM (
+    SELECT (SELECT count() FROM ({_PORTS})) AS total, (SELECT count() FROM ({_NOW}
+    )) AS read
+)""",
+    ("unobserved",),
+)
+STRAGGLERS = Query(
+    f"""SELECT pod, host, concat('rail ', toString(rail)) AS rail, share, bps, delivered, found.id AS finding, subject
+FROM ({_NOW}
+) AS now LEFT JOIN (
+    SELECT a_device, rail, any(id) AS id FROM {KNOWN} WHERE {OPEN} AND detector = 'rail/degraded'
+    GROUP BY a_device, rail
+) AS found ON found.a_device = now.host AND found.rail = now.rail
+ORDER BY share IS NULL, share, host, rail LIMIT 50""",
+    ("pod", "host", "rail", "share", "bps", "delivered", "finding", "subject"),
+)
+MATRIX = Query(
+    f"""SELECT pod, concat('rail ', toString(rail)) AS place, avg(delivered) AS delivered
+FROM ({_NOW}
+) GROUP BY pod, rail ORDER BY rail, pod""",
+    ("pod", "place", "delivered"),
+)
+_OVER_TIME = f"""
+    SELECT carried.time AS time, ports.rail AS rail, ports.device AS host, carried.bps AS bps,
+        ports.speed_bps AS speed_bps
+    FROM ({carried(_PORTS, "$__fromTime", "$__timeInterval(sampled_at)")}
+    ) AS carried INNER JOIN ({_PORTS}
+    ) AS ports ON ports.device = carried.host AND ports.port = carried.host_port"""
+DELIVERED = Query(
+    f"""SELECT time, concat('rail ', toString(rail)) AS series, sum(bps) / sum(speed_bps) AS delivered
+FROM ({_OVER_TIME}
+) WHERE speed_bps > 0 GROUP BY time, rail ORDER BY time, rail""",
+    ("time", "series", "delivered"),
+    series=True,
+)
+SLOWEST = Query(
+    f"""SELECT time, concat('slowest of rail ', toString(rail)) AS series, if(median(bps) > {DETECT.rail.busy} *
+    any(speed_bps), min(bps) / median(bps), NULL) AS share
+FROM ({_OVER_TIME}
+) WHERE speed_bps > 0 GROUP BY time, rail ORDER BY time, rail""",
+    ("time", "series", "share"),
+    series=True,
+)
+_OF_RAILS = f"(detector IN ('rail/degraded', 'host/pcie-degraded') OR startsWith(subject_id, 'rail:')) AND {_PODS}"
+FINDINGS = findings_where(_OF_RAILS)
+FINDING_TIMES = finding_times(_OF_RAILS)

@@ -1,0 +1,117 @@
+"""The queries of the Remediation dashboard: decisions and their reasons, what is left in service, and results."""
+
+from dashboards.queries.query import CONSTRAINT, DECIDED, KNOWN, LINKS, OPEN, STATE, WORKS, Query
+
+_OVER = "('closed', 'denied', 'expired', 'shadow', 'failed')"
+STATES = (
+    "approved", "accepted", "waiting", "denied", "expired", "no_answer", "failed", "escalated", "drained", "verifying",
+    "restoring", "probation",
+)  # fmt: skip
+COUNTS = Query(
+    f"""SELECT if({WORKS}, countIf({STATE} = 'waiting'), NULL) AS waiting,
+    if({WORKS}, countIf({STATE} IN ('approved', 'accepted', 'restoring')), NULL) AS in_progress,
+    if({WORKS}, countIf({STATE} IN ('drained', 'verifying', 'probation')), NULL) AS out_of_service,
+    if({WORKS}, countIf({STATE} IN ('escalated', 'no_answer')), NULL) AS need_a_person
+FROM {DECIDED}""",
+    ("waiting", "in_progress", "out_of_service", "need_a_person"),
+)
+# The newest kill switch that has not ended.
+KILL_SWITCH = Query(
+    f"""SELECT if({WORKS}, countIf(kind = 'kill_switch' AND (until IS NULL OR until > $__toTime)), NULL) AS active
+FROM (
+    SELECT id, argMax(kind, kafka_offset) AS kind, argMax(until, kafka_offset) AS until
+    FROM controls WHERE arrived_at <= $__toTime GROUP BY id
+)""",
+    ("active",),
+)
+DECISIONS = Query(
+    f"""SELECT $__timeInterval(at) AS time, kind AS state, count() AS decisions FROM (
+    SELECT assumeNotNull(decided_at) AS at, {STATE} AS kind FROM remediations WHERE $__timeFilter(decided_at)
+) GROUP BY time, state ORDER BY time, state""",
+    ("time", "state", "decisions"),
+    series=True,
+)
+CONSTRAINTS = Query(
+    f"""SELECT constraint_name AS constraint, count() AS times, uniqExact(id) AS remediations,
+    any(guard) AS guard, argMax({CONSTRAINT}, decided_at) AS newest, argMax(subject_id, decided_at) AS target
+FROM remediations WHERE $__timeFilter(decided_at) AND constraint_name != ''
+GROUP BY constraint ORDER BY times DESC, constraint LIMIT 50""",
+    ("constraint", "times", "remediations", "guard", "newest", "target"),
+)
+# Links upwards that still carry, of each switch, plane and rail: without those that are drained or down.
+_LOST = f"""
+    SELECT subject_id FROM {DECIDED} WHERE {STATE} IN ('drained', 'verifying', 'restoring')
+    UNION DISTINCT SELECT subject_id FROM {KNOWN} WHERE {OPEN} AND detector = 'link/down'"""
+CAPACITY = Query(
+    f"""SELECT name AS place, count() AS links, countIf(is_lost) AS lost, 1 - lost / links AS surviving FROM (
+    SELECT subject IN ({_LOST}
+        ) AS is_lost, arrayJoin(arrayFilter(name -> name != '', [
+            if(role = 'fabric-link', concat('switch ', a_device), ''),
+            if(plane IS NULL, '', concat('plane ', toString(assumeNotNull(plane)))),
+            if(rail IS NULL, '', concat('rail ', toString(assumeNotNull(rail))))
+        ])) AS name
+    FROM ({LINKS})
+) GROUP BY place ORDER BY surviving, place LIMIT 100""",
+    ("place", "links", "lost", "surviving"),
+)
+# Each revision lasts until the next one of the same remediation; the newest until the picker's end.
+TIME_IN_STATE = Query(
+    f"""SELECT state, count() AS times, quantileExact(0.5)(lasts_s) AS middle_s, max(lasts_s) AS longest_s,
+    countIf(is_newest) AS now
+FROM (
+    SELECT {STATE} AS state, id, assumeNotNull(decided_at) AS since,
+        leadInFrame(assumeNotNull(decided_at), 1, toDateTime64($__toTime, 9, 'UTC')) OVER after AS until,
+        leadInFrame(1, 1, 0) OVER after = 0 AS is_newest, dateDiff('second', since, until) AS lasts_s
+    FROM (SELECT * FROM remediations WHERE decided_at IS NOT NULL AND arrived_at <= $__toTime LIMIT 1 BY id, revision)
+    WINDOW after AS (PARTITION BY id ORDER BY revision ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING)
+) WHERE until >= $__fromTime AND (NOT is_newest OR state NOT IN {_OVER})
+GROUP BY state ORDER BY now DESC, times DESC""",
+    ("state", "times", "middle_s", "longest_s", "now"),
+)
+HELPED = Query(
+    """SELECT if(repair_step = '', 'unknown', repair_step) AS step, countIf(outcome = 'helped') AS helped,
+    countIf(outcome = 'not_qualified') AS not_qualified, countIf(outcome = 'relapsed') AS relapsed,
+    helped / count() AS share
+FROM (
+    SELECT id, any(if(outcome_step = '', repair_step, outcome_step)) AS repair_step, repair_outcome AS outcome FROM (
+        SELECT *, JSONExtractString(json, 'outcomeStep') AS step, lower(step) AS outcome_step FROM remediations
+        WHERE repair_outcome != '' AND arrived_at <= $__toTime AND arrived_at >= $__toTime - INTERVAL 90 DAY
+    ) GROUP BY id, outcome
+) GROUP BY step ORDER BY count() DESC, step""",
+    ("step", "helped", "not_qualified", "relapsed", "share"),
+)
+# Of the findings that were acted on: those that were over afterwards, and those that came back.
+RECURRED = Query(
+    f"""SELECT action, uniqExact(id) AS times, uniqExactIf(id, over_after) AS over_after,
+    uniqExactIf(id, came_back) AS came_back
+FROM (
+    SELECT acted.action AS action, acted.id AS id, known.resolved_at >= acted.at AS over_after,
+        known.started_at > acted.at + INTERVAL 60 SECOND AS came_back
+    FROM (
+        SELECT id, any(action) AS action, any(subject_id) AS subject_id, min(decided_at) AS at FROM remediations
+        WHERE state IN ('drained', 'closed') AND $__timeFilter(decided_at) GROUP BY id
+    ) AS acted LEFT JOIN (
+        SELECT subject_id, started_at, resolved_at FROM {KNOWN} WHERE status != 'retracted' AND NOT shadow
+    ) AS known ON known.subject_id = acted.subject_id
+) GROUP BY action ORDER BY times DESC""",
+    ("action", "times", "over_after", "came_back"),
+)
+REMEDIATIONS = Query(
+    f"""SELECT decided_at, action, {STATE} AS state, subject_id AS target, reason, {CONSTRAINT} AS constraint,
+    ifNull(concat(toString(round(100 * surviving_capacity_ratio, 1)), ' %'), '') AS surviving, repair_hint, actor,
+    finding_ids[1] AS finding
+FROM {DECIDED}
+WHERE $__timeFilter(decided_at) OR {STATE} NOT IN {_OVER} ORDER BY decided_at DESC LIMIT 200""",
+    ("decided_at", "action", "state", "target", "reason", "constraint", "surviving", "repair_hint", "actor", "finding"),
+)
+CONTROLS = Query(
+    """SELECT kind, if(subject_id = '', 'everything', subject_id) AS subject, actor, reason, at, until FROM (
+    SELECT id, argMax(kind, kafka_offset) AS kind, argMax(subject_id, kafka_offset) AS subject_id,
+        argMax(actor, kafka_offset) AS actor, argMax(reason, kafka_offset) AS reason, argMax(controls.at, kafka_offset)
+        AS at, argMax(until, kafka_offset) AS until
+    FROM controls WHERE arrived_at <= $__toTime GROUP BY id
+) WHERE kind IN ('kill_switch', 'maintenance', 'exclude', 'approve', 'reject', 'repaired')
+    AND (until IS NULL OR until > $__fromTime)
+ORDER BY kind = 'kill_switch' DESC, at DESC LIMIT 100""",
+    ("kind", "subject", "actor", "reason", "at", "until"),
+)

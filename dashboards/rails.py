@@ -1,0 +1,98 @@
+"""The Rails dashboard: what each rail delivers of its speed, and the stragglers of the fabric."""
+
+from grafana_foundation_sdk.builders import dashboard as build
+
+from dashboards.board import annotations, empty_board, pods, runbooks, source, text
+from dashboards.limits import DETECT
+from dashboards.links import FIRST, RAILS, to_finding, to_host, to_link, to_rails
+from dashboards.looks import CRITICAL, HEALTHY, INFO, NEUTRAL, UNOBSERVED, WARNING
+from dashboards.panels import series, stat
+from dashboards.queries import rails as queries
+from dashboards.queries.fabric import PODS
+from dashboards.shared_tables import findings
+from dashboards.tables import Column, matrix, table
+
+UID = RAILS
+DESCRIPTION = "Rails against their peers: stragglers ranked across the fabric, delivered against nominal."
+_NOT_READ = "No rail was read in this time range."
+
+
+def board() -> build.Dashboard:
+    """Return the whole dashboard."""
+    slow = DETECT.rail.slow
+    rail = text("rail", "Rail", "The number of a rail; empty: all.")
+    made = empty_board("Rails", UID, DESCRIPTION).variables([source(), pods(PODS), rail, runbooks()])
+    made.annotation(annotations("Findings", queries.FINDING_TIMES, WARNING))
+    made.with_panel(
+        stat(
+            "Slow",
+            "Rails below the share of their peers' median at which rail/degraded calls them slow, in five minutes.",
+            queries.COUNTS,
+            [(0, HEALTHY), (1, WARNING)],
+            width=12,
+            titles={"slow": "slow rails", "even": "as fast as their peers", "idle": "idle, or with too few peers"},
+        ).override_by_regexp("even|idle", NEUTRAL)
+    )
+    made.with_panel(
+        stat(
+            "Not read",
+            "Rails of the inventory without traffic counters in the last five minutes, from neither end.",
+            queries.UNOBSERVED,
+            [(0, HEALTHY), (1, INFO)],
+            width=4,
+        )
+    )
+    made.with_panel(
+        matrix(
+            "Delivered against nominal",
+            "What the rails of each pod send, of their speed, in the last five minutes.",
+            queries.MATRIX,
+            empty=_NOT_READ,
+            column=Column("", 90, unit="percentunit", decimals=0),
+            links=to_rails(FIRST),
+            height=8,
+        )
+    )
+    made.with_panel(
+        table(
+            "Stragglers",
+            "The slowest rails first: what each sends of the median of the same rail in its pod, and of its speed.",
+            queries.STRAGGLERS,
+            {
+                "pod": Column("Pod", 90), "host": Column("Host", links=to_host()), "rail": Column("Rail", 70),
+                "share": Column("Of its peers", 170, unit="percentunit", gauge=1.2, decimals=0,
+                                limits=[(None, CRITICAL), (slow, HEALTHY)]),
+                "bps": Column("Sends", 100, unit="bps"),
+                "delivered": Column("Of its speed", 170, unit="percentunit", gauge=1, decimals=0,
+                                    limits=[(None, UNOBSERVED)]),
+                "finding": Column("Finding", 100, links=to_finding("finding")),
+                "subject": Column("Link", 100, links=to_link()),
+            },
+            empty=_NOT_READ,
+            height=12,
+            width=24,
+        )
+    )  # fmt: skip
+    made.with_panel(
+        series("Delivered", "What all hosts send on each rail, of its speed.", queries.DELIVERED, unit="percentunit",
+               empty=_NOT_READ)
+    )  # fmt: skip
+    made.with_panel(
+        series(
+            "Slowest rail",
+            "The slowest host of each rail, of the median of all. Dashed: below it rail/degraded calls it slow.",
+            queries.SLOWEST,
+            unit="percentunit",
+            limits=[(slow, WARNING)],
+            empty=_NOT_READ,
+        )
+    )
+    made.with_panel(
+        findings(
+            "Findings",
+            "Slow rails and what slows them.",
+            queries.FINDINGS,
+            empty="No finding of a rail in the time range.",
+        )
+    )
+    return made

@@ -1,0 +1,135 @@
+"""The Repair desk dashboard: what to replace first and where it is, lemons, cohorts, forecasts and part numbers."""
+
+from grafana_foundation_sdk.builders import dashboard as build
+
+from dashboards.board import empty_board, runbooks, source
+from dashboards.links import REPAIR_DESK, to_finding, to_link
+from dashboards.looks import CRITICAL, HEALTHY, INFO, STATES, WARNING
+from dashboards.panels import stat
+from dashboards.queries import repair_desk as queries
+from dashboards.tables import Column, table
+
+UID = REPAIR_DESK
+DESCRIPTION = "What to replace first, where it is, and which parts fail more than others."
+_NO_SCORES = "No score is published: run `railsight lemons --publish` daily."
+_LEMON = {"lemon": CRITICAL}
+
+
+def board() -> build.Dashboard:
+    """Return the whole dashboard."""
+    made = empty_board("Repair desk", UID, DESCRIPTION).variables([source(), runbooks()])
+    made.with_panel(
+        stat(
+            "To do",
+            "Targets to repair; lemons, whose whole interval is above the rest of their kind; links that get worse.",
+            queries.COUNTS,
+            [(0, HEALTHY), (1, INFO)],
+            width=12,
+            titles={"to_repair": "to repair"},
+        )
+    )
+    made.with_panel(
+        table(
+            "Replace first",
+            "Targets that are drained, escalated or ordered to be repaired; the highest penalty of waiting first.",
+            queries.FIRST,
+            {
+                "penalty": Column("Penalty", 80, decimals=2), "subject": Column("What", wrap=True, links=to_link()),
+                "part_number": Column("Part", 140), "step": Column("Step", 140), "hint": Column("Repair", wrap=True),
+                "state": Column("State", 90, colors=STATES), "waits": Column("Waits", 120),
+                "place": Column("Where", 220), "finding": Column("Finding", 90, links=to_finding("finding")),
+            },
+            empty="Nothing waits for a repair.",
+            height=10,
+            width=24,
+        )
+    )  # fmt: skip
+    made.with_panel(
+        table(
+            "Forecasts",
+            "Links that get worse, by the time at which they reach their limit (95 %).",
+            queries.FORECAST,
+            {
+                "subject": Column("Link", wrap=True, links=to_link() | to_finding()), "metric": Column("Metric", 110),
+                "value": Column("Now", 80, unit="sci"), "threshold": Column("Limit", 70, unit="sci"),
+                "reaches": Column("Reaches it", 150), "earliest": Column("Earliest", 150),
+                "latest": Column("Latest", 150), "id": Column(hidden=True),
+            },
+            empty="No trend of a link reaches its limit within a week.",
+            width=24,
+        )
+    )  # fmt: skip
+    made.with_panel(
+        table(
+            "Repeat offenders",
+            "Root findings of a warning or worse at one subject in 28 days.",
+            queries.OFFENDERS,
+            {
+                "subject": Column("Subject", wrap=True, links=to_link()), "findings": Column("Findings", 80),
+                "conditions": Column("Conditions", 170), "open": Column("Open", 60),
+                "newest": Column("Newest", 160), "cause": Column("Cause", 90), "place": Column("Where", 180),
+            },
+            empty="No subject had a finding in the last 28 days of the time range.",
+            width=24,
+        )
+    )  # fmt: skip
+    made.with_panel(
+        table(
+            "Lemons: links and hosts",
+            "Faults of 28 days, and their rate against the rest of the kind with its exact interval; a lemon has its"
+            " whole interval above 1.",
+            queries.LEMONS,
+            {
+                "mark": Column("", 70, colors=_LEMON), "kind": Column("Kind", 60),
+                "subject": Column("Subject", wrap=True, links=to_link()), "faults": Column("Faults", 65),
+                "ratio": Column("Ratio", 65, decimals=1), "low": Column("Low", 60, decimals=1),
+                "high": Column("High", 60, decimals=1), "failed_repairs": Column("Failed repairs", 105),
+                "relapses": Column("Relapses", 80),
+            },
+            empty=_NO_SCORES,
+            width=24,
+        )
+    )  # fmt: skip
+    made.with_panel(
+        table(
+            "Cohorts: parts and firmware",
+            "Links with a fault of those that have the part, against those with another part of the kind.",
+            queries.COHORTS,
+            {
+                "mark": Column("", 70, colors=_LEMON), "kind": Column("Kind", 80), "part_kind": Column("Of", 100),
+                "subject": Column("Part", wrap=True), "faults": Column("Links with faults", 125),
+                "exposed": Column("Links", 65), "fleet_faults": Column("Others with faults", 135),
+                "fleet_exposed": Column("Others", 70), "ratio": Column("Ratio", 65, decimals=1),
+                "low": Column("Low", 60, decimals=1), "high": Column("High", 60, decimals=1),
+            },
+            empty=_NO_SCORES,
+            width=24,
+        )
+    )  # fmt: skip
+    made.with_panel(
+        table(
+            "Which repair helped",
+            "Outcomes of 90 days by part number, cause and step.",
+            queries.REPAIRS,
+            {
+                "part": Column("Part", wrap=True), "cause": Column("Cause", 90), "step": Column("Step", 140),
+                "helped": Column("Helped", 75), "did_not": Column("Did not", 75),
+                "share": Column("Of all", 110, unit="percentunit", gauge=1, decimals=0,
+                                limits=[(None, WARNING), (0.5, HEALTHY)]),
+            },
+            empty="No outcome of a repair became known in 90 days.",
+        )
+    )  # fmt: skip
+    made.with_panel(
+        table(
+            "Parts of the fleet",
+            "What devices reported of their parts in the last two days.",
+            queries.FLEET,
+            {
+                "kind": Column("Kind", 100), "part": Column("Part"), "firmware": Column("Firmware", 110),
+                "pieces": Column("Pieces", 75), "devices": Column("Devices", 75),
+            },
+            empty="No device reported its parts in the last two days of the time range.",
+        )
+    )  # fmt: skip
+    return made

@@ -1,0 +1,25 @@
+"""The tables that several boards have."""
+
+from grafana_foundation_sdk.builders import table as build_table
+
+from dashboards.links import to_finding, to_link
+from dashboards.looks import NOW, SEVERITY
+from dashboards.queries.query import Query
+from dashboards.tables import Column, table
+
+
+def findings(title: str, description: str, query: Query, *, empty: str, width: int = 24) -> build_table.Panel:
+    """Return the findings of a subject in the time range, the open ones first; they lead to their explanation."""
+    return table(
+        title,
+        description,
+        query,
+        {
+            "severity": Column("Severity", 80, colors=SEVERITY), "condition": Column("Condition", 150),
+            "summary": Column("Summary", wrap=True, links=to_finding() | to_link()), "since": Column("Since", 160),
+            "lasts": Column("For", 110), "now": Column("Now", 60, colors=NOW), "cause": Column("Cause", 110),
+            "confidence": Column("Confidence", 100), "subject": Column(hidden=True), "id": Column(hidden=True),
+        },
+        empty=empty,
+        width=width,
+    )  # fmt: skip

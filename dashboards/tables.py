@@ -1,0 +1,143 @@
+"""Builds the tables of the dashboards, and the matrix of places."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from grafana_foundation_sdk.builders import table as build_table
+from grafana_foundation_sdk.models import dashboard
+
+from dashboards.clickhouse import SOURCE, Target
+from dashboards.looks import ABSENT, HEALTHY, UNOBSERVED, absent, colored, fixed, steps
+from dashboards.queries.query import Query
+
+Limits = Sequence[tuple[float | None, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The look of one column of a table; width in pixels, where None shares what is left."""
+
+    title: str = ""
+    width: int | None = None
+    unit: str = ""
+    colors: Mapping[str, str] | None = None
+    """The colors of its values."""
+    wrap: bool = False
+    hidden: bool = False
+    links: Mapping[str, str] | None = None
+    """URLs by their titles; the cell opens them."""
+    gauge: float | None = None
+    """Draws the value as a bar up to this."""
+    limits: Limits = ()
+    """Colors of the value, or of its bar, from a number upwards; the first has None."""
+    decimals: int | None = None
+
+
+def table(
+    title: str,
+    description: str,
+    query: Query,
+    columns: Mapping[str, Column],
+    *,
+    empty: str,
+    height: int = 8,
+    width: int = 12,
+) -> build_table.Panel:
+    """Rows as they come, with the text `empty` where there are none."""
+    panel = _panel(title, description, query, empty, height, width)
+    for name in query.columns:
+        panel.override_by_name(name, _properties(columns[name]))
+    return panel
+
+
+def matrix(
+    title: str, description: str, query: Query, *, empty: str, column: Column, links: Mapping[str, str],
+    height: int = 8, width: int = 24,
+) -> build_table.Panel:  # fmt: skip
+    r"""Return a row for each value of the query's first column, and a column for each value of the second.
+
+    The third is the value of the cell. Grafana names the first column `first\second`.
+    """
+    row, place, value = query.columns
+    panel = _panel(title, description, query, empty, height, width)
+    options = {"rowField": row, "columnField": place, "valueField": value, "emptyValue": "null"}
+    panel.with_transformation(dashboard.DataTransformerConfig(id_val="groupingToMatrix", options=options))
+    panel.override_by_name(
+        f"{row}\\{place}",
+        _properties(Column(row.capitalize(), 120, links=links)),
+    )
+    panel.override_by_regexp("^(rail|fabric|plane).*", _properties(column))
+    return panel
+
+
+def state_column(levels: Mapping[str, tuple[str, str]], links: Mapping[str, str] | None = None) -> list[Any]:
+    """Return the overrides of cells that are a state: its text on its color."""
+    mapping: list[Any] = [*colored(levels), absent(ABSENT)]
+    made: dict[str, Any] = {
+        "custom.cellOptions": {"type": "color-background", "mode": "basic"}, "mappings": mapping,
+        "color": fixed(UNOBSERVED).build(), "custom.align": "center", "custom.minWidth": 90,
+    }  # fmt: skip
+    if links is not None:
+        made["links"] = _links(links)
+    return [dashboard.DynamicConfigValue(id_val=name, value=value) for name, value in made.items()]
+
+
+def state_matrix(
+    title: str, description: str, query: Query, levels: Mapping[str, tuple[str, str]], *, empty: str,
+    links: Mapping[str, str], height: int = 8, width: int = 24,
+) -> build_table.Panel:  # fmt: skip
+    """Return a matrix of states, which a person reads from afar."""
+    panel = matrix(title, description, query, empty=empty, column=Column(), links=links, height=height, width=width)
+    panel.override_by_regexp("^(rail|fabric|plane).*", state_column(levels, links))
+    return panel
+
+
+def _panel(title: str, description: str, query: Query, empty: str, height: int, width: int) -> build_table.Panel:
+    return (
+        build_table.Panel()
+        .title(title)
+        .description(description)
+        .datasource(SOURCE)
+        .with_target(Target(query))
+        .thresholds(steps((None, "text")))
+        .no_value(empty)
+        .show_header(True)
+        .height(height)
+        .span(width)
+    )
+
+
+def _links(links: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"title": title, "url": url} for title, url in links.items()]
+
+
+def _properties(column: Column) -> list[dashboard.DynamicConfigValue]:
+    """Return the overrides of one column."""
+    cell: dict[str, Any] = {"type": "auto", "wrapText": column.wrap}
+    # Grafana writes the panel's text for no rows into every empty cell too.
+    made: dict[str, Any] = {"noValue": ABSENT}
+    if column.title:
+        made["displayName"] = column.title
+    if column.width is not None:
+        made["custom.width"] = column.width
+    if column.unit:
+        made["unit"] = column.unit
+    if column.decimals is not None:
+        made["decimals"] = column.decimals
+    if column.colors is not None:
+        cell = {"type": "color-text"}
+        made["mappings"] = colored({value: (value, color) for value, color in column.colors.items()})
+        made["color"] = fixed(UNOBSERVED).build()
+    if column.limits:
+        cell = {"type": "color-text"}
+        made["thresholds"] = steps(*column.limits).build()
+    if column.gauge is not None:
+        cell = {"type": "gauge", "mode": "basic"}
+        made |= {"min": 0, "max": column.gauge, "thresholds": steps(*(column.limits or ((None, HEALTHY),))).build()}
+    if column.links is not None:
+        made["links"] = _links(column.links)
+    if column.hidden:
+        made["custom.hidden"] = True
+    made["custom.cellOptions"] = cell
+    return [dashboard.DynamicConfigValue(id_val=name, value=value) for name, value in made.items()]

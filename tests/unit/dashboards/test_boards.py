@@ -1,0 +1,240 @@
+"""The dashboards: current, valid, and whole."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft7Validator
+
+from dashboards import links, looks
+from dashboards.__main__ import BOARDS, FOLDER
+from dashboards.board import as_json, shown_queries
+from dashboards.clickhouse import PLUGIN
+from dashboards.limits import DECIDE, DETECT
+from dashboards.looks import UNOBSERVED
+from dashboards.queries import fabric as queries
+from streams.detect.detectors import DETECTORS
+from streams.notify import alert
+from tests.recordings import DATA
+
+SCHEMA = DATA / "interop/grafana-dashboard.jsonschema.json"
+PROVISIONING = FOLDER.parent / "provisioning"
+
+
+def read(name: str) -> dict[str, Any]:
+    """Return a board as Grafana reads it."""
+    return dict(json.loads((FOLDER / f"{name}.json").read_text()))
+
+
+@pytest.fixture(params=BOARDS)
+def board(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Return each board."""
+    return read(request.param)
+
+
+def panels(board: dict[str, Any]) -> list[dict[str, Any]]:
+    return [panel for panel in board["panels"] if panel["type"] != "row"]
+
+
+def overrides(panel: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the overrides of a panel by their field."""
+    return {
+        one["matcher"]["options"]: {own["id"]: own["value"] for own in one["properties"]}
+        for one in panel["fieldConfig"]["overrides"]
+    }
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_the_file_is_what_the_code_makes(name: str) -> None:
+    """`python -m dashboards` was run after the last change, and the folder has no other file."""
+    assert (FOLDER / f"{name}.json").read_text() == as_json(BOARDS[name]())
+    assert {path.stem for path in FOLDER.glob("*.json")} == set(BOARDS)
+
+
+@pytest.mark.skipif(not SCHEMA.exists(), reason="Grafana's schema is not on this machine")
+def test_the_board_is_valid_against_grafanas_schema(board: dict[str, Any]) -> None:
+    """Grafana's own description of a dashboard finds nothing wrong, and would find a wrong key.
+
+    It refuses every override of a column, so these are left out.
+    """
+    for panel in panels(board):
+        panel["fieldConfig"]["overrides"] = []
+    validator = Draft7Validator(json.loads(SCHEMA.read_text()))
+    assert [error.message for error in validator.iter_errors(board)] == []
+    assert list(validator.iter_errors(board | {"pannels": []}))
+
+
+def test_every_panel_is_explained_and_reads_the_selected_source(board: dict[str, Any]) -> None:
+    """A person who sees it for the first time reads what it is; no data source of ours is wired in."""
+    for panel in panels(board):
+        assert panel["description"].endswith("."), panel["title"]
+        sources = [panel["datasource"], *(target["datasource"] for target in panel["targets"])]
+        assert sources == [{"type": PLUGIN, "uid": "${datasource}"}] * (1 + len(panel["targets"]))
+
+
+def test_absence_of_data_is_grey_and_has_a_text(board: dict[str, Any]) -> None:
+    """No panel is green without a value, and none without rows has only "No data"."""
+    for panel in panels(board):
+        defaults = panel["fieldConfig"]["defaults"]
+        if panel["type"] == "stat":
+            assert defaults["thresholds"]["steps"][0] == {"color": UNOBSERVED, "value": None}, panel["title"]
+        if panel["type"] != "nodeGraph":  # its queries return a placeholder, for Grafana shows an error else
+            assert defaults["noValue"], panel["title"]
+
+
+def test_every_column_of_a_table_has_a_title_and_fits_a_laptop(board: dict[str, Any]) -> None:
+    """No raw name is shown, and the columns with a width fit the panel's share of 1,366 pixels."""
+    for panel in panels(board):
+        if panel["type"] != "table" or panel.get("transformations"):
+            continue
+        visible = {name: look for name, look in overrides(panel).items() if not look.get("custom.hidden")}
+        assert all("displayName" in look or look.get("custom.width") == 70 for look in visible.values())
+        fixed = sum(look.get("custom.width", 80) for look in visible.values())
+        assert fixed <= 1366 * panel["gridPos"]["w"] / 24 * 1.1, panel["title"]
+
+
+def test_every_variable_of_a_query_is_on_the_board(board: dict[str, Any]) -> None:
+    """A query with an unknown variable is sent as it is, and fails."""
+    known = {one["name"] for one in board["templating"]["list"]}
+    used = {name for sql in shown_queries(board) for name in re.findall(r"\$\{(\w+):", sql)}
+    assert used <= known
+    assert {"datasource", "runbooks"} <= known, "every link passes both on"
+    for one in board["templating"]["list"]:
+        if one["type"] == "textbox":
+            assert one["query"] == "" and one["current"]["value"] == "", "else it expands to nothing"
+
+
+def test_series_are_drawn_and_tables_are_not(board: dict[str, Any]) -> None:
+    """The plugin's format fits the panel's kind."""
+    for panel in panels(board):
+        drawn = panel["type"] in ("timeseries", "state-timeline")
+        assert {target["format"] for target in panel["targets"]} == {0 if drawn else 1}
+
+
+def test_panels_do_not_overlap_and_rows_are_full(board: dict[str, Any]) -> None:
+    """Each cell of the grid has one panel at most, and no row of it has a hole at its right."""
+    cells = [
+        (x, y)
+        for panel in board["panels"]
+        for x in range(panel["gridPos"]["x"], panel["gridPos"]["x"] + panel["gridPos"]["w"])
+        for y in range(panel["gridPos"]["y"], panel["gridPos"]["y"] + panel["gridPos"]["h"])
+    ]
+    assert len(cells) == len(set(cells))
+    assert {x for x, _ in cells} == set(range(24))
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+
+
+def _urls(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if isinstance(node.get("url"), str):
+            yield node["url"]
+        for value in node.values():
+            yield from _urls(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from _urls(value)
+
+
+def test_links_lead_to_boards_and_variables_that_exist(board: dict[str, Any]) -> None:
+    """A link with another board's uid opens an error, and a variable that a board lacks is ignored."""
+    variables = {read(name)["uid"]: {one["name"] for one in read(name)["templating"]["list"]} for name in BOARDS}
+    for url in filter(None, _urls(board)):
+        if url == "${__data.fields.runbook}":
+            continue
+        found = re.fullmatch(r"/d/([\w-]+)\?(.*)", url)
+        assert found, url
+        assert set(re.findall(r"var-(\w+)=", found[2])) <= variables[found[1]], url
+
+
+def test_links_read_fields_that_the_query_returns(board: dict[str, Any]) -> None:
+    """Else Grafana opens the next board with the link's own text."""
+    for panel in panels(board):
+        sql = " ".join(target["rawSql"] for target in panel["targets"])
+        for url in _urls(panel):
+            for field in re.findall(r"\$\{__data\.fields\.(\w+)", url):
+                assert re.search(rf"\b{field}\b", sql), (panel["title"], field)
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "limit"),
+    [
+        ("link", "Bit errors before and after FEC", DETECT.degrading.ber),
+        ("link", "Time paused", DETECT.storm.paused),
+        ("host", "Rails against their peers", DETECT.rail.slow),
+        ("host", "GPU heat", DETECT.thermal.gpu_limit_c),
+        ("host", "Module heat", DETECT.thermal.module_limit_c),
+        ("host", "NICs wait for PCIe", DETECT.rail.stalled),
+        ("rails", "Slowest rail", DETECT.rail.slow),
+        ("congestion", "Uneven uplinks", DETECT.imbalance.uneven),
+        ("congestion", "Marks and notifications", DETECT.incast.cnp_per_s),
+        ("pipeline", "Watermark lag", DETECT.lateness_s),
+    ],
+)
+def test_limits_are_the_detectors_own(name: str, title: str, limit: float) -> None:
+    """A line on a panel is where a finding opens."""
+    found = [panel for panel in panels(read(name)) if panel["title"] == title]
+    steps = [step["value"] for panel in found for step in panel["fieldConfig"]["defaults"]["thresholds"]["steps"]]
+    assert limit in steps
+
+
+def test_the_floor_of_capacity_is_that_of_decide() -> None:
+    """The bar of a group changes its color where the guard denies."""
+    (panel,) = (one for one in panels(read("remediation")) if one["title"] == "Capacity against the floor")
+    steps = overrides(panel)["surviving"]["thresholds"]["steps"]
+    assert [step["value"] for step in steps] == [None, DECIDE.capacity_floor]
+
+
+def test_colors_of_nodes_are_those_of_the_palette() -> None:
+    """The query of the graph returns colors, because Grafana takes them from a column."""
+    colors = re.findall(r"#[0-9A-F]{6}", queries.NODES.sql)
+    assert colors == [color for _, color in looks.LEVELS.values()]
+
+
+def test_findings_can_be_selected() -> None:
+    """By pod, severity, device, rail, job and team; everything is shown at first."""
+    variables = {one["name"]: one for one in read("fabric")["templating"]["list"]}
+    assert list(variables) == ["datasource", "pod", "severity", "device", "rail", "job", "team", "runbooks"]
+    assert variables["severity"]["query"] == "critical,warning,info"
+    assert all(variables[name]["includeAll"] and variables[name]["multi"] for name in ("pod", "severity"))
+
+
+def test_the_path_from_the_wall_to_the_runbook_is_whole() -> None:
+    """Wall to pod, pod to link, link to finding, and the runbook of each."""
+    path = {name: " ".join(_urls(read(name)["panels"])) for name in ("fabric", "rails", "link")}
+    assert links.RAILS in path["fabric"] and "__data.fields.runbook" in path["fabric"]
+    assert links.LINK in path["rails"]
+    assert links.FINDING in path["link"]
+    assert f"/d/{links.FINDING}?" in queries.OPEN_FINDINGS.sql
+    assert alert.DASHBOARD_UID == links.FINDING
+
+
+def test_findings_and_remediations_are_annotations() -> None:
+    """With the query in the target, where the data source reads it."""
+    for name in ("fabric", "link", "host", "rails", "congestion", "remediation", "job"):
+        drawn = read(name)["annotations"]["list"]
+        assert drawn and all(one["target"]["rawSql"] for one in drawn), name
+
+
+def test_every_detector_has_a_limit_or_a_finding_on_a_board() -> None:
+    """No board selects findings of detectors that do not exist."""
+    slugs = {detector.slug for detector in DETECTORS}
+    used = {
+        slug
+        for name in BOARDS
+        for sql in shown_queries(read(name))
+        for slug in re.findall(r"'((?:link|rail|host)/[\w-]+)'", sql)
+    }
+    assert used <= slugs
+
+
+def test_provisioning_names_the_plugin_and_takes_secrets_from_files() -> None:
+    """Grafana starts with the source and the folder of boards; no password is in the repository."""
+    (source,) = yaml.safe_load((PROVISIONING / "datasources/clickhouse.yml").read_text())["datasources"]
+    assert source["type"] == PLUGIN
+    assert source["jsonData"]["defaultDatabase"] == "railsight"
+    assert source["secureJsonData"]["password"].startswith("$__file{")
+    (provider,) = yaml.safe_load((PROVISIONING / "dashboards/railsight.yml").read_text())["providers"]
+    assert provider["type"] == "file" and provider["options"]["path"] == "/var/lib/grafana/dashboards"
