@@ -164,6 +164,10 @@ class GnmiModel:
         bare = tuple(Elem(step.name) for step in query)
         return any(matches(bare, leaf.elems) for leaf in self.leaves)
 
+    def clock_ns(self, at_ns: int) -> int:
+        """Return the time by the clock of the device, with which it dates what it sends."""
+        return self._world.clock_ns(self.device, at_ns)
+
     def values(self, leaves: Iterable[Leaf], at_ns: int) -> list[tuple[Leaf, Value | Identity]]:
         """Return the values of leaves at a moment; the state of each port is computed once."""
         states: dict[str, PortState] = {}

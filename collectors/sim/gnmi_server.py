@@ -102,7 +102,9 @@ class _Service:
                 depth = len(elems) if request.encoding != gnmi_pb2.PROTO else None
                 values = self._model.values(_of_type(leaves, request.type), at_ns)
                 response.notification.extend(
-                    notifications(values, at_ns, request.encoding, request.prefix, blob_depth=depth)
+                    notifications(
+                        values, self._model.clock_ns(at_ns), request.encoding, request.prefix, blob_depth=depth
+                    )
                 )
         except RefusedRequest as error:
             await context.abort(grpc.StatusCode[error.code.name], str(error))

@@ -164,7 +164,9 @@ class Subscriptions:
                 leaves += values
             else:
                 depth = max(subscription.depth, 1)
-                blobs += notifications(values, at_ns, self._encoding, self._prefix, blob_depth=depth)
+                blobs += notifications(
+                    values, self._model.clock_ns(at_ns), self._encoding, self._prefix, blob_depth=depth
+                )
         return [*self._leaf_by_leaf(leaves, at_ns), *blobs]
 
     def changed(self, at_ns: int) -> list[gnmi_pb2.Notification]:
@@ -177,4 +179,4 @@ class Subscriptions:
     def _leaf_by_leaf(self, values: list[LeafValue], at_ns: int) -> list[gnmi_pb2.Notification]:
         """Return one notification for each interface, with the leaves of all subscriptions."""
         values.sort(key=lambda pair: pair[0].elems[:2])
-        return notifications(values, at_ns, self._encoding, self._prefix)
+        return notifications(values, self._model.clock_ns(at_ns), self._encoding, self._prefix)

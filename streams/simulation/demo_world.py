@@ -22,6 +22,7 @@ from streams.simulation.demo_state import DeviceState, PortState, covers, merge
 from streams.simulation.effects import (
     BitErrors,
     CablesSwapped,
+    ClockShift,
     CounterIncrement,
     CounterReset,
     EmitEvent,
@@ -81,6 +82,7 @@ class DemoWorld:
         self._overrides: dict[Port, list[GaugeOverride]] = defaultdict(list)
         self._swaps = [effect for effect in self._effects if isinstance(effect, CablesSwapped)]
         self._versions = [effect for effect in self._effects if isinstance(effect, VersionChange)]
+        self._clock_shifts = [effect for effect in self._effects if isinstance(effect, ClockShift)]
         self._link_number = {Port(*self._fabric.port(a)): n for n, (a, _) in enumerate(self._fabric.links.tolist())}
         self._index_port_effects()
         self.configuration = PortConfiguration()
@@ -187,6 +189,11 @@ class DemoWorld:
         """Return a device at a moment."""
         boots = [interval.end_ns for interval in self._reboots.get(name, ()) if interval.end_ns <= at_ns]
         return DeviceState(name, not covers(self.unreachable(name), at_ns), max(boots, default=self._booted[name]))
+
+    def clock_ns(self, name: str, at_ns: int) -> int:
+        """Return what the clock of a device shows at a moment."""
+        shifts = [effect for effect in self._clock_shifts if self._fabric.devices[effect.device] == name]
+        return at_ns + sum(round(shift.offset_s * _S) for shift in shifts if shift.interval.contains(at_ns))
 
     def reboots(self, name: str) -> tuple[Interval, ...]:
         """Return the intervals in which a device reboots."""

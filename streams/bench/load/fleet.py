@@ -14,7 +14,7 @@ from streams.bench.load.fault_plan import Fault
 from streams.bench.load.group import Group, Reader
 from streams.bench.load.injected_effects import InjectedEffects
 from streams.fabric.topology import Topology
-from streams.simulation.effects import CounterReset, Effect, EmitEvent, NotPolled, Rebooting, SignalLoss
+from streams.simulation.effects import ClockShift, CounterReset, Effect, EmitEvent, NotPolled, Rebooting, SignalLoss
 from streams.simulation.fabric_arrays import FabricArrays
 from streams.wire.codec import to_bytes
 from streams.wire.models import Event, EventKind, Facts, Source
@@ -74,6 +74,8 @@ class Fleet:
         self._events = [0] * len(fabric.devices)
         self._unreachable: dict[int, bool] = {}
         """By device that does not answer, whether its collector reports that."""
+        self._clock_ahead_ns: dict[int, int] = {}
+        """By device whose clock is wrong."""
         self._position: dict[int, tuple[_GroupState, int]] = {}
         self._groups = self._make_groups(rng)
         self._injected: InjectedEffects | None = None
@@ -127,6 +129,8 @@ class Fleet:
             case NotPolled(device=device, is_reported=is_reported):
                 self._unreachable[device] = is_reported
                 self._report_at_once(device)
+            case ClockShift(device=device, offset_s=offset_s):
+                self._clock_ahead_ns[device] = round(offset_s * 1e9)
             case CounterReset(device=device):
                 state, i = self._position[device]
                 state.group.counters[i] = 0
@@ -145,6 +149,8 @@ class Fleet:
             case NotPolled(device=device):
                 self._unreachable.pop(device, None)
                 self._report_at_once(device)
+            case ClockShift(device=device):
+                del self._clock_ahead_ns[device]
             case _:
                 pass
 
@@ -168,11 +174,13 @@ class Fleet:
                 state.changed.append(i)
             state.sequence[i] += 1
             state.last_ns[i] = now_ns
+            sampled_ns = now_ns + self._clock_ahead_ns.get(device, 0)
             if injected is not None and device in injected:
                 at_ns = round(until_s * 1e9)
-                value = to_bytes(injected.samples(device, group, i, at_ns, state.sequence[i], now_ns))
+                samples = injected.samples(device, group, i, at_ns, state.sequence[i], now_ns)
+                value = to_bytes(replace(samples, sampled_at_ns=sampled_ns))
             else:
-                stamped = stamp(run, state.sequence[i], now_ns, now_ns, group.boot_id[i])
+                stamped = stamp(run, state.sequence[i], sampled_ns, now_ns, group.boot_id[i])
                 value = group.samples[i].message(stamped, group.counters[i], group.gauges[i])
             yield Encoded(device, state.keys[i], value, count)
 

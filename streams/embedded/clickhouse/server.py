@@ -90,9 +90,8 @@ class HttpServer:
         else:
             body = RequestBody(request, call, self._params.limits)
             is_view = self._engine.is_view
-            statement = parse_head(await body.read_head(), is_view)
-            if statement is None:
-                statement = parse(with_own_grants(await body.read_statement(), user), is_view)
+            head = parse_head(await body.read_head(), is_view)
+            statement = head or parse(with_own_grants(await body.read_statement(), user), is_view)
             if statement.data_at is not None and (statement.format or "").lower() == "values":
                 check_values((await body.read_statement())[statement.data_at :])
             data = body.data_from(statement.data_at or 0)

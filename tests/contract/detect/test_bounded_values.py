@@ -9,12 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from streams.decide.params import DecideParams
-from streams.decide.stage import Decide
-from streams.detect.attribute.stage import Attribute
-from streams.detect.correlate.stage import Correlate
-from streams.detect.measure.stage import Measure
-from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.runtime.event_time import event_time_ns
 from streams.wire import codec, topics
@@ -22,37 +16,20 @@ from streams.wire.bounds import MAX_TIME_NS
 from streams.wire.errors import Reject
 from streams.wire.models import (
     IDLE_NS,
-    CablingReport,
-    CollectorStatus,
     Control,
-    Episode,
-    Event,
-    Facts,
-    Finding,
     PeerWindow,
     RemediationResult,
     Samples,
     Symptom,
-    SymptomsReplaced,
-    VersionCensus,
-    Window,
 )
 from streams.wire.stage import Output, Stage
 from streams.wire.symptoms import LevelState
 from tests.fixtures.arbitrary_messages import messages, samples
+from tests.fixtures.stage_messages import STAGES
 from tests.worlds.small_fabric import topology
 
 TOP = topology()
 PORTS = (("p1-h1", "e0"), ("p1-l0", "d1"), ("p1-l0", "u0"), ("s1", "p1-l0"), ("unknown", "x"))
-STAGES: dict[str, tuple[Callable[[], Stage], tuple[type, ...]]] = {
-    "measure": (lambda: Measure(DetectParams()), (Samples, Event, Facts, CollectorStatus)),
-    "correlate": (
-        lambda: Correlate(DetectParams()),
-        (Symptom, SymptomsReplaced, Window, PeerWindow, CablingReport, VersionCensus),
-    ),
-    "attribute": (lambda: Attribute(DetectParams()), (Episode, Symptom, VersionCensus)),
-    "decide": (lambda: Decide(DecideParams()), (Finding, RemediationResult, Control)),
-}
 
 
 @st.composite

@@ -15,6 +15,7 @@ from streams.wire.errors import Reject
 from streams.wire.models import Message, Snapshot, SnapshotChunk
 from streams.wire.stage import Stage
 from tests.fixtures.decide_stage import finding, port_states
+from tests.fixtures.stage_messages import STAGES
 from tests.fixtures.wire_examples import EXAMPLES
 from tests.fuzz.target import Target, framed, frames
 from tests.worlds.small_fabric import topology
@@ -42,8 +43,6 @@ def _parse(make: Callable[[], Stage], data: bytes) -> None:
 
 def _seeds(name: str) -> Iterator[bytes]:
     """Yield an empty state, and one after examples of the messages that the stage processes."""
-    from tests.contract.detect.test_bounded_values import STAGES
-
     make, models = STAGES[name]
     for messages in ((), [EXAMPLES[model] for model in models], _more(name)):
         stage = make()

@@ -16,7 +16,7 @@ from pathlib import Path
 from streams.wire.models import Action, Status
 from streams.wire.models import RemediationState as State
 from tests.fixtures.slurm import cluster
-from tests.integration.automation.test_slurm_chain import HOST, chain, gpu_fault
+from tests.fixtures.slurm_chain import HOST, chain, gpu_fault
 
 TYPE = """a GPU fault of {host} is on Kafka; in another terminal:
   export SLURM_CONF={conf}

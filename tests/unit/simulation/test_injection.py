@@ -57,6 +57,7 @@ def _readings(world: DemoWorld, effects: Sequence[Effect]) -> list[object]:
     for at_ns in sorted(moments):
         for device, names in world.ports.items():
             found += [world.device(device, at_ns), world.version(device, "", at_ns), len(world.gpu_events(device))]
+            found.append(world.clock_ns(device, at_ns))
             for name in names:
                 found += [world.port(device, name, at_ns), world.neighbor(device, name, at_ns)]
                 found += [world.gauge(Port(device, name), metric, at_ns, 1.0) for metric in gauges]
@@ -89,7 +90,7 @@ def _sent(fleet: Fleet) -> list[object]:
         for encoded in fleet.readings(until_s, now_ns):
             samples = from_bytes(Samples, encoded.value)
             values = samples.counters.values.tobytes() + samples.gauges.values.tobytes()
-            sent.append((samples.device, samples.boot_id, values))
+            sent.append((samples.device, samples.boot_id, samples.sampled_at_ns - samples.received_at_ns, values))
         sent += [from_bytes(CollectorStatus, encoded.value) for encoded in fleet.statuses(until_s, now_ns)]
     return sent
 

@@ -10,7 +10,7 @@ from streams.store.rows.minute_rollups import MinuteRollups
 from streams.store.rows.row_builder import SourcedMessage, TableRows
 from streams.store.rows.sample_rows import SampleBuilder
 from streams.wire.models import ABSENT_COUNTER, RowKind, Samples, Source, Table
-from tests.unit.store.test_sample_rows import table
+from tests.fixtures.table_rows import table
 
 START = 1_749_999_960_000_000_000
 """The begin of a minute."""

@@ -89,7 +89,7 @@ class _SlowPosition(FakeConsumer):
 async def test_the_position_is_before_records_that_arrive_while_it_is_queried() -> None:
     """Records that are queued meanwhile are not read yet, whatever the consumer's position."""
     log = FakeLog([FakeRecord(offset, VALUE, 1000 + offset) for offset in range(3)])
-    reader = PartitionReader(_SlowPosition(AT, log, 100), [AT], FakeConsumer.fetch)  # type: ignore[arg-type]
+    reader = PartitionReader(_SlowPosition(AT, log, 100), [AT], FakeConsumer.fetch)
     async with running(reader):
         assert await reader.position(AT) == 0
         assert await take_offsets(reader, 3) == [0, 1, 2]

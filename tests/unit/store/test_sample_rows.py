@@ -5,10 +5,10 @@ import pytest
 
 from streams.fabric.catalogue import CATALOGUE, Metric
 from streams.store.rows.deduplication import SequenceDedup
-from streams.store.rows.native_format import Column, LowCardinalityColumn, NumericColumn, ObjectColumn
 from streams.store.rows.row_builder import SourcedMessage, TableRows
 from streams.store.rows.sample_rows import SampleBuilder
 from streams.wire.models import ABSENT_COUNTER, RowKind, Samples, Source, Table
+from tests.fixtures.table_rows import table
 
 NS = 1_750_000_000_000_000_000
 
@@ -44,24 +44,6 @@ def build(messages: tuple[Samples, ...]) -> dict[str, TableRows]:
     for offset, one in enumerate(messages):
         builder.add(SourcedMessage(3, offset, 1000 + offset, one))
     return {rows.table: rows for rows in builder.finish()}
-
-
-def cells(column: Column) -> list[object]:
-    """Return a column's values as Python objects, None where absent."""
-    match column:
-        case LowCardinalityColumn(keys=keys, codes=codes):
-            return [keys[code] for code in codes]
-        case NumericColumn(values=values, absent=absent):
-            return [None if absent is not None and absent[i] else value for i, value in enumerate(values.tolist())]
-        case ObjectColumn(values=values):
-            return list(values)
-    raise TypeError(column)
-
-
-def table(rows: TableRows) -> list[dict[str, object]]:
-    """Return the rows as dicts."""
-    columns = [cells(column) for column in rows.columns]
-    return [dict(zip(rows.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 def expected_rows(metrics: tuple[Metric, ...]) -> dict[tuple[object, ...], dict[str, object]]:
