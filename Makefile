@@ -35,7 +35,7 @@ check: env
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest tests/unit tests/contract $(ARGS)
+	$(BIN)/python -m pytest tests/unit tests/contract -n auto $(ARGS)
 
 test: check
 	$(BIN)/python -m pytest tests/integration tests/e2e tests/faults $(ARGS)
