@@ -8,7 +8,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[3] / "deploy/peers.sh"
 PACKAGES = (
-    "kcat", "snmp", "snmpd", "prometheus-alertmanager", "prometheus", "iproute2", "curl",
+    "kcat", "snmp", "snmpd", "prometheus-alertmanager", "prometheus", "iproute2", "nftables", "curl",
     "slurmctld", "slurmd", "slurm-client", "munge",
 )  # fmt: skip
 
@@ -74,7 +74,7 @@ def test_only_what_is_missing_is_installed_and_nothing_started(machine: Machine)
     assert done.returncode == 0, done.stderr
     install = machine.calls.read_text().splitlines()[-1]
     assert install.endswith(
-        " kcat snmp snmpd prometheus-alertmanager prometheus iproute2 slurmctld slurmd slurm-client munge"
+        " kcat snmp snmpd prometheus-alertmanager prometheus iproute2 nftables slurmctld slurmd slurm-client munge"
     )
     assert not machine.policy.exists()
 
