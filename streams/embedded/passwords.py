@@ -1,9 +1,9 @@
 """Makes passwords at the first start of a server, each in a file that only the owner of the data can read."""
 
-import os
 import secrets
 from pathlib import Path
 
+from streams.embedded.directories import write_private
 from streams.wire.errors import Misconfigured
 
 _BYTES = 24
@@ -11,13 +11,10 @@ _BYTES = 24
 
 def made_password(file: Path) -> str:
     """Return the password in a file, made if the file does not exist."""
-    try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
+    if file.exists():
         return read_password(file)
     made = secrets.token_urlsafe(_BYTES)
-    with os.fdopen(descriptor, "w") as out:
-        out.write(f"{made}\n")
+    write_private(file, f"{made}\n")
     return made
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from streams.config.kafka import USER_PREFIX, KafkaSettings
 from streams.embedded.certificates import server_certificate
-from streams.embedded.directories import write_private
+from streams.embedded.directories import refusing_disk_errors, write_private
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams, Security
 from streams.embedded.passwords import made_password
@@ -51,14 +51,15 @@ def secure(params: KafkaParams, data: Path) -> tuple[Security | None, BrokerLogi
     """Return how the brokers of a data folder identify clients, and how clients log in; None without users."""
     if params.security == "none":
         return None, None
-    data.mkdir(parents=True, exist_ok=True, mode=0o700)
     certificate = ca = None
-    if params.security == "tls":
-        certificate, ca = server_certificate(data, dt.datetime.now(dt.UTC))
-    login = BrokerLogin(data, ca)
-    login.folder.mkdir(exist_ok=True, mode=0o700)
-    reader = {f"{USER_PREFIX}{READER}": made_password(login.folder / READER)}
-    return Security(made_password(data / "broker-password"), certificate, plain_users=reader), login
+    with refusing_disk_errors(data, "data folder"):
+        data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if params.security == "tls":
+            certificate, ca = server_certificate(data, dt.datetime.now(dt.UTC))
+        login = BrokerLogin(data, ca)
+        login.folder.mkdir(exist_ok=True, mode=0o700)
+        reader = {f"{USER_PREFIX}{READER}": made_password(login.folder / READER)}
+        return Security(made_password(data / "broker-password"), certificate, plain_users=reader), login
 
 
 async def create_users(kafka: EmbeddedKafka, login: BrokerLogin, needs: Mapping[str, Access]) -> None:
