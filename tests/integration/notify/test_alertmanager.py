@@ -62,7 +62,7 @@ async def test_one_cause_pages_once_and_is_resolved_once(alertmanager: Server, r
         await until(lambda: receivers.to("on-call", "resolved"))
     assert [notification["status"] for notification in receivers.to("on-call")] == ["firing", "resolved"]
     (page,) = receivers.to("on-call", "firing")
-    assert page["groupLabels"] == {"cluster": "test", "finding_id": "f1", "alertname": "LinkDown"}
+    assert page["groupLabels"] == {"cluster": "test", "finding_id": "f1", "kind": "page", "alertname": "LinkDown"}
     assert page["alerts"][0]["labels"]["page"] == "true"
     assert page["alerts"][0]["annotations"]["summary"] == "host-1 rail 4 has no link"
 
