@@ -9,7 +9,7 @@ from dashboards.looks import HEALTHY, SEVERITY, WARNING
 from dashboards.panels import series, stat
 from dashboards.queries import congestion as queries
 from dashboards.queries.fabric import PODS
-from dashboards.tables import Column, table
+from dashboards.tables import Column, moment, table
 
 UID = CONGESTION
 DESCRIPTION = "Pause by direction, marks, queues, uneven uplinks, and each open congestion with its victims."
@@ -38,7 +38,7 @@ def board() -> build.Dashboard:
             queries.TREE,
             {
                 "what": Column("What", wrap=True, links=to_finding()),
-                "severity": Column("Severity", 80, colors=SEVERITY), "since": Column("Since", 160),
+                "severity": Column("Severity", 80, colors=SEVERITY), "since": moment("Since"),
                 "cause": Column("Cause", 100), "id": Column(hidden=True),
             },
             empty="No congestion was found in the time range.",

@@ -19,11 +19,11 @@ from dashboards.looks import CRITICAL, HEALTHY, INFO, LEVELS, SEVERITY, STATES, 
 from dashboards.panels import graph, series, stat, tiles, timeline
 from dashboards.queries import fabric as queries
 from dashboards.queries import pipeline
-from dashboards.tables import Column, state_matrix, table
+from dashboards.tables import Column, moment, state_matrix, table
 
 UID = FABRIC
 DESCRIPTION = "What is broken, where, since when, who is affected, and how much of the fabric is observed."
-NO_INVENTORY = "No inventory is in effect in this time range, so that no place is known."
+NO_INVENTORY = "No place is known: no inventory is in effect in this time range, or the query failed."
 SINK_LIMITS = [(0, HEALTHY), (45, WARNING), (120, CRITICAL)]
 """Of the age of the newest row, in seconds: in quiet times the sink waits up to 30 s before it writes."""
 
@@ -108,19 +108,7 @@ def _places(made: build.Dashboard) -> None:
             empty=NO_INVENTORY,
             links=to_rails(FIRST),
             height=7,
-            width=14,
-        )
-    )
-    made.with_panel(
-        graph(
-            "Pods, planes and switches",
-            "Switches without a pod, and those of pods with an open finding, in the color of their worst one; an edge"
-            " has the links that are up, of all.",
-            queries.NODES,
-            queries.EDGES,
-            to_device(),
-            height=11,
-            width=10,
+            width=16,
         )
     )
     made.with_panel(
@@ -129,7 +117,8 @@ def _places(made: build.Dashboard) -> None:
             "The worst open finding at a switch of each plane; unobserved if none of them reported for a minute.",
             queries.PLANES,
             empty="no plane",
-            width=14,
+            height=7,
+            width=8,
             links={"Rails": to_board(RAILS)},
         )
     )
@@ -169,7 +158,7 @@ def _findings(made: build.Dashboard) -> None:
             "What opened and ended, what was decided, and what people and the inventory changed, the newest first.",
             queries.CHANGES,
             {
-                "at": Column("At", 160), "what": Column("What", 150),
+                "at": moment("At"), "what": Column("What", 150),
                 "severity": Column("Severity", 80, colors=SEVERITY), "subject": Column("Subject", 260),
                 "text": Column("Text", wrap=True, links=to_finding()), "id": Column(hidden=True),
             },
@@ -178,6 +167,18 @@ def _findings(made: build.Dashboard) -> None:
             width=24,
         )
     )  # fmt: skip
+    made.with_panel(
+        graph(
+            "Pods, planes and switches",
+            "Switches without a pod, and those of pods with an open finding, in the color of their worst one; an edge"
+            " has the links that are up, of all.",
+            queries.NODES,
+            queries.EDGES,
+            to_device(),
+            height=16,
+            width=24,
+        )
+    )
     made.with_panel(
         timeline(
             "Health over time",
@@ -203,7 +204,7 @@ def _findings(made: build.Dashboard) -> None:
             " limit.",
             queries.REMEDIATIONS,
             {
-                "decided_at": Column("Changed", 160), "action": Column("Action", 120),
+                "decided_at": moment("Changed"), "action": Column("Action", 120),
                 "state": Column("State", 90, colors=STATES), "target": Column("Target", 240, links=to_link("target")),
                 "reason": Column("Reason", wrap=True), "constraint": Column("Constraint", 190),
                 "surviving": Column("Surviving", 90), "repair_hint": Column("Repair", 180),
@@ -236,7 +237,7 @@ def _coverage(made: build.Dashboard) -> None:
             queries.STALE,
             {
                 "pod": Column("Pod", 80), "device": Column("Device"), "source": Column("Source", 80),
-                "last_sample": Column("Last sample", 160), "silent_for": Column("Silent for", 110),
+                "last_sample": moment("Last sample"), "silent_for": Column("Silent for", 110),
                 "reachable": Column("Reachable", 95), "error": Column("Error", wrap=True),
             },
             empty="No source is known to be silent.",

@@ -6,7 +6,7 @@ from dashboards.board import empty_board, runbooks, source, text
 from dashboards.links import FINDING, to_finding, to_link
 from dashboards.looks import SEVERITY, STATES
 from dashboards.queries import finding as queries
-from dashboards.tables import Column, table
+from dashboards.tables import Column, moment, table
 
 UID = FINDING
 DESCRIPTION = "One finding, explained. Follow Explain on another board, or paste an id."
@@ -35,7 +35,7 @@ def board() -> build.Dashboard:
             "Every revision of the decisions on this finding, the newest first.",
             queries.ANSWERS,
             {
-                "decided_at": Column("Changed", 160), "action": Column("Action", 120),
+                "decided_at": moment("Changed"), "action": Column("Action", 120),
                 "state": Column("State", 90, colors=STATES), "verdict": Column("Verdict", 120),
                 "actor": Column("By", 80), "reason": Column("Reason", wrap=True),
                 "constraint": Column("Constraint", 150), "repair_hint": Column("Repair", 180),
@@ -50,7 +50,7 @@ def board() -> build.Dashboard:
             "Each revision as it became known, the newest first.",
             queries.HISTORY,
             {
-                "at": Column("Known since", 160), "status": Column("Status", 90),
+                "at": moment("Known since"), "status": Column("Status", 90),
                 "severity": Column("Severity", 80, colors=SEVERITY), "summary": Column("Summary", wrap=True),
                 "cause": Column("Cause", 110),
             },
@@ -65,7 +65,7 @@ def board() -> build.Dashboard:
             {
                 "severity": Column("Severity", 80, colors=SEVERITY), "condition": Column("Condition", 150),
                 "subject": Column("Subject", 260, links=to_finding()), "summary": Column("Summary", wrap=True),
-                "since": Column("Since", 160), "id": Column(hidden=True),
+                "since": moment("Since"), "id": Column(hidden=True),
             },
             empty="It explains no other finding.",
         )

@@ -9,7 +9,7 @@ from dashboards.looks import CRITICAL, HEALTHY, INFO, PORT_STATES, UNOBSERVED, W
 from dashboards.panels import series, timeline
 from dashboards.queries import host as queries
 from dashboards.shared_tables import findings
-from dashboards.tables import Column, table
+from dashboards.tables import Column, moment, table
 
 UID = HOST
 DESCRIPTION = "One host: its rails against their peers, NICs, PCIe, GPUs, heat, kernel events and jobs."
@@ -64,7 +64,7 @@ def _rails(made: build.Dashboard) -> None:
                 "subject": Column("Link", 60, links=to_link()),
             },
             empty="The inventory has no link of this host.",
-            height=9,
+            height=11,
         )
     )  # fmt: skip
     made.with_panel(
@@ -76,7 +76,7 @@ def _rails(made: build.Dashboard) -> None:
             unit="percentunit",
             limits=[(DETECT.rail.slow, WARNING)],
             empty="The host or its peers send nothing, or are not read.",
-            height=9,
+            height=11,
         )
     )
     made.with_panel(
@@ -149,7 +149,7 @@ def _around(made: build.Dashboard) -> None:
             "What the kernel log and the link state reported, the newest first.",
             queries.KERNEL,
             {
-                "at": Column("At", 160), "kind": Column("Kind", 120), "part": Column("Part", 120),
+                "at": moment("At"), "kind": Column("Kind", 120), "part": Column("Part", 120),
                 "code": Column("Code", 60), "detail": Column("Detail", wrap=True),
             },
             empty="No event of this host in the time range.",
@@ -161,7 +161,7 @@ def _around(made: build.Dashboard) -> None:
             "What ran on the host in the time range.",
             queries.JOBS,
             {
-                "job": Column("Job", links=to_job()), "since": Column("Since", 160), "until": Column("Until", 160),
+                "job": Column("Job", links=to_job()), "since": moment("Since"), "until": moment("Until"),
                 "state": Column("State", 80, colors={"runs": HEALTHY, "over": UNOBSERVED}),
             },
             empty="No job is known on this host in the time range.",

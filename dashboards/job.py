@@ -9,7 +9,7 @@ from dashboards.looks import CRITICAL, HEALTHY, NEUTRAL, VERDICTS, WARNING
 from dashboards.panels import series, stat, timeline, verdict
 from dashboards.queries import job as queries
 from dashboards.shared_tables import findings
-from dashboards.tables import Column, table
+from dashboards.tables import Column, moment, table
 
 UID = JOB
 DESCRIPTION = "Was the network clean for this job? railsight job prints the same, with the gaps of every port."
@@ -58,7 +58,9 @@ def board() -> build.Dashboard:
             titles={"gpus": "GPUs", "observed_s": "life"},
         )
         .override_by_name("observed_s", [_unit("dtdurations")])
-        .override_by_regexp("hosts|gpus|observed_s", NEUTRAL)
+        .override_by_name("hosts", NEUTRAL)
+        .override_by_name("gpus", NEUTRAL)
+        .override_by_name("observed_s", NEUTRAL)
     )
     made.with_panel(
         findings(
@@ -92,10 +94,10 @@ def board() -> build.Dashboard:
             queries.PLACES,
             {
                 "host": Column("Host", links=to_host()), "pod": Column("Pod", 90), "gpus": Column("GPUs", 60),
-                "since": Column("Since", 160),
+                "since": moment("Since"),
                 "seen": Column("Observed", 130, unit="percentunit", gauge=1, decimals=0,
                                limits=[(None, CRITICAL), (0.95, HEALTHY)]),
-                "last_sample": Column("Last sample", 160),
+                "last_sample": moment("Last sample"),
             },
             empty=_NO_JOB,
         )

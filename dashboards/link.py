@@ -9,7 +9,7 @@ from dashboards.looks import CRITICAL, INFO, PORT_LEVELS, PORT_STATES, STATES, W
 from dashboards.panels import series, timeline
 from dashboards.queries import link as queries
 from dashboards.shared_tables import findings
-from dashboards.tables import Column, table
+from dashboards.tables import Column, moment, table
 
 UID = LINK
 DESCRIPTION = "One link from both ends. Without a choice: the link with the worst open finding."
@@ -43,10 +43,10 @@ def _ends(made: build.Dashboard) -> None:
                 "role": Column("Role", 90), "rail": Column("Rail", 50), "plane": Column("Plane", 60),
                 "pod": Column("Pod", 80), "speed_bps": Column("Speed", 80, unit="bps"),
                 "part": Column("Part", 150), "serial": Column("Serial", 110), "firmware": Column("Firmware", 100),
-                "last_sample": Column("Last sample", 160),
+                "last_sample": moment("Last sample"),
             },
             empty=_NO_LINK,
-            height=4,
+            height=5,
             width=24,
         )
     )  # fmt: skip
@@ -119,7 +119,7 @@ def _quality(made: build.Dashboard) -> None:
             queries.FORECAST,
             {
                 "metric": Column("Metric", 140, links=to_finding()), "value": Column("Now", 100, unit="sci"),
-                "threshold": Column("Limit", 90, unit="sci"), "reaches": Column("Reaches it", 160),
+                "threshold": Column("Limit", 90, unit="sci"), "reaches": moment("Reaches it"),
                 "within": Column("Within", wrap=True), "id": Column(hidden=True),
             },
             empty="No trend of this link reaches its limit within a week.",
@@ -164,7 +164,7 @@ def _traffic(made: build.Dashboard) -> None:
             "The newest state of each decision on this link.",
             queries.REMEDIATIONS,
             {
-                "decided_at": Column("Changed", 160), "action": Column("Action", 110),
+                "decided_at": moment("Changed"), "action": Column("Action", 110),
                 "state": Column("State", 90, colors=STATES), "reason": Column("Reason", wrap=True),
                 "repair_hint": Column("Repair", 160), "actor": Column("By", 80),
             },

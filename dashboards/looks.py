@@ -46,9 +46,9 @@ def colored(texts: Mapping[str, tuple[str, str]]) -> list[dashboard.ValueMapping
     return [dashboard.ValueMap(options=options)]
 
 
-def absent(text: str) -> dashboard.SpecialValueMap:
-    """Return a mapping from null and NaN to a grey text."""
-    result = dashboard.ValueMappingResult(text=text, color=UNOBSERVED, index=0)
+def absent(text: str, color: str = UNOBSERVED) -> dashboard.SpecialValueMap:
+    """Return a mapping from null and NaN to a text."""
+    result = dashboard.ValueMappingResult(text=text, color=color, index=0)
     match = dashboard.SpecialValueMatch.NULL_AND_NAN
     return dashboard.SpecialValueMap(options=dashboard.DashboardSpecialValueMapOptions(match=match, result=result))
 

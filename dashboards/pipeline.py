@@ -9,7 +9,7 @@ from dashboards.links import PIPELINE, to_host
 from dashboards.looks import CRITICAL, HEALTHY, NEUTRAL, WARNING
 from dashboards.panels import series, stat
 from dashboards.queries import pipeline as queries
-from dashboards.tables import Column, table
+from dashboards.tables import Column, moment, table
 
 UID = PIPELINE
 DESCRIPTION = "Does the pipeline itself work: rates, lag, lateness, rejects, collectors, storage."
@@ -120,7 +120,7 @@ def _inputs(made: build.Dashboard) -> None:
             {
                 "device": Column("Device", 140, links=to_host("device")), "source": Column("Source", 75),
                 "collector": Column("Collector", 120), "error": Column("Error", wrap=True),
-                "last_sample": Column("Last sample", 160),
+                "last_sample": moment("Last sample"),
             },
             empty="No collector reports a source that it does not reach.",
         )
@@ -133,7 +133,7 @@ def _inputs(made: build.Dashboard) -> None:
             {
                 "table": Column("Table"), "stored": Column("Rows", 90, unit="short"),
                 "bytes": Column("Size", 90, unit="bytes"), "parts": Column("Parts", 60),
-                "bytes_per_row": Column("Bytes/row", 90, decimals=1), "oldest": Column("Oldest", 160),
+                "bytes_per_row": Column("Bytes/row", 90, decimals=1), "oldest": moment("Oldest"),
             },
             empty="The reader may not read system.parts, or no table has a row.",
         )
@@ -145,7 +145,7 @@ def _inputs(made: build.Dashboard) -> None:
             queries.REJECTED,
             {
                 "topic": Column("Topic", 190), "stage": Column("Stage", 90), "reason": Column("Reason", wrap=True),
-                "times": Column("Times", 70), "last": Column("Last", 160),
+                "times": Column("Times", 70), "last": moment("Last"),
             },
             empty="No rejected message is known in this time range.",
         )

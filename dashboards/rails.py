@@ -29,9 +29,11 @@ def board() -> build.Dashboard:
             "Rails below the share of their peers' median at which rail/degraded calls them slow, in five minutes.",
             queries.COUNTS,
             [(0, HEALTHY), (1, WARNING)],
-            width=12,
+            width=18,
             titles={"slow": "slow rails", "even": "as fast as their peers", "idle": "idle, or with too few peers"},
-        ).override_by_regexp("even|idle", NEUTRAL)
+        )
+        .override_by_name("even", NEUTRAL)
+        .override_by_name("idle", NEUTRAL)
     )
     made.with_panel(
         stat(
@@ -39,7 +41,7 @@ def board() -> build.Dashboard:
             "Rails of the inventory without traffic counters in the last five minutes, from neither end.",
             queries.UNOBSERVED,
             [(0, HEALTHY), (1, INFO)],
-            width=4,
+            width=6,
         )
     )
     made.with_panel(
@@ -50,7 +52,7 @@ def board() -> build.Dashboard:
             empty=_NOT_READ,
             column=Column("", 90, unit="percentunit", decimals=0),
             links=to_rails(FIRST),
-            height=8,
+            height=6,
         )
     )
     made.with_panel(

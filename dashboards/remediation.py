@@ -9,7 +9,7 @@ from dashboards.looks import CRITICAL, HEALTHY, INFO, STATES, WARNING
 from dashboards.panels import series, stat
 from dashboards.queries import remediation as queries
 from dashboards.queries.fabric import REMEDIATION_TIMES
-from dashboards.tables import Column, table
+from dashboards.tables import Column, moment, table
 
 UID = REMEDIATION
 DESCRIPTION = (
@@ -56,7 +56,7 @@ def _now(made: build.Dashboard) -> None:
             " observed value and its limit.",
             queries.REMEDIATIONS,
             {
-                "decided_at": Column("Changed", 160), "action": Column("Action", 120),
+                "decided_at": moment("Changed"), "action": Column("Action", 120),
                 "state": Column("State", 90, colors=STATES), "target": Column("Target", 220, links=to_link("target")),
                 "reason": Column("Reason", wrap=True, links=to_finding("finding")),
                 "constraint": Column("Constraint", 180), "surviving": Column("Surviving", 90),
@@ -158,7 +158,7 @@ def _results(made: build.Dashboard) -> None:
             queries.CONTROLS,
             {
                 "kind": Column("Kind", 110), "subject": Column("Subject", 260), "actor": Column("By", 100),
-                "reason": Column("Reason", wrap=True), "at": Column("Since", 160), "until": Column("Until", 160),
+                "reason": Column("Reason", wrap=True), "at": moment("Since"), "until": moment("Until"),
             },
             empty="No control is in effect in this time range.",
             width=24,

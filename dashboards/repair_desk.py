@@ -7,7 +7,7 @@ from dashboards.links import REPAIR_DESK, to_finding, to_link
 from dashboards.looks import CRITICAL, HEALTHY, INFO, STATES, WARNING
 from dashboards.panels import stat
 from dashboards.queries import repair_desk as queries
-from dashboards.tables import Column, table
+from dashboards.tables import Column, moment, table
 
 UID = REPAIR_DESK
 DESCRIPTION = "What to replace first, where it is, and which parts fail more than others."
@@ -24,7 +24,7 @@ def board() -> build.Dashboard:
             "Targets to repair; lemons, whose whole interval is above the rest of their kind; links that get worse.",
             queries.COUNTS,
             [(0, HEALTHY), (1, INFO)],
-            width=12,
+            width=24,
             titles={"to_repair": "to repair"},
         )
     )
@@ -52,8 +52,8 @@ def board() -> build.Dashboard:
             {
                 "subject": Column("Link", wrap=True, links=to_link() | to_finding()), "metric": Column("Metric", 110),
                 "value": Column("Now", 80, unit="sci"), "threshold": Column("Limit", 70, unit="sci"),
-                "reaches": Column("Reaches it", 150), "earliest": Column("Earliest", 150),
-                "latest": Column("Latest", 150), "id": Column(hidden=True),
+                "reaches": moment("Reaches it"), "earliest": moment("Earliest"),
+                "latest": moment("Latest"), "id": Column(hidden=True),
             },
             empty="No trend of a link reaches its limit within a week.",
             width=24,
@@ -67,7 +67,7 @@ def board() -> build.Dashboard:
             {
                 "subject": Column("Subject", wrap=True, links=to_link()), "findings": Column("Findings", 80),
                 "conditions": Column("Conditions", 170), "open": Column("Open", 60),
-                "newest": Column("Newest", 160), "cause": Column("Cause", 90), "place": Column("Where", 180),
+                "newest": moment("Newest"), "cause": Column("Cause", 90), "place": Column("Where", 180),
             },
             empty="No subject had a finding in the last 28 days of the time range.",
             width=24,

@@ -34,6 +34,11 @@ class Column:
     decimals: int | None = None
 
 
+def moment(title: str) -> Column:
+    """Return a column of times, to the second."""
+    return Column(title, 160, unit="time:YYYY-MM-DD HH:mm:ss")
+
+
 def table(
     title: str,
     description: str,
@@ -65,7 +70,7 @@ def matrix(
     panel.with_transformation(dashboard.DataTransformerConfig(id_val="groupingToMatrix", options=options))
     panel.override_by_name(
         f"{row}\\{place}",
-        _properties(Column(row.capitalize(), 120, links=links)),
+        _properties(Column(row.capitalize(), 100, links=links)),
     )
     panel.override_by_regexp("^(rail|fabric|plane).*", _properties(column))
     return panel
@@ -73,10 +78,10 @@ def matrix(
 
 def state_column(levels: Mapping[str, tuple[str, str]], links: Mapping[str, str] | None = None) -> list[Any]:
     """Return the overrides of cells that are a state: its text on its color."""
-    mapping: list[Any] = [*colored(levels), absent(ABSENT)]
+    mapping: list[Any] = [*colored(levels), absent(ABSENT, "transparent")]
     made: dict[str, Any] = {
         "custom.cellOptions": {"type": "color-background", "mode": "basic"}, "mappings": mapping,
-        "color": fixed(UNOBSERVED).build(), "custom.align": "center", "custom.minWidth": 90,
+        "color": fixed(UNOBSERVED).build(), "custom.align": "center", "custom.minWidth": 80,
     }  # fmt: skip
     if links is not None:
         made["links"] = _links(links)

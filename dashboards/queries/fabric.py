@@ -142,7 +142,8 @@ _STARS = (
 NODES = Query(
     f"""WITH {_DRAWN} AS drawn
 SELECT id, title, subtitle, {_TEXT.format(level="level")} AS mainstat,
-    if(open = 0, '', concat(toString(open), ' open')) AS secondarystat, {_COLOR.format(level="level")} AS color
+    if(open = 0, '', concat(toString(open), ' open')) AS secondarystat, {_COLOR.format(level="level")} AS color,
+    24 AS noderadius
 FROM (
     SELECT devices.pod AS id, id AS title, 'pod' AS subtitle,
         toInt16(multiIf(max(ill.level) > 0, max(ill.level), max(newest.newest) = 0, -1, 0)) AS level,
@@ -162,7 +163,7 @@ FROM (
     UNION ALL SELECT 'none', 'no inventory', 'in this time range', toInt16(-1), toUInt64(0)
     WHERE (SELECT count() FROM ({DEVICES}) WHERE pod IN (${{pod:singlequote}}) OR kind = 'switch') = 0
 ) ORDER BY subtitle, id""",
-    ("id", "title", "subtitle", "mainstat", "secondarystat", "color"),
+    ("id", "title", "subtitle", "mainstat", "secondarystat", "color", "noderadius"),
 )
 EDGES = Query(
     f"""WITH {_DRAWN} AS drawn, arrayMap(one -> one.1, drawn) AS names

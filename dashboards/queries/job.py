@@ -10,6 +10,7 @@ from dashboards.queries.query import (
     LEVEL,
     OBSERVED_S,
     VALID,
+    WORKS,
     Query,
     finding_times,
     findings_where,
@@ -88,7 +89,9 @@ HAVING hosts > 0""",
 )
 # GPU time of the affected hosts while a root finding was open; what capacity they lost meanwhile is the factor.
 LOST = Query(
-    f"""SELECT if((SELECT count() FROM ({_HOSTS})) = 0, NULL, sum(gpus * lasts_s * lost) / 3600) AS gpu_hours FROM (
+    f"""SELECT if((SELECT count() FROM ({_HOSTS})) = 0 OR NOT {WORKS}, NULL,
+    sum(gpus * lasts_s * lost) / 3600) AS gpu_hours
+FROM (
     SELECT known.id AS id, sum(devices.gpus) AS gpus, any(known.lost) AS lost, any(known.lasts_s) AS lasts_s FROM (
         SELECT id, arrayJoin(hosts) AS host, ifNull(capacity_lost_ratio, 0) AS lost,
             greatest(dateDiff('second', greatest(started_at, $__fromTime), least(ifNull(resolved_at, $__toTime),

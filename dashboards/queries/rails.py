@@ -2,7 +2,7 @@
 
 from dashboards.limits import DETECT
 from dashboards.queries.carried import carried, host_ports
-from dashboards.queries.query import KNOWN, NONE, OPEN, Query, finding_times, findings_where
+from dashboards.queries.query import KNOWN, NONE, OPEN, WORKS, Query, finding_times, findings_where
 
 _RECENT_S = 300
 """Stragglers are ranked by the last five minutes: a rail is slow after three windows of a minute."""
@@ -23,16 +23,17 @@ _NOW = f"""
     INNER JOIN ({carried(_PORTS, f"$__toTime - INTERVAL {_RECENT_S} SECOND", "1", recent=True)}
     ) AS carried ON carried.host = ports.device AND carried.host_port = ports.port"""
 
+_UNKNOWN = f"count() = 0 OR NOT {WORKS}"
 COUNTS = Query(
-    f"""SELECT if(count() = 0, NULL, countIf(share < {DETECT.rail.slow})) AS slow,
-    if(count() = 0, NULL, countIf(share >= {DETECT.rail.slow})) AS even, if(count() = 0, NULL, countIf(share IS NULL))
-    AS idle
+    f"""SELECT if({_UNKNOWN}, NULL, countIf(share < {DETECT.rail.slow})) AS slow,
+    if({_UNKNOWN}, NULL, countIf(share >= {DETECT.rail.slow})) AS even,
+    if({_UNKNOWN}, NULL, countIf(share IS NULL)) AS idle
 FROM ({_NOW}
 )""",
     ("slow", "even", "idle"),
 )
 UNOBSERVED = Query(
-    f"""SELECT if(total = 0, NULL, total - read) AS unobserved FROM (
+    f"""SELECT if(total = 0 OR NOT {WORKS}, NULL, total - read) AS unobserved FROM (
     SELECT (SELECT count() FROM ({_PORTS})) AS total, (SELECT count() FROM ({_NOW}
     )) AS read
 )""",
