@@ -38,7 +38,8 @@ check: env
 	$(BIN)/python -m pytest tests/unit tests/contract -n auto $(ARGS)
 
 test: check
-	$(BIN)/python -m pytest tests/integration tests/e2e tests/faults $(ARGS)
+	$(BIN)/python -m pytest tests/integration -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest tests/e2e tests/faults $(ARGS)
 
 fuzz: MINUTES ?= 30
 fuzz: env
