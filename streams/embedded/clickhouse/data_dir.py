@@ -13,6 +13,7 @@ from pathlib import Path
 
 from streams.embedded.clickhouse.allowed_names import ENGINES
 from streams.embedded.clickhouse.params import Limits
+from streams.embedded.directories import write_private
 from streams.wire.errors import Misconfigured
 
 # The overlay that clickhouse-local creates as its default database; engine.py drops it after the start.
@@ -126,7 +127,7 @@ def write_configuration(data: Path, limits: Limits) -> Path:
     for folder in (data, server, engine, engine / "tmp"):
         folder.mkdir(exist_ok=True, mode=0o700)
     users, config = server / "users.xml", server / "config.xml"
-    _write_private(
+    write_private(
         users,
         _USERS.format(
             memory=limits.query_memory_bytes,
@@ -135,7 +136,7 @@ def write_configuration(data: Path, limits: Limits) -> Path:
             constants="\n".join(f"<{name}><readonly/></{name}>" for name in _CONSTANT_SETTINGS),
         ),
     )
-    _write_private(config, _CONFIG.format(boot=BOOT_DATABASE, users=_escaped(users), memory=limits.server_memory_bytes))
+    write_private(config, _CONFIG.format(boot=BOOT_DATABASE, users=_escaped(users), memory=limits.server_memory_bytes))
     metadata = engine / "metadata"
     metadata.mkdir(exist_ok=True)
     default = metadata / "default.sql"
@@ -147,13 +148,6 @@ def write_configuration(data: Path, limits: Limits) -> Path:
     if link.is_symlink():
         link.unlink()
     return config
-
-
-def _write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read."""
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
 
 
 def _escaped(path: Path) -> str:
