@@ -1,13 +1,14 @@
 """The settings that every collector has: the common keys of `[collect.<name>]`."""
 
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from collectors.core.affinity import Cpu
 from collectors.core.buffer_limits import PublisherParams
 from collectors.core.status_schedule import EVERY_S
+from streams.wire.errors import Misconfigured
 
 
 class CollectorParams(BaseModel):
@@ -28,6 +29,14 @@ class CollectorParams(BaseModel):
         return ()
 
 
+def without_secrets(values: object, names: tuple[str, ...]) -> object:
+    """Return the fields of a target; raise ValueError for a secret: lists of targets are committed."""
+    for name in names:
+        if isinstance(values, dict) and name in values:
+            raise ValueError(f"a secret must not be in a list of targets: set {name}_file to the path of its file")
+    return values
+
+
 class TargetParams(CollectorParams):
     """The base of the Params of a collector with many targets."""
 
@@ -35,3 +44,22 @@ class TargetParams(CollectorParams):
     """Processes of one group, each configured with all targets, divide them; without it this one reads all of them."""
     share_session_s: float = Field(default=10.0, ge=6, le=300)
     """The others take over a member's targets after so long without it. Brokers accept no less than 6 by default."""
+
+    def with_overrides(self, target: BaseModel, name: str, *groups: frozenset[str]) -> Self:
+        """Return the settings of one target: those that it sets itself replace those of the collector.
+
+        A target that sets one of a group of settings, such as those of a login, inherits none of that group.
+        Raises Misconfigured, without a value, which may be secret.
+        """
+        given: dict[str, Any] = {
+            field: getattr(target, field) for field in target.model_fields_set & type(self).model_fields.keys()
+        }
+        if not given:
+            return self
+        replaced = given.keys() | {field for group in groups if group & given.keys() for field in group}
+        inherited = {field: getattr(self, field) for field in self.model_fields_set - replaced}
+        try:
+            return type(self).model_validate(inherited | given)
+        except ValidationError as error:
+            reason = str(error.errors(include_input=False, include_url=False)[0]["msg"]).removeprefix("Value error, ")
+            raise Misconfigured(f"{name}: {reason}") from error

@@ -26,10 +26,14 @@ class TargetSession(NamedTuple):
 
 def target_sessions(params: Params) -> dict[str, TargetSession]:
     """Return the devices by name; raises Misconfigured before any connection is made."""
-    secret = params.secret()
-    if params.tls:
-        credentials(params)
-    return {target.name: TargetSession(target, params, secret) for target in params.all_targets()}
+    targets = params.all_targets()
+    own = {target.name: params.for_target(target) for target in targets}
+    # The files of settings that targets share are read once.
+    secrets = {id(its): its.secret() for its in ({id(its): its for its in (params, *own.values())}).values()}
+    for its in {id(its): its for its in own.values()}.values():
+        if its.tls:
+            credentials(its)
+    return {target.name: TargetSession(target, own[target.name], secrets[id(own[target.name])]) for target in targets}
 
 
 async def collect(params: Params, context: CollectorContext) -> None:

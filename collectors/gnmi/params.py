@@ -15,11 +15,16 @@ from pydantic import (
     model_validator,
 )
 
-from collectors.core.params import TargetParams
+from collectors.core.params import TargetParams, without_secrets
 from collectors.core.settings_files import read_file, read_json
 from collectors.gnmi.profile import profiles
 from streams.wire.errors import Misconfigured
 from streams.wire.loopback import is_loopback
+
+Encoding = Literal["auto", "proto", "json_ietf", "json", "ascii"]
+_LOGIN = frozenset({"username", "password", "password_file", "token", "token_file"})
+_TLS = frozenset({"tls", "ca_file", "cert_file", "key_file", "server_name"})
+"""A target that sets one of these has all of them itself."""
 
 
 class _Strict(BaseModel):
@@ -29,12 +34,30 @@ class _Strict(BaseModel):
 class Target(_Strict):
     """One device: its name in the inventory, and the address of its gNMI server (`host:port`).
 
-    `profiles` names its vendor's profiles, for devices whose Capabilities do not.
+    `profiles` names its vendor's profiles, for devices whose Capabilities do not. The other settings are those of this
+    device that differ from those of the collector; secrets are in files.
     """
 
     name: str = Field(min_length=1)
     address: str = Field(pattern=r"^.+:\d{1,5}$")
     profiles: tuple[str, ...] = ()
+    cadence_s: float | None = Field(default=None, ge=0.05, le=3600)
+    encoding: Encoding | None = None
+    max_updates_per_s: int | None = Field(default=None, ge=1000)
+    tls: bool | None = None
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    server_name: str | None = None
+    username: str | None = None
+    password_file: Path | None = None
+    token_file: Path | None = None
+    clear_text: bool | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_secret(cls, values: object) -> object:
+        return without_secrets(values, ("password", "token"))
 
     @field_validator("profiles")
     @classmethod
@@ -63,7 +86,7 @@ class Params(TargetParams):
     targets: Annotated[tuple[Target, ...], BeforeValidator(_targets)] = ()
     targets_file: Path | None = None
     cadence_s: float = Field(default=10.0, ge=0.05, le=3600)
-    encoding: Literal["auto", "proto", "json_ietf", "json", "ascii"] = "auto"
+    encoding: Encoding = "auto"
     quiet_s: float = Field(default=0.05, ge=0.005, le=5)
     """A burst is over when the device has sent no sample for this long (trial: gaps inside one stay below 20 ms)."""
     connect_s: float = Field(default=5.0, gt=0)
@@ -120,14 +143,26 @@ class Params(TargetParams):
             raise Misconfigured("collect.gnmi: no targets; set targets or targets_file")
         if duplicates:
             raise Misconfigured(f"collect.gnmi: duplicate targets: {', '.join(duplicates)}")
-        exposed = "a password" if self.username else "a token" if self.token or self.token_file else ""
-        if exposed and not (self.tls or self.clear_text or all(target.is_loopback for target in targets)):
-            raise Misconfigured(f"collect.gnmi: {exposed} without TLS would cross the network; set tls or clear_text")
+        for target in targets:
+            self.for_target(target).check_exposure(target)
         return targets
+
+    def for_target(self, target: Target) -> "Params":
+        """Return the settings of one device; raises Misconfigured."""
+        return self.with_overrides(target, f"collect.gnmi: target {target.name}", _LOGIN, _TLS)
+
+    def check_exposure(self, target: Target) -> None:
+        """Raise Misconfigured if a password or token would cross the network without TLS."""
+        exposed = "a password" if self.username else "a token" if self.token or self.token_file else ""
+        if exposed and not (self.tls or self.clear_text or target.is_loopback):
+            raise Misconfigured(
+                f"collect.gnmi: {exposed} without TLS would cross the network to {target.name}; set tls or clear_text"
+            )
 
     def files(self) -> tuple[Path, ...]:
         named = (self.targets_file, self.password_file, self.token_file)
-        return tuple(path for path in named if path is not None)
+        of_targets = (path for target in self.targets for path in (target.password_file, target.token_file))
+        return tuple(path for path in (*named, *of_targets) if path is not None)
 
     def secret(self) -> str:
         """Return the password or the token; raises Misconfigured if its file cannot be read."""

@@ -15,6 +15,8 @@ REPAIRS = "repairs.json"
 """The address of the repairs (repair_server.py), if there is one."""
 BAD_LINKS = "bad-links.json"
 TRUTH = "truth.csv"
+TARGETS = "targets.json"
+SNMP_TARGETS = "snmp-targets.json"
 
 
 class HostFiles(NamedTuple):
@@ -46,7 +48,7 @@ class Files(NamedTuple):
 def write(folder: Path, inventory: Inventory, endpoints: Endpoints, truth: Sequence[TruthRow]) -> Files:
     """Write all files; the targets last, so that a process that waits for them finds the others."""
     files = Files(
-        folder / "inventory", folder / "targets.json", folder / "snmp-targets.json", folder / "hosts.json",
+        folder / "inventory", folder / TARGETS, folder / SNMP_TARGETS, folder / "hosts.json",
         folder / TRUTH,
     )  # fmt: skip
     write_folder(inventory, files.inventory)

@@ -88,6 +88,10 @@ class Params(BaseModel):
             raise ValueError("gnmi_client_ca_file requires gnmi_cert_file")
         return self
 
+    def written_files(self) -> tuple[Path, ...]:
+        """Return the files with the addresses of its devices, which other collectors read."""
+        return self.folder / files.SNMP_TARGETS, self.folder / files.TARGETS
+
     def gnmi_tls(self) -> grpc.ServerCredentials | None:
         """Return the credentials of the gNMI servers, None without TLS; raises Misconfigured."""
         if self.gnmi_cert_file is None or self.gnmi_key_file is None:

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -18,7 +19,7 @@ from collectors.snmp.engine import Engines, Login
 from collectors.snmp.params import Params, Target
 from collectors.snmp.trap_senders import TrapSenders
 from collectors.snmp.traps import Traps
-from streams.wire.errors import Reject, Retry
+from streams.wire.errors import Misconfigured, Reject, Retry
 from streams.wire.models import Source
 from streams.wire.retry import Backoff, Failure, retry
 
@@ -37,8 +38,23 @@ class TargetSession(NamedTuple):
 
 def target_sessions(params: Params) -> dict[str, TargetSession]:
     """Return the devices by name; raises Misconfigured before any request is sent."""
-    login = params.login()
-    return {target.name: TargetSession(target, params, login) for target in params.all_targets()}
+    targets = params.all_targets()
+    own = {target.name: params.for_target(target) for target in targets}
+    # The files of the collector's login are read once, not for each target.
+    login = params.login() if not own or any(its is params for its in own.values()) else None
+    return {
+        target.name: TargetSession(
+            target, its := own[target.name], login if login and its is params else _login(target, its)
+        )
+        for target in targets
+    }
+
+
+def _login(target: Target, params: Params) -> Login:
+    try:
+        return params.login()
+    except Misconfigured as error:
+        raise Misconfigured(f"{error} (target {target.name})") from error
 
 
 class Readers:
@@ -47,15 +63,15 @@ class Readers:
     def __init__(self, context: CollectorContext) -> None:
         self._context = context
         self._emitter = context.emitter(Source.SOURCE_SNMP)
-        self._engines: Engines | None = None
+        self._engines: WeakValueDictionary[Login, Engines] = WeakValueDictionary()
 
     def reader(self, one: TargetSession) -> DeviceReader:
         """Return the reader of one device; it sends no request yet."""
-        if self._engines is None or self._engines.login != one.login:
-            self._engines = Engines(one.login)
+        if (engines := self._engines.get(one.login)) is None:
+            engines = self._engines[one.login] = Engines(one.login)
         context, rng = self._context, random.Random(self._context.rng.random())  # noqa: S311 — jitter
         return DeviceReader(
-            one.target, one.params, self._engines, self._emitter, context.metrics, context.clock, rng
+            one.target, one.params, engines, self._emitter, context.metrics, context.clock, rng
         )  # fmt: skip
 
 
@@ -84,7 +100,7 @@ async def _receive_traps(
         reader = senders.reader(sender)
         return reader is not None and reader.on_trap(trap)
 
-    async with Traps(address, params.login(), senders.reader_of, on_trap, context.metrics, params.max_traps_per_s):
+    async with Traps(address, senders.login, senders.reader_of, on_trap, context.metrics, params.max_traps_per_s):
         await asyncio.Event().wait()
 
 

@@ -58,6 +58,7 @@ class DeviceReader:
         """The last resolved address of its name."""
         self._params = params
         self._engines = engines
+        self.login = engines.login
         self._emitter = emitter
         self._metrics = metrics
         self._clock = clock

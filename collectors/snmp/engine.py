@@ -108,10 +108,10 @@ class Engines:
         return Connection(self._mibs, self.login, refused)
 
 
-def add_login(engine: Any, login: Login, engine_id: Any = None) -> None:
-    """Add a community or a user to an engine's MIB."""
+def add_login(engine: Any, login: Login, engine_id: Any = None, name: str = _SECURITY_NAME) -> None:
+    """Add a community, by a security name, or a user to an engine's MIB."""
     if login.version == V2C:
-        config.add_v1_system(engine, _SECURITY_NAME, login.community)
+        config.add_v1_system(engine, name, login.community)
         return
     config.add_v3_user(
         engine, login.user, AUTHENTICATION[login.authentication], login.authentication_secret or None,

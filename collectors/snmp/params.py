@@ -15,12 +15,22 @@ from pydantic import (
     model_validator,
 )
 
-from collectors.core.params import TargetParams
+from collectors.core.params import TargetParams, without_secrets
 from collectors.core.settings_files import read_file, read_json
 from collectors.snmp.engine import V2C, V3, Login
 from streams.wire.errors import Misconfigured
 
 _ADDRESS = re.compile(r"(?:\[([0-9a-fA-F:.%]+)\]|([^:\[\]]+))(?::(\d{1,5}))?")
+Version = Literal["2c", "3"]
+Authentication = Literal["none", "sha1", "sha224", "sha256", "sha384", "sha512"]
+Privacy = Literal["none", "aes128", "aes192", "aes256", "aes192-blumenthal", "aes256-blumenthal"]
+_LOGIN = frozenset(
+    {
+        "version", "community", "community_file", "username", "auth", "auth_secret", "auth_secret_file", "privacy",
+        "privacy_secret", "privacy_secret_file", "context",
+    }
+)  # fmt: skip
+"""The settings of a login: a target that sets one has all of them itself."""
 _SHORTEST_SECRET = 8
 """RFC 3414 (11.2) forbids shorter ones."""
 
@@ -32,6 +42,28 @@ class Target(BaseModel):
 
     name: str = Field(min_length=1)
     address: str = Field(pattern=rf"^{_ADDRESS.pattern}$")
+    # The settings of this device that differ from those of the collector; secrets are in files.
+    cadence_s: float | None = Field(default=None, ge=0.1, le=3600)
+    deadline_s: float | None = Field(default=None, gt=0, le=600)
+    timeout_s: float | None = Field(default=None, ge=0.05, le=60)
+    tries: int | None = Field(default=None, ge=1, le=10)
+    varbinds_per_request: int | None = Field(default=None, ge=1, le=1000)
+    optics_every_s: float | None = Field(default=None, ge=0)
+    if_types: tuple[int, ...] | None = None
+    every_interface: bool | None = None
+    version: Version | None = None
+    community_file: Path | None = None
+    username: str | None = None
+    auth: Authentication | None = None
+    auth_secret_file: Path | None = None
+    privacy: Privacy | None = None
+    privacy_secret_file: Path | None = None
+    context: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_secret(cls, values: object) -> object:
+        return without_secrets(values, ("community", "auth_secret", "privacy_secret"))
 
     @property
     def host_and_port(self) -> tuple[str, int]:
@@ -53,9 +85,9 @@ def _targets(value: object) -> object:
 class Params(TargetParams):
     """Settings of `[collect.snmp]`.
 
-    Devices come from `targets`, `targets_file` (JSON: a list of {"name", "address"}) or both. All use the same login;
-    if sites differ, run a collector for each. A secret is given as a value (so that it may come from the environment)
-    or as a file.
+    Devices come from `targets`, `targets_file` (JSON: a list of {"name", "address"}) or both. A target may have a
+    login, a cadence and other settings of its own (see Target). A secret is given as a value (so that it may come from
+    the environment) or as a file.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -82,14 +114,14 @@ class Params(TargetParams):
     max_varbinds: int = Field(default=200_000, ge=1000)
     """The maximum of one walk of a device."""
 
-    version: Literal["2c", "3"] = "2c"
+    version: Version = "2c"
     community: SecretStr | None = None
     community_file: Path | None = None
     username: str = ""
-    auth: Literal["none", "sha1", "sha224", "sha256", "sha384", "sha512"] = "sha256"
+    auth: Authentication = "sha256"
     auth_secret: SecretStr | None = None
     auth_secret_file: Path | None = None
-    privacy: Literal["none", "aes128", "aes192", "aes256", "aes192-blumenthal", "aes256-blumenthal"] = "aes128"
+    privacy: Privacy = "aes128"
     privacy_secret: SecretStr | None = None
     privacy_secret_file: Path | None = None
     context: str = ""
@@ -102,7 +134,12 @@ class Params(TargetParams):
     def files(self) -> tuple[Path, ...]:
         """Return the files to reload when they change."""
         named = (self.targets_file, self.community_file, self.auth_secret_file, self.privacy_secret_file)
-        return tuple(path for path in named if path is not None)
+        of_targets = (
+            path
+            for target in self.targets
+            for path in (target.community_file, target.auth_secret_file, target.privacy_secret_file)
+        )
+        return tuple(path for path in (*named, *of_targets) if path is not None)
 
     def traps_address(self) -> tuple[str, int] | None:
         """Return the address for traps; None if they are not received."""
@@ -135,6 +172,10 @@ class Params(TargetParams):
         if duplicates:
             raise Misconfigured(f"collect.snmp: duplicate targets: {', '.join(duplicates)}")
         return targets
+
+    def for_target(self, target: Target) -> "Params":
+        """Return the settings of one device; raises Misconfigured."""
+        return self.with_overrides(target, f"collect.snmp: target {target.name}", _LOGIN)
 
     def login(self) -> Login:
         """Return the credentials; raises Misconfigured if a secret is missing, given twice, too short or unreadable."""

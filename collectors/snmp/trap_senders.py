@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from collectors.snmp.device import DeviceReader
+from collectors.snmp.engine import Login
 from collectors.snmp.octet_text import literal
 
 
@@ -27,6 +28,11 @@ class TrapSenders:
         wanted = literal(address)
         found = [reader for reader in self._readers if reader.address == wanted]
         return found[0] if len(found) == 1 else None
+
+    def login(self, address: str) -> Login | None:
+        """Return the login of the device with this address."""
+        reader = self.reader(address)
+        return None if reader is None else reader.login
 
     def reader_of(self, address: str) -> str | None:
         """Return the name of the device with this address."""

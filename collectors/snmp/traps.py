@@ -21,7 +21,7 @@ from collectors.snmp import ber
 from collectors.snmp.ber import Value
 from collectors.snmp.engine import GARBAGE, V2C, Login, add_login
 from collectors.snmp.engine_slots import EngineSlots
-from streams.wire.errors import Misconfigured
+from streams.wire.errors import Misconfigured, Reject
 
 _LARGEST = 8192
 """A linkDown is some 200 bytes; pyasn1 is slow for large messages."""
@@ -38,12 +38,13 @@ class Traps:
     """Receives traps at one address. Use as an async context manager; entering raises Misconfigured."""
 
     def __init__(
-        self, address: tuple[str, int], login: Login, senders: Callable[[str], str | None], on_trap: OnTrap,
-        metrics: CollectorMetrics, max_per_s: int,
+        self, address: tuple[str, int], login_of: Callable[[str], Login | None], senders: Callable[[str], str | None],
+        on_trap: OnTrap, metrics: CollectorMetrics, max_per_s: int,
     ) -> None:  # fmt: skip
-        """Create it; `senders` returns the device of an address."""
+        """Create it; `senders` returns the device of an address, and `login_of` its login."""
         self._address = address
-        self._login = login
+        self._login_of = login_of
+        self._added: set[Login] = set()
         self._senders = senders
         self._on_trap = on_trap
         self._metrics = metrics
@@ -58,7 +59,6 @@ class Traps:
     async def __aenter__(self) -> "Traps":
         loop = asyncio.get_running_loop()
         engine = SnmpEngine(msgAndPduDsp=_Dispatcher(self._refused, self._add_engine))
-        add_login(engine, self._login)
         is_v6 = ":" in self._address[0]
         transport: Any = (_Udp6 if is_v6 else _Udp)(self, loop=loop)
         try:
@@ -93,24 +93,31 @@ class Traps:
         return True
 
     def _add_engine(self, address: str, message: bytes) -> bool:
-        """Add the engine that sends a v3 trap, because its keys depend on its engine id; return True for a discovery.
+        """Add the login of the sender, and the engine that sends a v3 trap, because its keys depend on its engine id.
 
-        An inform is protected by the receiver's engine, which its sender discovers first. Raises Reject.
+        Return True for a discovery: an inform is protected by the receiver's engine, which its sender discovers first.
+        Raises Reject for the login of another device.
         """
         self._sender_engine = b""
-        if self._login.version == V2C or (sender := _sender_engine(message)) is None:
+        login = self._login_of(address)
+        if login is None or not _is_by(login, message):
+            raise Reject("not the login of this device")
+        if login not in self._added:
+            add_login(self.engine, login, name=f"railsight{len(self._added)}")
+            self._added.add(login)
+        if (sender := _sender_engine(message)) is None:
             return False
         engine_id, user = sender
-        if user != self._login.user.encode() or not 5 <= len(engine_id) <= 32:
+        if user != login.user.encode() or not 5 <= len(engine_id) <= 32:
             return not engine_id
         if engine_id == bytes(self.engine.snmpEngineID):
             return False
         is_new, replaced = self._slots.add(self._senders(address) or "", engine_id)
         if replaced is not None:
             self._metrics.add("throttled", self._senders(address) or "traps")
-            config.delete_v3_user(self.engine, self._login.user, OctetString(replaced))
+            config.delete_v3_user(self.engine, login.user, OctetString(replaced))
         if is_new:
-            add_login(self.engine, self._login, OctetString(engine_id))
+            add_login(self.engine, login, OctetString(engine_id))
         self._sender_engine = engine_id
         return False
 
@@ -166,6 +173,17 @@ class _Udp(_Guarded, udp.UdpAsyncioTransport):  # type: ignore[misc]
 
 class _Udp6(_Guarded, udp6.Udp6AsyncioTransport):  # type: ignore[misc]
     pass
+
+
+def _is_by(login: Login, message: bytes) -> bool:
+    """Return whether a message has the version and the community of a login. Raises Reject."""
+    body = ber.element(message, 0, len(message), ber.SEQUENCE)
+    version = ber.element(message, body.start, body.end, ber.INTEGER)
+    if (message[slice(*version)] == _V3) is (login.version == V2C):
+        return False
+    if login.version != V2C:
+        return True
+    return message[slice(*ber.element(message, version.end, body.end, ber.OCTETS))] == login.community.encode()
 
 
 def _sender_engine(message: bytes) -> tuple[bytes, bytes] | None:

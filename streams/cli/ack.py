@@ -10,11 +10,13 @@ import typer
 
 from streams.cli.options import Bootstrap, Config, settings_of
 from streams.cli.printing import echo
+from streams.config.kafka import KafkaSettings
 from streams.report.finding_reader import open_findings
 from streams.report.remediation_reader import current_controls
 from streams.runtime.topic_writer import publish
 from streams.wire.access import OPERATOR
 from streams.wire.control_scope import has_ended
+from streams.wire.errors import Retry
 from streams.wire.models import Control, ControlKind
 from streams.wire.topics import CONTROLS, Record, encode
 
@@ -32,13 +34,18 @@ def ack(
 
     Acknowledgements that have no effect any more are removed from their topic.
     """
-    kafka = settings_of(config, bootstrap, OPERATOR).kafka
+    echo(acknowledge(settings_of(config, bootstrap, OPERATOR).kafka, identity, reason, hours))
+
+
+def acknowledge(kafka: KafkaSettings, identity: str, reason: str, hours: float | None) -> str:
+    """Publish the acknowledgement of the open finding with this id prefix, and return its confirmation; raise Retry."""
     findings = asyncio.run(open_findings(kafka))
     matches = [finding for finding in findings if finding.id.startswith(identity)]
     if len(matches) != 1:
         several = ", ".join(finding.id for finding in matches)
-        typer.echo(f"railsight ack: {'several: ' + several if matches else f'no open finding {identity}'}", err=True)
-        raise typer.Exit(1)
+        raise Retry(
+            f"several: {several}" if matches else f"no open finding {identity}; `railsight findings` lists them"
+        )
     finding, now = matches[0], time.time_ns()
     until = None if hours is None else now + round(hours * 3600e9)
     ids = {one.id for one in findings}
@@ -46,7 +53,7 @@ def ack(
     own = acknowledgement(finding.id, now, until, getpass.getuser(), reason)
     tombstones = [Record(CONTROLS, one.id.encode(), None) for one in over if one.id != own.id]
     asyncio.run(publish(kafka, [*tombstones, encode(CONTROLS, own)]))
-    echo(f"acknowledged {finding.id}: {finding.summary}")
+    return f"acknowledged {finding.id}: {finding.summary}"
 
 
 def acknowledgement(finding: str, at_ns: int, until_ns: int | None, actor: str, reason: str) -> Control:

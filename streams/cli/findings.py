@@ -1,36 +1,96 @@
-"""`railsight findings`: prints the open findings, and with `--follow` each revision as it arrives."""
+"""`railsight findings`: prints the open findings as a table, and with `--follow` each revision as it arrives."""
 
 import asyncio
 import time
+from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
 from streams.cli.printing import echo
+from streams.cli.tables import SEVERITY_COLORS, Cell, Output, OutputForm, form_of, print_table
+from streams.instrument.time_format import format_duration, format_time
+from streams.report.finding_filter import FindingFilter, acknowledgements
 from streams.report.finding_reader import follow_findings, open_findings
-from streams.report.render_finding import finding_line, open_finding_line
+from streams.report.remediation_reader import current_controls
+from streams.report.render_finding import finding_line
 from streams.wire import codec
 from streams.wire.access import READER
-from streams.wire.models import Finding
+from streams.wire.models import Control, Finding, Severity
+
+ID_CHARACTERS = 12
+"""Enough to be unique; `explain` and `ack` accept a prefix."""
+
+
+class LeastSeverity(StrEnum):
+    """The severities of findings."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
 
 
 def findings(
     config: Config = None,
     bootstrap: Bootstrap = None,
+    severity: Annotated[LeastSeverity | None, typer.Option(help="This severity or a higher one.")] = None,
+    condition: Annotated[str, typer.Option(help="Condition, or a glob of it, as 'link/*'.")] = "",
+    device: Annotated[str, typer.Option(help="Device at either end or affected host, or a glob.")] = "",
+    job: Annotated[str, typer.Option(help="Affected job, or a glob.")] = "",
+    roots: Annotated[bool, typer.Option("--roots", help="Only findings that no other one explains.")] = False,
+    unacked: Annotated[bool, typer.Option("--unacked", help="Only findings without an acknowledgement.")] = False,
     follow: Annotated[bool, typer.Option("--follow", help="Continue with each revision as it arrives.")] = False,
+    output: OutputForm = Output.TABLE,
     as_json: AsJson = False,
 ) -> None:
-    """Print the open findings, newest first."""
-    kafka = settings_of(config, bootstrap, READER).kafka
-    _print_open(asyncio.run(open_findings(kafka)), as_json)
-    if follow:
-        asyncio.run(follow_findings(kafka, lambda value, found: echo(value if as_json else finding_line(found))))
+    """Print the open findings, newest first.
 
-
-def _print_open(found: list[Finding], as_json: bool) -> None:
+    Examples: `railsight findings --severity critical --unacked`, `railsight findings --device 'pod1-*' -o wide`,
+    `railsight findings -o json | jq .summary`.
+    """
+    kafka, form = settings_of(config, bootstrap, READER).kafka, form_of(output, as_json)
+    least = Severity.SEVERITY_UNSPECIFIED if severity is None else Severity[severity.name]
+    wanted = FindingFilter(least, condition, device, job, roots, unacked)
     now_ns = time.time_ns()
-    for finding in found:
-        echo(codec.to_json(finding) if as_json else open_finding_line(finding, now_ns))
-    if not found and not as_json:
+    acked = acknowledgements(asyncio.run(current_controls(kafka)), now_ns)
+    found = asyncio.run(open_findings(kafka))
+    _print_open([one for one in found if wanted.selects(one, one.id in acked)], len(found), acked, now_ns, form)
+    if follow:
+        asyncio.run(follow_findings(kafka, lambda value, one: _print_revision(value, one, wanted, form)))
+
+
+def _print_revision(value: bytes, finding: Finding, wanted: FindingFilter, form: Output) -> None:
+    if wanted.selects(finding):
+        echo(value if form is Output.JSON else finding_line(finding))
+
+
+def _print_open(shown: list[Finding], total: int, acked: Mapping[str, Control], now_ns: int, form: Output) -> None:
+    if form is Output.JSON:
+        for finding in shown:
+            echo(codec.to_json(finding))
+        return
+    if not total:
         typer.echo("nothing is open")
+        return
+    header = ["ID", "SEVERITY", "AGE", "CONDITION", "ACK"]
+    header += ["STARTED", "SUBJECT", "PARENT", "SUMMARY"] if form is Output.WIDE else ["SUMMARY"]
+    print_table(header, [_cells(one, acked.get(one.id), now_ns, form) for one in shown], form)
+    if len(shown) < total:
+        typer.echo(f"{total - len(shown)} more are open that these options do not select", err=True)
+
+
+def _cells(finding: Finding, ack: Control | None, now_ns: int, form: Output) -> list[Cell | str]:
+    summary = finding.summary or finding.subject.id
+    cells: list[Cell | str] = [
+        finding.id[:ID_CHARACTERS],
+        Cell(finding.severity.name, SEVERITY_COLORS.get(finding.severity)),
+        format_duration(now_ns - finding.started_at_ns),
+        finding.condition.slug,
+        "-" if ack is None else (ack.actor or "yes"),
+    ]
+    if form is Output.WIDE:
+        cells += [format_time(finding.started_at_ns), finding.subject.id, finding.parent_id[:ID_CHARACTERS] or "-"]
+        return [*cells, summary]
+    return [*cells, f"↳ {summary}" if finding.parent_id else summary]

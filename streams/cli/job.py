@@ -33,12 +33,13 @@ def job(
     from streams.report.job.render_verdict import verdict_lines
     from streams.report.job.verdict import job_verdict
     from streams.store.clickhouse import ClickHouse
+    from streams.wire.access import READER
     from streams.wire.errors import Misconfigured
 
     begin, end = 0 if since is None else ns_of(since), time.time_ns() if until is None else ns_of(until)
     if end <= begin:
         raise Misconfigured("--to must be later than --from")
-    settings = settings_of(config)
+    settings = settings_of(config, None, READER)
     clickhouse = ClickHouse(settings.store)
     try:
         verdict = job_verdict(clickhouse, settings.detect.stale, identity, (begin, end), enough)

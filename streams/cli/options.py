@@ -1,7 +1,7 @@
 """Options that several subcommands share, and the settings that they lead to."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +10,9 @@ import typer
 
 from streams.config.settings import Settings, load
 from streams.embedded.known_brokers import login_at
+from streams.embedded.running_instances import Instance, running_instances
+from streams.wire.access import OPERATOR, READER
+from streams.wire.errors import Misconfigured
 
 Config = Annotated[Path | None, typer.Option("--config", help="The configuration file (TOML); default: none.")]
 Bootstrap = Annotated[str | None, typer.Option(help="Kafka's addresses; default: those of the configuration.")]
@@ -18,19 +21,47 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object per
 TIMES = ["%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d"]
 """Formats of a time on the command line; without a zone it is UTC."""
 
+_BOOTSTRAP = "RAILSIGHT__KAFKA__BOOTSTRAP"
+
 
 def ns_of(moment: datetime) -> int:
     """Return a time of the command line as Unix ns."""
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1e6) * 1000
 
 
+_OF_PEOPLE = (OPERATOR, READER)
+"""Parts whose commands find the running pipeline of this user; a process of a pipeline has its own configuration."""
+
+
 def settings_of(config: Path | None, bootstrap: str | None = None, part: str = "") -> Settings:
     """Return the settings of the file and the environment, with the login of a part of railsight to Kafka.
 
-    Options of the command line override both. An embedded broker of this user needs no further settings.
+    Options of the command line override both. An embedded broker of this user needs no further settings, and without
+    options the commands for people use the pipeline of this user that runs on this machine.
     """
-    settings = load_with_login(bootstrap, dict(os.environ), lambda environ: load(config, None, environ))
+    environ = dict(os.environ)
+    if part in _OF_PEOPLE and (instance := local_instance(config, bootstrap, environ)) is not None:
+        config, environ = config or Path(instance.config), {**instance.environ, **environ}
+    settings = load_with_login(bootstrap, environ, lambda environ: load(config, None, environ))
     return settings.model_copy(update={"kafka": settings.kafka.of_part(part)}) if part else settings
+
+
+def local_instance(config: Path | None, bootstrap: str | None, environ: Mapping[str, str]) -> Instance | None:
+    """Return the running pipeline that options and environment select, None if there is none.
+
+    Without options it is the only one; raises Misconfigured if there are several.
+    """
+    found = running_instances()
+    if config is not None:
+        return next((one for one in found if Path(one.config) == config.resolve()), None)
+    if bootstrap is not None:
+        return next((one for one in found if one.bootstrap == bootstrap), None)
+    if _BOOTSTRAP in environ or not found:
+        return None
+    if len(found) > 1:
+        several = "\n".join(f"  {one.command} (process {one.pid}): --config {one.config}" for one in found)
+        raise Misconfigured(f"several pipelines run here; choose one with --config:\n{several}")
+    return found[0]
 
 
 def load_with_login(
@@ -39,7 +70,7 @@ def load_with_login(
     """Return the settings with the option --bootstrap, and with the login of an embedded broker at that address."""
     if bootstrap is None:
         return read(environ)
-    environ = environ | {"RAILSIGHT__KAFKA__BOOTSTRAP": bootstrap}
+    environ = environ | {_BOOTSTRAP: bootstrap}
     settings = read(environ)
     if settings.kafka.sasl_mechanism is None and (known := login_at(bootstrap)):
         return read(environ | {f"RAILSIGHT__KAFKA__{name.upper()}": str(value) for name, value in known.items()})

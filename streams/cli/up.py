@@ -1,15 +1,20 @@
 """`railsight up`: runs the whole pipeline on this machine with the configured collectors."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from streams.cli.collector_registry import collector_params
-from streams.config.settings import load
+from streams.cli.options import local_instance, settings_of
+from streams.config.settings import Settings, load
+from streams.embedded.directories import locked
+from streams.report.blindness_watch import watch_blindness
 from streams.runtime.foreground import run_and_stop
 from streams.runtime.local_pipeline import pipeline_directory, run_pipeline
 from streams.runtime.supervise import Supervisor
+from streams.wire.access import READER
 from streams.wire.errors import Misconfigured
 
 
@@ -24,5 +29,14 @@ def up(
     settings = load(config, collector_params())
     if not settings.collectors:
         raise Misconfigured(f"{config}: no collector is configured: give at least one [collect.<name>] section")
-    supervisor = Supervisor(run_dir or pipeline_directory(settings) / "run")
-    run_and_stop(run_pipeline(supervisor, settings, config.resolve(), typer.echo), None, supervisor.stop)
+    folder = run_dir or pipeline_directory(settings) / "run"
+    # A second one must not touch the logs and records of the first.
+    with locked(folder, "run folder"):
+        supervisor = Supervisor(folder)
+        watch = watch_blindness(lambda: _settings_of_running(config), typer.echo)
+        run_and_stop(run_pipeline(supervisor, settings, config.resolve(), typer.echo), watch, supervisor.stop)
+
+
+def _settings_of_running(config: Path) -> Settings | None:
+    """Return the settings with which a command reads this pipeline, None until its servers run."""
+    return None if local_instance(config, None, os.environ) is None else settings_of(config, None, READER)

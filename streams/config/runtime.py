@@ -41,3 +41,6 @@ class RuntimeSettings(BaseModel):
     data: Path | None = None
     """The directory of this pipeline's data: the folders of Faust, which stay empty, and with `railsight up` all that
     it stores, so that two of them share nothing. Default: the user's data directory."""
+    inventory: Path | None = None
+    """The inventory's folder, which `railsight up` checks and publishes at its start if it differs from the version in
+    effect; where that would remove devices or links, it is refused and must be published by `railsight inventory`."""

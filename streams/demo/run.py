@@ -24,6 +24,7 @@ from streams.demo.player import play, publish_end_of_time
 from streams.demo.report import Report, build_report
 from streams.demo.rows import TABLES, TABLES_OF_A_RECORDING, count_rows, empty_tables
 from streams.demo.state import DemoState
+from streams.embedded.running_instances import Instance, registered
 from streams.replay.score import Score, Truth, read_truth, score
 from streams.runtime.process_specs import start_servers
 from streams.runtime.stage_progress import StageProgress
@@ -57,19 +58,23 @@ class Demo:
         async with asyncio.TaskGroup() as tasks:
             background = [tasks.create_task(self.supervisor.watch())]
             await self._start_servers()
-            await self._start_pipeline()
-            background.append(tasks.create_task(follow_pipeline(self.settings.kafka.of_part(READER), self.state)))
-            background.append(tasks.create_task(self._count_rows()))
-            truths = await (self._simulate() if self.plan.playback is None else self._play(self.plan.playback))
-            self.phase = "waiting for the last rows"
-            needed = TABLES if self.plan.playback is None else TABLES_OF_A_RECORDING
-            await self._wait_until(lambda: not empty_tables(self.state.rows, needed), ROWS_S)
+            with registered(self._instance()):
+                await self._start_pipeline()
+                background.append(tasks.create_task(follow_pipeline(self.settings.kafka.of_part(READER), self.state)))
+                background.append(tasks.create_task(self._count_rows()))
+                truths = await (self._simulate() if self.plan.playback is None else self._play(self.plan.playback))
+                self.phase = "waiting for the last rows"
+                needed = TABLES if self.plan.playback is None else TABLES_OF_A_RECORDING
+                await self._wait_until(lambda: not empty_tables(self.state.rows, needed), ROWS_S)
             for task in background:
                 task.cancel()
         self.problems += [f"no rows in {table}" for table in empty_tables(self.state.rows, needed)]
         return build_report(
             self.state, self._score(truths), self.supervisor.states(), self.problems, self._score_actions()
         )
+
+    def _instance(self) -> Instance:
+        return Instance("demo", self.addresses["config"], self.addresses["kafka"], self.addresses["run_dir"])
 
     def _score(self, truths: list[Truth] | None) -> Score | None:
         return None if truths is None else score(self.state.revisions, truths)

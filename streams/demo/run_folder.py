@@ -1,6 +1,5 @@
 """The folder of a demo run: created, locked while the run lasts, and removed at its end unless it is retained."""
 
-import fcntl
 import os
 import shutil
 import tempfile
@@ -8,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from streams.embedded.directories import data_directory
+from streams.embedded.directories import data_directory, try_lock
 from streams.wire.errors import Misconfigured
 
 RETAIN_MARKER = "kept"
@@ -46,14 +45,3 @@ def _remove_abandoned(runs: Path) -> None:
         if not (folder / RETAIN_MARKER).exists() and (lock := try_lock(folder)) is not None:
             shutil.rmtree(folder, ignore_errors=True)
             os.close(lock)
-
-
-def try_lock(folder: Path) -> int | None:
-    """Lock the folder until this process ends, and return the lock's descriptor; None if another process has it."""
-    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(lock)
-        return None
-    return lock

@@ -4,6 +4,7 @@ The defaults are the user's XDG folders; Params can name others.
 """
 
 import errno
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -58,3 +59,33 @@ def write_private(path: Path, text: str) -> None:
     with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
         out.write(text)
     scratch.replace(path)
+
+
+def try_lock(folder: Path) -> int | None:
+    """Lock the folder until this process ends, and return the lock's descriptor; None if another process has it."""
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    return lock
+
+
+@contextmanager
+def locked(folder: Path, purpose: str) -> Iterator[None]:
+    """Create and lock the folder for the block; raise Misconfigured, and change nothing, if another process has it."""
+    with refusing_disk_errors(folder, purpose):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = try_lock(folder)
+        if lock is None:
+            owner = (folder / "lock").read_text(errors="replace").strip() or "unknown"
+            raise Misconfigured(
+                f"{purpose} {folder} is in use by process {owner}; stop it first, or choose another folder"
+            )
+    try:
+        yield
+    finally:
+        os.close(lock)

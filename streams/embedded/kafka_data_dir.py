@@ -57,6 +57,19 @@ def free_ports(count: int) -> list[int]:
     raise Misconfigured(f"no {count} free ports between {FIRST_PORT} and {LAST_PORT} on 127.0.0.1")
 
 
+def stable_port(record: Path) -> int:
+    """Return the port that this file records if it is free, else another one, which is then recorded."""
+    try:
+        port = int(record.read_text())
+    except (OSError, ValueError):
+        port = 0
+    if not port or not is_free(port):
+        (port,) = free_ports(1)
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.write_text(f"{port}\n")
+    return port
+
+
 def prepare_cluster(folder: Path, params: KafkaParams) -> Cluster:
     """Return the cluster of this folder on free ports, creating and recording it if it is new."""
     record = folder / "cluster.json"

@@ -3,20 +3,13 @@
 from collections.abc import Iterable, Iterator
 
 from streams.instrument.time_format import format_duration, format_time
-from streams.wire.models import Cause, Evidence, Finding, Remediation
+from streams.wire.models import Cause, Evidence, Finding, Remediation, Severity, Status
 
 
 def finding_line(finding: Finding) -> str:
     """Return a finding on one line."""
     fields = [finding.status.name, finding.severity.name, finding.condition.slug, finding.subject.id]
     return f"{format_time(finding.observed_at_ns)}  {'  '.join(fields)}  {finding.summary}  [{finding.id[:12]}]"
-
-
-def open_finding_line(finding: Finding, now_ns: int) -> str:
-    """Return an open finding on one line, with its age at `now_ns`."""
-    age = format_duration(now_ns - finding.started_at_ns)
-    fields = f"{finding.severity.name:<8}  {age:>7}  {finding.condition.slug:<22}"
-    return f"{finding.id[:12]}  {fields}  {finding.subject.id}  {finding.summary}"
 
 
 def finding_report(
@@ -61,15 +54,30 @@ def _identity(finding: Finding, revisions: int) -> Iterator[str]:
 
 
 def revision_lines(revisions: Iterable[Finding]) -> Iterator[str]:
-    """Yield a line for each revision, lowest first: its time, its status, and what it changed."""
+    """Yield a line for each revision that changes something: its time, its status, and what it changed.
+
+    Revisions that change nothing visible, such as the end of an evidence window that advanced, are counted.
+    """
     previous: Finding | None = None
+    unchanged = 0
     for finding in revisions:
         changes = [] if previous is None else [f"{name} {value}" for name, value in _changes(previous, finding)]
+        if previous is not None and not changes and _state(finding) == _state(previous):
+            previous, unchanged = finding, unchanged + 1
+            continue
         text = "; ".join(changes) if previous is not None else finding.summary
         final = ", final" if finding.final else ""
         state = f"{finding.status.name:<9} {finding.severity.name}{final}"
         yield f"    {format_time(finding.observed_at_ns)}  {state}  {text}".rstrip()
         previous = finding
+    if unchanged:
+        yield f"    and {unchanged} revision{'s' if unchanged > 1 else ''} without a visible change"
+
+
+def _state(finding: Finding) -> tuple[Status, Severity, bool]:
+    """Return the visible state; UPDATED is OPEN with other evidence, whose changes are listed."""
+    status = Status.OPEN if finding.status is Status.UPDATED else finding.status
+    return status, finding.severity, finding.final
 
 
 def _changes(before: Finding, after: Finding) -> Iterator[tuple[str, str]]:

@@ -48,7 +48,7 @@ class InventoryReader:
         await retry(self._follow, AWAY, _RETRY, before_wait=lambda failure: log.warning("inventory: %s", failure.error))
 
     async def _follow(self, _: int) -> None:
-        async with open_at_beginning(self._kafka, (self._inventory.name, self._jobs.name)) as consumer:
+        async with open_at_beginning(self._kafka, (self._inventory, self._jobs)) as consumer:
             while True:
                 fetched = await consumer.getmany(timeout_ms=_QUIET_MS if self._waiting else 500)
                 for records in fetched.values():

@@ -1,19 +1,23 @@
 """The whole pipeline on one machine: servers that the configuration does not name, stages, sink and collectors."""
 
+import asyncio
 import os
-from collections.abc import Callable, Iterator, MutableMapping
+import time
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from pathlib import Path
 
 from pydantic import BaseModel
 
-from streams.config.loader import secret_variables
+from streams.config.loader import PREFIX, secret_variables
 from streams.config.settings import Settings
 from streams.embedded.directories import data_directory, write_private
-from streams.embedded.kafka_data_dir import free_ports
+from streams.embedded.kafka_data_dir import stable_port
+from streams.embedded.running_instances import Instance, registered
 from streams.runtime.process_specs import CLIENTS, broker_part, clickhouse_part, railsight_command, wait_until_ready
-from streams.runtime.supervise import Part, Supervisor
+from streams.runtime.supervise import GaveUp, Part, Supervisor
 
 SETUP_TIMEOUT_S = 120.0
+FILES_EVERY_S = 0.1
 INSTANCE = "up"
 """The only worker here; with a fixed name it gets its partitions back at once after a kill."""
 
@@ -24,11 +28,25 @@ async def run_pipeline(
     """Start everything and keep it running until cancelled; print the servers' addresses and the parts."""
     move_secrets_to_files(type(settings), supervisor.folder / "secrets", os.environ)
     await _start_servers(supervisor, settings, config, print_line)
+    environ = {name: value for name, value in os.environ.items() if name.startswith(PREFIX)}
+    bootstrap = environ.get("RAILSIGHT__KAFKA__BOOTSTRAP", settings.kafka.bootstrap)
+    with registered(Instance("up", str(config), bootstrap, str(supervisor.folder.resolve()), environ)):
+        await _run_parts(supervisor, settings, config, print_line)
+
+
+async def _run_parts(
+    supervisor: Supervisor, settings: Settings, config: Path, print_line: Callable[[str], None]
+) -> None:
     for name in ("topics", "migrate"):
         part = Part(name, railsight_command(name, "--config", str(config)))
         await supervisor.run_once(part, SETUP_TIMEOUT_S)
+    if (folder := settings.runtime.inventory) is not None:
+        part = Part("inventory", railsight_command("inventory", "apply", str(folder), "--config", str(config)))
+        await supervisor.run_once(part, SETUP_TIMEOUT_S)
     for part in pipeline_parts(settings, config):
+        started_ns = time.time_ns()
         supervisor.start(part)
+        await _wait_for_files(supervisor, part, written_files(settings).get(part.name, ()), started_ns)
     print_line(f"running: {', '.join(state.name for state in supervisor.states())}; logs in {supervisor.folder}")
     await supervisor.watch()
 
@@ -46,8 +64,26 @@ def pipeline_parts(settings: Settings, config: Path) -> Iterator[Part]:
     yield Part("persist", railsight_command("persist", *options), CLIENTS)
     if "alertmanagers" in settings.notify.model_fields_set:
         yield Part("notify", railsight_command("notify", *options), CLIENTS)
-    for name, params in settings.collectors.items():
+    files = written_files(settings)
+    for name, params in sorted(settings.collectors.items(), key=lambda item: f"collect-{item[0]}" not in files):
         yield Part(f"collect-{name}", railsight_command("collect", name, *options, *_spool(params, data)), CLIENTS)
+
+
+def written_files(settings: Settings) -> dict[str, tuple[Path, ...]]:
+    """Return the files that a collector writes and others read, by part: the others start once these are there."""
+    writers = {name: getattr(params, "written_files", None) for name, params in settings.collectors.items()}
+    return {f"collect-{name}": files() for name, files in writers.items() if files is not None}
+
+
+async def _wait_for_files(supervisor: Supervisor, part: Part, files: Iterable[Path], started_ns: int) -> None:
+    """Wait until files that an earlier run may have left are written again; raise GaveUp."""
+    deadline_s = time.monotonic() + SETUP_TIMEOUT_S
+    for path in files:
+        while not path.exists() or path.stat().st_mtime_ns < started_ns:
+            supervisor.tick()
+            if time.monotonic() > deadline_s:
+                raise GaveUp(f"{part.name} did not write {path} (log: {supervisor.log_of(part.name)})")
+            await asyncio.sleep(FILES_EVERY_S)
 
 
 def move_secrets_to_files(model: type[BaseModel], folder: Path, environ: MutableMapping[str, str]) -> None:
@@ -63,14 +99,13 @@ async def _start_servers(
 ) -> None:
     """Start the servers that the configuration does not name; the parts get their addresses by the environment."""
     data = pipeline_directory(settings)
-    kafka_port, clickhouse_port = free_ports(2)
     embeds_kafka = "bootstrap" not in settings.kafka.model_fields_set
     embeds_clickhouse = "url" not in settings.store.model_fields_set
     if embeds_kafka:
         params = settings.embedded.kafka
-        supervisor.start(broker_part(params.data or data / "kafka", params.port or kafka_port, config))
+        supervisor.start(broker_part(params.data or data / "kafka", params.port, config))
     if embeds_clickhouse:
-        supervisor.start(clickhouse_part(data / "clickhouse", clickhouse_port))
+        supervisor.start(clickhouse_part(data / "clickhouse", stable_port(data / "clickhouse-port")))
     if embeds_kafka:
         kafka = await wait_until_ready(supervisor, "broker", "bootstrap")
         os.environ["RAILSIGHT__KAFKA__BOOTSTRAP"] = kafka["bootstrap"]

@@ -18,6 +18,7 @@ from streams.wire.access import ADMIN, AUTOMATION, NOTIFY, OPERATOR, PERSIST, PR
 _RESULTS = (
     topics.FINDINGS, topics.FINDINGS_OPEN, topics.REMEDIATIONS, topics.REMEDIATIONS_OPEN, topics.REMEDIATION_RESULTS,
     topics.CONTROLS, topics.LEMONS, topics.INVENTORY, topics.JOBS, topics.PROGRESS,
+    topics.COLLECTOR_STATUS,
 )  # fmt: skip
 _COMMANDS = (topics.CONTROLS, topics.INVENTORY, topics.JOBS, topics.LEMONS)
 

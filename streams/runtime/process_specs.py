@@ -26,11 +26,12 @@ def railsight_command(*arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-m", "streams.cli.main", *arguments)
 
 
-def broker_part(data: Path, port: int, config: Path | None = None, security: str | None = None) -> Part:
-    """Return the embedded Kafka; `config` may set more of its options."""
-    options = [] if config is None else ["--config", str(config)]
+def broker_part(data: Path, port: int | None, config: Path | None = None, security: str | None = None) -> Part:
+    """Return the embedded Kafka; `config` may set more of its options. Without a port it has that of its last run."""
+    options = [] if port is None else ["--port", str(port)]
+    options += [] if config is None else ["--config", str(config)]
     options += [] if security is None else ["--security", security]
-    command = railsight_command("broker", "--data", str(data), "--port", str(port), "--json", *options)
+    command = railsight_command("broker", "--data", str(data), "--json", *options)
     return Part("broker", command, SERVERS)
 
 

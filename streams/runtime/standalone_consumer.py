@@ -8,6 +8,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from streams.config.kafka import KafkaSettings
+from streams.wire.topics import Topic
 
 AWAY = (KafkaError, OSError, TimeoutError)
 """The errors that a client raises while the brokers are away: wait and try again."""
@@ -32,10 +33,10 @@ async def open_consumer(kafka: KafkaSettings, wait_ms: int = _WAIT_MS) -> AsyncI
 
 
 @asynccontextmanager
-async def open_at_beginning(kafka: KafkaSettings, topics: Iterable[str]) -> AsyncIterator[Any]:
-    """Return a consumer of the only partition of each topic, at its beginning."""
+async def open_at_beginning(kafka: KafkaSettings, topics: Iterable[Topic]) -> AsyncIterator[Any]:
+    """Return a consumer of all partitions of each topic, at their beginning."""
     async with open_consumer(kafka, wait_ms=500) as consumer:
-        assigned = [TopicPartition(topic, 0) for topic in topics]
+        assigned = [TopicPartition(topic.name, i) for topic in topics for i in range(kafka.partitions.count(topic))]
         consumer.assign(assigned)
         await consumer.seek_to_beginning(*assigned)
         yield consumer

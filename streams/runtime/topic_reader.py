@@ -41,13 +41,13 @@ async def follow(
     from_end: bool = False,
     positions: dict[tuple[str, int], int] | None = None,
 ) -> AsyncIterator[Any]:
-    """Yield the records of single-partition topics as they arrive, until the caller stops; raise Retry.
+    """Yield the records of topics as they arrive, until the caller stops; raise Retry.
 
     `positions` receives the next offset of each partition that was read; a second call with it continues there.
     """
     positions = {} if positions is None else positions
     with kafka_errors_as_retry(kafka):
-        async with open_at_beginning(kafka, [topic.name for topic in topics]) as consumer:
+        async with open_at_beginning(kafka, topics) as consumer:
             if from_end:
                 await consumer.seek_to_end()
             for (name, partition), offset in positions.items():

@@ -58,6 +58,24 @@ def end_a_follower(bootstrap: str, log: Path) -> None:
     assert "Traceback" not in log.read_text()
 
 
+def check_that_commands_find_it() -> None:
+    """Without options they use the pipeline of this user that runs here."""
+    for command in (("findings",), ("remediations",), ("maintenance", "list")):
+        done = once(*command)
+        assert (done.returncode, done.stderr) == (0, ""), command
+    assert "no finding absent" in once("explain", "absent").stderr
+    assert "ClickHouse has no job absent" in once("job", "absent").stderr
+
+
+def check_that_a_second_one_is_refused(config: Path, run: Path) -> None:
+    """It names the process that runs, and changes neither the logs nor the records of the first."""
+    before = {path.name: path.read_bytes() for path in run.glob("parts.json")}, sorted(run.iterdir())
+    done = once("up", "--config", str(config))
+    assert done.returncode == 2
+    assert "is in use by process" in done.stderr
+    assert ({path.name: path.read_bytes() for path in run.glob("parts.json")}, sorted(run.iterdir())) == before
+
+
 LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
 """127.0.0.1, ::1 and ::ffff:127.0.0.1 in /proc/net."""
 
@@ -136,11 +154,14 @@ def test_up_runs_what_the_configuration_names_and_keeps_its_data(
             os.kill(until(lambda: pid_of(run, "collect-gnmi"), 10, "the collector"), signal.SIGKILL)
             until(lambda: (parts(run)["collect-gnmi"]["restarts"] == 1) or None, 10, "the collector again")
             end_a_follower(until(lambda: where("Kafka", tmp_path / "first.log"), 10, "Kafka"), tmp_path / "follow.log")
+            check_that_commands_find_it()
+            check_that_a_second_one_is_refused(config, run)
             first.process.terminate()
             assert first.process.wait(30) == 0
             assert first.left() == []
     with running(up, tmp_path / "second.log") as second:
-        url = until(lambda: where("ClickHouse", tmp_path / "second.log"), 120, "ClickHouse again")
+        assert until(lambda: where("ClickHouse", tmp_path / "second.log"), 120, "ClickHouse again") == url
+        assert where("Kafka", tmp_path / "second.log") == where("Kafka", tmp_path / "first.log")
         assert until(lambda: count(url, password), 60, "the readings of before") >= stored
         second.process.send_signal(signal.SIGINT)
         assert second.process.wait(30) == 0

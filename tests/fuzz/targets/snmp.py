@@ -117,6 +117,13 @@ def _varbinds(values: dict[bytes, Value]) -> bytes:
     return b"".join(ber.encoded(ber.SEQUENCE, one) for one in pieces)
 
 
+def _receiver(login: Login) -> Traps:
+    return Traps(
+        ("127.0.0.1", 0), lambda _: login, lambda _: "sw1", lambda _, varbinds: notification(varbinds) is None,
+        CollectorMetrics(), 10**9,
+    )  # fmt: skip
+
+
 @cache
 def _receivers() -> tuple[Traps, ...]:
     """Return a receiver of each version, which stays open as long as the process."""
@@ -127,11 +134,7 @@ def _receivers() -> tuple[Traps, ...]:
         Login(V3, user="fuzz", authentication="sha256", authentication_secret=secret, privacy="aes128",
               privacy_secret=secret),
     )  # fmt: skip
-    receivers = tuple(
-        Traps(("127.0.0.1", 0), login, lambda _: "sw1", lambda _, varbinds: notification(varbinds) is None,
-              CollectorMetrics(), 10**9)
-        for login in logins
-    )  # fmt: skip
+    receivers = tuple(_receiver(login) for login in logins)
     for one in receivers:
         loop.run_until_complete(one.__aenter__())
     atexit.register(_close, loop)

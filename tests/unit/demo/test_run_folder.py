@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from streams.demo.run_folder import run_folder, try_lock
+from streams.demo.run_folder import run_folder
+from streams.embedded.directories import try_lock
 
 
 @pytest.fixture(autouse=True)

@@ -64,7 +64,7 @@ async def test_ten_thousand_damaged_traps_are_refused_and_counted(version: str) 
         received.append(sender)
         return bool(varbinds)
 
-    traps = Traps(("127.0.0.1", 0), LOGINS[version], lambda _: "sw1", on_trap, metrics, 10**9)
+    traps = Traps(("127.0.0.1", 0), lambda _: LOGINS[version], lambda _: "sw1", on_trap, metrics, 10**9)
     async with traps:
         whole = trap() if version == "v2c" else V3_MESSAGE
         for data in damaged(whole, 10_000, seed=4):
@@ -99,7 +99,7 @@ async def test_forged_engines_leave_a_bounded_number_of_keys() -> None:
         received.append(sender)
         return True
 
-    traps = Traps(("127.0.0.1", 0), LOGINS["v3"], lambda _: "sw1", on_trap, metrics, 10**9)
+    traps = Traps(("127.0.0.1", 0), lambda _: LOGINS["v3"], lambda _: "sw1", on_trap, metrics, 10**9)
     async with traps:
         for number in range(40):
             receive(traps.engine, _v3_trap(bytes((0x80, 0, 0, 0, 1, number))))
@@ -111,7 +111,7 @@ async def test_forged_engines_leave_a_bounded_number_of_keys() -> None:
 async def test_traps_are_limited_to_known_senders_sizes_and_rates() -> None:
     """Datagrams of unknown senders, too large ones, and those above a device's rate are not decoded."""
     metrics = CollectorMetrics()
-    traps = Traps(("127.0.0.1", 0), LOGINS["v2c"], {"10.0.0.1": "sw1"}.get, lambda *_: True, metrics, 5)
+    traps = Traps(("127.0.0.1", 0), lambda _: LOGINS["v2c"], {"10.0.0.1": "sw1"}.get, lambda *_: True, metrics, 5)
     async with traps:
         assert not traps.is_allowed(b"x", ("10.9.9.9", 1))
         assert not traps.is_allowed(b"x" * 9000, ("10.0.0.1", 1))
@@ -119,3 +119,15 @@ async def test_traps_are_limited_to_known_senders_sizes_and_rates() -> None:
     assert 5 <= allowed <= 10
     assert (metrics.value("unreadable", "traps"), metrics.value("unreadable", "sw1")) == (1, 1)
     assert metrics.value("throttled", "sw1") == 100 - allowed
+
+
+@pytest.mark.parametrize("login", [Login(V2C, community="other"), LOGINS["v3"], None])
+async def test_a_trap_with_the_login_of_another_device_is_refused(login: Login | None) -> None:
+    """A community that one target has proves nothing about another, whose login differs."""
+    metrics, received = CollectorMetrics(), list[str]()
+    traps = Traps(
+        ("127.0.0.1", 0), lambda _: login, lambda _: "sw1", lambda *_: bool(received.append("")), metrics, 10**9
+    )
+    async with traps:
+        receive(traps.engine, trap())
+    assert (received, metrics.value("unreadable", "sw1")) == ([], 1)

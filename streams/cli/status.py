@@ -1,0 +1,92 @@
+"""`railsight status`: prints how each device is read: last reading, cadence, lag and last error of each source."""
+
+import asyncio
+import time
+from typing import Annotated
+
+import orjson
+import typer
+
+from streams.cli.options import AsJson, Bootstrap, Config, settings_of
+from streams.cli.tables import Cell, Output, OutputForm, form_of, print_table
+from streams.instrument.time_format import format_duration, format_time
+from streams.report.source_status import (
+    SourceRow,
+    SourceState,
+    blind_lines,
+    newest_readings,
+    read_statuses,
+    source_rows,
+)
+from streams.runtime.published_inventory import inventory_in_effect
+from streams.store.clickhouse import ClickHouse
+from streams.wire.access import READER
+from streams.wire.errors import Misconfigured, Retry
+
+_COLORS = {
+    SourceState.UP: typer.colors.GREEN,
+    SourceState.UNREACHABLE: typer.colors.RED,
+    SourceState.SILENT: typer.colors.RED,
+    SourceState.ENDED: typer.colors.BRIGHT_BLACK,
+    SourceState.NO_COLLECTOR: typer.colors.YELLOW,
+}
+
+
+def status(
+    config: Config = None,
+    bootstrap: Bootstrap = None,
+    only_problems: Annotated[bool, typer.Option("--problems", help="Only sources that are not up.")] = False,
+    output: OutputForm = Output.TABLE,
+    as_json: AsJson = False,
+) -> None:
+    """Print every source of every device, and what no collector reads; exit 1 if a device or source is not up.
+
+    Examples: `railsight status`, `railsight status --problems`, `railsight status -o json | jq .error`.
+    """
+    settings, now_ns = settings_of(config, bootstrap, READER), time.time_ns()
+    statuses = asyncio.run(read_statuses(settings.kafka))
+    inventory = asyncio.run(inventory_in_effect(settings.kafka, now_ns))
+    clickhouse = ClickHouse(settings.store)
+    newest: dict[tuple[str, str], int] = {}
+    try:
+        newest = newest_readings(clickhouse, now_ns)
+    except (Retry, Misconfigured) as error:
+        typer.echo(
+            f"railsight status: times of readings are up to a minute old: {str(error).splitlines()[0]}", err=True
+        )
+    finally:
+        clickhouse.close()
+    rows = source_rows(statuses, inventory, now_ns, newest)
+    bad = [row for row in rows if row.state not in (SourceState.UP, SourceState.ENDED)]
+    _print(bad if only_problems else rows, now_ns, form_of(output, as_json))
+    if form_of(output, as_json) is not Output.JSON:
+        for line in blind_lines(rows, inventory):
+            typer.echo(f"blind: {line}", err=True)
+    if bad or not rows:
+        raise typer.Exit(1)
+
+
+def _print(rows: list[SourceRow], now_ns: int, form: Output) -> None:
+    if form is Output.JSON:
+        for row in rows:
+            typer.echo(orjson.dumps(row.as_dict(now_ns)))
+        return
+    header = ["DEVICE", "SOURCE", "STATE", "LAG", "CADENCE"]
+    header += ["LAST READING", "COLLECTOR", "ERROR"] if form is Output.WIDE else ["ERROR"]
+    print_table(header, [_cells(row, now_ns, form) for row in rows], form)
+    if not rows:
+        typer.echo("no collector has published a status, and no inventory is published")
+
+
+def _cells(row: SourceRow, now_ns: int, form: Output) -> list[Cell | str]:
+    lag, cadence = row.lag_ns(now_ns), row.cadence_ns
+    cells: list[Cell | str] = [
+        row.device,
+        row.source or "-",
+        Cell(str(row.state), _COLORS[row.state]),
+        "-" if lag is None else format_duration(lag),
+        "-" if cadence is None else f"{cadence / 1e9:g}s",
+    ]
+    if form is Output.WIDE:
+        cells += [format_time(row.last_reading_ns), row.collector or "-"]
+    return [*cells, row.error]

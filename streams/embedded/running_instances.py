@@ -1,0 +1,79 @@
+"""Records the pipelines that run on this machine, so that the commands of the same user find them without options.
+
+A record has addresses and the names of files with passwords, not the passwords. It counts only while the process that
+wrote it runs: the record of a killed one is ignored and removed.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import orjson
+
+from streams.embedded.directories import data_directory, write_private
+
+_START_FIELD = 19
+"""The start time of a process among the fields of /proc/PID/stat behind its name (proc(5), field 22)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One running pipeline: `up` or `demo`."""
+
+    command: str
+    config: str
+    bootstrap: str
+    run_dir: str
+    """The folder of the parts' logs."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """The settings that its configuration does not have, as environment variables: addresses and files of logins."""
+    pid: int = 0
+    started: str = ""
+    """The start time of the process, by which a later process with the same number is no instance."""
+
+
+@contextmanager
+def registered(instance: Instance) -> Iterator[None]:
+    """Record this process as an instance for the block."""
+    pid = os.getpid()
+    path = _folder() / f"{pid}.json"
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_private(path, orjson.dumps(asdict(instance) | {"pid": pid, "started": _start_of(pid)}).decode())
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def running_instances() -> list[Instance]:
+    """Return the instances that run, the newest first; removes records of processes that ended."""
+    found: list[Instance] = []
+    for path in _folder().glob("*.json"):
+        instance = _read(path)
+        if instance is not None and instance.started and _start_of(instance.pid) == instance.started:
+            found.append(instance)
+        else:
+            path.unlink(missing_ok=True)
+    return sorted(found, key=lambda one: -int(one.started))
+
+
+def _read(path: Path) -> Instance | None:
+    try:
+        return Instance(**orjson.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _start_of(pid: int) -> str:
+    """Return the start time of a process in clock ticks since boot; empty if it does not run."""
+    try:
+        fields = Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] == "Z" else fields[_START_FIELD]
+
+
+def _folder() -> Path:
+    return data_directory() / "running"

@@ -1,0 +1,180 @@
+"""How each device is read: its sources, their newest readings and errors, and the devices that no collector reads.
+
+Statuses come from Kafka, the inventory too. A running collector repeats the status of a target at least every
+`status_every_s`, so the time of the newest reading is up to that old; ClickHouse has the exact one.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from streams.config.kafka import KafkaSettings
+from streams.fabric.inventory import Inventory
+from streams.runtime.standalone_consumer import open_consumer, records
+from streams.runtime.topic_reader import kafka_errors_as_retry
+from streams.store.enum_labels import source_name
+from streams.store.query_client import QueryClient
+from streams.wire.errors import Reject
+from streams.wire.models import CollectorStatus
+from streams.wire.topics import COLLECTOR_STATUS, decode
+
+STALE_CADENCES = 3.0
+STALE_LEAST_NS = 30_000_000_000
+"""A source is silent after max(3 x its cadence, 30 s), as for telemetry/stale (DESIGN 2)."""
+STATUS_EVERY_NS = 60_000_000_000
+"""The default interval of statuses of a target whose samples arrive."""
+_NAMES = 5
+"""The names that a line lists."""
+_QUERY_NS = 3_600_000_000_000
+_NEWEST = (
+    "SELECT device, source, toUnixTimestamp64Nano(max(sampled_at)) FROM sample_messages"
+    " WHERE sampled_at >= fromUnixTimestamp64Nano({since:Int64}, 'UTC') GROUP BY device, source"
+)
+"""The newest readings; a source without one for an hour has none."""
+
+
+class SourceState(StrEnum):
+    """The state of one source of one device."""
+
+    UP = "up"
+    UNREACHABLE = "unreachable"
+    SILENT = "silent"
+    """No status and no reading within the limit: the collector is dead or cannot reach Kafka."""
+    ENDED = "ended"
+    """The collector ended in order, or no longer has this target."""
+    NO_COLLECTOR = "no collector"
+    """A device of the inventory without any source."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """One source of one device at one time."""
+
+    device: str
+    source: str
+    state: SourceState
+    collector: str = ""
+    last_reading_ns: int | None = None
+    cadence_ns: int | None = None
+    error: str = ""
+
+    def lag_ns(self, now_ns: int) -> int | None:
+        """Return the age of the newest reading."""
+        return None if self.last_reading_ns is None else max(0, now_ns - self.last_reading_ns)
+
+    def as_dict(self, now_ns: int) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {
+            "device": self.device, "source": self.source, "state": str(self.state), "collector": self.collector,
+            "last_reading_ns": self.last_reading_ns, "lag_ns": self.lag_ns(now_ns), "cadence_ns": self.cadence_ns,
+            "error": self.error,
+        }  # fmt: skip
+
+
+async def read_statuses(kafka: KafkaSettings) -> list[CollectorStatus]:
+    """Return the newest status of each device, source and collector; raise Retry."""
+    latest: dict[bytes, CollectorStatus] = {}
+    with kafka_errors_as_retry(kafka):
+        async with open_consumer(kafka) as consumer:
+            for partition in range(kafka.partitions.count(COLLECTOR_STATUS)):
+                async for record in records(consumer, COLLECTOR_STATUS.name, partition):
+                    if record.value is None:
+                        latest.pop(record.key, None)
+                    elif (status := _status(record)) is not None:
+                        latest[record.key] = status
+    return list(latest.values())
+
+
+def newest_readings(client: QueryClient, now_ns: int) -> dict[tuple[str, str], int]:
+    """Return the time of the newest stored reading of each device and source; raise Retry or Misconfigured."""
+    return {(device, source): at for device, source, at in client.query(_NEWEST, {"since": now_ns - _QUERY_NS})}
+
+
+def source_rows(
+    statuses: Iterable[CollectorStatus],
+    inventory: Inventory | None,
+    now_ns: int,
+    newest: Mapping[tuple[str, str], int] | None = None,
+) -> list[SourceRow]:
+    """Return a row for each source of each device, and one for each device of the inventory that has none.
+
+    Of several collectors that read one source, the best is the row: `up` before `unreachable`, then the newest.
+    """
+    best: dict[tuple[str, str], SourceRow] = {}
+    for status in statuses:
+        row = _row(status, now_ns)
+        known = best.get((row.device, row.source))
+        if known is None or _rank(row) > _rank(known):
+            best[row.device, row.source] = row
+    rows = [_with_reading(row, now_ns, newest or {}) for row in best.values()]
+    observed = {row.device for row in rows if row.state is not SourceState.ENDED}
+    missing = [
+        SourceRow(device.name, "", SourceState.NO_COLLECTOR)
+        for device in (inventory.devices if inventory is not None else ())
+        if device.name not in observed
+    ]
+    return sorted((*rows, *missing), key=lambda row: (row.device, row.source))
+
+
+def blind_lines(rows: Iterable[SourceRow], inventory: Inventory | None) -> Iterator[str]:
+    """Yield a line for each target that is not read, and for the devices of each kind that no collector reads."""
+    missing = set()
+    for row in rows:
+        if row.state is SourceState.NO_COLLECTOR:
+            missing.add(row.device)
+        elif row.state in (SourceState.UNREACHABLE, SourceState.SILENT):
+            yield f"{row.device} is {row.state} by {row.source}" + (f": {row.error}" if row.error else "")
+    if inventory is None:
+        yield "no inventory is published: links and peers are unknown; run `railsight inventory apply DIR`"
+        return
+    for kind, remedy in _REMEDIES.items():
+        names = sorted(device.name for device in inventory.devices if device.kind == kind and device.name in missing)
+        if names:
+            shown = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")
+            yield f"no collector reads {len(names)} of the inventory's devices of kind {kind} ({shown}): {remedy}"
+
+
+_REMEDIES = {
+    "switch": "add it to the targets of [collect.gnmi] or [collect.snmp]",
+    "host": "run `railsight collect nic` and `railsight collect host` on it",
+}
+
+
+def _status(record: Any) -> CollectorStatus | None:
+    try:
+        message = decode(COLLECTOR_STATUS, record.value, record.headers)
+    except Reject:
+        return None
+    return message if isinstance(message, CollectorStatus) else None
+
+
+def _row(status: CollectorStatus, now_ns: int) -> SourceRow:
+    cadence_ns = status.cadence_ns or None
+    limit_ns = max(STALE_CADENCES * (cadence_ns or 0), STALE_LEAST_NS) + STATUS_EVERY_NS
+    state = SourceState.UP if status.reachable else SourceState.UNREACHABLE
+    if status.ended:
+        state = SourceState.ENDED
+    elif now_ns - status.at_ns > limit_ns:
+        state = SourceState.SILENT
+    error = status.error if not status.ended else ""
+    if state is SourceState.SILENT:
+        error = f"no status of its collector {status.collector} any more"
+    return SourceRow(
+        status.device, source_name(status.source), state, status.collector,
+        status.last_sample_at_ns or None, cadence_ns, error,
+    )  # fmt: skip
+
+
+def _with_reading(row: SourceRow, now_ns: int, newest: Mapping[tuple[str, str], int]) -> SourceRow:
+    """Return the row with the stored time of its newest reading, by which a silent collector may still be up."""
+    at_ns = max(newest.get((row.device, row.source), 0), row.last_reading_ns or 0) or None
+    limit_ns = max(STALE_CADENCES * (row.cadence_ns or 0), STALE_LEAST_NS)
+    if row.state is SourceState.SILENT and at_ns is not None and now_ns - at_ns <= limit_ns:
+        return replace(row, last_reading_ns=at_ns, state=SourceState.UP, error="")
+    return replace(row, last_reading_ns=at_ns)
+
+
+def _rank(row: SourceRow) -> tuple[int, int]:
+    order = (SourceState.ENDED, SourceState.SILENT, SourceState.UNREACHABLE, SourceState.UP)
+    return order.index(row.state), row.last_reading_ns or 0

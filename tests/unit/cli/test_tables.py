@@ -1,0 +1,64 @@
+"""Tables of the commands: columns, width, colors; and the findings that options select."""
+
+import re
+
+import pytest
+import typer
+
+from streams.cli.tables import Cell, table_lines
+from streams.report.finding_filter import FindingFilter, acknowledgements
+from streams.report.render_finding import revision_lines
+from streams.wire.models import BlastRadius, Control, ControlKind, Severity, Status
+from tests.fixtures.findings import NS, finding
+
+ROWS = [[Cell("leaf1"), Cell("CRITICAL", typer.colors.RED), Cell("the link is down " * 9)]]
+HEADER = ["DEVICE", "SEVERITY", "SUMMARY"]
+
+
+def test_a_table_fits_the_terminal() -> None:
+    """The last column is cut with an ellipsis; without a width nothing is cut."""
+    lines = list(table_lines(HEADER, ROWS, 80, colored=False))
+    assert [len(line) <= 80 for line in lines] == [True, True]
+    assert lines[0] == "DEVICE  SEVERITY  SUMMARY"
+    assert lines[1].endswith("…")
+    assert list(table_lines(HEADER, ROWS, None, colored=False))[1].endswith("is down")
+
+
+def test_colors_change_no_column() -> None:
+    """Without colors the same text is at the same place."""
+    colored = list(table_lines(HEADER, ROWS, 80, colored=True))
+    assert [re.sub(r"\x1b\[\d+m", "", line) for line in colored] == list(table_lines(HEADER, ROWS, 80, colored=False))
+    assert "\x1b[" in colored[1]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "selected"),
+    [
+        (FindingFilter(), True),
+        (FindingFilter(severity=Severity.CRITICAL), False),
+        (FindingFilter(condition="link/*", device="leaf*"), True),
+        (FindingFilter(condition="rail/*"), False),
+        (FindingFilter(device="spine9"), False),
+        (FindingFilter(device="host7", job="job*"), True),
+        (FindingFilter(job="other"), False),
+        (FindingFilter(roots=True), True),
+        (FindingFilter(unacknowledged=True), False),
+    ],
+)
+def test_options_select_findings(wanted: FindingFilter, selected: bool) -> None:
+    """By severity, condition, device, affected host and job, root, acknowledgement; this one is acknowledged."""
+    assert wanted.selects(finding(blast_radius=BlastRadius(("host7",), ("job1",))), acknowledged=True) is selected
+
+
+def test_an_acknowledgement_counts_until_its_end() -> None:
+    """Other controls are none."""
+    acks = [Control(str(i), ControlKind.ACKNOWLEDGE, f"f{i}", NS, until_ns=end) for i, end in enumerate((None, 5 * NS))]
+    assert acknowledgements([*acks, Control("m", ControlKind.MAINTENANCE, "f3", NS)], 9 * NS) == {"f0": acks[0]}
+
+
+def test_revisions_without_a_visible_change_are_counted() -> None:
+    """An update with the same summary, severity and evidence is no line."""
+    revisions = [finding(revision=i, status=Status.OPEN if i == 1 else Status.UPDATED) for i in (1, 2, 3)]
+    lines = list(revision_lines(revisions))
+    assert len(lines) == 2
+    assert lines[-1] == "    and 2 revisions without a visible change"

@@ -1,0 +1,62 @@
+"""`railsight status` and `up` list what is read, and what is not."""
+
+from dataclasses import replace
+
+from streams.fabric.inventory import Device, Inventory
+from streams.report.blindness_watch import changes
+from streams.report.source_status import SourceState, blind_lines, newest_readings, source_rows
+from streams.wire.models import CollectorStatus, Source
+
+S = 1_000_000_000
+NOW = 1_000 * S
+LEAF = CollectorStatus("gnmi@a", 1, Source.SOURCE_GNMI, "leaf1", NOW - 5 * S, True, "", NOW - 6 * S, 0, 10 * S)
+INVENTORY = Inventory((Device("leaf1", "switch", "T0"), Device("leaf2", "switch", "T0"), Device("h1", "host", "host")))
+
+
+class Stored:
+    """A ClickHouse with one newest reading."""
+
+    def query(self, sql: str, parameters: dict[str, object] | None = None) -> list[tuple[object, ...]]:
+        return [("leaf1", "gnmi", NOW - 2 * S)]
+
+
+def test_a_source_has_its_last_reading_cadence_lag_and_error() -> None:
+    """The stored time is newer than that of the status."""
+    (row,) = source_rows([LEAF], None, NOW, newest_readings(Stored(), NOW))
+    assert (row.device, row.source, row.state, row.cadence_ns) == ("leaf1", "gnmi", SourceState.UP, 10 * S)
+    assert row.lag_ns(NOW) == 2 * S
+
+
+def test_a_target_that_is_not_reached_is_blind_with_its_error() -> None:
+    """The line has the device, the source and the error; of two collectors, one that reads it is enough."""
+    lost = replace(LEAF, collector="gnmi@b", reachable=False, error="no route to host")
+    assert [row.state for row in source_rows([lost, LEAF], None, NOW)] == [SourceState.UP]
+    rows = source_rows([lost], INVENTORY, NOW)
+    assert next(blind_lines(rows, INVENTORY)) == "leaf1 is unreachable by gnmi: no route to host"
+
+
+def test_a_dead_collector_is_silent_until_readings_prove_otherwise() -> None:
+    """Statuses come every minute while samples arrive, so an older one alone is no silence for 90 s."""
+    assert source_rows([replace(LEAF, at_ns=NOW - 80 * S)], None, NOW)[0].state is SourceState.UP
+    old = replace(LEAF, at_ns=NOW - 100 * S, last_sample_at_ns=NOW - 100 * S)
+    assert source_rows([old], None, NOW)[0].state is SourceState.SILENT
+    assert source_rows([old], None, NOW, {("leaf1", "gnmi"): NOW - S})[0].state is SourceState.UP
+
+
+def test_devices_without_a_collector_are_listed_with_the_next_step() -> None:
+    """By kind; a source that ended in order does not count as one."""
+    rows = source_rows([LEAF, replace(LEAF, device="leaf2", ended=True, reachable=False)], INVENTORY, NOW)
+    assert [row.device for row in rows if row.state is SourceState.NO_COLLECTOR] == ["h1", "leaf2"]
+    lines = list(blind_lines(rows, INVENTORY))
+    assert any("kind switch (leaf2): add it to the targets" in line for line in lines)
+    assert any("kind host (h1): run `railsight collect nic`" in line for line in lines)
+    assert "no inventory is published" in next(blind_lines([], None))
+
+
+def test_a_running_pipeline_prints_only_changes() -> None:
+    """The first time everything, then new lines, and once more how much is read when a problem ends."""
+    rows = source_rows([LEAF], INVENTORY, NOW)
+    assert changes(None, ["a"], rows) == ["blind: a", "reading 1 of 3 sources; `railsight status` lists them"]
+    assert changes(frozenset(["a"]), ["a"], rows) == []
+    assert changes(frozenset(["a"]), ["a", "b"], rows)[0] == "blind: b"
+    assert changes(frozenset(["a"]), [], rows) == ["reading 1 of 3 sources; `railsight status` lists them"]
