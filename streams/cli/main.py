@@ -45,6 +45,9 @@ COMMANDS: tuple[Command, ...] = (
     Command("persist", "streams.cli.persist:persist", "Write every topic to ClickHouse."),
     Command("notify", "streams.cli.notify:notify", "Send findings to Alertmanager."),
     Command("tickets", "streams.cli.tickets:tickets", "Send tickets to the repair desk's system."),
+    Command("near", "streams.cli.near:near", "List the hosts near one, with the capacity that is left."),
+    Command("place", "streams.cli.place:place", "Rank sets of hosts for a job."),
+    Command("topology", "streams.cli.topology:topology", "Write the topology for schedulers."),
     Command("inventory", "streams.cli.inventory:inventory", "Generate, check or publish an inventory."),
     Command("backtest", "streams.cli.backtest:backtest", "Run the stages over recordings or ClickHouse."),
     Command("tune", "streams.cli.tune:tune", "Propose settings for a number of findings a week."),
@@ -70,7 +73,7 @@ COMMANDS: tuple[Command, ...] = (
 _LIBRARIES = ("aiokafka", "clickhouse_connect", "urllib3")
 _INTERACTIVE = {
     "chaos", "demo", "up", "inventory", "findings", "explain", "ack", "job", "remediations", "lemons", "approve",
-    "reject", "repaired", "maintenance", "exclude", "kill-switch", "acl", "status",
+    "reject", "repaired", "maintenance", "exclude", "kill-switch", "acl", "status", "near", "place", "topology",
 }  # fmt: skip
 
 

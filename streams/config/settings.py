@@ -17,6 +17,7 @@ from streams.decide.params import DecideParams
 from streams.detect.params import DetectParams
 from streams.embedded.kafka_config import KafkaParams
 from streams.health.params import HealthParams
+from streams.locality.params import LocalityParams
 from streams.notify.params import NotifyParams
 from streams.notify.tickets.params import TicketParams
 from streams.store.params import SinkParams, StoreParams
@@ -48,6 +49,7 @@ class Settings(BaseModel):
     decide: DecideParams = DecideParams()
     notify: NotifyParams = NotifyParams()
     tickets: TicketParams | None = None
+    locality: LocalityParams = LocalityParams()
     runtime: RuntimeSettings = RuntimeSettings.model_validate({})
     health: HealthParams = HealthParams()
     embedded: Embedded = Embedded()

@@ -14,6 +14,7 @@ from streams.cli.bench.decide import decide
 from streams.cli.bench.detection import detection
 from streams.cli.bench.findings import findings
 from streams.cli.bench.growth import growth
+from streams.cli.bench.locality import locality
 from streams.cli.bench.pipeline import pipeline
 from streams.cli.bench.queries import queries
 from streams.cli.bench.sizing import sizing
@@ -36,6 +37,7 @@ bench.command()(sizing)
 bench.command()(corropt)
 bench.command()(decide)
 bench.command()(findings)
+bench.command()(locality)
 bench.command()(queries)
 for _name, _command in benches().items():
     bench.command(_name)(_command)

@@ -1,0 +1,54 @@
+"""`railsight near HOST`: lists the hosts near one, or prints the distance to another host or GPU."""
+
+from typing import Annotated
+
+import orjson
+import typer
+
+from streams.cli.locality_source import InventoryFolder, locality_from
+from streams.cli.options import AsJson, Bootstrap, Config
+from streams.cli.printing import echo
+from streams.locality.distance import Distances, UnknownHost
+from streams.report.locality.render import distance_lines, gpu_lines, near_lines
+from streams.wire.errors import Misconfigured
+
+
+def near(
+    host: Annotated[str, typer.Argument(metavar="HOST", help="A host of the inventory, or HOST:GPU.")],
+    to: Annotated[str, typer.Option("--to", metavar="HOST", help="Print the distance to this host or HOST:GPU.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Number of hosts.")] = 20,
+    inventory: InventoryFolder = None,
+    config: Config = None,
+    bootstrap: Bootstrap = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the nearest hosts with the capacity that is left; exit 2 for an unknown host."""
+    distances = locality_from(inventory, config, bootstrap).distances
+    try:
+        if not to:
+            _print_near(distances, host, limit, as_json)
+        elif ":" in host or ":" in to:
+            gpus = distances.between_gpus(_gpu(host), _gpu(to))
+            _print([gpus.as_dict()] if as_json else list(gpu_lines(gpus)))
+        else:
+            distance = distances.between(host, to)
+            _print([distance.as_dict()] if as_json else list(distance_lines(distance)))
+    except UnknownHost as error:
+        raise Misconfigured(str(error)) from error
+
+
+def _print_near(distances: Distances, host: str, limit: int, as_json: bool) -> None:
+    found = distances.near(host, limit)
+    _print([each.as_dict() for each in found] if as_json else list(near_lines(host, found)))
+
+
+def _gpu(name: str) -> tuple[str, int]:
+    host, separator, number = name.rpartition(":")
+    if not separator or not number.isdecimal():
+        raise Misconfigured(f"{name} is no GPU; write HOST:NUMBER, numbered from 0, for both ends")
+    return host, int(number)
+
+
+def _print(lines: "list[str] | list[dict[str, object]]") -> None:
+    for line in lines:
+        echo(line if isinstance(line, str) else orjson.dumps(line))

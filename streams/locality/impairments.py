@@ -1,0 +1,108 @@
+"""Selects what is known against a link, a host or a switch: open findings, isolations, maintenance.
+
+Unknown is not permission: a host without telemetry is doubtful. Traffic, drift of versions and clocks are about no
+capacity that a placement could use, and are left out. So are findings in shadow.
+"""
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import NamedTuple
+
+from streams.fabric.ids import device_id
+from streams.fabric.inventory_rows import Device
+from streams.wire.control_scope import is_active
+from streams.wire.models import Action, Condition, Control, ControlKind, Finding, Remediation, RemediationState
+
+FABRIC = "fabric:"
+"""The subject of a maintenance of the whole fabric."""
+
+
+class Effect(IntEnum):
+    """The effect of an impairment on its subject."""
+
+    DOUBTFUL = 1
+    """It is up, and a job on it may be slow or fail."""
+    OUT = 2
+    """It carries nothing, or may not be used."""
+
+
+class Impairment(NamedTuple):
+    """One reason not to use a subject; `source_id` is the id of the finding, remediation or control."""
+
+    subject_id: str
+    effect: Effect
+    kind: str
+    """The finding's slug, `isolated` or `maintenance`."""
+    reason: str
+    source_id: str = ""
+
+    def __str__(self) -> str:
+        source = f" ({self.kind} {self.source_id[:8]})" if self.source_id else f" ({self.kind})"
+        return f"{self.subject_id}: {self.reason}{source}"
+
+
+_EFFECTS = {
+    Condition.LINK_DOWN: Effect.OUT,
+    Condition.DEVICE_DOWN: Effect.OUT,
+    Condition.LINK_FLAP: Effect.DOUBTFUL,
+    Condition.LINK_DEGRADING: Effect.DOUBTFUL,
+    Condition.LINK_MISCABLED: Effect.DOUBTFUL,
+    Condition.RAIL_DEGRADED: Effect.DOUBTFUL,
+    Condition.HOST_PCIE_DEGRADED: Effect.DOUBTFUL,
+    Condition.HOST_GPU_FAULT: Effect.DOUBTFUL,
+    Condition.HOST_THERMAL_THROTTLE: Effect.DOUBTFUL,
+    Condition.TELEMETRY_STALE: Effect.DOUBTFUL,
+}
+_ISOLATING = {
+    Action.DRAIN_LINK, Action.REPAIR_LINK, Action.RESTORE_LINK, Action.RESET_NIC, Action.CORDON_HOST,
+    Action.UNCORDON_HOST, Action.REBOOT_HOST,
+}  # fmt: skip
+_OUT_OF_SERVICE = {
+    RemediationState.APPROVED, RemediationState.ACCEPTED, RemediationState.NO_ANSWER, RemediationState.DRAINED,
+    RemediationState.VERIFYING, RemediationState.RESTORING, RemediationState.ESCALATED,
+}  # fmt: skip
+"""From the approval to the end of the restoration: automation may isolate the target at any moment."""
+
+
+def of_findings(findings: Iterable[Finding]) -> list[Impairment]:
+    """Return the impairments of the open findings."""
+    return [
+        Impairment(subject_id, effect, finding.condition.slug, finding.summary, finding.id)
+        for finding in findings
+        if not finding.is_closed and not finding.shadow and (effect := _EFFECTS.get(finding.condition)) is not None
+        for subject_id in _subjects(finding)
+    ]
+
+
+def _subjects(finding: Finding) -> Iterable[str]:
+    """Return the subject, and for a collector the hosts that it no longer reads."""
+    if not finding.subject.id.startswith("collector:"):
+        return (finding.subject.id,)
+    return map(device_id, finding.blast_radius.hosts if finding.blast_radius else ())
+
+
+def of_remediations(remediations: Iterable[Remediation]) -> list[Impairment]:
+    """Return the targets that are, or may be, taken out of service."""
+    return [
+        Impairment(each.target.id, Effect.OUT, "isolated", f"{each.action.name} is {each.state.name}", each.id)
+        for each in remediations
+        if each.action in _ISOLATING and each.state in _OUT_OF_SERVICE
+    ]
+
+
+def of_controls(controls: Iterable[Control], now_ns: int) -> list[Impairment]:
+    """Return the subjects in maintenance by a control; one without a subject is for the whole fabric."""
+    return [
+        Impairment(each.subject_id or FABRIC, Effect.OUT, "maintenance", each.reason or "in maintenance", each.id)
+        for each in controls
+        if each.kind is ControlKind.MAINTENANCE and is_active(each, now_ns)
+    ]
+
+
+def of_devices(devices: Iterable[Device], now_ns: int) -> list[Impairment]:
+    """Return the devices in maintenance by the inventory."""
+    return [
+        Impairment(device_id(device.name), Effect.OUT, "maintenance", f"in maintenance until {until:%Y-%m-%d %H:%MZ}")
+        for device in devices
+        if (until := device.maintenance_until) is not None and until.timestamp() * 1e9 > now_ns
+    ]

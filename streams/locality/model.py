@@ -1,0 +1,48 @@
+"""Puts the locality together: the groups of one inventory, and its state under what is known at a time."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from streams.fabric.topology import Topology
+from streams.locality import impairments
+from streams.locality.distance import Distances
+from streams.locality.fabric_state import FabricState
+from streams.locality.groups import Groups
+from streams.wire.models import Control, Finding, Remediation
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """The open findings, the open remediations and the controls."""
+
+    findings: Sequence[Finding] = ()
+    remediations: Sequence[Remediation] = ()
+    controls: Sequence[Control] = ()
+
+
+class Locality:
+    """The locality of the hosts at one time."""
+
+    def __init__(self, groups: Groups, knowledge: Knowledge, now_ns: int) -> None:
+        topology = groups.topology
+        self.groups, self.now_ns = groups, now_ns
+        self.state = FabricState(groups, _impairments(topology, knowledge, now_ns))
+        self.distances = Distances(self.state)
+
+    def busy_hosts(self) -> dict[str, str]:
+        """Return the hosts on which a job runs, with the reason for which a placement leaves them out."""
+        return {
+            each.device: f"{each.job} runs on it"
+            for each in self.groups.topology.placement.allocations
+            if each.contains(self.now_ns)
+        }
+
+
+def _impairments(topology: Topology, knowledge: Knowledge, now_ns: int) -> list[impairments.Impairment]:
+    found: Iterable[impairments.Impairment] = (
+        *impairments.of_findings(knowledge.findings),
+        *impairments.of_remediations(knowledge.remediations),
+        *impairments.of_controls(knowledge.controls, now_ns),
+        *impairments.of_devices(topology.devices.values(), now_ns),
+    )
+    return sorted(found, key=lambda each: -each.effect)

@@ -1,0 +1,211 @@
+"""Ranks sets of hosts for a job by locality and by what is known against hosts and links.
+
+A set comes from the smallest group that has enough usable GPUs: a unit, else a group of the lowest tier that suffices.
+Inside of a group it fills whole units and puts the rest into the unit where the fewest GPUs stay unused. Sets of one
+tier are ranked by doubtful hosts, by the capacity that is left towards the tier, then by unused GPUs of their group.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streams.locality.fabric_state import FabricState, Usability
+from streams.locality.groups import NO_GROUP, Level, natural_key
+
+MAX_GPUS = 1 << 24
+"""More than any fabric has: the bound of a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostSet:
+    """A set of hosts for the job; `why` has its advantages and its price, one sentence each."""
+
+    hosts: tuple[str, ...]
+    gpus: int
+    units: tuple[str, ...]
+    group: str
+    """The group that has them all: a unit, or a group of a tier."""
+    tier: str
+    switches: int
+    """On the longest path between two of the hosts."""
+    ratio: float
+    """The smallest part of its built capacity with which one of them reaches the tier."""
+    doubtful: tuple[str, ...]
+    why: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON."""
+        return {
+            "hosts": list(self.hosts), "gpus": self.gpus, "units": list(self.units), "group": self.group,
+            "tier": self.tier, "switches": self.switches, "ratio": round(self.ratio, 4),
+            "doubtful": list(self.doubtful), "why": list(self.why),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A host that no set has, and the reasons."""
+
+    host: str
+    unit: str
+    reasons: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON."""
+        return {"host": self.host, "unit": self.unit, "reasons": list(self.reasons)}
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The sets, the best first, and the hosts that were left out."""
+
+    gpus: int
+    usable_gpus: int
+    sets: tuple[HostSet, ...]
+    left_out: tuple[LeftOut, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON."""
+        return {
+            "gpus": self.gpus, "usable_gpus": self.usable_gpus, "sets": [each.as_dict() for each in self.sets],
+            "left_out": [each.as_dict() for each in self.left_out],
+        }  # fmt: skip
+
+
+def place(
+    state: FabricState,
+    gpus: int,
+    *,
+    limit: int = 3,
+    allow_doubtful: bool = False,
+    busy: Mapping[str, str] | None = None,
+) -> Placement:
+    """Return up to `limit` sets of hosts with this number of GPUs; `busy` has the hosts not to use, with the reason."""
+    return _Search(state, gpus, allow_doubtful, busy or {}).run(limit)
+
+
+class _Search:
+    """One placement: the usable hosts, and their GPUs by group of each level."""
+
+    def __init__(self, state: FabricState, gpus: int, allow_doubtful: bool, busy: Mapping[str, str]) -> None:
+        self._state, self._groups, self._graph = state, state.groups, state.groups.graph
+        self._gpus, self._busy = gpus, busy
+        worst = Usability.DOUBTFUL if allow_doubtful else Usability.GOOD
+        taken = [self._graph.number[host] for host in busy if host in self._graph.number]
+        usable = state.usable(worst, taken)
+        self._usable = usable[self._graph.gpus[usable] > 0]
+        self._levels: tuple[Level, ...] = self._groups.levels()
+        weights = self._graph.gpus[self._usable].astype(np.float64)
+        self._available = [
+            np.bincount(level.group[self._usable], weights, len(level.names)).astype(np.int64) for level in self._levels
+        ]
+        self._is_usable = np.zeros(len(self._graph.names), np.bool_)
+        self._is_usable[self._usable] = True
+        self._children = [self._children_of(number) for number in range(len(self._levels))]
+
+    def _children_of(self, number: int) -> list[list[int]]:
+        """Return for each group of a level the groups of the level below that have usable GPUs."""
+        children: list[list[int]] = [[] for _ in self._levels[number].names]
+        if number:
+            below, level = self._levels[number - 1], self._levels[number]
+            for child in np.flatnonzero(self._available[number - 1]).tolist():
+                children[int(level.group[below.members[child][0]])].append(child)
+        return children
+
+    def run(self, limit: int) -> Placement:
+        found: list[HostSet] = []
+        for number in range(len(self._levels)):
+            if len(found) < limit:
+                sets = [
+                    self._host_set(number, group) for group in self._groups_that_suffice(number, limit - len(found))
+                ]
+                found += sorted(sets, key=lambda each: (len(each.doubtful), -round(each.ratio, 2)))
+        return Placement(self._gpus, int(self._graph.gpus[self._usable].sum()), tuple(found), self._left_out())
+
+    def _groups_that_suffice(self, number: int, limit: int) -> list[int]:
+        """Return the groups with enough GPUs of which no part has enough, those with the best ranks."""
+        available = self._available[number]
+        enough = [
+            group
+            for group in np.flatnonzero(available >= self._gpus).tolist()
+            if all(self._available[number - 1][child] < self._gpus for child in self._children[number][group])
+        ]
+        ratio = self._state.ratio[self._place(number)]
+        names = self._levels[number].names
+
+        def rank(group: int) -> tuple[Any, ...]:
+            members = self._levels[number].members[group]
+            members = members[self._is_usable[members]]
+            doubtful = int((self._state.usability[members] == Usability.DOUBTFUL).sum())
+            return doubtful, -round(float(ratio[members].min()), 2), int(available[group]), natural_key(names[group])
+
+        return sorted(enough, key=rank)[:limit]
+
+    def _place(self, number: int) -> int:
+        """Return the place of a level's tier, from 0."""
+        return self._groups.tiers.index(self._levels[number].tier)
+
+    def _fill(self, number: int, group: int, gpus: int) -> list[int]:
+        """Return hosts of a group with this number of GPUs, in as few units as a greedy choice needs."""
+        if number == 0:
+            members = self._levels[0].members[group]
+            members = members[self._is_usable[members]]
+            order = members[np.lexsort((members, -self._state.ratio[0][members], self._state.usability[members]))]
+            enough = int(np.searchsorted(np.cumsum(self._graph.gpus[order]), gpus)) + 1
+            return [int(host) for host in order[:enough]]
+        available = self._available[number - 1]
+        left = sorted(self._children[number][group], key=lambda child: (int(available[child]), child))
+        hosts: list[int] = []
+        while gpus > 0:
+            child = next((child for child in left if available[child] >= gpus), left[-1])
+            hosts += self._fill(number - 1, child, min(gpus, int(available[child])))
+            gpus -= int(available[child])
+            left.remove(child)
+        return hosts
+
+    def _host_set(self, number: int, group: int) -> HostSet:
+        names, state = self._graph.names, self._state
+        level, place = self._levels[number], self._place(number)
+        chosen = np.array(sorted(self._fill(number, group, self._gpus)), np.int64)
+        unit_of = self._groups.units.group[chosen]
+        units = Counter(self._groups.units.names[unit] for unit in unit_of.tolist())
+        ratio = float(state.ratio[place][chosen].min())
+        doubtful = tuple(names[host] for host in chosen[state.usability[chosen] == Usability.DOUBTFUL].tolist())
+        gpus = int(self._graph.gpus[chosen].sum())
+        switches = 2 * place + 1
+        if number == 0:
+            where = f"the {len(chosen)} hosts have the same leaves: 1 switch on every rail"
+        else:
+            where = f"{len(chosen)} hosts of {len(units)} units, connected by {level.tier}: up to {switches} switches"
+        why = [
+            where,
+            f"at least {ratio:.0%} of the built capacity of each host reaches {level.tier}",
+            f"{int(self._available[number][group]) - gpus} usable GPUs of {level.names[group]} stay unused",
+        ]
+        if doubtful:
+            why.append(f"{len(doubtful)} hosts are doubtful: {', '.join(doubtful[:8])}")
+        else:
+            why.append("no finding and no maintenance concerns its hosts or their links")
+        hosts = tuple(names[host] for host in chosen.tolist())
+        return HostSet(
+            hosts, gpus, tuple(sorted(units, key=natural_key)), level.names[group], level.tier, switches, ratio,
+            doubtful, tuple(why),
+        )  # fmt: skip
+
+    def _left_out(self) -> tuple[LeftOut, ...]:
+        names, units = self._graph.names, self._groups.units
+        found = []
+        for host in self._groups.hosts[~self._is_usable[self._groups.hosts]].tolist():
+            name, unit = names[host], int(units.group[host])
+            reasons = [str(issue) for issue in self._state.issues(host)]
+            if name in self._busy:
+                reasons.append(self._busy[name])
+            if unit == NO_GROUP:
+                reasons.append("the inventory has no link to a leaf")
+            if not self._graph.gpus[host]:
+                reasons.append("the inventory has no GPUs for it")
+            found.append(LeftOut(name, "" if unit == NO_GROUP else units.names[unit], tuple(reasons)))
+        return tuple(found)

@@ -1,0 +1,85 @@
+"""Reads what locality needs from Kafka: the inventory in effect, jobs, open findings and remediations, controls."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from streams.config.kafka import KafkaSettings
+from streams.fabric.topology import Topology
+from streams.locality.groups import Groups
+from streams.locality.model import Knowledge, Locality
+from streams.runtime.inventory_reader import InventoryReader
+from streams.runtime.topic_reader import read_to_end
+from streams.wire.errors import Reject, Retry
+from streams.wire.models import Control, Finding, Message, Remediation
+from streams.wire.topics import CONTROLS, FINDINGS_OPEN, INVENTORY, JOBS, REMEDIATIONS_OPEN, Topic, decode
+
+TOPICS = (INVENTORY, JOBS, FINDINGS_OPEN, REMEDIATIONS_OPEN, CONTROLS)
+_BY_NAME = {topic.name: topic for topic in TOPICS}
+_Model = TypeVar("_Model", Finding, Remediation, Control)
+
+
+class LocalityFeed:
+    """Folds the records of the topics; a record that cannot be read is skipped, as the stages do."""
+
+    def __init__(self, kafka: KafkaSettings) -> None:
+        self._inventory = InventoryReader(kafka)
+        self._latest: dict[Topic, dict[bytes, Message]] = {FINDINGS_OPEN: {}, REMEDIATIONS_OPEN: {}, CONTROLS: {}}
+        self._groups: Groups | None = None
+        self._fabric = ""
+
+    def take(self, record: Any) -> None:
+        """Add one record of any of the topics."""
+        topic = _BY_NAME[record.topic]
+        if topic in (INVENTORY, JOBS):
+            self._inventory.take(record)
+            return
+        latest = self._latest[topic]
+        if record.value is None:
+            latest.pop(record.key, None)
+            return
+        try:
+            message = decode(topic, record.value, record.headers)
+        except Reject:
+            return
+        known = latest.get(record.key)
+        if not (isinstance(message, Finding) and isinstance(known, Finding) and message.revision < known.revision):
+            latest[record.key] = message
+
+    async def locality(self, now_ns: int) -> Locality | None:
+        """Return the locality of the version in effect at `now_ns`; None while there is no inventory."""
+        await self._inventory.settle()
+        found = self._inventory.versions.at(now_ns)
+        if found is None:
+            return None
+        return Locality(self._groups_of(found[1]), self._knowledge(), now_ns)
+
+    def _groups_of(self, topology: Topology) -> Groups:
+        """Return the groups of a topology, made once for all that differ only in their jobs."""
+        if self._groups is None or self._fabric != topology.digest:
+            self._groups, self._fabric = Groups(topology), topology.digest
+        elif self._groups.topology is not topology:
+            self._groups = self._groups.with_jobs_of(topology)
+        return self._groups
+
+    def _knowledge(self) -> Knowledge:
+        return Knowledge(
+            _messages(self._latest[FINDINGS_OPEN], Finding),
+            _messages(self._latest[REMEDIATIONS_OPEN], Remediation),
+            _messages(self._latest[CONTROLS], Control),
+        )
+
+
+def _messages(latest: dict[bytes, Message], model: type[_Model]) -> list[_Model]:
+    return [message for message in latest.values() if isinstance(message, model)]
+
+
+async def read_locality(kafka: KafkaSettings, now_ns: Callable[[], int]) -> Locality:
+    """Return the locality now; raises Retry where Kafka does not answer, or has no inventory."""
+    feed = LocalityFeed(kafka)
+    for topic in TOPICS:
+        async for record in read_to_end(kafka, topic):
+            feed.take(record)
+    found = await feed.locality(now_ns())
+    if found is None:
+        raise Retry(f"Kafka at {kafka.bootstrap} has no inventory; publish one with `railsight inventory apply DIR`")
+    return found

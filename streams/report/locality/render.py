@@ -1,0 +1,85 @@
+"""Renders distances, neighbors and placements for people, in lines of at most 100 columns where names are short."""
+
+from collections.abc import Iterator, Sequence
+
+from streams.locality.distance import GpuDistance, HostDistance, HostNeighbor
+from streams.locality.fabric_state import Usability
+from streams.locality.placement import LeftOut, Placement
+
+_LEFT_OUT = 20
+_HOSTS = 16
+
+
+def near_lines(host: str, neighbors: Sequence[HostNeighbor]) -> Iterator[str]:
+    """Yield a table of the hosts near one, with what is known against them."""
+    yield f"{'HOST':24} {'UNIT':20} {'POD':10} {'TIER':4} {'SWITCHES':>8} {'CAPACITY':>8}  STATE"
+    for each in neighbors:
+        state = each.usability.name.lower() if each.usability else "good"
+        yield (
+            f"{each.host:24} {each.unit:20} {each.pod:10} {each.tier:4} {each.switches:8} {each.ratio:8.0%}  {state}"
+        )
+        yield from (f"  {reason}" for reason in each.reasons)
+    if not neighbors:
+        yield f"no host is connected with {host}"
+
+
+def distance_lines(distance: HostDistance) -> Iterator[str]:
+    """Yield the distance between two hosts, then its paths by rail and plane."""
+    if distance.switches is None:
+        yield f"{distance.a} to {distance.z}: not all of their rails reach each other"
+    elif distance.switches == 0:
+        yield f"{distance.a} is one host"
+    else:
+        unit = "the same unit" if distance.same_unit else "unlike units"
+        pod = "the same pod" if distance.same_pod else "unlike pods"
+        yield f"{distance.a} to {distance.z}: {distance.switches} switches, by {distance.tier}; {unit}, {pod}"
+    if distance.paths:
+        yield f"capacity now: {_gbps(distance.capacity_bps)}, {distance.ratio:.0%} of that built"
+    for path in distance.paths:
+        plane = "" if path.plane is None else f" plane {path.plane}"
+        yield (
+            f"  rail {'?' if path.rail is None else path.rail}{plane}: {path.tier or 'none':4}"
+            f" {_gbps(path.capacity_bps):>9} by {' and '.join(dict.fromkeys(path.leaves))}"
+        )
+        if path.bottleneck:
+            yield f"    {path.bottleneck}"
+
+
+def gpu_lines(distance: GpuDistance) -> Iterator[str]:
+    """Yield the distance between two GPUs."""
+    (a, a_gpu), (z, z_gpu) = distance.a, distance.z
+    ends = f"{a} GPU {a_gpu} (rail {distance.rails[0]}) to {z} GPU {z_gpu} (rail {distance.rails[1]})"
+    if distance.same_host:
+        yield f"{ends}: the same host, no switch"
+        return
+    yield f"{ends}: {_switches(distance.switches)} between their rails"
+    if distance.rails[0] != distance.rails[1]:
+        yield f"  {_switches(distance.switches_by_rail)} on one rail, after the links between the GPUs of a host"
+
+
+def placement_lines(placement: Placement) -> Iterator[str]:
+    """Yield the sets, the best first, then the hosts that were left out."""
+    for number, each in enumerate(placement.sets, 1):
+        yield f"{number}. {len(each.hosts)} hosts, {each.gpus} GPUs, {each.tier}: {', '.join(each.units)}"
+        yield from (f"   {reason}" for reason in each.why)
+        shown = each.hosts[:_HOSTS]
+        more = f" and {len(each.hosts) - len(shown)} more" if len(each.hosts) > len(shown) else ""
+        yield f"   {' '.join(shown)}{more}"
+    if not placement.sets:
+        yield f"no set of {placement.gpus} GPUs: {placement.usable_gpus} are usable and connected"
+    if placement.left_out:
+        yield f"left out: {len(placement.left_out)} hosts"
+        for left in placement.left_out[:_LEFT_OUT]:
+            yield f"  {_left_out(left)}"
+
+
+def _left_out(left: LeftOut) -> str:
+    return f"{left.host} ({left.unit or 'no unit'}): {'; '.join(left.reasons) or Usability.OUT.name.lower()}"
+
+
+def _switches(count: int | None) -> str:
+    return "no path" if count is None else f"{count} switch{'' if count == 1 else 'es'}"
+
+
+def _gbps(speed: float | None) -> str:
+    return "unknown" if speed is None else f"{speed / 1e9:.0f} Gb/s"

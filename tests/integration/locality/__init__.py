@@ -1,0 +1,1 @@
+"""Tests of the locality with the programs of others."""

@@ -1,0 +1,1 @@
+"""Tests the locality of hosts: groups, distances, placements, exports."""
