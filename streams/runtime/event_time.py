@@ -14,6 +14,7 @@ from streams.wire.models import (
     PortModules,
     PortQuality,
     PortStates,
+    ProbeReport,
     Progress,
     ReadingsHeartbeat,
     RemediationResult,
@@ -31,6 +32,8 @@ def event_time_ns(message: Message) -> int | None:
     match message:
         case Samples(sampled_at_ns=at, received_at_ns=received) | Event(at_ns=at, received_at_ns=received):
             # A device's clock may be ahead; what was received cannot be of later (DESIGN 2.1).
+            return min(at, received) if received else at
+        case ProbeReport(end_ns=at, received_at_ns=received):
             return min(at, received) if received else at
         case CollectorStatus(at_ns=at) | Symptom(at_ns=at) | Facts(observed_at_ns=at):
             return at

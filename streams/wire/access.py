@@ -17,6 +17,8 @@ OPERATOR = "operator"
 READER = "reader"
 """A person or program that reads the results; its consumer groups begin with `reader.`."""
 COLLECTOR, AUTOMATION = "collector", "automation"
+PROBE = "probe"
+"""The prober of a host, which other collectors' topics are closed to."""
 PROCESS, PERSIST, NOTIFY, TICKETS = "process", "persist", "notify", "tickets"
 """`process` is for a process that runs all stages; a stage alone has its own name."""
 

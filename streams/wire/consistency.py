@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from streams.wire.errors import Reject
-from streams.wire.models import InventoryChunk, PeerWindow, PortModules, SnapshotChunk, VersionCount, Window
+from streams.wire.models import (
+    InventoryChunk,
+    PeerWindow,
+    PortModules,
+    ProbeReport,
+    SnapshotChunk,
+    VersionCount,
+    Window,
+)
 
 MAX_CHUNKS = 1 << 14
 """8 GiB in chunks of 512 KiB."""
@@ -33,6 +41,31 @@ def _check_modules(modules: PortModules) -> None:
         raise Reject("its ports and their part numbers differ in number")
 
 
+MAX_FLOWS = 4096
+"""Flows of one host: 40 times those of the largest fabric."""
+MAX_HOPS = 64
+
+
+def _check_probes(report: ProbeReport) -> None:
+    flows = len(report.flow_sent)
+    lists = (
+        report.flow_source, report.flow_target, report.flow_source_port, report.flow_forward_lost,
+        report.flow_reverse_lost, report.flow_unanswered, report.flow_discarded, report.flow_reordered,
+        report.flow_lost_run, report.flow_rtt_p50_ns, report.flow_rtt_p99_ns, report.flow_responder_p50_ns,
+        report.flow_forward_hops, report.flow_reverse_hops, report.flow_forward_reach, report.flow_reverse_reach,
+    )  # fmt: skip
+    if flows > MAX_FLOWS or any(len(values) != flows for values in lists):
+        raise Reject(f"the lists of its {flows} flows differ in number, or are more than {MAX_FLOWS}")
+    hops = (*report.flow_forward_hops, *report.flow_reverse_hops)
+    if max(hops, default=0) > MAX_HOPS or sum(hops) != len(report.hop):
+        raise Reject(f"{len(report.hop)} hops for paths of {sum(hops)}")
+    indices = max((*report.flow_source, *report.flow_target, *(hop - 1 for hop in report.hop)), default=-1)
+    if indices >= len(report.address):
+        raise Reject(f"address {indices} of {len(report.address)}")
+    if not report.begin_ns < report.end_ns:
+        raise Reject("its window is empty")
+
+
 def _check_chunk(chunk: SnapshotChunk | InventoryChunk) -> None:
     if not chunk.chunk < chunk.chunks <= MAX_CHUNKS:
         raise Reject(f"chunk {chunk.chunk} of {chunk.chunks}")
@@ -43,6 +76,7 @@ CHECKS: Mapping[type, Callable[[Any], None]] = {
     PeerWindow: _check_peer_window,
     VersionCount: _check_version,
     PortModules: _check_modules,
+    ProbeReport: _check_probes,
     SnapshotChunk: _check_chunk,
     InventoryChunk: _check_chunk,
 }

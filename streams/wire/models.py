@@ -45,6 +45,7 @@ from streams.wire.telemetry import (
     EventKind,
     Facts,
     Neighbor,
+    ProbeReport,
     RowKind,
     Samples,
     Source,
@@ -88,6 +89,7 @@ __all__ = [
     "PortReadings",
     "PortState",
     "PortStates",
+    "ProbeReport",
     "Progress",
     "ReadingsHeartbeat",
     "Rejected",
@@ -473,6 +475,7 @@ Message = (
     | Event
     | Facts
     | CollectorStatus
+    | ProbeReport
     | Finding
     | Remediation
     | RemediationResult

@@ -23,6 +23,7 @@ class Source(IntEnum):
     SOURCE_NIC = 3
     SOURCE_HOST = 4
     SOURCE_BRIDGE = 5
+    SOURCE_PROBE = 6
 
     @property
     def label(self) -> str:
@@ -145,3 +146,36 @@ class CollectorStatus:
     cadence_ns: int = 0
     sent_at_ns: int = 0
     ended: bool = False
+
+
+@dataclass(slots=True)  # not frozen, as Samples
+class ProbeReport:
+    """The flows of one prober in one window; the lists `flow_*` have one value a flow."""
+
+    device: str
+    collector: str
+    collector_run: int
+    sequence: int
+    begin_ns: int
+    end_ns: int
+    received_at_ns: int
+    stalls: int = 0
+    address: tuple[str, ...] = ()
+    flow_source: tuple[int, ...] = ()
+    flow_target: tuple[int, ...] = ()
+    flow_source_port: tuple[int, ...] = ()
+    flow_sent: tuple[int, ...] = ()
+    flow_forward_lost: tuple[int, ...] = ()
+    flow_reverse_lost: tuple[int, ...] = ()
+    flow_unanswered: tuple[int, ...] = ()
+    flow_discarded: tuple[int, ...] = ()
+    flow_reordered: tuple[int, ...] = ()
+    flow_lost_run: tuple[int, ...] = ()
+    flow_rtt_p50_ns: tuple[int, ...] = ()
+    flow_rtt_p99_ns: tuple[int, ...] = ()
+    flow_responder_p50_ns: tuple[int, ...] = ()
+    flow_forward_hops: tuple[int, ...] = ()
+    flow_reverse_hops: tuple[int, ...] = ()
+    hop: tuple[int, ...] = ()
+    flow_forward_reach: tuple[int, ...] = ()
+    flow_reverse_reach: tuple[int, ...] = ()

@@ -33,6 +33,8 @@ class _SourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Source.ValueTy
     SOURCE_HOST: _Source.ValueType  # 4
     SOURCE_BRIDGE: _Source.ValueType  # 5
     """another collector's stream"""
+    SOURCE_PROBE: _Source.ValueType  # 6
+    """active probes between hosts"""
 
 class Source(_Source, metaclass=_SourceEnumTypeWrapper): ...
 
@@ -43,6 +45,8 @@ SOURCE_NIC: Source.ValueType  # 3
 SOURCE_HOST: Source.ValueType  # 4
 SOURCE_BRIDGE: Source.ValueType  # 5
 """another collector's stream"""
+SOURCE_PROBE: Source.ValueType  # 6
+"""active probes between hosts"""
 Global___Source: _TypeAlias = Source  # noqa: Y015
 
 class _RowKind:
@@ -475,3 +479,152 @@ class CollectorStatus(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CollectorStatus: _TypeAlias = CollectorStatus  # noqa: Y015
+
+@_typing.final
+class ProbeReport(_message.Message):
+    """What the prober of a host measured in one window. Topic railsight.probes.v1, key device.
+    The identity for deduplication is (device, collector, collector_run, sequence). All lists that begin with `flow_` have
+    one value a flow. At the largest fabric a host has 104 flows, and a report some 3 kB.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEVICE_FIELD_NUMBER: _builtins.int
+    COLLECTOR_FIELD_NUMBER: _builtins.int
+    COLLECTOR_RUN_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    BEGIN_NS_FIELD_NUMBER: _builtins.int
+    END_NS_FIELD_NUMBER: _builtins.int
+    RECEIVED_AT_NS_FIELD_NUMBER: _builtins.int
+    STALLS_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    FLOW_SOURCE_FIELD_NUMBER: _builtins.int
+    FLOW_TARGET_FIELD_NUMBER: _builtins.int
+    FLOW_SOURCE_PORT_FIELD_NUMBER: _builtins.int
+    FLOW_SENT_FIELD_NUMBER: _builtins.int
+    FLOW_FORWARD_LOST_FIELD_NUMBER: _builtins.int
+    FLOW_REVERSE_LOST_FIELD_NUMBER: _builtins.int
+    FLOW_UNANSWERED_FIELD_NUMBER: _builtins.int
+    FLOW_DISCARDED_FIELD_NUMBER: _builtins.int
+    FLOW_REORDERED_FIELD_NUMBER: _builtins.int
+    FLOW_LOST_RUN_FIELD_NUMBER: _builtins.int
+    FLOW_RTT_P50_NS_FIELD_NUMBER: _builtins.int
+    FLOW_RTT_P99_NS_FIELD_NUMBER: _builtins.int
+    FLOW_RESPONDER_P50_NS_FIELD_NUMBER: _builtins.int
+    FLOW_FORWARD_HOPS_FIELD_NUMBER: _builtins.int
+    FLOW_REVERSE_HOPS_FIELD_NUMBER: _builtins.int
+    HOP_FIELD_NUMBER: _builtins.int
+    FLOW_FORWARD_REACH_FIELD_NUMBER: _builtins.int
+    FLOW_REVERSE_REACH_FIELD_NUMBER: _builtins.int
+    device: _builtins.str
+    collector: _builtins.str
+    collector_run: _builtins.int
+    sequence: _builtins.int
+    """+1 per message of one collector_run"""
+    begin_ns: _builtins.int
+    """the window [begin, end) in which the probes were sent, by the host's clock"""
+    end_ns: _builtins.int
+    received_at_ns: _builtins.int
+    """when it was sent"""
+    stalls: _builtins.int
+    """of the prober in the window, whose probes are discarded"""
+    @_builtins.property
+    def address(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """of rails and of hops; other lists have indices of it"""
+
+    @_builtins.property
+    def flow_source(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """address of the own rail"""
+
+    @_builtins.property
+    def flow_target(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def flow_source_port(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def flow_sent(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """without the discarded ones"""
+
+    @_builtins.property
+    def flow_forward_lost(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """probes that did not arrive"""
+
+    @_builtins.property
+    def flow_reverse_lost(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """replies that did not arrive"""
+
+    @_builtins.property
+    def flow_unanswered(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """in an unknown direction: there is no later reply"""
+
+    @_builtins.property
+    def flow_discarded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def flow_reordered(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def flow_lost_run(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """losses in a row; may have begun before the window"""
+
+    @_builtins.property
+    def flow_rtt_p50_ns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """without the time at the responder; 0 without a reply"""
+
+    @_builtins.property
+    def flow_rtt_p99_ns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def flow_responder_p50_ns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """time at the responder, between the kernel's time and the answer"""
+
+    @_builtins.property
+    def flow_forward_hops(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """switches of the path; 0: not traced"""
+
+    @_builtins.property
+    def flow_reverse_hops(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def hop(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """of each flow the hops forward, then those back: 1 + index in `address`; 0: silent"""
+
+    @_builtins.property
+    def flow_forward_reach(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """after losses: 1 + number of hops up to the last that answers now; 0: not traced"""
+
+    @_builtins.property
+    def flow_reverse_reach(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        device: _builtins.str = ...,
+        collector: _builtins.str = ...,
+        collector_run: _builtins.int = ...,
+        sequence: _builtins.int = ...,
+        begin_ns: _builtins.int = ...,
+        end_ns: _builtins.int = ...,
+        received_at_ns: _builtins.int = ...,
+        stalls: _builtins.int = ...,
+        address: _abc.Iterable[_builtins.str] | None = ...,
+        flow_source: _abc.Iterable[_builtins.int] | None = ...,
+        flow_target: _abc.Iterable[_builtins.int] | None = ...,
+        flow_source_port: _abc.Iterable[_builtins.int] | None = ...,
+        flow_sent: _abc.Iterable[_builtins.int] | None = ...,
+        flow_forward_lost: _abc.Iterable[_builtins.int] | None = ...,
+        flow_reverse_lost: _abc.Iterable[_builtins.int] | None = ...,
+        flow_unanswered: _abc.Iterable[_builtins.int] | None = ...,
+        flow_discarded: _abc.Iterable[_builtins.int] | None = ...,
+        flow_reordered: _abc.Iterable[_builtins.int] | None = ...,
+        flow_lost_run: _abc.Iterable[_builtins.int] | None = ...,
+        flow_rtt_p50_ns: _abc.Iterable[_builtins.int] | None = ...,
+        flow_rtt_p99_ns: _abc.Iterable[_builtins.int] | None = ...,
+        flow_responder_p50_ns: _abc.Iterable[_builtins.int] | None = ...,
+        flow_forward_hops: _abc.Iterable[_builtins.int] | None = ...,
+        flow_reverse_hops: _abc.Iterable[_builtins.int] | None = ...,
+        hop: _abc.Iterable[_builtins.int] | None = ...,
+        flow_forward_reach: _abc.Iterable[_builtins.int] | None = ...,
+        flow_reverse_reach: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "begin_ns", b"begin_ns", "collector", b"collector", "collector_run", b"collector_run", "device", b"device", "end_ns", b"end_ns", "flow_discarded", b"flow_discarded", "flow_forward_hops", b"flow_forward_hops", "flow_forward_lost", b"flow_forward_lost", "flow_forward_reach", b"flow_forward_reach", "flow_lost_run", b"flow_lost_run", "flow_reordered", b"flow_reordered", "flow_responder_p50_ns", b"flow_responder_p50_ns", "flow_reverse_hops", b"flow_reverse_hops", "flow_reverse_lost", b"flow_reverse_lost", "flow_reverse_reach", b"flow_reverse_reach", "flow_rtt_p50_ns", b"flow_rtt_p50_ns", "flow_rtt_p99_ns", b"flow_rtt_p99_ns", "flow_sent", b"flow_sent", "flow_source", b"flow_source", "flow_source_port", b"flow_source_port", "flow_target", b"flow_target", "flow_unanswered", b"flow_unanswered", "hop", b"hop", "received_at_ns", b"received_at_ns", "sequence", b"sequence", "stalls", b"stalls"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProbeReport: _TypeAlias = ProbeReport  # noqa: Y015

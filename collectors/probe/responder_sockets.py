@@ -1,0 +1,69 @@
+"""Runs the responder of a host: one socket for each rail, read when a request arrives."""
+
+import asyncio
+import time
+
+from collectors.probe.mesh import Rail
+from collectors.probe.responder import Responder
+from collectors.probe.sockets import IcmpError, ProbeSocket, SocketFactory, new_udp_socket
+
+_BATCH = 64
+"""Packets that one wake-up reads from a socket, so that a flood does not stop the prober."""
+
+
+class ResponderSockets:
+    """The sockets at which requests arrive."""
+
+    def __init__(self, responder: Responder, dscp: int, port: int, new_socket: SocketFactory = new_udp_socket) -> None:
+        self._responder, self._dscp, self._port, self._new_socket = responder, dscp, port, new_socket
+        self._sockets: dict[str, ProbeSocket] = {}
+        self.failed: dict[str, str] = {}
+        """Addresses that could not be bound, with the reason."""
+
+    def open(self, rails: tuple[Rail, ...]) -> None:
+        """Answer at the addresses of these rails, and at no others; tries again those that failed."""
+        wanted = {rail.address for rail in rails}
+        for address in self._sockets.keys() - wanted:
+            self._close(address)
+        self.failed.clear()
+        for address in sorted(wanted):
+            try:
+                if address not in self._sockets:
+                    self._open(address)
+            except OSError as error:
+                self.failed[address] = str(error)
+                continue
+            self._sockets[address].accept_only(self._responder.sources)  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        """Close all sockets."""
+        for address in list(self._sockets):
+            self._close(address)
+
+    def _open(self, address: str) -> None:
+        one = self._sockets[address] = ProbeSocket(address, self._port, self._dscp, self._new_socket)
+        asyncio.get_running_loop().add_reader(one.fileno(), self._read, one)
+
+    def _close(self, address: str) -> None:
+        one = self._sockets.pop(address)
+        asyncio.get_running_loop().remove_reader(one.fileno())
+        one.close()
+
+    def _read(self, own: ProbeSocket) -> None:
+        responder = self._responder
+        for _ in range(_BATCH):
+            request = own.receive()
+            if request is None:
+                break
+            arrived_ns = time.time_ns() if request.arrived_ns is None else request.arrived_ns
+            answer = responder.answer(request.data, request.source, arrived_ns, request.dropped, time.monotonic())
+            if answer is not None:
+                own.send(*responder.stamp(answer, time.time_ns()))
+        for _ in range(_BATCH):
+            error = own.next_error()
+            if error is None:
+                break
+            if isinstance(error, IcmpError) and error.is_time_exceeded:
+                hop = responder.hop(error.quoted, error.destination[0], error.offender_bytes, time.monotonic())
+                if hop is not None:
+                    own.send(*hop)
