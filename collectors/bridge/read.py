@@ -17,6 +17,7 @@ from collectors.bridge.message_identity import CommittedState, committed_state
 from collectors.bridge.params import Params
 from collectors.bridge.records import Source
 from streams.wire.bounded_batches import bound_batches
+from streams.wire.client_stop import stop_client
 from streams.wire.errors import Retry
 
 _SESSION_MS = 10_000
@@ -66,10 +67,8 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        with contextlib.suppress(KafkaError, OSError):
-            await self._consumer.stop()
-        with contextlib.suppress(KafkaError, OSError):
-            await self._admin.close()
+        await stop_client(self._consumer)
+        await stop_client(self._admin)
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         """Pass on the revoked partitions."""

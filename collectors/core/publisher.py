@@ -20,6 +20,7 @@ from collectors.core.disk_buffer import buffer_of
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.send_batching import SendBatching
 from collectors.core.spec import Core
+from streams.wire.client_stop import stop_client
 from streams.wire.errors import Misconfigured
 from streams.wire.producer_backoff import throttle_metadata_refresh
 from streams.wire.topics import Partitions, PartitionScheme, Record
@@ -34,7 +35,9 @@ _WINDOW = 2000
 _LINGER_MS = 5
 _BATCH_BYTES = 256 * 1024
 _RETRY_S = 0.5
-_CLOSE_S = 5.0
+_CLOSE_S = 3.0
+"""For the remaining records at the end: with what else there is to stop, less than 5 s while the brokers are away."""
+_DROP_S = 0.5
 _LOG_INTERVAL_S = 10.0
 _REPORT_S = 1.0
 _PERMANENT = (MessageSizeTooLargeError, RecordListTooLargeError)
@@ -216,7 +219,7 @@ class KafkaPublisher:
             except IncompatibleBrokerVersion as error:
                 raise Misconfigured(f"Kafka: {error}") from error
             except BaseException:
-                await producer.stop()
+                await stop_client(producer, _DROP_S)
                 raise
             self._producer = producer
         return self._producer
@@ -243,8 +246,7 @@ class KafkaPublisher:
     async def _drop_producer(self) -> None:
         producer, self._producer = self._producer, None
         if producer is not None:
-            with contextlib.suppress(KafkaError, TimeoutError, OSError):
-                await asyncio.wait_for(producer.stop(), _CLOSE_S)
+            await stop_client(producer, _DROP_S)
 
     def _report_refusal(self) -> None:
         if self._is_log_due("refused"):

@@ -9,7 +9,6 @@ from members of the current generation only; membership.py evaluates the answers
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterable
 
 import structlog
@@ -19,6 +18,7 @@ from aiokafka.errors import CommitFailedError, KafkaError
 
 from collectors.core.membership import Membership
 from collectors.core.spec import Core
+from streams.wire.client_stop import stop_client
 from streams.wire.errors import Misconfigured
 from streams.wire.retry import Backoff, Failure, retry
 from streams.wire.topics import TARGETS
@@ -26,8 +26,6 @@ from streams.wire.topics import TARGETS
 _log = structlog.get_logger("railsight.shards")
 
 _RETRY = Backoff.constant(1.0)
-_STOP_S = 5.0
-"""Leaving the group needs an answer of Kafka; without one, the session times out by itself."""
 _RENEWALS = 6
 """Renewals in a session timeout, because some may be lost."""
 
@@ -74,8 +72,8 @@ class ShardAssignment(ConsumerRebalanceListener):  # type: ignore[misc]
             while True:
                 await self._renew(consumer)
         finally:
-            with contextlib.suppress(KafkaError, OSError, TimeoutError):
-                await asyncio.wait_for(consumer.stop(), _STOP_S)
+            # Leaving the group needs an answer of Kafka; without one, the session times out by itself.
+            await stop_client(consumer)
 
     def _check(self, consumer: AIOKafkaConsumer) -> None:
         """Raise Misconfigured if the topic's partitions differ from the configured number, which all members share."""

@@ -135,18 +135,22 @@ def _print_version(given: bool) -> None:
 def _options(
     context: typer.Context,
     log_level: str = typer.Option("info", help="debug, info, warning or error."),
+    log_format: str = typer.Option("auto", help="text, json, or auto: text on a terminal, json elsewhere."),
     _version: bool = typer.Option(
         False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
     ),
 ) -> None:
     if context.resilient_parsing:
         return
-    from streams.runtime.log_setup import LEVELS, configure_logging
+    from streams.runtime.log_setup import FORMATS, LEVELS, configure_logging
 
     if log_level not in LEVELS:
         raise typer.BadParameter(f"one of {', '.join(LEVELS)}", param_hint="--log-level")
+    if log_format not in FORMATS:
+        raise typer.BadParameter(f"one of {', '.join(FORMATS)}", param_hint="--log-format")
     # These commands report starting and killed brokers themselves; the libraries' warnings would repeat it.
-    configure_logging(log_level, muted=_LIBRARIES if context.invoked_subcommand in _INTERACTIVE else ())
+    muted = _LIBRARIES if context.invoked_subcommand in _INTERACTIVE else ()
+    configure_logging(log_level, muted=muted, log_format=log_format)
 
 
 def _unloaded() -> None:

@@ -17,13 +17,18 @@ class Backlog:
         `position` is any number that changes with each processed record; `is_waiting` is whether records wait and
         nothing outside of the process prevents their processing.
         """
+        stuck_s = self.stuck_s(name, position, is_waiting=is_waiting)
+        return f"{name} processed no record for {stuck_s:.0f} s though records wait" if stuck_s else ""
+
+    def stuck_s(self, name: str, position: int, *, is_waiting: bool) -> float:
+        """Return the time for which an input or a step of work has not moved; 0 within the limit."""
         now_s = self._now_s()
         known, since_s = self._last.get(name, (position, now_s))
         if not is_waiting or position != known:
             since_s = now_s
         self._last[name] = position, since_s
         stuck_s = now_s - since_s
-        return f"{name} processed no record for {stuck_s:.0f} s though records wait" if stuck_s > self._stuck_s else ""
+        return stuck_s if stuck_s > self._stuck_s else 0.0
 
     def retain(self, names: set[str]) -> None:
         """Forget all inputs but these: the others belong to another process now."""

@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from streams.health.health import Health
+from streams.wire.client_stop import stop_client
 
 _AWAY = (KafkaError, OSError, TimeoutError)
 
@@ -43,7 +44,7 @@ class EndOffsets:
             except _AWAY as error:
                 self._error = str(error) or type(error).__name__
             finally:
-                await _stop(consumer)
+                await stop_client(consumer)
             await asyncio.sleep(self._params.probe_s)
 
     async def _ask(self, consumer: Any) -> None:
@@ -69,11 +70,3 @@ class EndOffsets:
         if since_s > self._params.probe_s + self._params.undelivered_s:
             return f"no answer for {since_s:.0f} s{self._error and ': '}{self._error}"
         return ""
-
-
-async def _stop(consumer: Any) -> None:
-    try:
-        async with asyncio.timeout(1):
-            await consumer.stop()
-    except _AWAY:
-        pass

@@ -16,14 +16,16 @@ BEAT_S = 1.0
 _STATUS_CHARACTERS = 200
 
 
-def notify(*lines: str, environ: Mapping[str, str] = os.environ) -> None:
-    """Send these lines to systemd; without its socket, or while it is full, do nothing."""
+def notify(*lines: str, environ: Mapping[str, str] = os.environ) -> bool:
+    """Send these lines to systemd; return False where that was not possible, as while its socket is full."""
     if not (path := environ.get("NOTIFY_SOCKET")):
-        return
+        return True
     address = f"\0{path[1:]}" if path.startswith("@") else path
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
         out.setblocking(False)
         out.sendto("\n".join(lines).encode(), address)
+        return True
+    return False
 
 
 def stop_of(health: Health, environ: Mapping[str, str] = os.environ) -> None:
@@ -53,6 +55,6 @@ async def _report(health: Health, environ: Mapping[str, str]) -> None:
                 # A process that waits for its brokers is not a failed start; one that is stuck sends nothing.
                 limit_us = round(health.params.stuck_s * 1e6)
                 lines.append(f"EXTEND_TIMEOUT_USEC={limit_us}" if problem else "READY=1")
-                was_ready = not problem
-            notify(*lines, environ=environ)
+            is_sent = notify(*lines, environ=environ)
+            was_ready = was_ready or (is_sent and not problem)
         await asyncio.sleep(BEAT_S)

@@ -26,6 +26,8 @@ Counter = Literal[
     "railsight_tickets_delivered_total",
     "railsight_tickets_refused_total",
     "railsight_ticket_failures_total",
+    "railsight_rows_stored_total",
+    "railsight_blocks_stored_total",
 ]
 Gauge = Literal[
     "railsight_watermark_seconds",
@@ -35,10 +37,11 @@ Gauge = Literal[
     "railsight_clock_offset_seconds",
     "railsight_tickets_blocked",
     "railsight_tickets_open",
+    "railsight_unstored_seconds",
 ]
 
 HELP: dict[Counter | Gauge, str] = {
-    "railsight_messages_total": "Records folded into a stage, by its input topic.",
+    "railsight_messages_total": "Records folded into a stage, or stored by the sink, by input topic.",
     "railsight_rejected_total": "Unreadable records that were sent to the rejected topic.",
     "railsight_input_lost_records_total": "Records that were deleted by retention before they were read, by topic.",
     "railsight_outputs_total": "Records that a stage emitted, by topic; each is a revision of the subject of its key.",
@@ -58,6 +61,8 @@ HELP: dict[Counter | Gauge, str] = {
     "railsight_tickets_delivered_total": "Changes of tickets that the ticket system accepted.",
     "railsight_tickets_refused_total": "Changes of tickets that the ticket system refused as invalid, not repeated.",
     "railsight_ticket_failures_total": "Failed attempts to deliver a ticket, each of which is repeated.",
+    "railsight_rows_stored_total": "Rows that the sink stored, by the topic that they are from.",
+    "railsight_blocks_stored_total": "Blocks of records that the sink stored, by topic.",
     "railsight_watermark_seconds": "The watermark in event time, as Unix time.",
     "railsight_lag_records": "Records of the input that are not yet read.",
     "railsight_epoch": "The epoch of the partition's owner.",
@@ -65,6 +70,7 @@ HELP: dict[Counter | Gauge, str] = {
     "railsight_clock_offset_seconds": "How far the clock of this host is ahead of the brokers' time, negative: behind.",
     "railsight_tickets_blocked": "1 while the last attempt to deliver a ticket failed, and the others wait behind it.",
     "railsight_tickets_open": "Remediations that need a person's hands now.",
+    "railsight_unstored_seconds": "The time for which the sink's oldest finished block waits for ClickHouse.",
 }
 
 UNIT: dict[Counter | Gauge, str] = {
@@ -88,6 +94,8 @@ UNIT: dict[Counter | Gauge, str] = {
     "railsight_tickets_delivered_total": "changes",
     "railsight_tickets_refused_total": "changes",
     "railsight_ticket_failures_total": "attempts",
+    "railsight_rows_stored_total": "rows",
+    "railsight_blocks_stored_total": "blocks",
     "railsight_watermark_seconds": "seconds",
     "railsight_lag_records": "records",
     "railsight_epoch": "number",
@@ -95,6 +103,7 @@ UNIT: dict[Counter | Gauge, str] = {
     "railsight_clock_offset_seconds": "seconds",
     "railsight_tickets_blocked": "0 or 1",
     "railsight_tickets_open": "tickets",
+    "railsight_unstored_seconds": "seconds",
 }
 
 

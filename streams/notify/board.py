@@ -13,6 +13,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError
 
 from streams.notify.params import NotifyParams
+from streams.wire.client_stop import stop_client
 from streams.wire.errors import Retry
 from streams.wire.topics import (
     CONTROLS,
@@ -73,7 +74,7 @@ class Board:
         try:
             await self._consumer.start()
         except KafkaError:
-            await self._consumer.stop()
+            await stop_client(self._consumer)
             raise
         self._consumer.assign(_PARTITIONS)
         return self
@@ -81,4 +82,4 @@ class Board:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._consumer.stop()
+        await stop_client(self._consumer)

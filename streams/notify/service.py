@@ -25,7 +25,9 @@ from streams.notify.board import TOPICS, Board
 from streams.notify.notifier import Notifier
 from streams.notify.params import NotifyParams
 from streams.wire.access import Access
+from streams.wire.client_stop import stop_client
 from streams.wire.errors import Misconfigured, Reject, Retry
+from streams.wire.group_errors import ended_task, rejoin_after_error
 from streams.wire.models import Control, Finding, Progress, Rejected, Remediation, RemediationResult
 from streams.wire.producer_backoff import throttle_metadata_refresh
 from streams.wire.topics import BY_NAME, FINDINGS, PROGRESS, REJECTED, decode, encode
@@ -96,8 +98,8 @@ class NotifyService:
                 **self._kafka, group_id=GROUP, enable_auto_commit=False, auto_offset_reset="latest",
                 session_timeout_ms=SESSION_S * 1000,
             )  # fmt: skip
-            stack.push_async_callback(self._producer.stop)
-            stack.push_async_callback(findings.stop)
+            stack.push_async_callback(stop_client, self._producer)
+            stack.push_async_callback(stop_client, findings)
             try:
                 self._board = await stack.enter_async_context(Board(self._kafka, self._params))
                 await self._producer.start()
@@ -109,11 +111,15 @@ class NotifyService:
                 raise Retry(f"Kafka lacks the topics {', '.join(sorted(missing))}: create them with `railsight topics`")
             findings.subscribe([FINDINGS.name], listener=self._ownership)
             while True:
+                if ended := ended_task(findings, self._producer):
+                    raise Retry(f"Kafka client: {ended}")
                 await self._step(findings)
 
     async def _step(self, findings: AIOKafkaConsumer) -> None:
         self.steps += 1
         try:
+            if (error := rejoin_after_error(findings)) is not None:
+                raise error
             batches = await findings.getmany(timeout_ms=POLL_MS)
             self._check_attendance()
             if self._ownership.takeover_pending:

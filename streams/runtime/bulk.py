@@ -21,6 +21,7 @@ from streams.runtime.fetch_pacing import FetchPacer
 from streams.runtime.ordered_input import InputSource
 from streams.runtime.standalone_consumer import AWAY
 from streams.wire.batch_fetch import drain_fetched, wait_for_fetch
+from streams.wire.client_stop import stop_client
 
 log = logging.getLogger(__name__)
 
@@ -91,8 +92,7 @@ class BulkReader:
                 self._news.set()
                 await asyncio.sleep(_AGAIN_S)
             finally:
-                with suppress(*AWAY):
-                    await consumer.stop()
+                await stop_client(consumer)
 
     async def _step(self, consumer: Any) -> None:
         """Fetch once and hand on what came."""

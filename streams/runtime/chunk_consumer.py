@@ -8,6 +8,7 @@ Seeking and fetching are done by one task in turn, so that what a fetch brought 
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, cast
 
@@ -18,6 +19,9 @@ from faust.types import TP, ConsumerMessage
 
 from streams.runtime.chunk import Chunk, Chunker
 from streams.wire.event_loop import new_loop
+from streams.wire.group_errors import ended_task, has_group_error, rejoin_after_error
+
+log = logging.getLogger(__name__)
 
 FETCH_WAIT_S = 0.4
 """The longest wait for a fetch, and so of a seek for the fetch."""
@@ -114,6 +118,14 @@ class ChunkConsumer(driver.Consumer):
             for tp, offset in wanted.items():
                 self._chunker.positions[tp] = offset
 
+    def rejoin_after_error(self) -> None:
+        """Let the consumer join its group again if an error has stopped that; Faust would never take the error."""
+        cast(_Thread, self._thread).rejoin_after_error()
+
+    def ended_task(self) -> str:
+        """Return which background task of the consumer an error has ended, with the error; empty if all of them run."""
+        return ended_task(cast(_Thread, self._thread).aiokafka_consumer)
+
     async def verify_all_partitions_active(self) -> None:
         """Faust would complain of partitions that it does not fetch, and look at each again and again for it."""
 
@@ -132,6 +144,21 @@ class _Thread(driver.AIOKafkaConsumerThread):
         made = super()._create_worker_consumer(transport)
         made._fetch_max_wait_ms = LONG_POLL_MS  # noqa: SLF001 — Faust has no setting for it
         return made
+
+    @property
+    def aiokafka_consumer(self) -> Any:
+        """The consumer behind Faust's; None until it is made."""
+        return self._consumer
+
+    def rejoin_after_error(self) -> None:
+        """See ChunkConsumer; may be called from any thread."""
+        consumer = self._consumer
+        if consumer is not None and has_group_error(consumer):
+            self.thread_loop.call_soon_threadsafe(self._rejoin, consumer)
+
+    def _rejoin(self, consumer: Any) -> None:
+        if (error := rejoin_after_error(consumer)) is not None:
+            log.warning("joining the group %s again after: %s", self.app.conf.id, error)
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
         """Leave the busy topics to the bulk reader; the group still decides their owner."""

@@ -1,14 +1,21 @@
 """Sets up the log of a process: one line an event on standard error, for people on a terminal, as JSON elsewhere.
 
-What libraries log through the standard library takes the same way, from warnings upwards.
+What libraries log through the standard library takes the same way, from warnings upwards. In JSON the values of
+`name=%s` in the texts of the standard library are fields of that name, as those of structlog are.
 """
 
 import logging
+import re
 import sys
 from collections.abc import Iterable
 from typing import TextIO
 
 import structlog
+
+FORMATS = ("auto", "text", "json")
+"""auto is text on a terminal, and json elsewhere."""
+_CONVERSION = re.compile(r"(?:(\w+)=)?%(%|[-+ #0]*\d*(?:\.\d+)?[a-zA-Z])")
+_RESERVED = {"event", "level", "logger", "timestamp"}
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -32,18 +39,34 @@ class MissingTopicFilter(logging.Filter):
         return True
 
 
-def configure_logging(level: str, stream: TextIO | None = None, muted: Iterable[str] = ()) -> None:
+def add_named_arguments(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Add the arguments of a record of the standard library whose text names them, as in `topic=%s`."""
+    arguments = event.pop("positional_args", None)
+    if not isinstance(arguments, tuple):
+        return event
+    names = [found[1] for found in _CONVERSION.finditer(str(event["_record"].msg)) if found[2] != "%"]
+    for name, value in zip(names, arguments, strict=False):
+        if name and name not in _RESERVED:
+            event.setdefault(name, value)
+    return event
+
+
+def configure_logging(
+    level: str, stream: TextIO | None = None, muted: Iterable[str] = (), log_format: str = "auto"
+) -> None:
     """Make all loggers of this process write to `stream`, standard error by default, but those that are to be quiet."""
     out = sys.stderr if stream is None else stream
+    is_text = log_format == "text" or (log_format == "auto" and out.isatty())
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
+        structlog.stdlib.add_logger_name,
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     last: list[structlog.typing.Processor] = (
-        [structlog.dev.ConsoleRenderer()]
-        if out.isatty()
+        [structlog.dev.ConsoleRenderer(colors=out.isatty())]
+        if is_text
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )
     structlog.configure(
@@ -55,7 +78,8 @@ def configure_logging(level: str, stream: TextIO | None = None, muted: Iterable[
     handler = logging.StreamHandler(out)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
+            foreign_pre_chain=shared if is_text else [*shared, add_named_arguments],
+            pass_foreign_args=not is_text,
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
         )
     )

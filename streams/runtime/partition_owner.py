@@ -95,6 +95,7 @@ class PartitionOwner:
         self._stopping = False
         self.is_restored = False
         """The partition was taken over, with its state."""
+        self._takeover_attempts = 0
         self._covered_offset = 0
         self._last_progress = (-1, -1)
         self._due = {"progress": _NEVER, "progress_topic": 0.0, "snapshot": 0.0, "tick": 0.0}
@@ -144,12 +145,18 @@ class PartitionOwner:
         """The time for which the oldest unacknowledged records wait."""
         return self._sender.sending_s
 
+    @property
+    def attempts(self) -> int:
+        """Count the attempts to take over and to send; each ends in bounded time."""
+        return self._takeover_attempts + self._sender.attempts
+
     async def _take_over(self) -> None:
         processor, context = self._processor, self._context
         inputs = [(topic.name, processor.partition) for topic in self._binding.inputs]
         began = time.monotonic()
 
         async def read(_: int) -> tuple[int, list[Snapshot], dict[str, int], dict[str, int]]:
+            self._takeover_attempts += 1
             async with asyncio.timeout(_TAKE_OVER_S), open_consumer(context.kafka) as consumer:
                 epoch, states = await self._snapshots.take_over(
                     consumer, lambda: highest_known_epoch(consumer, self._binding, processor.partition)
@@ -171,21 +178,8 @@ class PartitionOwner:
         await self._publish(processor.resume(digest))
         await self._publish(processor.recover(recovered, ends))
         self.input.begin(processor.positions, end)
-        context.metrics.count("railsight_takeovers_total", self._binding.stage, processor.partition)
-        context.metrics.set("railsight_epoch", self._binding.stage, processor.partition, epoch)
         now = time.monotonic()
-        context.metrics.set("railsight_takeover_seconds", self._binding.stage, processor.partition, now - began)
-        if self._snapshots.unreadable:
-            context.metrics.count(
-                "railsight_snapshots_unreadable_total",
-                self._binding.stage,
-                processor.partition,
-                by=self._snapshots.unreadable,
-            )
-        source = "a snapshot" if states else "nothing"
-        log.info(
-            "%s/%d: epoch %d from %s, %.2f s", self._binding.stage, processor.partition, epoch, source, now - began
-        )
+        self._report_takeover(epoch, "a snapshot" if states else "nothing", now - began)
         self._turned = self._began = now
         # Owners take over together; their snapshots are not to coincide as well.
         share = (processor.partition + 1) / self._binding.partitions(context.kafka.partitions)
@@ -196,12 +190,22 @@ class PartitionOwner:
             "tick": now + context.runtime.settle_s,
         }
 
+    def _report_takeover(self, epoch: int, source: str, lasted_s: float) -> None:
+        metrics, stage, partition = self._context.metrics, self._binding.stage, self._processor.partition
+        metrics.count("railsight_takeovers_total", stage, partition)
+        metrics.set("railsight_epoch", stage, partition, epoch)
+        metrics.set("railsight_takeover_seconds", stage, partition, lasted_s)
+        if self._snapshots.unreadable:
+            metrics.count("railsight_snapshots_unreadable_total", stage, partition, by=self._snapshots.unreadable)
+        log.info("%s/%d: epoch %d from %s, %.2f s", stage, partition, epoch, source, lasted_s)
+
     async def _read_recovered(self) -> tuple[dict[Topic, list[Any]], dict[str, int]]:
         """Return the records that the stage needs before its first message, and the offsets after them."""
         binding, partition = self._binding, self._processor.partition
         wanted = (*binding.recovered, *(() if self._processor.is_restored else binding.history))
 
         async def read(_: int) -> tuple[dict[Topic, list[Any]], dict[str, int]]:
+            self._takeover_attempts += 1
             async with asyncio.timeout(_TAKE_OVER_S), open_consumer(self._context.kafka) as consumer:
                 found = {topic: [one async for one in records(consumer, topic.name, partition)] for topic in wanted}
                 return found, {topic.name: own[-1].offset + 1 for topic, own in found.items() if own}

@@ -53,6 +53,8 @@ class ReliableSender:
         self._again_s = again_s
         self._appended = appended
         self._sending: list[float] = []
+        self.attempts = 0
+        """Counts the attempts to send, each of which ends in bounded time."""
 
     async def send(self, records: Sequence[Record], at: Sequence[int] = ()) -> list[int]:
         """Send to the partitions `at`, or where each record belongs; answer the offsets once all are acknowledged.
@@ -87,6 +89,7 @@ class ReliableSender:
 
     async def _try(self, records: list[tuple[Record, int]]) -> list[int]:
         """Return the offsets of the records up to the first that failed."""
+        self.attempts += 1
         producer = self._producer()
         if producer is None:
             return []

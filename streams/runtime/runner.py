@@ -26,6 +26,7 @@ from streams.runtime.ordered_input import InputSource
 from streams.runtime.partition_owner import OwnerContext, PartitionOwner
 from streams.runtime.partition_processor import MakeStage, PartitionProcessor
 from streams.runtime.versions import Versions
+from streams.wire.group_errors import ended_task
 from streams.wire.producer_backoff import throttle_metadata_refresh
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 0.25
+_CHECK_S = 1.0
+"""Also the pause between attempts to join the group after errors: a refused user would ask without one."""
 _RETURN_S = 3.0
 """After a pause, three heartbeats: by then this worker has learned whether the group goes on without it."""
 _GIVE_UP_S = 5.0
@@ -78,6 +81,7 @@ class Runner:
         self._bulk = BulkReader(kafka, runtime.bulk_s, membership, self._take) if bulk else None
         self._input_source = CombinedInput(lambda: self.app.consumer, self._bulk, bulk) if self._bulk else None
         self._reading: asyncio.Task[None] | None = None
+        self._checking: asyncio.Task[None] | None = None
         self._patient: Any = None
         brokers = BrokerClock(clock, time.monotonic_ns)
         self._context = OwnerContext(kafka, runtime, brokers, metrics, self._input, self._producer)
@@ -103,8 +107,21 @@ class Runner:
             and not self.app.rebalancing
         )
 
+    @property
+    def is_joining(self) -> bool:
+        """True from the begin of a rebalance until this worker has its part of the assignment, which may be none."""
+        return bool(self.app.rebalancing) or not self.app.consumer_generation_id
+
+    @property
+    def generation(self) -> int:
+        """The generation of the consumer group; 0 before the first assignment."""
+        return int(self.app.consumer_generation_id)
+
     async def run(self) -> None:
         """Run until `stop`; a crash of the app ends the process."""
+        # Beside the start, which ends with the first assignment.
+        self._checking = asyncio.create_task(self._check_clients(), name=f"{self.binding.stage}/clients")
+        self._checking.add_done_callback(self._ended)
         await self.app.start()
         if self._bulk is not None:
             self._reading = asyncio.create_task(self._bulk.run(), name=f"{self.binding.stage}/bulk")
@@ -124,7 +141,7 @@ class Runner:
         tasks = [task for _, _, task in self._owners.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=_GIVE_UP_S)
-        for task in (*tasks, *filter(None, [self._reading])):
+        for task in (*tasks, *filter(None, [self._reading, self._checking])):
             task.cancel()
         self._owners.clear()
         await self.app.stop()
@@ -142,6 +159,15 @@ class Runner:
                 continue
             else:
                 return
+
+    async def _check_clients(self) -> None:
+        """Let the consumer join its group again after an error, and end the process where only a new client helps."""
+        while True:
+            await asyncio.sleep(_CHECK_S)
+            consumer = self.app.consumer
+            if ended := consumer.ended_task() or ended_task(None, self._producer()):
+                end_process(f"{self.binding.stage}: Kafka client", RuntimeError(ended))
+            consumer.rejoin_after_error()
 
     def _look(self) -> None:
         """Make owners for what is assigned, also where nothing comes; end those whose generation is over."""

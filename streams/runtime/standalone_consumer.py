@@ -1,13 +1,14 @@
 """Reads partitions with a consumer that belongs to no group: whole topics, from the beginning."""
 
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from streams.config.kafka import KafkaSettings
+from streams.wire.client_stop import stop_client
 from streams.wire.topics import Topic
 
 AWAY = (KafkaError, OSError, TimeoutError)
@@ -28,8 +29,7 @@ async def open_consumer(kafka: KafkaSettings, wait_ms: int = _WAIT_MS) -> AsyncI
         await consumer.start()
         yield consumer
     finally:
-        with suppress(*AWAY):
-            await consumer.stop()
+        await stop_client(consumer)
 
 
 @asynccontextmanager

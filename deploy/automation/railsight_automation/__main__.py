@@ -24,16 +24,19 @@ from railsight_automation.kafka_login import FilePassword, FileToken
 from railsight_automation.kafka_login import client_options as login_options
 from railsight_automation.kubernetes_nodes import KubernetesHosts, OfficialClient
 from railsight_automation.links import Links
+from railsight_automation.log_setup import FORMATS, configure_logging
 from railsight_automation.planning import Part, Parts
 from railsight_automation.service import KafkaAnswers, Service
 from railsight_automation.signing import load_signer
 from railsight_automation.slurm import SlurmHosts
 from railsight_automation.slurm_reboot import SlurmReboot
+from railsight_automation.status import Status, StatusParams, serve
 from railsight_automation.tls_files import TlsFiles
 
 log = logging.getLogger("railsight_automation")
 
 _CONNECT_S = 2.0
+_STOP_S = 1.0
 
 
 def main() -> int:
@@ -41,9 +44,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="railsight_automation", description=__doc__)
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--check", action="store_true", help="read the configuration and end")
+    parser.add_argument("--log-format", choices=FORMATS, default="text")
     arguments = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
-    logging.getLogger("aiokafka").setLevel(logging.WARNING)
+    configure_logging(arguments.log_format)
     try:
         config = load(arguments.config)
         if not arguments.check:
@@ -71,6 +74,10 @@ async def run(config: Config, folder: Path) -> None:
         journal = Journal(folder / config.journal)
         stack.callback(journal.close)
         journal.compact(time.time_ns())
+        watched = config.status or StatusParams()
+        status = Status(time.monotonic, watched.stuck_s)
+        if config.status is not None:
+            stack.callback(serve(status, watched))
         options = client_options(config.kafka, folder)
         producer = await _started(
             lambda: aiokafka.AIOKafkaProducer(acks="all", enable_idempotence=True, **options), stack
@@ -86,9 +93,12 @@ async def run(config: Config, folder: Path) -> None:
             ),
             stack,
         )
-        answers = KafkaAnswers(producer, config.kafka.results, config.actor, time.time_ns, KafkaError, signer)
+        answers = KafkaAnswers(
+            producer, config.kafka.results, config.actor, time.time_ns, KafkaError, signer, status=status
+        )
         engine = Engine(journal, Parts(parts), answers, config.actor, time.time_ns, config.confirm_s)
-        await Service(consumer, engine, journal).run()
+        stack.callback(asyncio.create_task(status.watch(consumer)).cancel)
+        await Service(consumer, engine, journal, status).run()
 
 
 def host_parts(config: Config) -> list[Part]:
@@ -112,11 +122,19 @@ async def _started(make: Callable[[], Any], stack: contextlib.AsyncExitStack) ->
             await client.start()
         except KafkaConnectionError as error:
             log.warning("retrying connection error=%s", error)
-            await client.stop()
+            await _stop(client)
             await asyncio.sleep(_CONNECT_S)
         else:
-            stack.push_async_callback(client.stop)
+            stack.push_async_callback(_stop, client)
             return client
+
+
+async def _stop(client: Any) -> None:
+    """Stop a client in bounded time: without brokers aiokafka waits for them. What was not sent, the journal has."""
+    stopping = asyncio.ensure_future(client.stop())
+    await asyncio.wait({stopping}, timeout=_STOP_S)
+    if not stopping.cancel() and not stopping.cancelled():
+        stopping.exception()  # retrieved, so that asyncio does not log it
 
 
 async def _until_exists(topic: str, options: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from railsight_automation.kafka_login import MECHANISMS
 from railsight_automation.kubernetes_nodes import KubernetesParams
 from railsight_automation.links import LinkParams
 from railsight_automation.slurm import SlurmParams
+from railsight_automation.status import StatusParams
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,8 @@ class Config:
     confirm_s: float = 30.0
     """Longest wait for the revision with which `decide` confirms an acceptance, after its guards."""
     kafka: KafkaParams = field(default_factory=KafkaParams)
+    status: StatusParams | None = None
+    """The address of metrics and health; without the section they are not served."""
     gnmi: GnmiParams | None = None
     links: LinkParams = field(default_factory=LinkParams)
     slurm: SlurmParams | None = None
@@ -123,6 +126,7 @@ class Config:
 _PLAIN = {"actor": str, "journal": str, "signing_key": str, "confirm_s": float}
 _SECTIONS = {
     "kafka": KafkaParams,
+    "status": StatusParams,
     "gnmi": GnmiParams,
     "links": LinkParams,
     "slurm": SlurmParams,

@@ -13,6 +13,7 @@ from railsight_automation.engine import Engine
 from railsight_automation.journal import Journal
 from railsight_automation.messages import decode_remediation, encode_result
 from railsight_automation.signing import Headers, Signer
+from railsight_automation.status import Status
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +63,7 @@ class KafkaAnswers:
         retry_on: type[Exception],
         signer: Signer | None = None,
         retry_s: float = _RETRY_S,
+        status: Status | None = None,
     ) -> None:
         self._producer = producer
         self._topic = topic
@@ -70,6 +72,7 @@ class KafkaAnswers:
         self._retry_on = retry_on
         self._signer = signer
         self._retry_s = retry_s
+        self._status = status or Status(lambda: 0.0)
 
     async def send(self, remediation_id: str, outcome: str, detail: str, prior_values: Mapping[str, str]) -> None:
         now_ns = self._now_ns()
@@ -80,18 +83,21 @@ class KafkaAnswers:
                 await self._producer.send_and_wait(self._topic, value, remediation_id.encode(), headers=headers)
             except self._retry_on as error:
                 log.warning("retrying answer remediation=%s error=%s", remediation_id, error)
+                self._status.retries.inc()
                 await asyncio.sleep(self._retry_s)
             else:
+                self._status.answers.labels(outcome).inc()
                 return
 
 
 class Service:
     """Follows the topic of remediations."""
 
-    def __init__(self, consumer: Consumer, engine: Engine, journal: Journal) -> None:
+    def __init__(self, consumer: Consumer, engine: Engine, journal: Journal, status: Status | None = None) -> None:
         self._consumer = consumer
         self._engine = engine
         self._journal = journal
+        self._status = status or Status(lambda: 0.0)
         self._tasks: set[asyncio.Task[None]] = set()
         self._positions = dict(journal.positions)
 
@@ -99,6 +105,7 @@ class Service:
         """Read to the end, resume what was interrupted, then follow until cancelled."""
         ids = await self._catch_up()
         log.info("ready positions=%s", self._positions)
+        self._status.caught_up()
         try:
             for remediation_id in self._engine.interrupted():
                 self._start(self._engine.resume(remediation_id))
@@ -107,6 +114,7 @@ class Service:
                     self._start(self._engine.carry_out(remediation_id))
                 await asyncio.sleep(0)
                 self._collect()
+                self._status.open.set(len(self._engine.interrupted()))
                 ids = await self._observe(await self._consumer.getmany(timeout_ms=_POLL_MS))
         finally:
             for task in self._tasks:
@@ -143,6 +151,7 @@ class Service:
         """Fold a batch into the highest revisions; return the ids in order of their last record."""
         seen: dict[str, None] = {}
         for partition, records in batches.items():
+            self._status.records.inc(len(records))
             for record in records:
                 self._positions[str(partition.partition)] = record.offset + 1
                 if record.value is None:
@@ -151,8 +160,10 @@ class Service:
                     remediation = decode_remediation(record.value)
                 except ValueError as error:
                     log.warning("skipped record offset=%s error=%s", record.offset, error)
+                    self._status.unreadable.inc()
                     continue
                 await self._engine.observe(remediation)
                 seen.pop(remediation.id, None)
                 seen[remediation.id] = None
+        self._status.read(self._positions.values())
         return list(seen)

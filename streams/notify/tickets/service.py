@@ -31,7 +31,9 @@ from streams.notify.tickets.params import TicketParams
 from streams.notify.tickets.system import TicketSystem
 from streams.notify.tickets.webhook import Webhook
 from streams.wire.access import Access
+from streams.wire.client_stop import stop_client
 from streams.wire.errors import Misconfigured, Reject, Retry
+from streams.wire.group_errors import ended_task, rejoin_after_error
 from streams.wire.models import Rejected, Remediation
 from streams.wire.producer_backoff import throttle_metadata_refresh
 from streams.wire.topics import REJECTED, REMEDIATIONS, decode, encode
@@ -105,8 +107,8 @@ class TicketService:
                 **self._kafka, group_id=GROUP, enable_auto_commit=False, auto_offset_reset="earliest",
                 session_timeout_ms=SESSION_S * 1000,
             )  # fmt: skip
-            stack.push_async_callback(self._producer.stop)
-            stack.push_async_callback(self._consumer.stop)
+            stack.push_async_callback(stop_client, self._producer)
+            stack.push_async_callback(stop_client, self._consumer)
             try:
                 await self._producer.start()
                 await self._consumer.start()
@@ -119,6 +121,8 @@ class TicketService:
             watch = asyncio.create_task(self._watch())
             stack.callback(watch.cancel)
             while True:
+                if ended := ended_task(self._consumer, self._producer):
+                    raise Retry(f"Kafka client: {ended}")
                 await self._step()
 
     async def _watch(self) -> None:
@@ -130,6 +134,8 @@ class TicketService:
     async def _step(self) -> None:
         self.steps += 1
         try:
+            if (error := rejoin_after_error(self._consumer)) is not None:
+                raise error
             if self._attendance.was_away():
                 log.warning("stopped for longer than half the session, taking over again")
                 self._ownership.takeover_pending = True

@@ -102,7 +102,7 @@ class BlockBuilder:
         return added
 
     def _reject(self, block: PendingBlock, record: Any, reason: str) -> None:
-        self._stats.rejected += 1
+        self._stats.add_rejected(self._at)
         _log.warning("record rejected", topic=self._at.topic, offset=record.offset, reason=reason)
         if self._persisted.topic is topics.REJECTED:
             return  # a rejection of a rejection would loop for ever

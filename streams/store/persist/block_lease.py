@@ -13,9 +13,12 @@ class BlockLease:
     def __init__(self, commit: Callable[[], Awaitable[None]]) -> None:
         self._commit = commit
         self._verified_at = time.monotonic()
+        self.verifications = 0
+        """Counts the calls of `verify`, one before each attempt to store a part of the block."""
 
     async def verify(self) -> None:
         """Return if the block was owned within the last VERIFY_AFTER_S."""
+        self.verifications += 1
         if time.monotonic() - self._verified_at > VERIFY_AFTER_S:
             await self._commit()
             self._verified_at = time.monotonic()

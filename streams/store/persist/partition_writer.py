@@ -70,6 +70,8 @@ class PartitionWriter:
         self._storing_at: float | None = None
         self.is_restored = False
         """The start offset and the stored identities are known."""
+        self._attempts = 0
+        self._lease: BlockLease | None = None
         self._offsets = PartitionOffsets(context.consumer, at, context.params)
 
     @property
@@ -81,6 +83,11 @@ class PartitionWriter:
     def is_compacted(self) -> bool:
         """True if records may be missing before the end of the partition."""
         return self._persisted.topic.retention_s is None
+
+    @property
+    def attempts(self) -> int:
+        """Count the requests and reads of its start, and of the present block; each ends in bounded time."""
+        return self._attempts + (self._lease.verifications if self._lease else 0)
 
     @property
     def storing_s(self) -> float:
@@ -154,6 +161,7 @@ class PartitionWriter:
         reader.seek(self._at, first)
         while await reader.position(self._at) < self._position:
             records = await reader.take(self._at, IDLE_TIMEOUT_S)
+            self._attempts += 1
             earlier = [record for record in records if record.offset < self._position]
             await self._add(PendingBlock(self._position), earlier)
             self._blocks.rows.finish()
@@ -172,6 +180,7 @@ class PartitionWriter:
         block = PendingBlock(intent.first)
         while True:
             records = await reader.take(self._at, IDLE_TIMEOUT_S)
+            self._attempts += 1
             await self._add(block, [record for record in records if record.offset <= intent.last])
             past_end = any(record.offset > intent.last for record in records)
             if past_end or await reader.position(self._at) > intent.last:
@@ -248,7 +257,7 @@ class PartitionWriter:
         """Log and count records that the brokers had deleted before they were read; compaction loses nothing."""
         if count <= 0 or self._persisted.topic.retention_s is None:
             return
-        self._context.stats.lost += count
+        self._context.stats.add_lost(self._at, count)
         _log.error(
             "records were deleted before they were stored; give the topic more retention than the longest outage",
             topic=self._at.topic, partition=self._at.partition, records=count,
@@ -260,7 +269,8 @@ class PartitionWriter:
         return await asyncio.to_thread(add) if self._persisted.from_beginning else add()
 
     async def _store(self, intent: BlockIntent, block: PendingBlock, *, doubtful: bool) -> None:
-        lease = BlockLease(partial(self._context.fence.commit, self._at, intent.first, intent.metadata()))
+        commit = partial(self._context.fence.commit, self._at, intent.first, intent.metadata())
+        lease = self._lease = BlockLease(commit)
         rows = await asyncio.to_thread(self._blocks.rows.finish)
         if block.rejected:
             await self._retry("rejected records", lambda: self._send_rejected(block.rejected, lease))
@@ -268,7 +278,7 @@ class PartitionWriter:
         self._newest_ms = max(self._newest_ms, block.newest_ms)
         await self._commit(intent.last + 1, Committed(self._newest_ms).metadata())
         self._stored_at = time.monotonic()
-        self._context.stats.add_block(self._at.topic, block.records, {part.table: part.count for part in rows})
+        self._context.stats.add_block(self._at, block.records, {part.table: part.count for part in rows})
 
     async def _send_rejected(self, rejected: list[Rejected], lease: BlockLease) -> None:
         await lease.verify()
@@ -279,4 +289,9 @@ class PartitionWriter:
 
     async def _retry(self, operation: str, act: Callable[[], Awaitable[Answer]]) -> Answer:
         name = f"{operation} of {self._at.topic}/{self._at.partition}"
-        return await retry_forever(self._context.params, name, lambda _: act())
+
+        def attempt(_: int) -> Awaitable[Answer]:
+            self._attempts += 1
+            return act()
+
+        return await retry_forever(self._context.params, name, attempt)

@@ -8,6 +8,7 @@ from typing import Any
 
 from streams.health.health import Health
 from streams.health.supervision import stop_of, supervised
+from streams.instrument.metrics import Metrics
 from streams.instrument.pages import retain_malloc_pages
 from streams.store.clickhouse import ClickHouse
 from streams.store.migrate import pending_migrations, shipped_migrations
@@ -28,7 +29,13 @@ _STOP_WITHIN_S = 2.0
 """A stop takes some 0.1 s while Kafka answers."""
 
 
-async def serve(store: StoreParams, options: Mapping[str, Any], params: SinkParams, health: Health) -> None:
+async def serve(
+    store: StoreParams,
+    options: Mapping[str, Any],
+    params: SinkParams,
+    health: Health,
+    metrics: Metrics,
+) -> None:
     """Run one sink until SIGINT or SIGTERM; raises Misconfigured where a migration is pending."""
     retain_malloc_pages()
     gc.freeze()
@@ -43,11 +50,16 @@ async def serve(store: StoreParams, options: Mapping[str, Any], params: SinkPara
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal)
     async with supervised(health):
-        await _store_until(stop, store, options, params, health)
+        await _store_until(stop, store, options, params, health, metrics)
 
 
 async def _store_until(
-    stop: asyncio.Event, store: StoreParams, options: Mapping[str, Any], params: SinkParams, health: Health
+    stop: asyncio.Event,
+    store: StoreParams,
+    options: Mapping[str, Any],
+    params: SinkParams,
+    health: Health,
+    metrics: Metrics,
 ) -> None:
     clickhouse = ClickHouse(store)
     try:
@@ -59,8 +71,8 @@ async def _store_until(
             ready.cancel()
             return
         ready.result()
-        sink = Sink(clickhouse, options, params)
-        asking = asyncio.create_task(SinkHealth(lambda: sink.writers, options, params, health).run())
+        sink = Sink(clickhouse, options, params, metrics=metrics)
+        asking = asyncio.create_task(SinkHealth(sink, options, params, health, store.timeout_s).run())
         health.started()
         try:
             await _run(sink, stop)
@@ -97,7 +109,7 @@ async def _wait_for_tables(clickhouse: ClickHouse, params: SinkParams) -> None:
         raise Misconfigured(f"ClickHouse lacks migrations {names}: run `railsight migrate`")
 
 
-def run(store: StoreParams, options: Mapping[str, Any], params: SinkParams, health: Health) -> None:
+def run(store: StoreParams, options: Mapping[str, Any], params: SinkParams, health: Health, metrics: Metrics) -> None:
     """Run `serve` on an event loop of its own, uvloop where it is installed."""
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(serve(store, options, params, health))
+        runner.run(serve(store, options, params, health, metrics))

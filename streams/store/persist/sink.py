@@ -6,6 +6,7 @@ logs its progress.
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ import structlog
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
 
+from streams.instrument.metrics import Metrics, NullMetrics
 from streams.store.clickhouse import ClickHouse
 from streams.store.params import SinkParams
 from streams.store.persist.block_writer import BlockWriter
@@ -23,9 +25,11 @@ from streams.store.persist.partition_writer import PartitionWriter, SinkContext
 from streams.store.persist.persisted_topics import PersistedTopic, persisted_topics
 from streams.store.persist.rejected_records import RejectedRecords
 from streams.store.persist.retry import retry_forever
-from streams.store.persist.sink_stats import SinkStats
+from streams.store.persist.sink_stats import STAGE, SinkStats
 from streams.wire import topics
+from streams.wire.client_stop import stop_client
 from streams.wire.errors import Retry
+from streams.wire.group_errors import ended_task, rejoin_after_error
 from streams.wire.producer_backoff import throttle_metadata_refresh
 
 _FETCH_BYTES = 2 << 20
@@ -35,6 +39,8 @@ _FETCH_MAX_WAIT_MS = 500
 _FETCH_MIN_BYTES = 4 << 20
 """The broker waits for this much, or this long: a response names all of 45 partitions, and costs broker and sink the
 same with few records. A row's age grows by the wait."""
+
+_CHECK_S = 1.0
 
 _DAY_MS = 24 * 3600 * 1000
 """While ClickHouse is unavailable nothing is read; the group must not evict the sink for that."""
@@ -51,25 +57,30 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
         options: Mapping[str, Any],
         params: SinkParams,
         persisted: tuple[PersistedTopic, ...] | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         self._clickhouse = clickhouse
         self._options = dict(options)
         self._params = params
         topics_of_sink = persisted_topics(rollups=params.rollups) if persisted is None else persisted
         self._persisted = {one.topic.name: one for one in topics_of_sink}
-        self.stats = SinkStats()
+        self.stats = SinkStats(metrics or NullMetrics())
         self._writers: dict[TopicPartition, asyncio.Task[None]] = {}
         self.writers: dict[TopicPartition, PartitionWriter] = {}
         """Of the partitions that are assigned now."""
+        self.is_joining = True
+        """True from the begin of a rebalance until this sink has its part of the assignment, which may be none."""
         self._reading: asyncio.Task[None] | None = None
         self._failed: asyncio.Future[None]
         self._consumer: AIOKafkaConsumer
+        self._producer: AIOKafkaProducer
         self._rejects: RejectedRecords
 
     async def run(self, stop: asyncio.Event) -> None:
         """Store until `stop`, waiting for Kafka and ClickHouse; raises errors that no retry can resolve."""
         self._failed = asyncio.get_running_loop().create_future()
         producer = await retry_forever(self._params, "Kafka", lambda _: self._start_producer())
+        self._producer = producer
         self._rejects = RejectedRecords(producer, lambda: AIOKafkaConsumer(**self._options), topics.REJECTED.name)
         try:
             self._consumer = await retry_forever(self._params, "Kafka", lambda _: self._start_consumer())
@@ -77,22 +88,32 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
                 await self._until(stop)
             finally:
                 await self._cancel_writers()
-                await self._consumer.stop()
+                await stop_client(self._consumer)
         finally:
-            await producer.stop()
+            await stop_client(producer)
 
     async def _until(self, stop: asyncio.Event) -> None:
         stopped = asyncio.create_task(stop.wait())
         reports = asyncio.create_task(self._report())
         hours = asyncio.create_task(self._roll_up_hours())
+        checks = asyncio.create_task(self._guard(self._check_clients()))
         try:
             waited: set[asyncio.Future[Any]] = {stopped, self._failed, reports}
             await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             if self._failed.done():
                 self._failed.result()
         finally:
-            for task in (stopped, reports, hours):
+            for task in (stopped, reports, hours, checks):
                 task.cancel()
+
+    async def _check_clients(self) -> None:
+        """Let the consumer join its group again after an error; raise Retry where only a new client helps."""
+        while True:
+            if ended := ended_task(self._consumer, self._producer):
+                raise Retry(f"Kafka client: {ended}")
+            if (error := rejoin_after_error(self._consumer)) is not None:
+                _log.warning("joining the group again", group=self._params.group, error=str(error))
+            await asyncio.sleep(_CHECK_S)
 
     async def _roll_up_hours(self) -> None:
         if self._params.rollups:
@@ -130,6 +151,7 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         """Cancel every writer: the next owner finishes its block, with the same bounds."""
+        self.is_joining = True
         await self._cancel_writers()
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
@@ -152,6 +174,7 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
             writer = PartitionWriter(at, self._persisted[at.topic], context)
             self.writers[at] = writer
             self._writers[at] = asyncio.create_task(self._guard(writer.run()))
+        self.is_joining = False
 
     async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a task, and end the process with its error unless the partition was lost."""
@@ -187,21 +210,25 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
                 blocks=self.stats.blocks,
                 rejected=self.stats.rejected,
                 lost=self.stats.lost,
-                lag=await self._lag(),
+                lag=sum((await self._measure_lag()).values()),
                 partitions=len(self._writers),
             )
+            unstored_s = max((writer.storing_s for writer in self.writers.values()), default=0.0)
+            self.stats.metrics.set("railsight_unstored_seconds", STAGE, 0, unstored_s)
             rows, records, since = total_rows, total_records, now
 
-    async def _lag(self) -> int:
-        """Return the number of records not yet read, by the broker's last responses."""
-        lag = 0
+    async def _measure_lag(self) -> Counter[int]:
+        """Return the number of records not yet read by partition, over all topics, by the brokers' last responses."""
+        lag: Counter[int] = Counter()
         for at in list(self._writers):
             try:
                 end = self._consumer.highwater(at)
                 if end is not None:
-                    lag += max(0, end - await asyncio.wait_for(self._consumer.position(at), 1))
+                    lag[at.partition] += max(0, end - await asyncio.wait_for(self._consumer.position(at), 1))
             except (KafkaError, TimeoutError):
                 continue
+        for partition, records in lag.items():
+            self.stats.metrics.set("railsight_lag_records", STAGE, partition, records)
         return lag
 
 

@@ -15,6 +15,7 @@ import pytest
 from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.consumer.fetcher import Fetcher, FetchResult, PartitionRecords
+from aiokafka.consumer.group_coordinator import GroupCoordinator
 from faust.app.base import App
 from faust.transport import conductor, consumer
 from faust.transport.drivers import aiokafka as driver
@@ -100,6 +101,11 @@ def test_what_is_overridden_or_called_is_there_with_its_arguments(owner: type, n
         (aiokafka.AIOKafkaConsumer.getmany, "with self._subscription.fetch_context()"),
         (aiokafka.AIOKafkaConsumer.getmany, "self._coordinator.check_errors()"),
         (PartitionRecords._unpack_records, "self.next_fetch_offset = next_batch.next_offset"),
+        # An error stops the coordination of a group until `check_errors` takes it, which Faust never does.
+        (GroupCoordinator._push_error_to_user, "self._pending_exception = exc"),
+        (GroupCoordinator.check_errors, "self._error_consumed_fut.set_result(None)"),
+        (GroupCoordinator._coordination_routine, "raise kafka_exc from exc"),
+        (driver.AIOKafkaConsumerThread._fetch_records, "fetcher.fetched_records("),
         # Every connection is made by `create_conn`, whose causes streams.wire.kafka_refusals states.
         (AIOKafkaClient.bootstrap, "bootstrap_conn = await create_conn("),
         (AIOKafkaClient.bootstrap, 'raise KafkaConnectionError(f"Unable to bootstrap from {self.hosts}")'),

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.errors import KafkaError, UnknownError
 
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
@@ -109,7 +110,24 @@ class PipelineRig:
             instance=os.environ.get("INSTANCE"),
             settle_s=0.5,
         )
+        refuse_syncs(int(os.environ.get("REFUSED_SYNCS", "0")))
         run_stages({stage: makers[stage] for stage in stages}, self.kafka, runtime, wiring=self.wiring)
+
+
+def refuse_syncs(count: int) -> None:
+    """Let the first answers to SyncGroup be an error, as those of a broker that starts again after a failure are."""
+    send = GroupCoordinator._send_req
+    left = count
+
+    async def send_or_refuse(self: GroupCoordinator, request: Any) -> Any:
+        nonlocal left
+        response = await send(self, request)
+        if type(request).__name__.startswith("SyncGroup") and left > 0:
+            left -= 1
+            response.error_code = UnknownError.errno
+        return response
+
+    GroupCoordinator._send_req = send_or_refuse
 
 
 class Worker:

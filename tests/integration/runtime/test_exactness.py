@@ -83,6 +83,15 @@ async def test_a_rebalance_and_a_paused_worker_leave_the_counts_exact(rig: Pipel
         assert epochs == sorted(epochs), f"an owner of partition {partition} sent behind its successor"
 
 
+async def test_a_worker_joins_its_group_again_after_an_unexpected_error(rig: PipelineRig, tmp_path: Path) -> None:
+    """The client of Kafka would wait for ever for someone to take the error."""
+    with running_worker(rig, tmp_path / "a", "measure", env={"REFUSED_SYNCS": "2"}) as worker:
+        async with EventSender(rig, per_s=500).running():
+            await wait_for_output(rig, worker)
+        await assert_exact(rig, 25, worker)
+    assert f"joining the group railsight.{rig.prefix}.measure again after: " in worker.log.read_text()
+
+
 async def test_the_only_worker_continues_after_a_pause(rig: PipelineRig, tmp_path: Path) -> None:
     """No other worker is there, and the brokers may not have noticed: the worker takes over from its own snapshot."""
     with running_worker(rig, tmp_path / "a", "measure") as worker:

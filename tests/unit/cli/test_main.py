@@ -119,6 +119,28 @@ def test_logs_are_json_without_a_terminal() -> None:
     assert events[0]["port"] == 1
 
 
+def test_arguments_that_a_text_names_are_fields_in_json() -> None:
+    """Logs of the standard library are as structured as the others; an argument without a name is in the text only."""
+    out = StringIO()
+    log_setup.configure_logging("info", out, log_format="json")
+    logging.getLogger("streams.x").error(
+        "input is lost: topic=%s partition=%d share=%3.1f %% of %s", "t", 3, 0.5, "all"
+    )
+    logging.getLogger("streams.x").info("event=%s", "not the event")
+    first, second = (json.loads(line) for line in out.getvalue().splitlines())
+    assert first["event"] == "input is lost: topic=t partition=3 share=0.5 % of all"
+    assert (first["topic"], first["partition"], first["share"], first["logger"]) == ("t", 3, 0.5, "streams.x")
+    assert second["event"] == "event=not the event"
+
+
+def test_text_can_be_had_without_a_terminal() -> None:
+    """No colors then, and no JSON."""
+    out = StringIO()
+    log_setup.configure_logging("info", out, log_format="text")
+    structlog.get_logger("railsight").info("started", port=1)
+    assert "started" in out.getvalue() and "port=1" in out.getvalue() and "\x1b" not in out.getvalue()
+
+
 def test_commands_for_people_keep_the_kafka_client_quiet() -> None:
     """The command reports a broker that does not answer in one line; the client's own logs are muted at any level."""
     out = StringIO()

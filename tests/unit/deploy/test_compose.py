@@ -217,11 +217,11 @@ def test_the_reader_is_made_with_the_password_of_the_secret(tmp_path: Path) -> N
     assert "readonly = 2" in result and re.findall(r"GRANT (.*?) TO", result) == ["SELECT ON railsight.*"]
 
 
-def test_prometheus_scrapes_stages_and_collector_where_they_listen(project: dict[str, Any]) -> None:
+def test_prometheus_scrapes_every_part_where_it_listens(project: dict[str, Any]) -> None:
     """Each target is a service of the project, and a collector serves its metrics to it."""
     config = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())
     targets = [t for job in config["scrape_configs"] for one in job["static_configs"] for t in one["targets"]]
-    expected = {*STAGES, "alertmanager", "collect-gnmi", "tickets"}
+    expected = {*STAGES, "persist", "notify", "alertmanager", "collect-gnmi", "tickets"}
     assert {target.partition(":")[0] for target in targets} == expected <= set(project["services"])
     collector, prometheus = project["services"]["collect-gnmi"], project["services"]["prometheus"]
     assert collector["command"][-4:] == ["--metrics-port", "9100", "--metrics-host", "0.0.0.0"]

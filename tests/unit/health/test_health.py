@@ -189,6 +189,19 @@ async def test_systemd_receives_ready_watchdog_and_stopping(systemd: tuple[socke
         assert await asyncio.to_thread(lines, listening) == ["STOPPING=1", "STATUS=stopping"]
 
 
+async def test_ready_is_repeated_while_the_socket_is_full(systemd: tuple[socket.socket, dict[str, str]]) -> None:
+    """A busy systemd must not wait for ever for a process that was ready at that moment."""
+    listening, environ = systemd
+    while notify("WATCHDOG=1", environ=environ):
+        pass
+    health = Health(HealthParams(stuck_s=5), time.monotonic)
+    health.started()
+    async with supervised(health, environ):
+        await asyncio.sleep(0)
+        while "READY=1" not in await asyncio.to_thread(lines, listening):
+            pass
+
+
 async def test_systemd_receives_no_watchdog_of_a_process_that_is_not_live(
     systemd: tuple[socket.socket, dict[str, str]],
 ) -> None:

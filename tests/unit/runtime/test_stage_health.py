@@ -18,9 +18,15 @@ class Worker:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.owners = {p: SimpleNamespace(is_restored=True, positions={("in", p): 7}, sending_s=0.0) for p in (0, 1)}
+        self.owners = {
+            p: SimpleNamespace(is_restored=True, positions={("in", p): 7}, sending_s=0.0, attempts=0) for p in (0, 1)
+        }
         self.runner = SimpleNamespace(
-            binding=SimpleNamespace(stage="measure"), owners=self.owners, owns_its_assignment=True
+            binding=SimpleNamespace(stage="measure"),
+            owners=self.owners,
+            owns_its_assignment=True,
+            is_joining=False,
+            generation=1,
         )
         self.health = Health(HealthParams(stuck_s=10, undelivered_s=5), lambda: self.now)
         self.stage_health = StageHealth([cast(Runner, self.runner)], KafkaSettings(), self.health)
@@ -99,3 +105,37 @@ def test_a_worker_without_partitions_or_state_is_not_ready(worker: Worker) -> No
     assert worker.after(60, lambda: worker.answer(7)) == ("", "state: measure/1 is not restored, and 0 others")
     worker.runner.owns_its_assignment = False
     assert worker.after(1, lambda: worker.answer(7))[1].startswith("partitions: measure has none assigned yet")
+
+
+def test_a_rebalance_that_does_not_end_is_not_live(worker: Worker) -> None:
+    """Its partitions are gone, so no input can stand still; a new generation is progress, and brokers may be away."""
+    worker.owners.clear()
+    worker.runner.is_joining, worker.runner.owns_its_assignment = True, False
+
+    def join() -> None:
+        worker.runner.generation += 1
+        worker.answer(7)
+
+    assert worker.after(30, join)[0] == ""
+    assert worker.after(30)[0] == ""
+    worker.answer(7)
+    liveness, _ = worker.after(12, lambda: worker.answer(7))
+    assert liveness == "group: measure is in a rebalance for 12 s"
+    worker.runner.is_joining = False
+    assert worker.after(1, lambda: worker.answer(7))[0] == ""
+
+
+@pytest.mark.parametrize(("is_restored", "what"), [(False, "is taken over"), (True, "waits for an acknowledgement")])
+def test_an_attempt_that_does_not_even_fail_is_not_live(worker: Worker, is_restored: bool, what: str) -> None:
+    """Attempts that end and are repeated are live for as long as they take."""
+    owner = worker.owners[0]
+    owner.is_restored, owner.sending_s = is_restored, 5.0
+
+    def repeat() -> None:
+        owner.attempts += 1
+        worker.answer(7)
+
+    assert worker.after(300, repeat)[0] == ""
+    assert worker.after(120, lambda: worker.answer(7))[0] == ""
+    liveness, _ = worker.after(12, lambda: worker.answer(7))
+    assert liveness.startswith(f"attempt: measure/0 {what} for 13")

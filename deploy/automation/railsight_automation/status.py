@@ -1,0 +1,147 @@
+"""Serves metrics, liveness and readiness over HTTP, from a thread of its own: a loop that does not turn still answers.
+
+`/livez` and `/readyz` answer 200 with `ok`, or 503 with one line; every other path is the metrics.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    disable_created_metrics,
+    make_wsgi_app,
+    start_http_server,
+)
+
+from railsight_automation.errors import Misconfigured
+
+PROBE_S = 5.0
+_ANSWER_S = 10.0
+_TEXT = ("Content-Type", "text/plain; charset=utf-8")
+
+
+@dataclass(frozen=True)
+class StatusParams:
+    """Settings of `[status]`."""
+
+    port: float = 9100
+    host: str = "127.0.0.1"
+    stuck_s: float = 60.0
+    """Not live: the loop does not turn, or no record is read though records wait and the brokers answer."""
+
+
+class Offsets(Protocol):
+    """The part of aiokafka's consumer that a probe uses."""
+
+    def assignment(self) -> set[Any]: ...
+
+    async def end_offsets(self, partitions: Any) -> dict[Any, int]: ...
+
+
+class Status:
+    """What the process reports about itself."""
+
+    def __init__(self, now_s: Callable[[], float], stuck_s: float = 60.0) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        self._stuck_s, self._now_s = stuck_s, now_s
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"railsight_automation_{name}", text, labels, registry=self.registry)
+
+        def gauge(name: str, text: str) -> Gauge:
+            return Gauge(f"railsight_automation_{name}", text, registry=self.registry)
+
+        self.records = counter("records", "Records of remediations that were read.")
+        self.unreadable = counter("unreadable", "Records that could not be read, and were skipped.")
+        self.answers = counter("answers", "Results that Kafka has acknowledged, by outcome.", "outcome")
+        self.retries = counter("send_retries", "Attempts to send a result that failed and were repeated.")
+        self.open = gauge("open", "Remediations that are accepted and not answered yet.")
+        self._lag = gauge("lag_records", "Records of remediations that are not read yet.")
+        self._is_caught_up = False
+        self._turned_s = self._moved_s = now_s()
+        self._answered_s: float | None = None
+        self._position = 0
+
+    def caught_up(self) -> None:
+        """Record that the topic was read to its end once: remediations are carried out from here on."""
+        self._is_caught_up = True
+
+    def read(self, positions: Iterable[int]) -> None:
+        """Record a turn of the loop, with the positions up to which it has read."""
+        self._turned_s = self._now_s()
+        if (position := sum(positions)) != self._position:
+            self._position, self._moved_s = position, self._turned_s
+
+    def answered(self, end: int) -> None:
+        """Record that the brokers answered, with the sum of the ends of the topic's partitions."""
+        lag = max(0, end - self._position)
+        self._answered_s = self._now_s()
+        self._lag.set(lag)
+        if not lag:
+            self._moved_s = self._answered_s
+
+    async def watch(self, consumer: Offsets) -> None:
+        """Ask the brokers for the end of the topic until cancelled."""
+        while True:
+            try:
+                async with asyncio.timeout(_ANSWER_S):
+                    self.answered(sum((await consumer.end_offsets(consumer.assignment())).values()))
+            except Exception:  # noqa: BLE001 — of any kind: without an answer it is not ready, which has a line
+                pass
+            await asyncio.sleep(PROBE_S)
+
+    def liveness_problem(self) -> str:
+        """Return why only a restart helps; empty if it is live. While it starts, and without brokers, it waits."""
+        now_s = self._now_s()
+        if not self._is_caught_up:
+            return ""
+        if (since_s := now_s - self._turned_s) > self._stuck_s:
+            return f"loop: has not turned for {since_s:.0f} s"
+        if not self._brokers_problem() and (since_s := now_s - self._moved_s) > self._stuck_s:
+            return f"input: processed no record for {since_s:.0f} s though records wait"
+        return ""
+
+    def readiness_problem(self) -> str:
+        """Return why it does not do its work now; empty if it does."""
+        starting = "" if self._is_caught_up else "start: the remediations are not read to their end"
+        return self.liveness_problem() or starting or self._brokers_problem()
+
+    def _brokers_problem(self) -> str:
+        if self._answered_s is None:
+            return "brokers: no answer yet"
+        since_s = self._now_s() - self._answered_s
+        return f"brokers: no answer for {since_s:.0f} s" if since_s > PROBE_S + _ANSWER_S else ""
+
+
+def serve(status: Status, params: StatusParams) -> Callable[[], None]:
+    """Start serving; return what stops it. Raises Misconfigured if it cannot listen there."""
+    metrics = make_wsgi_app(status.registry)
+    problems = {"/livez": status.liveness_problem, "/readyz": status.readiness_problem}
+
+    def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if (problem_of := problems.get(environ["PATH_INFO"])) is None:
+            found: Iterable[bytes] = metrics(environ, start_response)
+            return found
+        problem = problem_of()
+        start_response("503 Service Unavailable" if problem else "200 OK", [_TEXT])
+        return [f"{problem or 'ok'}\n".encode()]
+
+    try:
+        server, thread = start_http_server(int(params.port), params.host, status.registry)
+    except OSError as error:
+        raise Misconfigured(
+            f"status: cannot listen on {params.host}:{params.port:g}: {error.strerror}; choose another port"
+        ) from error
+    server.set_app(application)
+
+    def stop() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    return stop
