@@ -48,7 +48,8 @@ def demo(
     for line in playback.playback.rejected if playback is not None else ():
         typer.echo(f"railsight: {line}", err=True)
     with_grafana = grafana and _has_grafana()
-    draws_screen = sys.stdout.isatty() and not headless and not as_json
+    # The screen is drawn on standard error, by textual.
+    draws_screen = sys.stdout.isatty() and sys.stderr.isatty() and not headless and not as_json
     report = run_demo(
         seconds or (DEFAULT_S if act else 60),
         playback,

@@ -41,6 +41,9 @@ def findings(
     job: Annotated[str, typer.Option(help="Affected job, or a glob.")] = "",
     roots: Annotated[bool, typer.Option("--roots", help="Only findings that no other one explains.")] = False,
     unacked: Annotated[bool, typer.Option("--unacked", help="Only findings without an acknowledgement.")] = False,
+    interactive: Annotated[
+        bool, typer.Option("--interactive", "-i", help="Select, explain, acknowledge and search on a terminal.")
+    ] = False,
     follow: Annotated[bool, typer.Option("--follow", help="Continue with each revision as it arrives.")] = False,
     output: OutputForm = Output.TABLE,
     as_json: AsJson = False,
@@ -50,6 +53,11 @@ def findings(
     Examples: `railsight findings --severity critical --unacked`, `railsight findings --device 'pod1-*' -o wide`,
     `railsight findings -o json | jq .summary`.
     """
+    if interactive:
+        from streams.cli.top import run_top
+
+        run_top(config, bootstrap, "findings-tab")
+        return
     kafka, form = settings_of(config, bootstrap, READER).kafka, form_of(output, as_json)
     least = Severity.SEVERITY_UNSPECIFIED if severity is None else Severity[severity.name]
     wanted = FindingFilter(least, condition, device, job, roots, unacked)

@@ -53,6 +53,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("tune", "streams.cli.tune:tune", "Propose settings for a number of findings a week."),
     Command("score", "streams.cli.score:score", "Compare findings with the ground truth."),
     Command("status", "streams.cli.status:status", "List how each device is read, and what is blind."),
+    Command("top", "streams.cli.top:top", "Show the fabric, findings, links and jobs on a terminal."),
     Command("findings", "streams.cli.findings:findings", "List the open findings."),
     Command("explain", "streams.cli.explain:explain", "Print one finding with its evidence."),
     Command("job", "streams.cli.job:job", "Report whether the network was clean for a job."),
@@ -74,6 +75,7 @@ _LIBRARIES = ("aiokafka", "clickhouse_connect", "urllib3")
 _INTERACTIVE = {
     "chaos", "demo", "up", "inventory", "findings", "explain", "ack", "job", "remediations", "lemons", "approve",
     "reject", "repaired", "maintenance", "exclude", "kill-switch", "acl", "status", "near", "place", "topology",
+    "top",
 }  # fmt: skip
 
 

@@ -15,9 +15,9 @@ from streams.runtime.topic_reader import follow
 from streams.wire.errors import Reject, Retry
 from streams.wire.inventory_topic import Assembler
 from streams.wire.models import InventoryChunk, Message
-from streams.wire.topics import BY_NAME, FINDINGS, INVENTORY, PROGRESS, REMEDIATIONS, decode
+from streams.wire.topics import BY_NAME, COLLECTOR_STATUS, CONTROLS, FINDINGS, INVENTORY, PROGRESS, REMEDIATIONS, decode
 
-FOLLOWED = (FINDINGS, PROGRESS, REMEDIATIONS, INVENTORY)
+FOLLOWED = (FINDINGS, PROGRESS, REMEDIATIONS, INVENTORY, CONTROLS, COLLECTOR_STATUS)
 RETRY_S = 0.5
 
 

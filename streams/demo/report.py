@@ -66,10 +66,10 @@ def build_report(
     """Return the report of a run; `problems` are those that the run itself found."""
     return Report(
         score,
-        dict(state.rows),
-        len(state.findings),
+        dict(state.view.rows),
+        len(state.view.findings),
         state.first_finding_s,
         {part.name: part.restarts for part in parts},
-        (*problems, *duplicate_episodes(state.findings.values())),
+        (*problems, *duplicate_episodes(state.view.findings.values())),
         actions,
     )

@@ -50,7 +50,8 @@ class Demo:
     supervisor: Supervisor
     phase: str = "starting"
     problems: list[str] = field(default_factory=list)
-    settings: Settings = field(init=False)
+    running_settings: Settings | None = None
+    """Those of the configuration, which is written once the servers run."""
     addresses: dict[str, str] = field(default_factory=dict)
 
     async def run(self) -> Report:
@@ -65,13 +66,19 @@ class Demo:
                 truths = await (self._simulate() if self.plan.playback is None else self._play(self.plan.playback))
                 self.phase = "waiting for the last rows"
                 needed = TABLES if self.plan.playback is None else TABLES_OF_A_RECORDING
-                await self._wait_until(lambda: not empty_tables(self.state.rows, needed), ROWS_S)
+                await self._wait_until(lambda: not empty_tables(self.state.view.rows, needed), ROWS_S)
             for task in background:
                 task.cancel()
-        self.problems += [f"no rows in {table}" for table in empty_tables(self.state.rows, needed)]
+        self.problems += [f"no rows in {table}" for table in empty_tables(self.state.view.rows, needed)]
         return build_report(
             self.state, self._score(truths), self.supervisor.states(), self.problems, self._score_actions()
         )
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of this run, once its servers run."""
+        assert self.running_settings is not None, "the servers are not started"
+        return self.running_settings
 
     def _instance(self) -> Instance:
         return Instance("demo", self.addresses["config"], self.addresses["kafka"], self.addresses["run_dir"])
@@ -91,7 +98,7 @@ class Demo:
         reader = grafana.READER if self.plan.grafana else None
         servers = await start_servers(supervisor, folder, reader=reader)
         config = process_specs.write_config(folder, servers, self.plan)
-        self.settings = load(config, None, os.environ)
+        self.running_settings = load(config, None, os.environ)
         self.addresses = {
             "run_dir": str(folder), "kafka": servers.kafka, "kcat": servers.kcat, "clickhouse": servers.clickhouse,
             "clickhouse_password_file": servers.clickhouse_password_file, "config": str(config),
@@ -159,16 +166,16 @@ class Demo:
         return None if plan.truths is None else list(plan.truths)
 
     async def _drain(self, end_ns: int) -> None:
-        decide = self.state.stages["decide"]
+        decide = self.state.view.stages["decide"]
         if not await self._wait_until(lambda: decide.has_reached(end_ns), DRAIN_S):
-            behind = ", ".join(f"{name} {_behind(view, end_ns)}" for name, view in self.state.stages.items())
+            behind = ", ".join(f"{name} {_behind(view, end_ns)}" for name, view in self.state.view.stages.items())
             self.problems.append(f"the pipeline did not conclude within {DRAIN_S:g} s of the end ({behind})")
 
     async def _publish_control_records(self) -> None:
         now_ns = time.time_ns()
         records = {OPERATOR: control_record(now_ns), COLLECTOR: poison_record()}
         if not self.plan.act:  # its results are those of the automation
-            records[AUTOMATION] = result_record(self.state.remediations.values(), now_ns)
+            records[AUTOMATION] = result_record(self.state.view.remediations.values(), now_ns)
         for part, record in records.items():
             await publish(self.settings.kafka.of_part(part), [record])
 
@@ -179,7 +186,7 @@ class Demo:
             while True:
                 # ClickHouse is starting or restarting; the supervisor restarts it.
                 with suppress(Retry):
-                    self.state.rows = await asyncio.to_thread(count_rows, database)
+                    self.state.view.rows = await asyncio.to_thread(count_rows, database)
                 await asyncio.sleep(COUNT_EVERY_S)
         finally:
             database.close()

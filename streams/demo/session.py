@@ -1,6 +1,8 @@
 """Runs a demo in a folder of its own, with a display, and stops its processes whichever way it ends."""
 
 import asyncio
+import os
+import signal
 import textwrap
 import time
 from collections.abc import Callable, Iterator
@@ -103,21 +105,25 @@ def _read_inventory(folder: Path) -> Inventory:
 
 async def _draw_screen(demo: Demo) -> None:
     from rich.console import Console
-    from rich.live import Live
 
-    from streams.demo.screen import acted_panel, screen
+    from streams.demo.screen import tabs
+    from streams.report.top.actions import actions
+    from streams.report.top.app import Extras, TopApp, run_until_cancelled
 
     # Before the screen, so that they are above the report when it ends.
     for line in (_kcat_line(demo), *(_setting_lines() if demo.plan.act else ())):
         Console().print(line, highlight=False, soft_wrap=True)
-    with Live(screen=True, refresh_per_second=REFRESH_PER_S) as live:
-        while True:
-            state, parts = demo.state, demo.supervisor.states()
-            now_s = time.monotonic()
-            status = f"{now_s - state.started_s:.0f} s, {_status_line(demo)}"
-            acted = acted_panel(state, demo.addresses.get("kafka", "")) if demo.plan.act else None
-            live.update(screen(state, parts, now_s, time.time_ns(), status, acted))
-            await asyncio.sleep(1 / REFRESH_PER_S)
+
+    def status() -> str:
+        return f"demo, {time.monotonic() - demo.state.started_s:.0f} s: {_status_line(demo)}"
+
+    extras = Extras(status, tabs(
+        demo.state.view, demo.supervisor.states, lambda: (time.monotonic(), time.time_ns()),
+        lambda: demo.addresses.get("kafka", ""), acts=demo.plan.act,
+    ))  # fmt: skip
+    await run_until_cancelled(TopApp(demo.state.view, actions(lambda: demo.running_settings), extras))
+    # A person quits: end the demo as Ctrl-C does.
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 async def _print_progress(demo: Demo, print_line: Callable[[str], None]) -> None:

@@ -1,4 +1,4 @@
-"""How each device is read: its sources, their newest readings and errors, and the devices that no collector reads.
+"""Reads how each device is read: its sources, their newest readings and errors, and devices without a collector.
 
 Statuses come from Kafka, the inventory too. A running collector repeats the status of a target at least every
 `status_every_s`, so the time of the newest reading is up to that old; ClickHouse has the exact one.

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from streams.cli.ack import acknowledgement
 from streams.config.kafka import KafkaSettings
 from streams.decide.controls import Controls
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
+from streams.report.acknowledge import acknowledgement
 from streams.report.remediation_reader import current_controls
 from streams.runtime.topic_reader import read_to_end
 from streams.runtime.topic_writer import publish

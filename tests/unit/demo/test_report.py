@@ -12,10 +12,8 @@ from streams.demo.player import find_recording
 from streams.demo.process_specs import write_config
 from streams.demo.report import build_report
 from streams.demo.rows import TABLES, TABLES_OF_A_RECORDING, count_rows, empty_tables
-from streams.demo.screen import screen
+from streams.demo.screen import pipeline
 from streams.demo.state import DemoState
-from streams.fabric.inventory import Device, Inventory, Link
-from streams.fabric.topology import Topology
 from streams.replay.score import Score, Truth
 from streams.runtime.process_specs import ServerAddresses
 from streams.runtime.supervise import PartState
@@ -132,42 +130,15 @@ def test_a_folder_is_a_recording_by_the_names_in_it(tmp_path: Path) -> None:
     assert find_recording(tmp_path / "samples.csv", tmp_path).samples == (tmp_path / "samples.csv",)
 
 
-def drawn(board: DemoState, width: int = 140, height: int = 40) -> str:
-    console = Console(width=width, height=height, force_terminal=True, color_system=None)
-    with console.capture() as captured:
-        console.print(screen(board, (PartState("process", True, 1, 1, ""),), 2.0, 131 * NS, "running"))
-    return captured.get()
-
-
-def test_the_screen_draws_before_anything_is_known() -> None:
-    """The first seconds have no inventory, no progress and no findings."""
-    text = drawn(DemoState(0.0))
-    assert "no inventory yet" in text
-    assert "nothing found yet" in text
-
-
-def test_the_screen_has_the_fabric_the_stages_and_the_findings() -> None:
-    """Pods with their tiers, each stage's distance from now, parts with their restarts, findings with their words."""
+def test_the_pipeline_has_its_stages_rows_and_parts() -> None:
+    """Each stage's distance from now, the parts with their restarts; one that ended is named also without colors."""
     board = DemoState(0.0)
-    devices = tuple(Device(name=n, kind="switch", tier=t, pod="pod1") for n, t in (("leaf1", "T0"), ("spine1", "T1")))
-    link = Link(a_device="leaf1", a_port="e1", z_device="spine1", z_port="e1", role="fabric-link")
-    board.update(Topology(Inventory(devices=devices, links=(link,))), 1.0)
     board.update(Progress("measure", 0, 1, 130 * NS, records=5, lag=7), 1.0)
-    board.update(finding(), 1.0)
-    text = drawn(board)
-    assert "pod1" in text
-    assert "leaves ■" in text
+    parts = (PartState("process", True, 1, 1, ""), PartState("persist", False, None, 0, ""))
+    console = Console(width=80, height=24, force_terminal=True, color_system=None)
+    with console.capture() as captured:
+        console.print(pipeline(board.view, parts, 2.0, 131 * NS))
+    text = captured.get()
     assert "1.0 s" in text
-    assert "process×2" in text
-    assert "leaf1/e1 -- spine1/e1 is down" in text
-
-
-def test_the_screen_fits_a_small_terminal() -> None:
-    """On 80 columns and 24 lines nothing is wider or longer, and the newest finding is in sight."""
-    board = DemoState(0.0)
-    for number in range(100):
-        board.update(finding(str(number), summary=f"finding {number} " + "x" * 200), 1.0)
-    lines = drawn(board, 80, 24).splitlines()
-    assert len(lines) <= 24
-    assert max(map(len, lines)) <= 80
-    assert any("finding 99" in line for line in lines)
+    assert "process×2 persist (ended)" in text
+    assert "no rows yet" in text

@@ -21,9 +21,9 @@ def test_a_healthy_pipeline_has_no_findings() -> None:
     """Progress alone opens nothing."""
     board = DemoState(0.0)
     board.update(Progress("measure", 0, 1, 5 * NS, records=3), 1.0)
-    assert board.open_findings == []
+    assert board.view.open_findings == []
     assert board.first_finding_s is None
-    assert duplicate_episodes(board.findings.values()) == []
+    assert duplicate_episodes(board.view.findings.values()) == []
 
 
 def test_the_highest_revision_holds_whatever_came_last() -> None:
@@ -31,7 +31,7 @@ def test_the_highest_revision_holds_whatever_came_last() -> None:
     board = DemoState(0.0)
     board.update(finding(revision=2, status=Status.RESOLVED, resolved_at_ns=140 * NS), 1.0)
     board.update(finding(revision=1), 2.0)
-    assert board.open_findings == []
+    assert board.view.open_findings == []
     assert [f.revision for f in board.revisions] == [2, 1]
 
 
@@ -48,7 +48,7 @@ def test_only_changes_are_listed() -> None:
     board = DemoState(0.0)
     for number, status in enumerate((Status.OPEN, Status.UPDATED, Status.UPDATED, Status.RESOLVED), 1):
         board.update(finding(revision=number, status=status), float(number))
-    assert [change.status for change in board.changes] == [Status.OPEN, Status.UPDATED, Status.RESOLVED]
+    assert [change.status for change in board.view.changes] == [Status.OPEN, Status.UPDATED, Status.RESOLVED]
 
 
 def test_causes_come_before_what_they_explain() -> None:
@@ -57,7 +57,7 @@ def test_causes_come_before_what_they_explain() -> None:
     board.update(finding("child", severity=Severity.CRITICAL, parent_id="cause"), 1.0)
     board.update(finding("cause", severity=Severity.WARNING), 1.0)
     board.update(finding("worse", severity=Severity.CRITICAL), 1.0)
-    assert [found.id for found in board.open_findings] == ["worse", "cause", "child"]
+    assert [found.id for found in board.view.open_findings] == ["worse", "cause", "child"]
 
 
 def test_a_device_has_the_colour_of_its_worst_finding() -> None:
@@ -66,7 +66,7 @@ def test_a_device_has_the_colour_of_its_worst_finding() -> None:
     board.update(finding("link", severity=Severity.CRITICAL), 1.0)
     gone = Subject("device:leaf1", Endpoint("leaf1"))
     board.update(finding("gone", condition=Condition.DEVICE_DOWN, severity=Severity.CRITICAL, subject=gone), 1.0)
-    worst = board.worst_by_device()
+    worst = board.view.worst_by_device()
     assert {name: found.id for name, found in worst.items()} == {"leaf1": "gone", "spine1": "link"}
 
 
@@ -89,7 +89,7 @@ def test_remediations_have_their_highest_revision_and_the_file_has_all() -> None
     board = DemoState(0.0)
     for revision, verdict in ((1, Verdict.SHADOW), (2, Verdict.REVOKED)):
         board.update(Remediation("r", revision, ("a",), Action.DRAIN_LINK, verdict, Subject("link:x")), 1.0)
-    assert board.remediations["r"].verdict is Verdict.REVOKED
+    assert board.view.remediations["r"].verdict is Verdict.REVOKED
     assert len(board.decisions) == 2
 
 

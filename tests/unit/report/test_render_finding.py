@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from streams.cli.ack import acknowledgement
 from streams.instrument.time_format import format_duration
 from streams.report import render_finding
+from streams.report.acknowledge import acknowledgement
 from streams.wire.models import (
     Action,
     BlastRadius,

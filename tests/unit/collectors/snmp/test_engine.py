@@ -125,9 +125,12 @@ async def test_traps_are_limited_to_known_senders_sizes_and_rates() -> None:
 async def test_a_trap_with_the_login_of_another_device_is_refused(login: Login | None) -> None:
     """A community that one target has proves nothing about another, whose login differs."""
     metrics, received = CollectorMetrics(), list[str]()
-    traps = Traps(
-        ("127.0.0.1", 0), lambda _: login, lambda _: "sw1", lambda *_: bool(received.append("")), metrics, 10**9
-    )
+
+    def on_trap(sender: str, varbinds: dict[bytes, Value]) -> bool:
+        received.append(sender)
+        return True
+
+    traps = Traps(("127.0.0.1", 0), lambda _: login, lambda _: "sw1", on_trap, metrics, 10**9)
     async with traps:
         receive(traps.engine, trap())
     assert (received, metrics.value("unreadable", "sw1")) == ([], 1)

@@ -1,0 +1,103 @@
+"""The state of the terminal: a fold over findings, remediations, controls, progress, statuses and the inventory."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from streams.fabric.topology import Topology
+from streams.report.finding_filter import acknowledgements
+from streams.runtime.stage_progress import StageProgress
+from streams.wire.models import (
+    CollectorStatus,
+    Condition,
+    Control,
+    Finding,
+    Message,
+    Progress,
+    Remediation,
+    Severity,
+)
+from streams.wire.topics import CONTROLS, FINDINGS_OPEN, REMEDIATIONS_OPEN, STAGES
+
+MAX_CHANGES = 200
+SEVERITY_COLORS = {Severity.INFO: "cyan", Severity.WARNING: "yellow", Severity.CRITICAL: "bold red"}
+
+
+@dataclass(slots=True)
+class TopState:
+    """What the terminal received so far."""
+
+    topology: Topology | None = None
+    findings: dict[str, Finding] = field(default_factory=dict)
+    changes: deque[Finding] = field(default_factory=lambda: deque(maxlen=MAX_CHANGES))
+    remediations: dict[str, Remediation] = field(default_factory=dict)
+    controls: dict[str, Control] = field(default_factory=dict)
+    statuses: dict[tuple[str, int, str], CollectorStatus] = field(default_factory=dict)
+    stages: dict[str, StageProgress] = field(default_factory=lambda: {stage: StageProgress() for stage in STAGES})
+    rows: dict[str, int] = field(default_factory=dict)
+    """Rows in ClickHouse by table, where they are counted."""
+
+    def update(self, message: Message | Topology, now_s: float) -> None:
+        """Fold in one message that arrived at `now_s`."""
+        match message:
+            case Topology():
+                self.topology = message
+            case Progress(stage=stage) if stage in self.stages:
+                self.stages[stage].update(message, now_s)
+            case Finding():
+                self.update_finding(message)
+            case Remediation(id=identity, revision=revision):
+                known = self.remediations.get(identity)
+                if known is None or revision >= known.revision:
+                    self.remediations[identity] = message
+            case Control(id=identity):
+                self.controls[identity] = message
+            case CollectorStatus(device=device, source=source, collector=collector):
+                self.statuses[device, source, collector] = message
+
+    def remove(self, topic: str, key: str) -> None:
+        """Fold in a tombstone: the finding, remediation or control of this key is over."""
+        of_topic: dict[str, dict[str, Any]] = {
+            FINDINGS_OPEN.name: self.findings, REMEDIATIONS_OPEN.name: self.remediations, CONTROLS.name: self.controls,
+        }  # fmt: skip
+        if topic in of_topic:
+            of_topic[topic].pop(key, None)
+
+    def update_finding(self, finding: Finding) -> None:
+        """Fold in one revision of a finding; a lower one than the known changes nothing."""
+        known = self.findings.get(finding.id)
+        if known is not None and finding.revision < known.revision:
+            return
+        if known is None or (known.status, known.severity) != (finding.status, finding.severity):
+            self.changes.append(finding)
+        self.findings[finding.id] = finding
+
+    @property
+    def open_findings(self) -> list[Finding]:
+        """The open findings: root findings first, then by severity."""
+        unresolved = [finding for finding in self.findings.values() if not finding.is_closed]
+        return sorted(unresolved, key=lambda f: (bool(f.parent_id), -f.severity, f.started_at_ns))
+
+    def acknowledged(self, now_ns: int) -> dict[str, Control]:
+        """Return the acknowledgements in force, by the id of their finding."""
+        return acknowledgements(self.controls.values(), now_ns)
+
+    def read_devices(self) -> frozenset[str]:
+        """Return the devices that a collector reaches: of the others, no finding is not health."""
+        return frozenset(one.device for one in self.statuses.values() if one.reachable and not one.ended)
+
+    def worst_by_device(self) -> dict[str, Finding]:
+        """Return for each device the worst open finding at it or at one of its links."""
+        worst: dict[str, Finding] = {}
+        for finding in self.open_findings:
+            for end in (finding.subject.a, finding.subject.z):
+                if end is not None:
+                    known = worst.get(end.device)
+                    if known is None or _rank(finding) > _rank(known):
+                        worst[end.device] = finding
+        return worst
+
+
+def _rank(finding: Finding) -> tuple[int, bool]:
+    """Return the sort key of severity; device/down ranks first because it explains findings of the device's links."""
+    return (finding.severity, finding.condition is Condition.DEVICE_DOWN)
