@@ -45,7 +45,10 @@ OptionalTime = Annotated[Time | None, BeforeValidator(_blank_is_none)]
 
 
 class Device(NamedTuple):
-    """A switch or a host. `id` is a stable identity where names may change; `gpus` is its number of GPUs."""
+    """A switch or a host.
+
+    `id` is a stable identity where names may change; `gpus` is its number of GPUs. `tenant` is whom a host belongs to.
+    """
 
     name: Name
     kind: Literal["switch", "host"]
@@ -61,6 +64,7 @@ class Device(NamedTuple):
     site: str = ""
     team: str = ""
     maintenance_until: OptionalTime = None
+    tenant: str = ""
 
 
 HOST_LINK: Final = "host-link"
@@ -107,6 +111,7 @@ class Job(NamedTuple):
     device: Name
     start: Time
     end: OptionalTime = None
+    tenant: str = ""
 
 
 Row = Device | Link | PortName | Job

@@ -92,13 +92,14 @@ class Versions:
                 version.release()
 
     def set_job(self, key: str, job: Job | None) -> None:
-        """Set or remove a job's stay on a device."""
-        if job is None:
-            self._jobs.pop(key, None)
-        else:
+        """Set or remove a job's stay on a device; a message with the same stay is no change to any stage."""
+        before = self._jobs.pop(key, None)
+        row = None
+        if job is not None:
             end = None if job.end_ns is None else _at(job.end_ns)
-            self._jobs[key] = JobRow(job=job.job, device=job.device, start=_at(job.start_ns), end=end)
-        self.job_changes += 1
+            row = self._jobs[key] = JobRow(job=job.job, device=job.device, start=_at(job.start_ns), end=end)
+        if row != before:
+            self.job_changes += 1
 
     @property
     def changes_now(self) -> tuple[int, int]:
@@ -147,6 +148,7 @@ class Versions:
             self._joined, self._joined_at = {}, self.changes_now
         if version.digest not in self._joined:
             topology = version.topology
-            jobs = {(job.job, job.device): job for job in (*topology.jobs, *self._jobs.values())}
-            self._joined[version.digest] = topology.with_jobs(tuple(jobs.values()))
+            published = {(job.job, job.device) for job in self._jobs.values()}
+            own = (job for job in topology.jobs if (job.job, job.device) not in published)
+            self._joined[version.digest] = topology.with_jobs((*own, *self._jobs.values()))
         return self._joined[version.digest]

@@ -248,6 +248,17 @@ class Job:
     device: str
     start_ns: int
     end_ns: int | None = None
+    name: str = ""
+    user: str = ""
+    team: str = ""
+    tenant: str = ""
+    gpus: int | None = None
+    run: int = 0
+    state: str = ""
+    scheduler: str = ""
+    scheduler_ids: tuple[str, ...] = ()
+    array_job: str = ""
+    stale_since_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

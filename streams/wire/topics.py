@@ -265,8 +265,8 @@ def _key_and_route(message: Message) -> tuple[str, str]:
             return identity, ""
         case InventoryChunk(digest=digest, chunk=chunk):
             return f"{digest}/{chunk}", ""
-        case Job(job=job, device=device):
-            return f"{job}/{device}", ""
+        case Job(job=job, device=device, run=run):
+            return f"{job}/{device}/{run}" if run else f"{job}/{device}", ""
         case SnapshotChunk():
             # Two generations alternate, so that an incomplete snapshot does not overwrite the last complete one; two
             # more are of snapshots that were read back before (streams/runtime/snapshots.py).

@@ -26,7 +26,8 @@ class RecordingPublisher:
         if self.is_full:
             return False
         self.records.append(record)
-        self.messages.append(decode(record.topic, record.value, record.headers))
+        if record.value is not None:
+            self.messages.append(decode(record.topic, record.value, record.headers))
         self._came.set()
         return True
 

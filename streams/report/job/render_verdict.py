@@ -7,6 +7,7 @@ from streams.fabric.intervals import Interval
 from streams.instrument.time_format import format_duration, format_time
 from streams.report.job.coverage import PortCoverage
 from streams.report.job.impact import Impact
+from streams.report.job.summary import summary_lines
 from streams.report.job.verdict import Verdict
 from streams.wire.models import Severity
 
@@ -22,6 +23,8 @@ def verdict_lines(verdict: Verdict) -> Iterator[str]:
     begin, end = footprint.window
     window = f"{format_time(begin)} to {format_time(end)} ({format_duration(end - begin)})"
     yield f"job {footprint.job}: {len(footprint.allocations)} hosts, {window}"
+    if verdict.summary is not None:
+        yield from summary_lines(verdict.summary, end)
     yield _answer(verdict)
     yield ""
     yield "impact" if verdict.impacts else "impact: none known"

@@ -11,7 +11,9 @@ from streams.fabric.intervals import Interval
 from streams.report.job.coverage import Coverage, PortCoverage, job_coverage
 from streams.report.job.footprint import JobFootprint, job_footprint
 from streams.report.job.impact import Impact, is_coverage_gap, job_impacts
+from streams.report.job.summary import JobSummary, summaries
 from streams.store.queries import job_allocations, job_history
+from streams.store.queries.job_stays import query_stays
 from streams.store.query_client import QueryClient
 from streams.wire import codec
 from streams.wire.models import Finding
@@ -26,6 +28,8 @@ class Verdict:
     stale: tuple[Finding, ...]
     coverage: Coverage
     min_coverage: float
+    summary: JobSummary | None = None
+    """The description of the job; None where only older inventories have its allocations."""
 
     @property
     def is_clean(self) -> bool:
@@ -37,6 +41,10 @@ class Verdict:
         """True if the coverage suffices for a verdict: enough of all ports, and something of each."""
         return self.coverage.share >= self.min_coverage and all(port.share > 0 for port in self.coverage.ports)
 
+    def is_of_tenant(self, tenant: str) -> bool:
+        """Return whether the job is known to be of a tenant."""
+        return self.summary is not None and self.summary.tenant == tenant
+
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON values; shares from 0 to 1, times in Unix ns."""
         footprint = self.footprint
@@ -47,6 +55,7 @@ class Verdict:
             "impacts": [_impact_as_dict(impact) for impact in self.impacts],
             "stale": [orjson.loads(codec.to_json(finding)) for finding in self.stale],
             "ports": [_port_as_dict(port) for port in self.coverage.ports],
+            "summary": None if self.summary is None else self.summary.as_dict(),
         }  # fmt: skip
 
 
@@ -83,7 +92,8 @@ def job_verdict(
     impacts = job_impacts(footprint, [finding for finding in findings if not is_coverage_gap(finding)])
     gaps = job_impacts(footprint, [finding for finding in findings if is_coverage_gap(finding)])
     coverage = _coverage(client, stale, footprint)
-    return Verdict(footprint, impacts, tuple(gap.finding for gap in gaps), coverage, min_coverage)
+    summary = next(iter(summaries(query_stays(client, *window, job))), None)
+    return Verdict(footprint, impacts, tuple(gap.finding for gap in gaps), coverage, min_coverage, summary)
 
 
 def _with_parents(client: QueryClient, near: list[Finding]) -> list[Finding]:

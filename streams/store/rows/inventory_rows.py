@@ -40,7 +40,7 @@ def _time_column(name: str, type_: str) -> ColumnSpec:
 
 
 _VERSION = (_column("digest", "String"), _column("effective_at", TIMESTAMP_NS))
-_DEVICE_LABELS = ("kind", "tier", "pod", "vendor", "model", "firmware", "site", "team")
+_DEVICE_LABELS = ("kind", "tier", "pod", "vendor", "model", "firmware", "site", "team", "tenant")
 
 DEVICES = TableSchema(
     "inventory_devices",
@@ -79,6 +79,7 @@ JOBS = TableSchema(
         _column("device", "String"),
         _time_column("start", TIMESTAMP_NS),
         _time_column("end", NULLABLE_TIMESTAMP),
+        _column("tenant", LOW_CARDINALITY),
     ),
 )
 

@@ -252,5 +252,13 @@ JOBS = TableSchema(
         attribute_column("device", "String"),
         time_column("start"),
         nullable_time_column("end"),
+        *(attribute_column(name, "String") for name in ("name", "user")),
+        *(attribute_column(name, LOW_CARDINALITY) for name in ("team", "tenant")),
+        attribute_column("gpus", "Nullable(UInt32)"),
+        attribute_column("run", "UInt32"),
+        *(attribute_column(name, LOW_CARDINALITY) for name in ("state", "scheduler")),
+        attribute_column("scheduler_ids", STRING_ARRAY),
+        attribute_column("array_job", "String"),
+        nullable_time_column("stale_since"),
     ),
 )

@@ -1619,7 +1619,7 @@ Global___InventoryChunk: _TypeAlias = InventoryChunk  # noqa: Y015
 
 @_typing.final
 class Job(_message.Message):
-    """One job on one device. Topic railsight.jobs.v1, key job/device."""
+    """One run of a job on one device. Topic railsight.jobs.v1, key job/device, and job/device/run after a requeue."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1627,10 +1627,43 @@ class Job(_message.Message):
     DEVICE_FIELD_NUMBER: _builtins.int
     START_NS_FIELD_NUMBER: _builtins.int
     END_NS_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    USER_FIELD_NUMBER: _builtins.int
+    TEAM_FIELD_NUMBER: _builtins.int
+    TENANT_FIELD_NUMBER: _builtins.int
+    GPUS_FIELD_NUMBER: _builtins.int
+    RUN_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    SCHEDULER_FIELD_NUMBER: _builtins.int
+    SCHEDULER_IDS_FIELD_NUMBER: _builtins.int
+    ARRAY_JOB_FIELD_NUMBER: _builtins.int
+    STALE_SINCE_NS_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     device: _builtins.str
     start_ns: _builtins.int
     end_ns: _builtins.int
+    """absent while it runs: a scheduler's estimate is no end"""
+    name: _builtins.str
+    """the name that its user gave it"""
+    user: _builtins.str
+    team: _builtins.str
+    tenant: _builtins.str
+    gpus: _builtins.int
+    """GPUs of the device that the job has"""
+    run: _builtins.int
+    """requeues before this run"""
+    state: _builtins.str
+    """as the scheduler names it; for people only"""
+    scheduler: _builtins.str
+    """the scheduler of the collector that wrote it; empty for other writers"""
+    array_job: _builtins.str
+    """the array of which it is a task"""
+    stale_since_ns: _builtins.int
+    """the last answer of a scheduler that does not answer any more"""
+    @_builtins.property
+    def scheduler_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """the scheduler's own ids: of a task of an array, of the components of a heterogeneous job"""
+
     def __init__(
         self,
         *,
@@ -1638,14 +1671,34 @@ class Job(_message.Message):
         device: _builtins.str = ...,
         start_ns: _builtins.int = ...,
         end_ns: _builtins.int | None = ...,
+        name: _builtins.str = ...,
+        user: _builtins.str = ...,
+        team: _builtins.str = ...,
+        tenant: _builtins.str = ...,
+        gpus: _builtins.int | None = ...,
+        run: _builtins.int = ...,
+        state: _builtins.str = ...,
+        scheduler: _builtins.str = ...,
+        scheduler_ids: _abc.Iterable[_builtins.str] | None = ...,
+        array_job: _builtins.str = ...,
+        stale_since_ns: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_end_ns", b"_end_ns", "end_ns", b"end_ns"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_end_ns", b"_end_ns", "_gpus", b"_gpus", "_stale_since_ns", b"_stale_since_ns", "end_ns", b"end_ns", "gpus", b"gpus", "stale_since_ns", b"stale_since_ns"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_end_ns", b"_end_ns", "device", b"device", "end_ns", b"end_ns", "job", b"job", "start_ns", b"start_ns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_end_ns", b"_end_ns", "_gpus", b"_gpus", "_stale_since_ns", b"_stale_since_ns", "array_job", b"array_job", "device", b"device", "end_ns", b"end_ns", "gpus", b"gpus", "job", b"job", "name", b"name", "run", b"run", "scheduler", b"scheduler", "scheduler_ids", b"scheduler_ids", "stale_since_ns", b"stale_since_ns", "start_ns", b"start_ns", "state", b"state", "team", b"team", "tenant", b"tenant", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__end_ns: _TypeAlias = _typing.Literal["end_ns"]  # noqa: Y015
     _WhichOneofArgType__end_ns: _TypeAlias = _typing.Literal["_end_ns", b"_end_ns"]  # noqa: Y015
+    _WhichOneofReturnType__gpus: _TypeAlias = _typing.Literal["gpus"]  # noqa: Y015
+    _WhichOneofArgType__gpus: _TypeAlias = _typing.Literal["_gpus", b"_gpus"]  # noqa: Y015
+    _WhichOneofReturnType__stale_since_ns: _TypeAlias = _typing.Literal["stale_since_ns"]  # noqa: Y015
+    _WhichOneofArgType__stale_since_ns: _TypeAlias = _typing.Literal["_stale_since_ns", b"_stale_since_ns"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__end_ns) -> _WhichOneofReturnType__end_ns | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__gpus) -> _WhichOneofReturnType__gpus | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__stale_since_ns) -> _WhichOneofReturnType__stale_since_ns | None: ...
 
 Global___Job: _TypeAlias = Job  # noqa: Y015
 

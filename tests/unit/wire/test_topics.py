@@ -62,7 +62,7 @@ def test_partition_is_kafkas_murmur2(name: bytes) -> None:
         (FACTS, e.FACTS, "host1/SOURCE_NIC", "host1"),
         (COLLECTOR_STATUS, e.STATUS, "leaf1/SOURCE_GNMI/gnmi-0", "leaf1"),
         (INVENTORY, e.INVENTORY, f"{'d' * 64}/1", None),
-        (JOBS, e.JOB, "job1/host1", None),
+        (JOBS, e.JOB, "job1/host1/2", None),
         (EPISODES, e.EPISODE, LINK, None),
         (FINDINGS, e.FINDING, LINK, None),
         (REMEDIATIONS, e.REMEDIATION, LINK, None),

@@ -1,0 +1,1 @@
+"""Publishes which job runs on which hosts, as schedulers report it: Slurm and Kubernetes."""

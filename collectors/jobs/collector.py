@@ -1,0 +1,113 @@
+"""Composes the jobs collector: the schedulers' jobs into the topic of jobs. Wiring only."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+
+import structlog
+
+from collectors.core.context import CollectorContext
+from collectors.core.once import NullPublisher
+from collectors.core.poll import Pace, poll
+from collectors.core.process import collect_to_kafka
+from collectors.core.spec import Core, Spec
+from collectors.jobs.feed import JobFeed
+from collectors.jobs.ledger import Ledger
+from collectors.jobs.params import Params, SchedulerParams, SlurmParams
+from collectors.jobs.published import published_jobs
+from collectors.jobs.slurm_parse import parse
+from collectors.jobs.slurm_read import read_jobs
+from collectors.jobs.snapshot import Snapshot
+from streams.wire import codec
+from streams.wire.access import Access
+from streams.wire.errors import Misconfigured, Retry
+from streams.wire.models import Job
+from streams.wire.retry import Backoff, Failure, retry
+from streams.wire.topics import JOBS
+
+_log = structlog.get_logger("railsight.jobs")
+
+_RETRY = Backoff.constant(1.0)
+
+
+async def slurm_snapshot(params: SlurmParams, context: CollectorContext) -> Snapshot:
+    """Return the jobs of Slurm; raises Retry, Reject and Misconfigured."""
+    try:
+        async with asyncio.timeout(params.deadline_s):
+            data = await read_jobs(params)
+    except TimeoutError as error:
+        raise Retry(f"slurmctld does not answer within {params.deadline_s:g} s") from error
+    return await asyncio.to_thread(parse, data, params, context.clock.now_ns())
+
+
+async def follow_slurm(params: SlurmParams, feed: JobFeed, context: CollectorContext) -> None:
+    """Poll until cancelled."""
+
+    async def read() -> None:
+        feed.observe(await slurm_snapshot(params, context))
+
+    await poll(params.name, read, Pace(params.cadence_s), context.metrics, context.rng, feed.failed)
+
+
+async def collect(params: Params, context: CollectorContext) -> None:
+    """Follow every configured scheduler until cancelled, beginning with what was published before."""
+    checked(params)
+    published = await _published(context)
+    async with asyncio.TaskGroup() as tasks:
+        if params.slurm is not None:
+            feed = _feed(params, params.slurm, published, context, absent_s=params.slurm.absent_s)
+            tasks.create_task(follow_slurm(params.slurm, feed, context))
+
+
+def checked(params: Params) -> None:
+    """Raise Misconfigured without a scheduler, and for two of one name."""
+    schedulers = params.schedulers()
+    if not schedulers:
+        raise Misconfigured("collect.jobs: no scheduler; add a section collect.jobs.slurm")
+    if params.publisher.spool is not None:
+        raise Misconfigured("collect.jobs: publisher.spool is not supported: jobs are read again from the scheduler")
+    names = [each.name for each in schedulers.values()]
+    if len(set(names)) < len(names):
+        raise Misconfigured(f"collect.jobs: two schedulers are named {names[0]}; set name")
+
+
+def _feed(
+    params: Params, scheduler: SchedulerParams, published: Iterable[Job], context: CollectorContext, *, absent_s: float
+) -> JobFeed:
+    ledger = Ledger(_ns(absent_s), _ns(params.retain_s))
+    ledger.restore(job for job in published if job.scheduler == scheduler.name)
+    return JobFeed(scheduler.name, ledger, context, _ns(params.stale_s))
+
+
+async def _published(context: CollectorContext) -> list[Job]:
+    """Return the published jobs, as soon as Kafka has them: without them, ends that were missed stay open."""
+    options = context.core.client_options
+    if options is None:
+        return []
+
+    def warn(failure: Failure) -> None:
+        _log.warning("cannot read the published jobs, retrying", why=str(failure.error))
+
+    return await retry(lambda _: published_jobs(options), Retry, _RETRY, before_wait=warn)
+
+
+def _ns(seconds: float) -> int:
+    return int(seconds * 1e9)
+
+
+async def run(params: Params, core: Core) -> None:
+    """Collect to Kafka until cancelled; raises Misconfigured."""
+    checked(params)
+    await collect_to_kafka(SPEC.name, core, lambda context: collect(params, context))
+
+
+async def once(params: Params, core: Core) -> AsyncIterator[str]:
+    """Yield one line of JSON for each job on each host; raises Retry if a scheduler does not answer."""
+    checked(params)
+    context = CollectorContext(NullPublisher(), core.collector or "once")
+    if params.slurm is not None:
+        for job in (await slurm_snapshot(params.slurm, context)).jobs:
+            yield codec.to_json(job).decode()
+
+
+SPEC = Spec("jobs", Params, run, once, part="jobs", access=lambda _: Access(reads=(JOBS,), writes=(JOBS,)))
+"""Its principal reads its own jobs back, and may write no telemetry."""

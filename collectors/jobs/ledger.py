@@ -1,0 +1,121 @@
+"""The last known jobs of one scheduler: selects what to publish after each of its answers. Pure.
+
+An answer that does not arrive changes no job: its stays are marked stale, and nothing ends. A job ends when the
+scheduler reports its end, when another run of it begins, or when it is missing from complete answers for `absent_ns`.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from collectors.jobs.snapshot import Snapshot
+from streams.wire.models import Job
+
+REQUEUED = "REQUEUED"
+LEFT = "LEFT"
+GONE = "GONE"
+"""States of our own: another run began; the job goes on without the host; the scheduler does not have the job."""
+
+
+class Stay(NamedTuple):
+    """One run of a job on one host."""
+
+    job: str
+    device: str
+    run: int
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The jobs of one scheduler as they were last published."""
+
+    absent_ns: int
+    """A job that is missing from answers for so long has ended; 0 if a missing job has ended for certain."""
+    retain_ns: int
+    """Ended stays are deleted from the topic so long after their end."""
+    _known: dict[Stay, Job] = field(default_factory=dict)
+    _missing_since: dict[Stay, int] = field(default_factory=dict)
+    """The time of the last answer that had the stay."""
+    _answered_ns: int = 0
+
+    def restore(self, published: Iterable[Job]) -> None:
+        """Adopt what an earlier process published."""
+        self._known = {_stay(job): job for job in published}
+
+    @property
+    def running(self) -> list[Job]:
+        """Return the stays without an end."""
+        return [job for job in self._known.values() if job.end_ns is None]
+
+    def observe(self, snapshot: Snapshot, at_ns: int) -> list[Job]:
+        """Return the stays that changed with this answer."""
+        changed = []
+        present = {_stay(job): job for job in snapshot.jobs}
+        for stay, job in present.items():
+            self._missing_since.pop(stay, None)
+            before = self._known.get(stay)
+            if before is None and job.end_ns is not None and job.end_ns < at_ns - self.retain_ns:
+                continue
+            if (now := _continued(before, job)) != before:
+                changed.append(self._set(now))
+        missing = [job for job in self.running if _stay(job) not in present]
+        stays_of: dict[str, list[Job]] = defaultdict(list)
+        for job in snapshot.jobs:
+            stays_of[job.job].append(job)
+        after = [self._without(job, stays_of[job.job], snapshot, at_ns) for job in missing]
+        changed += [self._set(now) for job, now in zip(missing, after, strict=True) if now != job]
+        self._answered_ns = at_ns
+        return changed
+
+    def mark_stale(self, at_ns: int) -> list[Job]:
+        """Return the running stays, marked: the scheduler does not answer any more; those that are marked are left out.
+
+        Without an answer in this process, the time of the last one is not known, and the marks begin now.
+        """
+        since_ns = self._answered_ns or at_ns
+        return [self._set(replace(job, stale_since_ns=since_ns)) for job in self.running if job.stale_since_ns is None]
+
+    def expire(self, at_ns: int) -> list[Job]:
+        """Forget the stays that ended long ago, and return them."""
+        old = [stay for stay, job in self._known.items() if (job.end_ns or at_ns) < at_ns - self.retain_ns]
+        return [self._known.pop(stay) for stay in old]
+
+    def _set(self, job: Job) -> Job:
+        self._known[_stay(job)] = job
+        if job.end_ns is not None:
+            self._missing_since.pop(_stay(job), None)
+        return job
+
+    def _without(self, job: Job, others: list[Job], snapshot: Snapshot, at_ns: int) -> Job:
+        """Return a running stay that the answer does not have, as it is now; `others` are the job's stays in it."""
+        if job.job in snapshot.runs:
+            if any(other.run == job.run for other in others):
+                return _ended(job, at_ns, LEFT)
+            began_ns = min((other.start_ns for other in others if other.run > job.run), default=at_ns)
+            return _ended(job, min(began_ns, at_ns), REQUEUED)
+        if snapshot.unreadable:
+            return job
+        since_ns = self._missing_since.setdefault(_stay(job), self._answered_ns or at_ns)
+        if at_ns - since_ns >= self.absent_ns:
+            return _ended(job, since_ns if self.absent_ns else at_ns, GONE)
+        return job if job.stale_since_ns is not None else replace(job, stale_since_ns=since_ns)
+
+
+def _stay(job: Job) -> Stay:
+    return Stay(job.job, job.device, job.run)
+
+
+def _continued(before: Job | None, job: Job) -> Job:
+    """Return a reported stay with the start that was published for it: another start would be another stay to readers.
+
+    After an end, a later start is another stay, of a job of the same name.
+    """
+    if before is None or (before.end_ns is not None and job.start_ns >= before.end_ns):
+        return job
+    end_ns = None if job.end_ns is None else max(job.end_ns, before.start_ns + 1)
+    return replace(job, start_ns=before.start_ns, end_ns=end_ns)
+
+
+def _ended(job: Job, at_ns: int, state: str) -> Job:
+    return replace(job, end_ns=max(at_ns, job.start_ns + 1), state=state, stale_since_ns=None)

@@ -1,0 +1,89 @@
+"""Settings of the jobs collector: the schedulers, and how a job's team and tenant are found."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+import orjson
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from collectors.core.params import CollectorParams
+
+
+def _object(value: object) -> object:
+    return orjson.loads(value) if isinstance(value, str) else value
+
+
+Names = Annotated[dict[str, str], BeforeValidator(_object)]
+
+
+class SchedulerParams(BaseModel):
+    """The settings that every scheduler has."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1, max_length=64)
+    """Its name in the jobs that are published. Collectors of one Kafka need different ones: each ends its own jobs."""
+    prefix: str = Field(default="", max_length=64)
+    """Put before every job's id, where the ids of several schedulers would be the same."""
+    nodes: Names = Field(default_factory=dict)
+    """The scheduler's node of a host whose name in the inventory is another, as in the automation's settings."""
+    teams: Names = Field(default_factory=dict)
+    """The team of a value that is found by `team_by`; without an entry, the value itself."""
+    tenants: Names = Field(default_factory=dict)
+    """The tenant of a team; without an entry, `tenant`."""
+    tenant: str = ""
+    """The tenant of all other jobs; empty for that of the hosts in the inventory."""
+
+    @cached_property
+    def _hosts(self) -> dict[str, str]:
+        return {node: host for host, node in self.nodes.items()}
+
+    def host(self, node: str) -> str:
+        """Return the host of a node."""
+        return self._hosts.get(node, node)
+
+    def team(self, value: str) -> str:
+        """Return the team of a value that the scheduler reports."""
+        return self.teams.get(value, value)
+
+    def tenant_of(self, team: str) -> str:
+        """Return the tenant of a team."""
+        return self.tenants.get(team, self.tenant)
+
+
+class SlurmParams(SchedulerParams):
+    """Settings of `[collect.jobs.slurm]`."""
+
+    name: str = Field(default="slurm", min_length=1, max_length=64)
+    team_by: Literal["account", "comment", "user"] = "account"
+    """The team is the job's account, its comment, or by its user in `teams`. Without accounting, accounts are empty."""
+    command: tuple[str, ...] = Field(default=("squeue", "--json", "--states=all"), min_length=1)
+    """Prints the jobs. SLURM_CONF and the login come from the environment of the process."""
+    slurmrestd: Path | None = None
+    """The unix socket of a slurmrestd that is read instead; it needs `rest_auth/local`."""
+    api: str = Field(default="v0.0.38", pattern=r"^v0\.0\.\d+$")
+    """The version of slurmrestd's API; v0.0.38 is Slurm 22.05's."""
+    cadence_s: float = Field(default=2.0, ge=0.5, le=600)
+    """slurmctld copies all jobs for each answer: with thousands of them, 10 s and more (choice)."""
+    deadline_s: float = Field(default=8.0, gt=0, le=120)
+    """`squeue` waits for 9 s where slurmctld does not answer."""
+    absent_s: float = Field(default=60.0, ge=0, le=86_400)
+    """A job that is missing from complete answers for so long has ended. Slurm shows a finished job for MinJobAge (300
+    s): a missing one is of a controller that lost its state, or ended while this collector did not run."""
+
+
+class Params(CollectorParams):
+    """Settings of `[collect.jobs]`."""
+
+    supports_spool: ClassVar[bool] = False
+    slurm: SlurmParams | None = None
+    stale_s: float = Field(default=30.0, ge=1, le=86_400)
+    """After so long without an answer of its scheduler a running job is marked stale."""
+    retain_s: float = Field(default=86_400.0, ge=60)
+    """Ended jobs stay in the topic, and so in the memory of every stage, for so long; ClickHouse keeps them longer."""
+
+    def schedulers(self) -> Mapping[str, SchedulerParams]:
+        """Return the configured schedulers by kind."""
+        return {"slurm": self.slurm} if self.slurm is not None else {}

@@ -1,0 +1,203 @@
+"""Parses Slurm's JSON of jobs, from `squeue --json` or slurmrestd, 22.05 to 25.11. Pure.
+
+The forms differ by the version of Slurm's data parser, which `meta` names: 23.02 writes some numbers as
+`{"set", "infinite", "number"}`, and 23.11 a job's state as a list. The start of a waiting job and the end of a running
+one are Slurm's estimates, and are not used.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from collectors.jobs.hostlist import expand
+from collectors.jobs.params import SlurmParams
+from collectors.jobs.snapshot import Snapshot, text
+from streams.wire.bounds import MAX_TIME_NS
+from streams.wire.errors import Reject, Retry
+from streams.wire.models import Job
+
+FINAL = (
+    "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "BOOT_FAIL", "DEADLINE",
+)  # fmt: skip
+_WAITS = frozenset({"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "REVOKED"})
+_COMPLETING = "COMPLETING"
+
+_PARSER_OF_RELEASE = (((23, 11), 40), ((23, 2), 39), ((22, 5), 38))
+"""The oldest release of each form; later ones differ from 23.11's in fields that are not read."""
+_OLDEST = 38
+_PARSER = re.compile(r"v0\.0\.(\d+)")
+_GPUS = re.compile(r"(?:^|,)gpu:(?:[^:(),]+:)?(\d+)(?=[(,]|$)")
+_S = 1_000_000_000
+
+
+def parse(data: bytes, params: SlurmParams, at_ns: int) -> Snapshot:
+    """Return the jobs of an answer; raises Reject for one that is none, and Retry where Slurm reports errors in it."""
+    try:
+        answer = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise Reject(f"slurm: the answer is no JSON: {error}") from error
+    if not isinstance(answer, dict) or not isinstance(answer.get("jobs"), list):
+        raise Reject("slurm: the answer has no list of jobs")
+    if answer.get("errors"):
+        raise Retry(f"slurm: {_first_error(answer['errors'])}")
+    reader = _Reader(parser_version(answer.get("meta")), params, at_ns)
+    for record in answer["jobs"]:
+        reader.add(record)
+    return reader.snapshot()
+
+
+def parser_version(meta: object) -> int:
+    """Return the number of Slurm's data parser, such as 38 of v0.0.38; raises Reject for an unknown or an older one."""
+    meta = meta if isinstance(meta, dict) else {}
+    plugin, slurm = meta.get("plugin") or {}, meta.get("slurm") or meta.get("Slurm") or {}
+    for name in ("data_parser", "type"):
+        if found := _PARSER.search(str(plugin.get(name) or "")):
+            number = int(found[1])
+            break
+    else:
+        number = _of_release(slurm.get("version") or {})
+    if number < _OLDEST:
+        raise Reject(f"slurm: release {slurm.get('release') or 'unknown'} is not supported; 22.05 or later is needed")
+    return number
+
+
+def _of_release(version: Mapping[str, object]) -> int:
+    try:
+        release = int(str(version["major"])), int(str(version["minor"]))
+    except (KeyError, ValueError):
+        return 0
+    return next((number for oldest, number in _PARSER_OF_RELEASE if release >= oldest), 0)
+
+
+def _first_error(errors: object) -> str:
+    first = errors[0] if isinstance(errors, list) else errors
+    described = first.get("description") or first.get("error") if isinstance(first, dict) else first
+    return text(str(described)) or "an error without a description"
+
+
+class _Reader:
+    """Collects the records of one answer."""
+
+    def __init__(self, parser: int, params: SlurmParams, at_ns: int) -> None:
+        self._has_objects = parser >= 39
+        self._has_lists = parser >= 40
+        self._params = params
+        self._at_ns = at_ns
+        self._stays: dict[tuple[str, str, int], Job] = {}
+        self._runs: dict[str, int] = {}
+        self._unreadable: list[str] = []
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(tuple(self._stays.values()), self._runs, tuple(self._unreadable))
+
+    def add(self, record: object) -> None:
+        """Add one job; components of a heterogeneous job are records of their own, and one stay on each host."""
+        try:
+            if not isinstance(record, dict):
+                raise Reject("a job is no object")
+            job, run = self._identity(record)
+            stays = list(self._stays_of(record, job, run))
+        except (Reject, KeyError, TypeError, ValueError) as error:
+            identity = record.get("job_id") if isinstance(record, dict) else None
+            self._unreadable.append(f"job {identity}: {error!r}")
+            return
+        self._runs[job] = max(run, self._runs.get(job, 0))
+        for stay in stays:
+            key = stay.job, stay.device, stay.run
+            other = self._stays.get(key)
+            self._stays[key] = stay if other is None else _together(other, stay)
+
+    def _identity(self, record: Mapping[str, Any]) -> tuple[str, int]:
+        """Return the id by which people know the job, and its run."""
+        array, task, het = (self._number(record.get(f"{name}_id")) for name in ("array_job", "array_task", "het_job"))
+        identity = str(self._count(record["job_id"]))
+        if array and task is not None:
+            identity = f"{array}_{task}"
+        elif het:
+            identity = str(het)
+        return self._params.prefix + identity, self._count(record["restart_cnt"])
+
+    def _stays_of(self, record: Mapping[str, Any], job: str, run: int) -> Iterable[Job]:
+        states = self._states(record["job_state"])
+        start_s = self._count(record["start_time"])
+        if not states.isdisjoint(_WAITS) or not record.get("nodes") or not start_s:
+            return
+        params, team = self._params, self._team(record)
+        array = self._number(record.get("array_job_id"))
+        nodes = expand(record["nodes"])
+        for node, gpus in zip(nodes, _gpus(record.get("gres_detail"), len(nodes)), strict=True):
+            start_ns = _time_ns(start_s)
+            yield Job(
+                job, text(params.host(node)), start_ns, self._end_ns(record, states, start_ns),
+                text(record.get("name")), text(record.get("user_name")), team, text(params.tenant_of(team)), gpus, run,
+                _label(states), params.name, (str(record["job_id"]),), f"{params.prefix}{array}" if array else "",
+            )  # fmt: skip
+
+    def _end_ns(self, record: Mapping[str, Any], states: frozenset[str], start_ns: int) -> int | None:
+        """Return the end of a job that has ended; its processes have ended while it is completing."""
+        end_ns = _time_ns(self._count(record["end_time"]))
+        if not states.isdisjoint(FINAL):
+            return max(end_ns or self._at_ns, start_ns + 1)
+        if _COMPLETING in states and 0 < end_ns <= self._at_ns:
+            return max(end_ns, start_ns + 1)
+        return None
+
+    def _team(self, record: Mapping[str, Any]) -> str:
+        field = {"account": "account", "comment": "comment", "user": "user_name"}[self._params.team_by]
+        value = text(_plain_comment(record.get(field)))
+        return text(self._params.team(value)) if value else ""
+
+    def _states(self, value: object) -> frozenset[str]:
+        if self._has_lists:
+            if isinstance(value, list) and value and all(isinstance(state, str) for state in value):
+                return frozenset(value)
+        elif isinstance(value, str) and value:
+            return frozenset((value,))
+        raise Reject(f"its state is {value!r}")
+
+    def _count(self, value: object) -> int:
+        """Return a number, 0 where Slurm has none."""
+        return self._number(value) or 0
+
+    def _number(self, value: object) -> int | None:
+        """Return a number in the form of this version; None where it is not set. Raises Reject on another form."""
+        if self._has_objects and isinstance(value, dict) and isinstance(value.get("set"), bool):
+            value = value["number"] if value["set"] and not value.get("infinite") else None
+        if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+            return value
+        raise Reject(f"{value!r} is no number")
+
+
+def _plain_comment(value: object) -> object:
+    """Return a comment: 23.11 writes `{"user", "administrator", "system"}` in jobs of slurmdbd, others a text."""
+    return value.get("user") if isinstance(value, dict) else value
+
+
+def _time_ns(seconds: int) -> int:
+    return min(seconds * _S, MAX_TIME_NS)
+
+
+def _label(states: Iterable[str]) -> str:
+    return text("+".join(sorted(states)))
+
+
+def _gpus(detail: object, hosts: int) -> list[int | None]:
+    """Return the GPUs of each host; None for all where Slurm does not list the resources of each."""
+    if not isinstance(detail, list) or len(detail) != hosts:
+        return [None] * hosts
+    return [sum(map(int, _GPUS.findall(str(entry)))) for entry in detail]
+
+
+def _together(one: Job, other: Job) -> Job:
+    """Return the stay of two components of one heterogeneous job on the same host."""
+    ends = [one.end_ns, other.end_ns]
+    return replace(
+        one,
+        start_ns=min(one.start_ns, other.start_ns),
+        end_ns=None if None in ends else max(end for end in ends if end is not None),
+        gpus=None if one.gpus is None or other.gpus is None else one.gpus + other.gpus,
+        scheduler_ids=tuple(sorted({*one.scheduler_ids, *other.scheduler_ids})),
+    )

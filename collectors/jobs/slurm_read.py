@@ -1,0 +1,78 @@
+"""Reads the jobs of Slurm: by `squeue`, or from slurmrestd at its unix socket. I/O only."""
+
+import asyncio
+import contextlib
+import http.client
+import socket
+from pathlib import Path
+
+from collectors.jobs.params import SlurmParams
+from streams.wire.errors import Misconfigured, Retry
+
+MAX_BYTES = 512 << 20
+"""A job has some 4 kB: a hundred thousand of them."""
+
+
+async def read_jobs(params: SlurmParams) -> bytes:
+    """Return the JSON of an answer.
+
+    Raises Retry where there is none, and Misconfigured if the program is missing. Cancel it to give up.
+    """
+    if params.slurmrestd is not None:
+        return await asyncio.to_thread(_from_slurmrestd, params.slurmrestd, params.api, params.deadline_s)
+    return await _from_command(params.command)
+
+
+async def _from_command(command: tuple[str, ...]) -> bytes:
+    pipe = asyncio.subprocess.PIPE
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe
+        )
+    except OSError as error:
+        raise Misconfigured(
+            f"collect.jobs.slurm: {command[0]}: {error.strerror}; install Slurm's client, or set command or slurmrestd"
+        ) from error
+    try:
+        output, errors = await process.communicate()
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    if process.returncode:
+        lines = errors.decode(errors="replace").strip().splitlines()
+        raise Retry(f"{command[0]}: {lines[0] if lines else f'exit code {process.returncode}'}")
+    if len(output) > MAX_BYTES:
+        raise Retry(f"{command[0]}: more than {MAX_BYTES >> 20} MiB of jobs")
+    return output
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a unix socket."""
+
+    def __init__(self, path: Path, timeout_s: float) -> None:
+        super().__init__("localhost", timeout=timeout_s)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+def _from_slurmrestd(path: Path, api: str, timeout_s: float) -> bytes:
+    connection = _UnixConnection(path, timeout_s)
+    try:
+        connection.request("GET", f"/slurm/{api}/jobs", headers={"Accept": "application/json"})
+        response = connection.getresponse()
+        data = response.read(MAX_BYTES + 1)
+    except (OSError, http.client.HTTPException) as error:
+        raise Retry(f"slurmrestd at {path}: {error or type(error).__name__}") from error
+    finally:
+        connection.close()
+    if response.status != http.HTTPStatus.OK:
+        raise Retry(f"slurmrestd at {path}: {response.status} {response.reason}")
+    if len(data) > MAX_BYTES:
+        raise Retry(f"slurmrestd at {path}: more than {MAX_BYTES >> 20} MiB of jobs")
+    return data

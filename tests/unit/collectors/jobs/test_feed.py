@@ -1,0 +1,78 @@
+"""Tests the feed of one scheduler: what is on the topic while answers arrive, stop, and Kafka's buffer is full."""
+
+from dataclasses import replace
+
+from collectors.core.context import CollectorContext
+from collectors.jobs.feed import JobFeed
+from collectors.jobs.ledger import Ledger
+from collectors.jobs.snapshot import Snapshot
+from streams.wire.models import Job
+from streams.wire.topics import JOBS
+from tests.fakes.publisher import RecordingPublisher
+
+S = 10**9
+A = Job("1", "h0", 100 * S, scheduler="slurm")
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.at_ns = 100 * S
+
+    def now_ns(self) -> int:
+        return self.at_ns
+
+
+class Feed:
+    """A feed with its publisher and its clock."""
+
+    def __init__(self) -> None:
+        self.publisher, self.clock = RecordingPublisher(), Clock()
+        context = CollectorContext(self.publisher, "jobs", clock=self.clock)
+        self.feed = JobFeed("slurm", Ledger(60 * S, 3600 * S), context, 30 * S)
+
+    def at(self, at_s: float) -> "Feed":
+        """Set the time."""
+        self.clock.at_ns = round(at_s * S)
+        return self
+
+    @property
+    def jobs(self) -> list[Job]:
+        return self.publisher.of(Job)
+
+
+def test_jobs_are_stale_after_the_limit_and_not_before() -> None:
+    """A short failure is no news to anybody."""
+    made = Feed()
+    made.at(110).feed.observe(Snapshot((A,), {"1": 0}))
+    made.at(139).feed.failed("slurmctld: no answer")
+    assert made.jobs == [A]
+    made.at(141).feed.failed("slurmctld: no answer")
+    assert made.jobs == [A, replace(A, stale_since_ns=110 * S)]
+    made.at(200).feed.observe(Snapshot((A,), {"1": 0}))
+    assert made.jobs[2:] == [A]
+
+
+def test_what_the_buffer_refuses_is_offered_again_in_its_newest_form() -> None:
+    """The ledger takes it as published, so nothing else would repeat it."""
+    made = Feed()
+    made.publisher.is_full = True
+    made.at(110).feed.observe(Snapshot((A,), {"1": 0}))
+    ended = replace(A, end_ns=115 * S)
+    made.at(116).feed.observe(Snapshot((ended,), {"1": 0}))
+    assert made.jobs == []
+    made.publisher.is_full = False
+    made.at(118).feed.observe(Snapshot((ended,), {"1": 0}))
+    assert made.jobs == [ended]
+
+
+def test_an_old_job_is_deleted_by_its_key() -> None:
+    """A tombstone of the stay and run."""
+    made = Feed()
+    run = replace(A, run=2, end_ns=200 * S)
+    made.at(201).feed.observe(Snapshot((run,), {"1": 2}))
+    made.at(4_000).feed.observe(Snapshot((), {}))
+    assert [(record.topic, record.key, record.value is None) for record in made.publisher.records] == [
+        (JOBS, b"1/h0/2", False), (JOBS, b"1/h0/2", True),
+    ]  # fmt: skip
