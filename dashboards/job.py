@@ -23,8 +23,8 @@ def board() -> build.Dashboard:
     made.with_panel(
         verdict(
             "Network of ${job}",
-            "Not clean: a finding of a warning or worse affected it. Not known: less than 95 % of its time was"
-            " observed, so that the absence of findings proves nothing.",
+            "Not clean: a finding of a warning or worse about the network affected it; faults of hosts are below. Not"
+            " known: less than 95 % of its time was observed, so that the absence of findings proves nothing.",
             queries.VERDICT,
             VERDICTS,
             width=8,

@@ -3,6 +3,9 @@
 The life is that of the job within the time range; `railsight job` computes the same with the gaps of every port.
 """
 
+from collections.abc import Iterable
+from enum import IntEnum
+
 from dashboards.queries.carried import carried, host_ports
 from dashboards.queries.query import (
     DEVICES,
@@ -16,6 +19,14 @@ from dashboards.queries.query import (
     findings_where,
     states_over_time,
 )
+from streams.report.job.domain import HOST_CAUSES, HOST_CONDITIONS, NEUTRAL_CONDITIONS
+from streams.store.enum_labels import enum_label
+from streams.wire.models import Condition
+
+
+def _labels(members: Iterable[IntEnum]) -> str:
+    return ", ".join(f"'{enum_label(member)}'" for member in sorted(members))
+
 
 # Where it runs at which time: the inventory and the scheduler's messages.
 _PLACEMENTS = """
@@ -70,12 +81,20 @@ _MINUTES = f"""
         GROUP BY device, port
     ) AS ports GROUP BY device"""
 COVERAGE = Query(f"SELECT if(count() = 0, NULL, avg(share)) AS seen FROM ({_MINUTES}\n)", ("seen",))
+# As streams/report/job/domain.py has it: faults of hosts stop a job too, and are none of its network.
+_OF_NETWORK = (
+    f"condition NOT IN ({_labels(HOST_CONDITIONS | NEUTRAL_CONDITIONS)})"
+    " AND NOT (condition = 'device_down' AND role = 'host')"
+    f" AND (cause NOT IN ({_labels(HOST_CAUSES)})"
+    f" OR condition IN ({_labels(one for one in Condition if one.is_congestion)}))"
+)
 # 0 clean, 2 affected by warnings, 3 by criticals, 1 not known: what was not observed is not clean.
 VERDICT = Query(
     f"""SELECT multiIf(hosts = 0, NULL, level >= 2, level, seen < 0.95, 1, 0) AS verdict FROM (
     SELECT (SELECT count() FROM ({_HOSTS})) AS hosts, (SELECT avg(share) FROM ({_MINUTES}
     )) AS seen, (
-        SELECT max({LEVEL}) FROM {KNOWN} WHERE {VALID} AND parent_id = '' AND started_at <= $__toTime AND {_AFFECTS}
+        SELECT max({LEVEL}) FROM {KNOWN}
+        WHERE {VALID} AND parent_id = '' AND started_at <= $__toTime AND {_OF_NETWORK} AND {_AFFECTS}
     ) AS level
 )""",
     ("verdict",),

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from streams.fabric.intervals import intersect, merge_intervals, overlaps_any, total_length
+from streams.report.job.domain import Domain, domain_of
 from streams.report.job.footprint import JobFootprint
 from streams.wire.models import Condition, Finding, Severity
 
@@ -23,8 +24,16 @@ class Impact:
 
     @property
     def is_significant(self) -> bool:
-        """True if it counts against the network: INFO is listed only."""
+        """True if it may have slowed or stopped the job: INFO is listed only."""
         return self.finding.severity >= Severity.WARNING or any(child.is_significant for child in self.children)
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of the root finding, which explains its children; of a neutral one, that of its children."""
+        if (own := domain_of(self.finding)) is not Domain.NEITHER:
+            return own
+        below = {child.domain for child in self.children if child.is_significant}
+        return next((domain for domain in (Domain.NETWORK, Domain.HOST) if domain in below), Domain.NEITHER)
 
 
 def job_impacts(footprint: JobFootprint, findings: Iterable[Finding]) -> tuple[Impact, ...]:

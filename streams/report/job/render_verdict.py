@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from streams.fabric.intervals import Interval
 from streams.instrument.time_format import format_duration, format_time
 from streams.report.job.coverage import PortCoverage
+from streams.report.job.domain import Domain
 from streams.report.job.impact import Impact
 from streams.report.job.summary import summary_lines
-from streams.report.job.verdict import Verdict
+from streams.report.job.verdict import Conclusion, Verdict
 from streams.wire.models import Severity
 
 _MAX_LINES = 20
@@ -27,24 +28,41 @@ def verdict_lines(verdict: Verdict) -> Iterator[str]:
         yield from summary_lines(verdict.summary, end)
     yield _answer(verdict)
     yield ""
-    yield "impact" if verdict.impacts else "impact: none known"
-    for impact in verdict.impacts:
+    own = [impact for impact in verdict.impacts if impact.domain is not Domain.HOST]
+    yield "impact" if own else "impact: none known"
+    for impact in own:
         yield from _impact_lines(impact, "  ")
+    if len(own) < len(verdict.impacts):
+        yield "hosts"
+    for impact in verdict.impacts:
+        if impact.domain is Domain.HOST:
+            yield from _impact_lines(impact, "  ")
     yield ""
     yield from _coverage_lines(verdict)
     yield from _gap_lines(verdict)
 
 
 def _answer(verdict: Verdict) -> str:
-    if not verdict.is_clean:
-        count = sum(impact.is_significant for impact in verdict.impacts)
-        return f"NOT CLEAN: {count} finding{'s' if count > 1 else ''} affected it"
-    if not verdict.is_covered:
-        ports = verdict.coverage.ports
-        unread = sum(not port.share for port in ports)
-        never = f", {unread} of its {len(ports)} ports never" if unread else ""
-        return f"NOT KNOWN: only {_percent(verdict.coverage.share)} of it was observed{never}"
-    return f"CLEAN, as far as observed: {_percent(verdict.coverage.share)} of its time"
+    hosts = len(verdict.significant(Domain.HOST))
+    about_hosts = f"{_findings(hosts)} about its hosts"
+    observed = _percent(verdict.coverage.share)
+    match verdict.conclusion:
+        case Conclusion.NETWORK:
+            answer = f"NOT CLEAN (network): {_findings(len(verdict.significant(Domain.NETWORK)))} affected it"
+        case Conclusion.UNKNOWN:
+            ports = verdict.coverage.ports
+            unread = sum(not port.share for port in ports)
+            never = f", {unread} of its {len(ports)} ports never" if unread else ""
+            answer = f"NOT KNOWN: only {observed} of it was observed{never}"
+        case Conclusion.HOST:
+            return f"HOST: {about_hosts}; its network was clean, as far as observed: {observed} of its time"
+        case Conclusion.CLEAN:
+            return f"CLEAN, as far as observed: {observed} of its time"
+    return f"{answer}; {about_hosts}" if hosts else answer
+
+
+def _findings(count: int) -> str:
+    return f"{count} finding{'s' if count > 1 else ''}"
 
 
 def _impact_lines(impact: Impact, indent: str) -> Iterator[str]:

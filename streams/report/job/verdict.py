@@ -1,6 +1,7 @@
 """The verdict on the network of a job: the findings that affected it, and how much of it was covered."""
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 import orjson
@@ -9,6 +10,7 @@ from streams.detect.detectors.telemetry_stale.params import StaleParams
 from streams.detect.thresholds import ns
 from streams.fabric.intervals import Interval
 from streams.report.job.coverage import Coverage, PortCoverage, job_coverage
+from streams.report.job.domain import Domain
 from streams.report.job.footprint import JobFootprint, job_footprint
 from streams.report.job.impact import Impact, is_coverage_gap, job_impacts
 from streams.report.job.summary import JobSummary, summaries
@@ -17,6 +19,15 @@ from streams.store.queries.job_stays import query_stays
 from streams.store.query_client import QueryClient
 from streams.wire import codec
 from streams.wire.models import Finding
+
+
+class Conclusion(Enum):
+    """The answers: the part of the cluster that affected the job, if its network is known well enough."""
+
+    NETWORK = "network"
+    HOST = "host"
+    UNKNOWN = "unknown"
+    CLEAN = "clean"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +42,23 @@ class Verdict:
     summary: JobSummary | None = None
     """The description of the job; None where only older inventories have its allocations."""
 
+    def significant(self, domain: Domain) -> list[Impact]:
+        """Return the significant impacts of a domain."""
+        return [impact for impact in self.impacts if impact.is_significant and impact.domain is domain]
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """The answer. A finding about the network is evidence whatever the coverage; its absence is not."""
+        if not self.is_clean:
+            return Conclusion.NETWORK
+        if not self.is_covered:
+            return Conclusion.UNKNOWN
+        return Conclusion.HOST if self.significant(Domain.HOST) else Conclusion.CLEAN
+
     @property
     def is_clean(self) -> bool:
-        """True if no significant finding affected the job."""
-        return not any(impact.is_significant for impact in self.impacts)
+        """True if no significant finding about the network affected the job."""
+        return not self.significant(Domain.NETWORK)
 
     @property
     def is_covered(self) -> bool:
@@ -50,7 +74,8 @@ class Verdict:
         footprint = self.footprint
         return {
             "job": footprint.job, "from_ns": footprint.window[0], "to_ns": footprint.window[1],
-            "clean": self.is_clean, "covered": self.is_covered, "coverage": round(self.coverage.share, 6),
+            "verdict": self.conclusion.value, "clean": self.is_clean, "covered": self.is_covered,
+            "coverage": round(self.coverage.share, 6),
             "hosts": {host: [list(interval) for interval in own] for host, own in footprint.allocations.items()},
             "impacts": [_impact_as_dict(impact) for impact in self.impacts],
             "stale": [orjson.loads(codec.to_json(finding)) for finding in self.stale],
@@ -61,8 +86,9 @@ class Verdict:
 
 def _impact_as_dict(impact: Impact) -> dict[str, Any]:
     return {
-        "finding": orjson.loads(codec.to_json(impact.finding)), "overlap_s": impact.overlap_ns / 1e9,
-        "hosts": list(impact.hosts), "children": [_impact_as_dict(child) for child in impact.children],
+        "finding": orjson.loads(codec.to_json(impact.finding)), "domain": impact.domain.value,
+        "overlap_s": impact.overlap_ns / 1e9, "hosts": list(impact.hosts),
+        "children": [_impact_as_dict(child) for child in impact.children],
     }  # fmt: skip
 
 

@@ -125,8 +125,8 @@ def test_a_submitted_job_appears_and_ends_when_it_ends(
     assert "name train, user root, team ml, tenant blue; 4 GPUs; slurm: RUNNING" in _output(capsys, "job", job)
     assert f"has no job {job} of tenant red" in _output(capsys, "job", job, "--tenant", "red")
     live.slurm.run("scancel", job)
-    found = live.until(job, has_ended)
-    assert found.state == "CANCELLED" and found.end_ns is not None and found.end_ns > found.start_ns
+    found = live.until(job, lambda found: found.state == "CANCELLED")
+    assert found.end_ns is not None and found.end_ns > found.start_ns
 
 
 def _output(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -184,7 +184,7 @@ def test_a_job_ends_with_the_failure_of_its_node(live: LiveJobs) -> None:
     job = live.submit("-N", "2", "--no-requeue")
     live.until(job, is_running)
     live.slurm.run("scontrol", "update", "NodeName=h1", "State=DOWN", "Reason=test")
-    assert live.until(job, has_ended).state == "NODE_FAIL"
+    live.until(job, lambda found: has_ended(found) and found.state == "NODE_FAIL")
     live.slurm.until("h1", "IDLE")
 
 
@@ -209,5 +209,5 @@ def test_a_job_that_ends_while_the_collector_does_not_run_ends_afterwards(live: 
     live.slurm.run("scancel", job)
     cancelled_s = time.time()
     live.start_collector()
-    found = live.until(job, has_ended)
-    assert found.state == "CANCELLED" and found.end_ns is not None and found.end_ns / 1e9 < cancelled_s + 2
+    found = live.until(job, lambda found: found.state == "CANCELLED")
+    assert found.end_ns is not None and found.end_ns / 1e9 < cancelled_s + 2
