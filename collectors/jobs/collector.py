@@ -11,6 +11,9 @@ from collectors.core.poll import Pace, poll
 from collectors.core.process import collect_to_kafka
 from collectors.core.spec import Core, Spec
 from collectors.jobs.feed import JobFeed
+from collectors.jobs.kubernetes_follow import KubernetesFollower
+from collectors.jobs.kubernetes_parse import gpu_pod, snapshot
+from collectors.jobs.kubernetes_read import Pods
 from collectors.jobs.ledger import Ledger
 from collectors.jobs.params import Params, SchedulerParams, SlurmParams
 from collectors.jobs.published import published_jobs
@@ -56,18 +59,24 @@ async def collect(params: Params, context: CollectorContext) -> None:
         if params.slurm is not None:
             feed = _feed(params, params.slurm, published, context, absent_s=params.slurm.absent_s)
             tasks.create_task(follow_slurm(params.slurm, feed, context))
+        if params.kubernetes is not None:
+            feed = _feed(params, params.kubernetes, published, context, absent_s=0)
+            follower = KubernetesFollower(params.kubernetes, Pods(params.kubernetes), feed, context)
+            tasks.create_task(follower.run())
 
 
 def checked(params: Params) -> None:
     """Raise Misconfigured without a scheduler, and for two of one name."""
     schedulers = params.schedulers()
     if not schedulers:
-        raise Misconfigured("collect.jobs: no scheduler; add a section collect.jobs.slurm")
+        raise Misconfigured("collect.jobs: no scheduler; add a section collect.jobs.slurm or collect.jobs.kubernetes")
     if params.publisher.spool is not None:
         raise Misconfigured("collect.jobs: publisher.spool is not supported: jobs are read again from the scheduler")
-    names = [each.name for each in schedulers.values()]
+    names = [each.name for each in schedulers]
     if len(set(names)) < len(names):
         raise Misconfigured(f"collect.jobs: two schedulers are named {names[0]}; set name")
+    if params.kubernetes is not None and params.kubernetes.watch_s >= params.stale_s:
+        raise Misconfigured("collect.jobs: kubernetes.watch_s must be less than stale_s")
 
 
 def _feed(
@@ -106,6 +115,12 @@ async def once(params: Params, core: Core) -> AsyncIterator[str]:
     context = CollectorContext(NullPublisher(), core.collector or "once")
     if params.slurm is not None:
         for job in (await slurm_snapshot(params.slurm, context)).jobs:
+            yield codec.to_json(job).decode()
+    if params.kubernetes is not None:
+        pods, _ = await asyncio.to_thread(Pods(params.kubernetes).list_all)
+        now_ns = context.clock.now_ns()
+        found = [made for pod in pods if (made := gpu_pod(pod, params.kubernetes, now_ns)) is not None]
+        for job in snapshot(found, params.kubernetes).jobs:
             yield codec.to_json(job).decode()
 
 

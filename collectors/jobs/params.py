@@ -1,6 +1,5 @@
 """Settings of the jobs collector: the schedulers, and how a job's team and tenant are found."""
 
-from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -74,16 +73,40 @@ class SlurmParams(SchedulerParams):
     s): a missing one is of a controller that lost its state, or ended while this collector did not run."""
 
 
+class KubernetesParams(SchedulerParams):
+    """Settings of `[collect.jobs.kubernetes]`."""
+
+    name: str = Field(default="kubernetes", min_length=1, max_length=64)
+    kubeconfig: str = ""
+    """A file; empty for the service account of the pod."""
+    context: str = ""
+    gpus: tuple[str, ...] = Field(default=("nvidia.com/gpu", "amd.com/gpu"), min_length=1)
+    """The resources that are GPUs; pods that request none are no jobs."""
+    user_label: str = ""
+    """The label or annotation of a pod that names its user."""
+    team_label: str = "kueue.x-k8s.io/queue-name"
+    """The label or annotation of a pod that names its team; without it, its namespace."""
+    relist_s: float = Field(default=300.0, ge=1, le=86_400)
+    """All pods are listed again so often; in between, changes are watched."""
+    watch_s: int = Field(default=20, ge=1, le=3600)
+    """A watch is begun again so often: its end shows that the API is there. Less than `stale_s`."""
+    timeout_s: float = Field(default=10.0, gt=0, le=300)
+    """Of a connection and of a list; a watch that is silent for so long beyond its end has failed."""
+    settle_s: float = Field(default=0.5, ge=0, le=60)
+    """Changes of pods are collected for so long before jobs are computed: a job of 1,000 pods changes in one moment."""
+
+
 class Params(CollectorParams):
     """Settings of `[collect.jobs]`."""
 
     supports_spool: ClassVar[bool] = False
     slurm: SlurmParams | None = None
+    kubernetes: KubernetesParams | None = None
     stale_s: float = Field(default=30.0, ge=1, le=86_400)
     """After so long without an answer of its scheduler a running job is marked stale."""
     retain_s: float = Field(default=86_400.0, ge=60)
     """Ended jobs stay in the topic, and so in the memory of every stage, for so long; ClickHouse keeps them longer."""
 
-    def schedulers(self) -> Mapping[str, SchedulerParams]:
-        """Return the configured schedulers by kind."""
-        return {"slurm": self.slurm} if self.slurm is not None else {}
+    def schedulers(self) -> list[SchedulerParams]:
+        """Return the settings of the configured schedulers."""
+        return [params for params in (self.slurm, self.kubernetes) if params is not None]

@@ -1,4 +1,4 @@
-"""Serves one node of Kubernetes' API over TLS: get, strategic merge patch with versions, and the pods of the node.
+"""Serves nodes and pods of Kubernetes' API over TLS: get, patch with versions, the pods of a node, and their changes.
 
 It answers as the real API server did where tests/integration/automation/test_kubernetes.py runs over both.
 """
@@ -6,6 +6,8 @@ It answers as the real API server did where tests/integration/automation/test_ku
 import json
 import ssl
 import threading
+import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -25,7 +27,24 @@ class _Cluster:
         self.nodes: dict[str, dict[str, Any]] = {}
         self.pods: list[dict[str, Any]] = []
         self.version = 1
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
+        self.changes: list[tuple[int, str, dict[str, Any]]] = []
+        """Of pods: version, kind and object."""
+
+    def change(self, kind: str, pod: dict[str, Any]) -> dict[str, Any]:
+        """Store a change of a pod; return the pod in its new version."""
+        with self.lock:
+            self.version += 1
+            made = pod | {"metadata": pod["metadata"] | {"resourceVersion": str(self.version)}}
+            self.pods = [other for other in self.pods if _path(other) != _path(made)]
+            if kind != "DELETED":
+                self.pods.append(made)
+            self.changes.append((self.version, kind, made))
+            return made
+
+
+def _path(pod: dict[str, Any]) -> str:
+    return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
 
 
 def _merged(present: Any, patch: Any) -> Any:
@@ -45,10 +64,15 @@ class _Handler(BaseHTTPRequestHandler):
         if not self._is_authenticated():
             return
         if url.path == _PODS:
-            selector = parse_qs(url.query).get("fieldSelector", [""])[0].partition("=")
-            assert selector[0] == "spec.nodeName", "the client selects the node's pods"
-            pods = [pod for pod in self.cluster.pods if pod["spec"]["nodeName"] == selector[2]]
-            self._answer(200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods})
+            query = {name: values[0] for name, values in parse_qs(url.query).items()}
+            if query.get("watch"):
+                self._watch(int(query["resourceVersion"]), int(query["timeoutSeconds"]))
+                return
+            selector = query.get("fieldSelector", "").partition("=")
+            assert selector[0] in ("", "spec.nodeName"), "the client selects all pods, or the node's"
+            pods = [pod for pod in self.cluster.pods if not selector[2] or pod["spec"].get("nodeName") == selector[2]]
+            version = {"resourceVersion": str(self.cluster.version)}
+            self._answer(200, {"kind": "PodList", "apiVersion": "v1", "metadata": version, "items": pods})
         elif (node := self._node(url.path)) is not None:
             self._answer(200, node)
 
@@ -61,13 +85,52 @@ class _Handler(BaseHTTPRequestHandler):
                 body["metadata"]["resourceVersion"] = str(self.cluster.version)
                 self.cluster.nodes[body["metadata"]["name"]] = body
             elif self.path.endswith("/pods"):
-                body["metadata"]["namespace"] = self.path.split("/")[-2]
-                self.cluster.pods.append(body | {"status": {"phase": "Pending"}})
+                body["metadata"] |= {"namespace": self.path.split("/")[-2], "uid": str(uuid.uuid4())}
+                body = self.cluster.change("ADDED", body | {"status": {"phase": "Pending"}})
         self._answer(201, body)
+
+    def do_DELETE(self) -> None:
+        self._body()
+        if self._is_authenticated() and (pod := self._pod(self.path)) is not None:
+            self._answer(200, self.cluster.change("DELETED", pod))
+
+    def _watch(self, version: int, for_s: int) -> None:
+        """Send the changes since a version, and new ones as they come; of an old version an error with 410."""
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        end_s = time.monotonic() + for_s
+        if version == 0:
+            status = {"kind": "Status", "code": 410, "message": "too old resource version"}
+            self._chunk({"type": "ERROR", "object": status})
+            end_s = 0
+        while time.monotonic() < end_s:
+            for at, kind, pod in list(self.cluster.changes):
+                if at > version:
+                    self._chunk({"type": kind, "object": pod})
+                    version = at
+            time.sleep(0.02)
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _chunk(self, event: dict[str, Any]) -> None:
+        data = json.dumps(event).encode() + b"\n"
+        self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+        self.wfile.flush()
+
+    def _pod(self, path: str) -> dict[str, Any] | None:
+        pod = next((pod for pod in self.cluster.pods if _path(pod) == path), None)
+        if pod is None:
+            self._refuse(404, "Not Found")
+        return pod
 
     def do_PATCH(self) -> None:
         body = self._body()
         if not self._is_authenticated():
+            return
+        if "/pods/" in self.path:
+            if (pod := self._pod(self.path.removesuffix("/status"))) is not None:
+                self._answer(200, self.cluster.change("MODIFIED", _merged(pod, body)))
             return
         with self.cluster.lock:
             if (node := self._node(self.path.removesuffix("/status"))) is None:

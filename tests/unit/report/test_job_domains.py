@@ -1,4 +1,4 @@
-"""The verdict on a job tells faults of its hosts from those of its network, also in simulated findings."""
+"""The verdict on a job separates faults of its hosts from those of its network, also in simulated findings."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple

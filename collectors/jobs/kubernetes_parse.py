@@ -1,0 +1,116 @@
+"""Finds jobs in the pods of Kubernetes that have GPUs. Pure.
+
+A pod belongs to the JobSet, the Kubeflow job (PyTorchJob, MPIJob and others) or the Job that its labels name, in this
+order, because a JobSet makes Jobs of its own. A pod without any of these labels is a job by itself.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from collectors.jobs.params import KubernetesParams
+from collectors.jobs.snapshot import Snapshot, text
+from streams.wire.errors import Reject
+from streams.wire.models import Job
+
+_JOB_LABELS = (
+    "jobset.sigs.k8s.io/jobset-name",
+    "training.kubeflow.org/job-name",
+    "batch.kubernetes.io/job-name",
+    "job-name",  # of a Job before 1.27
+)
+_RESTARTS_LABEL = "jobset.sigs.k8s.io/restart-attempt"
+_FINISHED = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPod:
+    """A pod with GPUs; without a host or a start it waits."""
+
+    job: str
+    run: int
+    host: str
+    gpus: int
+    start_ns: int | None
+    end_ns: int | None
+    state: str
+    user: str
+    team: str
+
+
+def gpu_pod(pod: Mapping[str, Any], params: KubernetesParams, at_ns: int) -> GpuPod | None:
+    """Return a pod as the API describes it; None for one without GPUs. Raises Reject for one that is not readable."""
+    try:
+        gpus = _gpus(pod.get("spec") or {}, params.gpus)
+        return _pod(pod, params, gpus, at_ns) if gpus else None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Reject(f"pod: {error!r}") from error
+
+
+def snapshot(pods: Iterable[GpuPod], params: KubernetesParams, unreadable: Iterable[str] = ()) -> Snapshot:
+    """Return the jobs of these pods: those of one job on one host are one stay, until the last of them ends."""
+    runs: dict[str, int] = {}
+    placed: dict[tuple[str, str, int], list[GpuPod]] = defaultdict(list)
+    for pod in pods:
+        runs[pod.job] = max(pod.run, runs.get(pod.job, 0))
+        if pod.host and pod.start_ns is not None:
+            placed[pod.job, pod.host, pod.run].append(pod)
+    jobs = tuple(_stay(*stay, own, params) for stay, own in placed.items())
+    return Snapshot(jobs, runs, tuple(unreadable))
+
+
+def _pod(pod: Mapping[str, Any], params: KubernetesParams, gpus: int, at_ns: int) -> GpuPod:
+    metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
+    labels = metadata.get("labels") or {}
+    tags = {**(metadata.get("annotations") or {}), **labels}
+    namespace = metadata.get("namespace") or "default"
+    name = next((labels[label] for label in _JOB_LABELS if labels.get(label)), metadata["name"])
+    phase = status.get("phase") or "Unknown"
+    start = status.get("startTime")
+    return GpuPod(
+        text(f"{params.prefix}{namespace}/{name}"),
+        int(labels.get(_RESTARTS_LABEL) or 0),
+        text(params.host(spec.get("nodeName") or "")),
+        gpus,
+        _ns(start) if start else None,
+        _end_ns(status, at_ns) if phase in _FINISHED else None,
+        text(f"{phase} ({status['reason']})" if status.get("reason") else phase),
+        text(tags.get(params.user_label)) if params.user_label else "",
+        text(params.team(tags.get(params.team_label) or namespace)),
+    )
+
+
+def _gpus(spec: Mapping[str, Any], resources: Iterable[str]) -> int:
+    """Return the GPUs of all containers; a limit without a request is a request. Init containers run before them."""
+    count = 0
+    for container in spec.get("containers") or ():
+        own = container.get("resources") or {}
+        wanted = {**(own.get("limits") or {}), **(own.get("requests") or {})}
+        count += sum(int(wanted[name]) for name in resources if name in wanted)
+    return count
+
+
+def _end_ns(status: Mapping[str, Any], at_ns: int) -> int:
+    """Return when the last container of a finished pod ended; now for a pod without containers, as an evicted one."""
+    states = [container.get("state") or {} for container in status.get("containerStatuses") or ()]
+    ends = [end for state in states if (end := (state.get("terminated") or {}).get("finishedAt"))]
+    return max(map(_ns, ends), default=at_ns)
+
+
+def _ns(moment: str) -> int:
+    return int(datetime.fromisoformat(moment).timestamp()) * 1_000_000_000
+
+
+def _stay(job: str, host: str, run: int, pods: list[GpuPod], params: KubernetesParams) -> Job:
+    running = [pod for pod in pods if pod.end_ns is None]
+    start_ns = min(pod.start_ns for pod in pods if pod.start_ns is not None)
+    end_ns = None if running else max(start_ns + 1, *(pod.end_ns for pod in pods if pod.end_ns is not None))
+    newest = max(running or pods, key=lambda pod: pod.start_ns or 0)
+    # A pod that was replaced has left its GPUs to the next one.
+    together = running or [pod for pod in pods if (pod.end_ns or 0) > (newest.start_ns or 0) or pod is newest]
+    return Job(
+        job, host, start_ns, end_ns, text(job.rpartition("/")[2]), newest.user, newest.team,
+        text(params.tenant_of(newest.team)), sum(pod.gpus for pod in together), run, newest.state, params.name,
+    )  # fmt: skip
