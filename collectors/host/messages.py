@@ -29,8 +29,9 @@ _FIRMWARE = re.compile(
     r"|handling bad device here|device is in bad state|health recovery failed",
     _A | re.IGNORECASE,
 )
+_SLOT_POWER = re.compile(r"insufficient power on the PCIe slot", _A)
 _NOTED = re.compile(
-    r"insufficient power on the PCIe slot|PCIe slot power capability was not advertised"
+    r"PCIe slot power capability was not advertised"
     r"|PCIe slot advertised sufficient power|High temperature on sensors|available PCIe bandwidth, limited by"
     r"|PCIe Bus Error: severity=|pciehp: Slot\([^)]{1,40}\): (?:Link Down|Card not present)"
     r"|[Tt]ransmit queue \d+ timed out|TX timeout detected",
@@ -104,4 +105,6 @@ def _of_device(text: re.Match[str]) -> Classified | None:
             return Classified(_MODULES.get(module[1], EventKind.MODULE_FAULT), about, pci, netdev)
         if _FIRMWARE.search(body):
             return Classified(EventKind.NIC_FIRMWARE_ERROR, about, pci, netdev)
+        if _SLOT_POWER.search(body):
+            return Classified(EventKind.SLOT_POWER, about, pci, netdev)
     return Classified(EventKind.LOG, about, pci, netdev) if _NOTED.search(body) else None

@@ -44,6 +44,7 @@ class SymptomKind(IntEnum):
     LEVEL_WITHIN_LIMIT = 27
     CLOCK_OFF = 28
     CLOCK_RIGHT = 29
+    PORT_FAULT = 30
 
 
 class PortChange(IntEnum):
@@ -53,6 +54,34 @@ class PortChange(IntEnum):
     CAME_UP = 2
     ADMIN_DISABLED = 3
     ADMIN_ENABLED = 4
+
+
+class Fault(IntEnum):
+    """A fault of a port that its device reports itself."""
+
+    LOSS_OF_LIGHT = 1
+    TRANSMITTER = 2
+    MODULE = 3
+    MODULE_REMOVED = 4
+    NIC_FIRMWARE = 5
+    DAMPED = 6
+    SLOT_POWER = 7
+    FRAME_LOSS_PREDICTED = 8
+    LASER_OFF = 9
+    CORRUPT_PACKETS = 10
+    RETRIES_EXCEEDED = 11
+    PCIE_SIGNAL = 12
+    NVLINK = 13
+
+    @property
+    def has_end(self) -> bool:
+        """Return whether its end is reported as well: that of a gauge; the others are events and counters."""
+        return self in _WITH_END
+
+
+_WITH_END = frozenset(
+    {Fault.LOSS_OF_LIGHT, Fault.TRANSMITTER, Fault.DAMPED, Fault.FRAME_LOSS_PREDICTED, Fault.LASER_OFF}
+)
 
 
 class PauseDirection(IntEnum):
@@ -101,6 +130,19 @@ class PortTransition:
     @property
     def kind(self) -> SymptomKind:
         return _CHANGED[self.change]
+
+
+@dataclass(frozen=True, slots=True)
+class PortFault:
+    """The device reports a fault of the port or GPU, or that it is over; one of an event or counter has no end."""
+
+    kind: ClassVar = SymptomKind.PORT_FAULT
+    fault: Fault
+    lane: int | None = None
+    """Of a module with several, or the NVLink of a GPU; None where the device names none."""
+    is_over: bool = False
+    report: str = ""
+    """The device's own words, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,5 +364,5 @@ CongestionBegan = PauseBegan | PfcWatchdogStorm | IncastBegan | ThrottledByPause
 Congestion = CongestionBegan | PcieStall | CongestionEnded
 Payload = (
     PortTransition | CounterGrowth | Restart | SourceSilence | ClockOffset | GpuXid | PcieLinkState | LevelState
-    | Congestion
+    | PortFault | Congestion
 )  # fmt: skip

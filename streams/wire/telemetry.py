@@ -52,6 +52,7 @@ class EventKind(IntEnum):
     NIC_FIRMWARE_ERROR = 10
     PFC_STORM = 11
     LOG = 12
+    SLOT_POWER = 13
 
 
 @dataclass(slots=True)  # not frozen, as Samples: making a frozen one takes four times as long

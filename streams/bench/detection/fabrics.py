@@ -1,7 +1,7 @@
 """The fabrics of the benchmark: which sources read them, how often, and which faults those can show.
 
-Each is the simulated day of a seed, read in another way. A fault that no source of a fabric can show counts neither as
-found nor as missed; the reason is printed.
+Each is the simulated day of a seed, read in another way. A fault that its sources cannot show for certain counts
+neither as found nor as missed; the reason is printed.
 """
 
 from collections.abc import Callable, Iterator
@@ -84,6 +84,8 @@ def _hidden_from_snmp(truth: Truth, kind: str, topology: Topology) -> str:
         if device is not None and device.kind == "host":
             return "errors are counted by the end that receives them: the NIC"
         return "SNMP has no bit errors" if kind == "noisy" else ""
+    if truth.condition is Condition.LINK_DOWN and truth.end_ns - truth.start_ns < 60 * 10**9:
+        return "an outage of less than two polls may show in one of them, which has no duration"
     if truth.condition is Condition.LINK_FLAP:
         return "downs of seconds fall between two polls, and ifTable has no counter of them"
     if device is not None and device.kind == "host" and truth.condition in (

@@ -3,11 +3,11 @@
 The day is drawn from the seed alone, so that a trial can be repeated; nothing here depends on a detector.
 """
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass, field, replace
 
 from streams.bench.detection.fabrics import FABRICS, received
+from streams.bench.detection.hidden_faults import without_hidden
 from streams.bench.detection.outcome import Outcome
 from streams.bench.detection.sources import without_source
 from streams.bench.detection.spec import TrialSpec
@@ -15,8 +15,9 @@ from streams.config.settings import Settings
 from streams.notify.notifier import Notifier
 from streams.replay.driver import Driver, Stages
 from streams.replay.score import Truth, score
+from streams.simulation.ground_truth import InjectedFault
 from streams.simulation.scenario import build
-from streams.wire.models import Condition, Finding, Message
+from streams.wire.models import Finding, Message
 
 __all__ = ["Outcome", "TrialSpec", "run"]
 
@@ -40,21 +41,21 @@ def run(spec: TrialSpec, settings: Settings, stages: Stages) -> Outcome:
         replace(fault, ground_truths=tuple(known.at_reported_device(findings) for known in fault.ground_truths))
         for fault in scenario.faults
     ]
-    shown: list[Truth] = []
-    hidden: Counter[tuple[Condition, str]] = Counter()
+    truths = list(_truths(spec, injections))
+    scored = score(observer.revisions, [truth for _, truth in truths], settings.notify.hold_s)
+    result = without_hidden(scored, truths, fabric, scenario.topology)
+    return Outcome(
+        spec, injections, result.score, observer.findings,
+        observer.first_published_ns, observer.pages, telemetry.report_delays_ns, telemetry.counts,
+        (whole.end_ns - whole.start_ns) / 3.6e12, scenario.negative_cases, result.hidden,
+    )  # fmt: skip
+
+
+def _truths(spec: TrialSpec, injections: Iterable[InjectedFault]) -> Iterator[tuple[InjectedFault, Truth]]:
+    """Yield all truths with their faults, and with the tolerances of a fabric that is read less often."""
     for injection in injections:
         for own in injection.truths:
-            truth = Truth(*astuple(own))
-            truth = replace(truth, tolerance_s=truth.tolerance_s + spec.slower_s)
-            if reason := fabric.hidden(truth, injection.kind, scenario.topology):
-                hidden[truth.condition, reason] += 1
-            else:
-                shown.append(truth)
-    return Outcome(
-        spec, injections, score(observer.revisions, shown, settings.notify.hold_s), observer.findings,
-        observer.first_published_ns, observer.pages, telemetry.report_delays_ns, telemetry.counts,
-        (whole.end_ns - whole.start_ns) / 3.6e12, scenario.negative_cases, hidden,
-    )  # fmt: skip
+            yield injection, Truth(*astuple(replace(own, tolerance_s=own.tolerance_s + spec.slower_s)))
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from streams.detect.correlate.state import CorrelateState, restore, snapshot
 from streams.detect.detector import NOW, Context, Detector, Observation, Observed, PodSide, Scope, input_key, input_of
 from streams.detect.detectors import DETECTORS
 from streams.detect.evidence.deadlines import Deadlines
-from streams.detect.evidence.link_history import FOREVER, LINK_KINDS
+from streams.detect.evidence.link_history import FOREVER, RECORDED_KINDS
 from streams.detect.params import DetectParams
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory
@@ -221,7 +221,7 @@ class Correlate:
         if isinstance(message, Symptom):
             if not message.port:
                 return self._device_symptom(message)
-            if message.kind in LINK_KINDS:
+            if message.kind in RECORDED_KINDS:
                 return self._link_symptom(message)
         if isinstance(message, StateTransfer):
             return self._receive(message)
@@ -322,8 +322,10 @@ class Correlate:
         history = self._state.evidence.links[key]
         if due_ns != FOREVER:
             return due_ns
-        if history.symptoms:
-            return history.symptoms[0].at_ns + self._settings.link_retention_ns + 1
+        retention_ns, now_ns = self._settings.link_retention_ns, self._state.watermark_ns
+        ends = (symptom.at_ns + retention_ns + 1 for symptom in history.symptoms)
+        if (next_ns := next((at_ns for at_ns in ends if at_ns > now_ns), None)) is not None:
+            return next_ns
         if history.is_blank and not any(key in self._states(one) for one in self._units[_LINK].members):
             del self._state.evidence.links[key]
         return FOREVER

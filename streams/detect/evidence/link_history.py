@@ -7,6 +7,7 @@ each time, so that late and repeated observations change only what they should.
 from bisect import insort
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from streams.detect.evidence.params import LinkParams
 from streams.detect.evidence.subjects import subject_ends
@@ -20,7 +21,10 @@ from streams.wire.models import (
     Subject,
     Symptom,
 )
-from streams.wire.symptoms import CounterGrowth, SymptomKind
+from streams.wire.symptoms import CounterGrowth, PortFault, SymptomKind
+
+_FAULT_NS, _FLAG_NS = ns(600), ns(60)
+"""Faults of one kind, and changes of one flag to one side, are retained once in this time."""
 
 FOREVER = IDLE_NS
 """The end of an interval that goes on."""
@@ -34,7 +38,10 @@ LINK_KINDS = frozenset({
     SymptomKind.WENT_DOWN, SymptomKind.CAME_UP, SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED,
     SymptomKind.DOWNS_COUNTED, SymptomKind.TRANSITIONS_COUNTED,
 })  # fmt: skip
-"""The symptoms of a port that belong to the history of its link."""
+"""The changes of a port's state, and the counts of them, that belong to the history of its link."""
+
+RECORDED_KINDS = LINK_KINDS | {SymptomKind.PORT_FAULT}
+"""All symptoms of a port in the history of its link: faults that its device reports are evidence for what follows."""
 
 _DOWNS = frozenset({SymptomKind.WENT_DOWN, SymptomKind.DOWNS_COUNTED, SymptomKind.TRANSITIONS_COUNTED})
 
@@ -62,14 +69,32 @@ class LinkHistory:
             if any(supersedes(known, symptom) for known in self.symptoms):
                 return False
             self.symptoms = [known for known in self.symptoms if not supersedes(symptom, known)]
+        if isinstance(symptom.payload, PortFault) and not self._admits_fault(symptom):
+            return False
         insort(self.symptoms, symptom, key=_order)
         if len(self.symptoms) > _CAPACITY:
             self._drop(1)
         return True
 
+    def _admits_fault(self, symptom: Symptom) -> bool:
+        """Return whether a fault is to be added: of those in the same minutes the first alone is retained.
+
+        A module or NIC that repeats its fault each second would drive out the transitions.
+        """
+        for place, known in enumerate(self.symptoms):
+            if _fault_key(known) == _fault_key(symptom):
+                if known.at_ns <= symptom.at_ns:
+                    return False
+                del self.symptoms[place]
+                return True
+        return True
+
     def prune_before(self, at_ns: int) -> None:
-        """Drop older observations, and retain the state that they left."""
-        self._drop(sum(1 for symptom in self.symptoms if symptom.at_ns < at_ns))
+        """Drop older observations, and retain the state that they left, and of a link that is down the faults."""
+        old = [symptom for symptom in self.symptoms if symptom.at_ns < at_ns]
+        self._drop(len(old))
+        if self.down_since:
+            self.symptoms[:0] = [symptom for symptom in old if symptom.kind is SymptomKind.PORT_FAULT]
 
     def _drop(self, count: int) -> None:
         for symptom in self.symptoms[:count]:
@@ -139,7 +164,7 @@ def supersedes(fine: Symptom, wide: Symptom) -> bool:
     """
     if fine.kind is not wide.kind or fine.by_event or wide.by_event or fine.source is not wide.source:
         return False
-    if (fine.device, fine.port) != (wide.device, wide.port):
+    if (fine.device, fine.port) != (wide.device, wide.port) or fault_order(fine) != fault_order(wide):
         return False
     if not wide.since_ns:  # emitted as the first reading of the port
         return fine.at_ns == wide.at_ns and fine.since_ns > 0
@@ -152,10 +177,32 @@ def growth_of(symptom: Symptom) -> int:
     return symptom.payload.growth if isinstance(symptom.payload, CounterGrowth) else 0
 
 
-def _order(symptom: Symptom) -> tuple[int, int, str, str, Source, bool, int, int]:
+def _fault_key(symptom: Symptom) -> tuple[Any, ...] | None:
+    fault = symptom.payload
+    if not isinstance(fault, PortFault):
+        return None
+    place = symptom.device, symptom.port, symptom.source
+    return (
+        *place,
+        fault.fault,
+        fault.lane,
+        fault.is_over,
+        symptom.at_ns // (_FLAG_NS if fault.fault.has_end else _FAULT_NS),
+    )
+
+
+def fault_order(symptom: Symptom) -> tuple[int, int, bool, str]:
+    """Return an order of faults of one moment; the same for all that are none."""
+    fault = symptom.payload
+    if not isinstance(fault, PortFault):
+        return 0, 0, False, ""
+    return fault.fault, -1 if fault.lane is None else fault.lane, fault.is_over, fault.report
+
+
+def _order(symptom: Symptom) -> tuple[int, int, str, str, Source, bool, int, int, tuple[int, int, bool, str]]:
     return (
         symptom.at_ns, symptom.kind, symptom.device, symptom.port, symptom.source, symptom.by_event, growth_of(symptom),
-        symptom.since_ns,
+        symptom.since_ns, fault_order(symptom),
     )  # fmt: skip
 
 

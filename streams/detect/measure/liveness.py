@@ -29,6 +29,7 @@ _SAME_READING_NS = ns(1)
 """States and counters of one poll are up to 1 s apart (in the recordings): that is no cadence."""
 
 
+_OF_HOSTS = (Source.SOURCE_NIC, Source.SOURCE_HOST)
 _RARER = 5
 """One in so many of the newest intervals may be a hole: three of sixteen. More often it is a cadence of its own."""
 
@@ -146,6 +147,14 @@ class Liveness:
             self._add(state)
             self._schedule(state)
         return state
+
+    def clock_of(self, device: str, source: Source) -> SourceClock:
+        """Return the clock that dates the events of a source; the agents of a host read the same one."""
+        for other in (source, *(_OF_HOSTS if source in _OF_HOSTS else ())):
+            state = self.sources.get((device, other))
+            if state is not None and state.clock is not None and (other is source or state.clock.offset_ns):
+                return state.clock
+        return SourceClock()
 
     def _admits(self, device: str) -> bool:
         """Return whether state of a device is stored that is not in the inventory."""

@@ -13,12 +13,15 @@ from streams.detect.measure.monitors.event_confirmation import EventConfirmation
 from streams.detect.measure.monitors.incast_monitor import IncastMonitor
 from streams.detect.measure.monitors.monitor import Monitor, ReplayedMonitor, ReplayedMonitorSpec
 from streams.detect.measure.monitors.pause_monitor import PauseMonitor
+from streams.detect.measure.monitors.port_fault_monitor import PortFaultMonitor
 from streams.detect.measure.monitors.transitions import TransitionMonitor
 from streams.detect.measure.storage.column_store import ColumnMapping
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 
-MONITORS: tuple[Callable[[DetectParams], Monitor], ...] = (lambda _: TransitionMonitor(), EventConfirmation)
+MONITORS: tuple[Callable[[DetectParams], Monitor], ...] = (
+    lambda _: TransitionMonitor(), EventConfirmation, lambda _: PortFaultMonitor(),
+)  # fmt: skip
 REPLAYED: tuple[Callable[[DetectParams], ReplayedMonitor], ...] = (
     lambda params: PauseMonitor(params.storm, params.collapse),
     IncastMonitor,

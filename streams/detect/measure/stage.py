@@ -94,6 +94,8 @@ class Measure:
                 found += [(number, report) for report in self._facts.on_facts(message)]
                 self._ports.modules.on_facts(message)
         self._readings.flush()
+        if self._sender.plausibility.rejected:
+            self.counted["railsight_implausible_rates_total"] += self._sender.plausibility.take()
         self._found = []
         found.sort(key=itemgetter(0))
         return self._outputs([output for _, output in found])
@@ -160,7 +162,8 @@ class Measure:
         symptoms += self._liveness.on_arrival_clock(max(arrived_ns, at_ns))
         if symptoms:
             self._found += [(number, symptom) for symptom in symptoms]
-        self._readings.enqueue(number, samples, at_ns)
+        if at_ns >= state.last_ns - self._sender.spec.lateness_ns:  # an older one concerns what is final
+            self._readings.enqueue(number, samples, at_ns)
 
     def _correct(self, number: int, state: SourceState, read_ns: int, arrived_ns: int) -> int:
         """Return the event time of a sample whose source's clock is off, or may be; `read_ns` is by that clock."""
@@ -183,11 +186,13 @@ class Measure:
     def _event(self, event: Event) -> list[Symptom]:
         at_ns, arrived_ns = event.at_ns, event.received_at_ns or event.at_ns
         known = self._liveness.sources.get((event.device, event.source))
-        clock = SourceClock() if known is None or known.clock is None else known.clock
-        at_ns = clock.corrected_ns(at_ns, arrived_ns)
+        at_ns = self._liveness.clock_of(event.device, event.source).corrected_ns(at_ns, arrived_ns)
         if event.at_ns - arrived_ns > CLOCK_AHEAD_NS:
             self.counted["railsight_clock_ahead_total"] += 1
         symptoms = self._liveness.on_arrival_clock(max(arrived_ns, at_ns))
+        if known is not None and at_ns < known.last_ns - self._sender.spec.lateness_ns:
+            self.counted["railsight_late_messages_total"] += 1  # of a clock that is not measured yet, or long ago
+            return symptoms
         if event.kind is EventKind.DEVICE_REBOOT:
             state = known or SourceState(event.device, event.source, 0)
             return [*symptoms, restarts.restart_symptom(state, at_ns, min(state.last_ns, at_ns), by_event=True)]

@@ -99,6 +99,7 @@ class Symptom(_message.Message):
     CONGESTION_ENDED_FIELD_NUMBER: _builtins.int
     LEVEL_STATE_FIELD_NUMBER: _builtins.int
     CLOCK_OFFSET_FIELD_NUMBER: _builtins.int
+    PORT_FAULT_FIELD_NUMBER: _builtins.int
     device: _builtins.str
     port: _builtins.str
     """empty: the device; of a GPU its PCI address"""
@@ -139,6 +140,8 @@ class Symptom(_message.Message):
     def level_state(self) -> Global___LevelState: ...
     @_builtins.property
     def clock_offset(self) -> Global___ClockOffset: ...
+    @_builtins.property
+    def port_fault(self) -> Global___PortFault: ...
     def __init__(
         self,
         *,
@@ -163,12 +166,13 @@ class Symptom(_message.Message):
         congestion_ended: Global___CongestionEnded | None = ...,
         level_state: Global___LevelState | None = ...,
         clock_offset: Global___ClockOffset | None = ...,
+        port_fault: Global___PortFault | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["clock_offset", b"clock_offset", "cnp_throttled_began", b"cnp_throttled_began", "congestion_ended", b"congestion_ended", "counter_growth", b"counter_growth", "gpu_xid", b"gpu_xid", "incast_began", b"incast_began", "level_state", b"level_state", "pause_began", b"pause_began", "payload", b"payload", "pcie_link_state", b"pcie_link_state", "pcie_stall", b"pcie_stall", "pfc_watchdog_storm", b"pfc_watchdog_storm", "port_transition", b"port_transition", "restart", b"restart", "source_silence", b"source_silence", "throttled_by_pause_began", b"throttled_by_pause_began"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["clock_offset", b"clock_offset", "cnp_throttled_began", b"cnp_throttled_began", "congestion_ended", b"congestion_ended", "counter_growth", b"counter_growth", "gpu_xid", b"gpu_xid", "incast_began", b"incast_began", "level_state", b"level_state", "pause_began", b"pause_began", "payload", b"payload", "pcie_link_state", b"pcie_link_state", "pcie_stall", b"pcie_stall", "pfc_watchdog_storm", b"pfc_watchdog_storm", "port_fault", b"port_fault", "port_transition", b"port_transition", "restart", b"restart", "source_silence", b"source_silence", "throttled_by_pause_began", b"throttled_by_pause_began"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "by_event", b"by_event", "clock_offset", b"clock_offset", "cnp_throttled_began", b"cnp_throttled_began", "congestion_ended", b"congestion_ended", "counter_growth", b"counter_growth", "device", b"device", "gpu_xid", b"gpu_xid", "incast_began", b"incast_began", "level_state", b"level_state", "pause_began", b"pause_began", "payload", b"payload", "pcie_link_state", b"pcie_link_state", "pcie_stall", b"pcie_stall", "pfc_watchdog_storm", b"pfc_watchdog_storm", "port", b"port", "port_transition", b"port_transition", "restart", b"restart", "since_ns", b"since_ns", "source", b"source", "source_silence", b"source_silence", "throttled_by_pause_began", b"throttled_by_pause_began"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "by_event", b"by_event", "clock_offset", b"clock_offset", "cnp_throttled_began", b"cnp_throttled_began", "congestion_ended", b"congestion_ended", "counter_growth", b"counter_growth", "device", b"device", "gpu_xid", b"gpu_xid", "incast_began", b"incast_began", "level_state", b"level_state", "pause_began", b"pause_began", "payload", b"payload", "pcie_link_state", b"pcie_link_state", "pcie_stall", b"pcie_stall", "pfc_watchdog_storm", b"pfc_watchdog_storm", "port", b"port", "port_fault", b"port_fault", "port_transition", b"port_transition", "restart", b"restart", "since_ns", b"since_ns", "source", b"source", "source_silence", b"source_silence", "throttled_by_pause_began", b"throttled_by_pause_began"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["port_transition", "counter_growth", "restart", "source_silence", "gpu_xid", "pcie_link_state", "pause_began", "pfc_watchdog_storm", "pcie_stall", "incast_began", "throttled_by_pause_began", "cnp_throttled_began", "congestion_ended", "level_state", "clock_offset"]  # noqa: Y015
+    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["port_transition", "counter_growth", "restart", "source_silence", "gpu_xid", "pcie_link_state", "pause_began", "pfc_watchdog_storm", "pcie_stall", "incast_began", "throttled_by_pause_began", "cnp_throttled_began", "congestion_ended", "level_state", "clock_offset", "port_fault"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_payload) -> _WhichOneofReturnType_payload | None: ...
 
@@ -213,6 +217,98 @@ class PortTransition(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PortTransition: _TypeAlias = PortTransition  # noqa: Y015
+
+@_typing.final
+class PortFault(_message.Message):
+    """The device itself reports a fault of a port: of its module, its NIC, or its power; or of a GPU's NVLink."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Fault:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _FaultEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[PortFault._Fault.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        FAULT_UNSPECIFIED: PortFault._Fault.ValueType  # 0
+        LOSS_OF_LIGHT: PortFault._Fault.ValueType  # 1
+        """its receiver (RX_LOS)"""
+        TRANSMITTER: PortFault._Fault.ValueType  # 2
+        """TX_FAULT"""
+        MODULE: PortFault._Fault.ValueType  # 3
+        """the bus of the module is stuck, it is too hot, bad or shorted, or the driver calls it faulty"""
+        MODULE_REMOVED: PortFault._Fault.ValueType  # 4
+        NIC_FIRMWARE: PortFault._Fault.ValueType  # 5
+        DAMPED: PortFault._Fault.ValueType  # 6
+        """the switch hides further flaps"""
+        SLOT_POWER: PortFault._Fault.ValueType  # 7
+        """the PCIe slot gives too little power"""
+        FRAME_LOSS_PREDICTED: PortFault._Fault.ValueType  # 8
+        """by its FEC codewords (FEC_FLR_PREDICTED)"""
+        LASER_OFF: PortFault._Fault.ValueType  # 9
+        """it takes no current (BIAS_MA)"""
+        CORRUPT_PACKETS: PortFault._Fault.ValueType  # 10
+        """with a good FCS, but a bad ICRC: corrupted within a switch or NIC"""
+        RETRIES_EXCEEDED: PortFault._Fault.ValueType  # 11
+        """a queue pair failed"""
+        PCIE_SIGNAL: PortFault._Fault.ValueType  # 12
+        """signal errors of the NIC's PCIe link"""
+        NVLINK: PortFault._Fault.ValueType  # 13
+        """errors or replays of a GPU's NVLink"""
+
+    class Fault(_Fault, metaclass=_FaultEnumTypeWrapper): ...
+    FAULT_UNSPECIFIED: PortFault.Fault.ValueType  # 0
+    LOSS_OF_LIGHT: PortFault.Fault.ValueType  # 1
+    """its receiver (RX_LOS)"""
+    TRANSMITTER: PortFault.Fault.ValueType  # 2
+    """TX_FAULT"""
+    MODULE: PortFault.Fault.ValueType  # 3
+    """the bus of the module is stuck, it is too hot, bad or shorted, or the driver calls it faulty"""
+    MODULE_REMOVED: PortFault.Fault.ValueType  # 4
+    NIC_FIRMWARE: PortFault.Fault.ValueType  # 5
+    DAMPED: PortFault.Fault.ValueType  # 6
+    """the switch hides further flaps"""
+    SLOT_POWER: PortFault.Fault.ValueType  # 7
+    """the PCIe slot gives too little power"""
+    FRAME_LOSS_PREDICTED: PortFault.Fault.ValueType  # 8
+    """by its FEC codewords (FEC_FLR_PREDICTED)"""
+    LASER_OFF: PortFault.Fault.ValueType  # 9
+    """it takes no current (BIAS_MA)"""
+    CORRUPT_PACKETS: PortFault.Fault.ValueType  # 10
+    """with a good FCS, but a bad ICRC: corrupted within a switch or NIC"""
+    RETRIES_EXCEEDED: PortFault.Fault.ValueType  # 11
+    """a queue pair failed"""
+    PCIE_SIGNAL: PortFault.Fault.ValueType  # 12
+    """signal errors of the NIC's PCIe link"""
+    NVLINK: PortFault.Fault.ValueType  # 13
+    """errors or replays of a GPU's NVLink"""
+
+    FAULT_FIELD_NUMBER: _builtins.int
+    LANE_FIELD_NUMBER: _builtins.int
+    IS_OVER_FIELD_NUMBER: _builtins.int
+    REPORT_FIELD_NUMBER: _builtins.int
+    fault: Global___PortFault.Fault.ValueType
+    lane: _builtins.int
+    is_over: _builtins.bool
+    report: _builtins.str
+    """the device's own words, for people"""
+    def __init__(
+        self,
+        *,
+        fault: Global___PortFault.Fault.ValueType = ...,
+        lane: _builtins.int | None = ...,
+        is_over: _builtins.bool = ...,
+        report: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_lane", b"_lane", "lane", b"lane"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_lane", b"_lane", "fault", b"fault", "is_over", b"is_over", "lane", b"lane", "report", b"report"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__lane: _TypeAlias = _typing.Literal["lane"]  # noqa: Y015
+    _WhichOneofArgType__lane: _TypeAlias = _typing.Literal["_lane", b"_lane"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__lane) -> _WhichOneofReturnType__lane | None: ...
+
+Global___PortFault: _TypeAlias = PortFault  # noqa: Y015
 
 @_typing.final
 class CounterGrowth(_message.Message):

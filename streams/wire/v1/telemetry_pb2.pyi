@@ -213,6 +213,8 @@ class Event(_message.Message):
         NIC_FIRMWARE_ERROR: Event._Kind.ValueType  # 10
         PFC_STORM: Event._Kind.ValueType  # 11
         LOG: Event._Kind.ValueType  # 12
+        SLOT_POWER: Event._Kind.ValueType  # 13
+        """the PCIe slot of a NIC gives too little power"""
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
     KIND_UNSPECIFIED: Event.Kind.ValueType  # 0
@@ -228,6 +230,8 @@ class Event(_message.Message):
     NIC_FIRMWARE_ERROR: Event.Kind.ValueType  # 10
     PFC_STORM: Event.Kind.ValueType  # 11
     LOG: Event.Kind.ValueType  # 12
+    SLOT_POWER: Event.Kind.ValueType  # 13
+    """the PCIe slot of a NIC gives too little power"""
 
     DEVICE_FIELD_NUMBER: _builtins.int
     PORT_FIELD_NUMBER: _builtins.int

@@ -10,10 +10,13 @@ from streams.detect.measure.source_clock import ClockChange, SourceClock
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
+from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
-from streams.wire.models import IDLE_NS, Condition, Event, EventKind, Finding, Message, Status
+from streams.wire.models import IDLE_NS, Condition, Event, EventKind, Finding, Message, Source, Status, Symptom
+from streams.wire.stage import Output
+from streams.wire.symptoms import SymptomKind
 from tests.worlds.live_stages import in_order
-from tests.worlds.observations import GNMI, at
+from tests.worlds.observations import GNMI, NIC, at, samples
 from tests.worlds.small_fabric import topology
 from tests.worlds.small_world import SmallWorld, recorded
 from tests.worlds.wrong_clocks import Offset, play_live
@@ -192,3 +195,37 @@ def _stage() -> Measure:
     stage.start_epoch(1)
     stage.set_topology(topology())
     return stage
+
+
+def test_readings_and_events_of_days_ago_date_nothing() -> None:
+    """A clock that jumps back dates a reading to days ago, before its offset is measured: the port was not down then.
+
+    The events of a host's agent are corrected by the clock that its NICs' samples show.
+    """
+    own = Measure(DetectParams())
+    own.start_epoch(1)
+    own.set_topology(topology())
+    shown: list[Symptom] = []
+
+    def read(t: float, source: Source, *, is_up: bool, behind_s: float = 0.0) -> None:
+        reading = samples("p1-h1", t - behind_s, {Metric.OPER_UP: {"e0": float(is_up)}}, source=source, received=t)
+        shown.extend(_states(own.process([replace(reading, sequence=round(t))])))
+
+    for t in range(0, 100, 10):
+        read(t, NIC, is_up=True)
+    read(95, Source.SOURCE_HOST, is_up=True)
+    late_s = 3 * 86_400
+    read(100, NIC, is_up=False, behind_s=late_s)
+    assert shown == []
+    for t in range(110, 170, 10):
+        read(t, NIC, is_up=False, behind_s=late_s)
+    (down,) = shown
+    assert at(90) <= down.at_ns <= at(150)
+    event = Event("p1-h1", "e0", EventKind.LINK_UP, at(170 - late_s), at(170), Source.SOURCE_HOST, "agent", 1, 0)
+    (up,) = _states(own.process([event]))
+    assert up.at_ns == pytest.approx(at(170), abs=ns(1))
+
+
+def _states(outputs: Iterable[Output]) -> list[Symptom]:
+    kinds = (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP)
+    return [one.message for one in outputs if isinstance(one.message, Symptom) and one.message.kind in kinds]

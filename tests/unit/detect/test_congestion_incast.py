@@ -75,6 +75,7 @@ NOT_AN_INCAST = {
     "a host that pauses now and then": Into(fill=0.9, paused=0.03),
     "a job's end": Into(fill=0.0),
     "an idle host whose NIC stalls on PCIe": Into(fill=0.01, stalls=0.8),
+    "a host that pauses for a part of a minute": Into(fill=0.4, paused=0.9, spans=((120, 150),)),
     "single drops": Into(fill=0.97, dropped=5, by_switch=True),
 }
 
@@ -167,3 +168,11 @@ def test_it_stays_open_without_readings_and_a_restart_changes_nothing() -> None:
     assert [s.kind for s in emitted(None)] == [SymptomKind.INCAST_BEGAN, SymptomKind.INCAST_ENDED]
     for moment in (130, 150, 180, 200, 430):
         assert emitted(moment) == emitted(None)
+
+
+def test_a_storm_within_one_poll_of_a_minute_is_no_incast() -> None:
+    """It pauses a part of the interval in which it begins, and traffic passes in the rest; then nothing passes."""
+    storm = Into(fill=0.0, paused=0.99, spans=((150, 330),))
+    assert incasts(readings(storm, last_s=1800, cadence=60)) == []
+    lasting = Into(fill=0.4, paused=0.4, spans=((150, 630),))
+    assert len(incasts(readings(lasting, last_s=1800, cadence=60))) == 1

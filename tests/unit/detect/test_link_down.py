@@ -219,3 +219,35 @@ def test_a_down_that_lasts_for_days_stays_one_open_finding() -> None:
     assert {after(f.started_at_ns) for f in published} == {0}
     assert [f.status for f in published if f.is_closed] == [Status.RESOLVED, Status.RESOLVED]
     assert after(published[-1].resolved_at_ns) == 5 * 86_400
+
+
+ONE_POLL = {
+    "at a cadence of 30 s": [down(HOST, 30, since=0), up(HOST, 60.2, since=30)],
+    "of each end, at a cadence of 60 s": [
+        down(HOST, 60, since=0), down(LEAF, 72, since=12), up(HOST, 120, since=60), up(LEAF, 132, since=72)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ONE_POLL)
+def test_one_poll_that_shows_it_down_is_a_moment(case: str) -> None:
+    """The watermark waits for the next poll of the port, so that both are known when 30 s have passed."""
+    stage = Correlate(DetectParams())
+    stage.start_epoch(1)
+    outputs = [*stage.set_topology(topology()), *stage.process(ONE_POLL[case]), *stage.advance_watermark(at(HOUR))]
+    assert list(episodes(outputs)) == []
+
+
+BY_READINGS = {
+    "two polls at a cadence of 30 s": [down(HOST, 30, since=0), up(HOST, 90, since=60)],
+    "a source that sends only changes: its one reading lasts": [down(HOST, 5000, since=0), up(HOST, 5060, since=5000)],
+    "one poll, and an event when it came up": [down(HOST, 60, since=0), up(HOST, 100)],
+}
+
+
+@pytest.mark.parametrize("case", BY_READINGS)
+def test_readings_that_show_a_duration_open(case: str) -> None:
+    """It began with the first reading that shows it, and ended by then at the latest."""
+    symptoms = BY_READINGS[case]
+    (found,) = last(_downs(symptoms, 10_000))
+    begin, end = symptoms[0].at_ns, symptoms[-1].at_ns
+    assert (found.status, found.started_at_ns, found.resolved_at_ns) == (Status.RESOLVED, begin, end)

@@ -6,6 +6,9 @@ from dataclasses import replace
 import pytest
 
 from streams.detect.correlate.stage import Correlate
+from streams.detect.detectors.rail_degraded.comparison import compare_rails
+from streams.detect.detectors.rail_degraded.params import RailParams
+from streams.detect.detectors.rail_degraded.screening import RailReason
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
@@ -247,3 +250,12 @@ def test_all_rails_of_a_host_that_train_low_are_one_finding_with_children() -> N
     assert {one.parent_id for one in found if one.parent_id} == {roots[0].id}
     assert "8 rails of pod1-host2 trained low together" in roots[0].summary
     assert len(revisions) <= 3 * len(found)
+
+
+def test_too_few_peers_show_no_healthy_rail_either() -> None:
+    """A rail that was bad has no mark in a window in which it cannot be compared, so its episode goes on."""
+    windows = {window.device: window for window in minutes(lambda _: {}, 1)}
+    watched = {f"{BAD[0]}/{BAD[1]}"}
+    compared = compare_rails(RailParams(), TOP, windows, HOSTS, watched)
+    assert [verdict.reason for _, verdict in compared.values()] == [RailReason.NONE]
+    assert compare_rails(RailParams(), TOP, windows, HOSTS[:3], watched) == {}

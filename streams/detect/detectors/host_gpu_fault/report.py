@@ -5,11 +5,12 @@ from collections.abc import Iterable, Sequence
 from streams.detect.detector import Context
 from streams.detect.evidence import xids
 from streams.detect.evidence.episodes import Conclusion, finding_defaults
-from streams.detect.evidence.link_history import growth_of
+from streams.detect.evidence.link_history import FOREVER, growth_of
+from streams.detect.evidence.port_faults import part_evidence
 from streams.detect.evidence.xids import Grade
 from streams.detect.thresholds import ns
 from streams.wire.models import Condition, Coverage, Endpoint, Evidence, Finding, Severity, Subject, Symptom
-from streams.wire.symptoms import GpuXid
+from streams.wire.symptoms import Fault, GpuXid
 
 SLUG = "host/gpu-fault"
 VERSION = "1"
@@ -41,7 +42,10 @@ def conclusion(
         detected_at_ns=first.at_ns,
         summary=f"GPU {at.port} of {at.device}: {_headline(code, growth_of(worst))}",
         cause=xids.cause(code),
-        evidence=tuple(_evidence(at, run)),
+        evidence=(
+            *_evidence(at, run),
+            *part_evidence(context, at, (first.at_ns, ended_ns or FOREVER), (Fault.NVLINK,)),
+        ),
         confidence=1.0,
         coverage=Coverage(seen=1, expected=1),
     )

@@ -5,12 +5,15 @@ from streams.detect.detectors.host_pcie_degraded.params import PcieParams
 from streams.detect.evidence.episodes import Conclusion, finding_defaults
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.part_spells import PartSpell
+from streams.detect.evidence.port_faults import part_evidence
 from streams.detect.thresholds import ns
 from streams.wire.models import Cause, Condition, Coverage, Endpoint, Evidence, Finding, Severity, Subject, Symptom
-from streams.wire.symptoms import PcieLink, PcieLinkState
+from streams.wire.symptoms import Fault, PcieLink, PcieLinkState
 
 SLUG = "host/pcie-degraded"
 VERSION = "1"
+
+_FAULTS = (Fault.PCIE_SIGNAL, Fault.SLOT_POWER, Fault.NIC_FIRMWARE)
 
 
 def capacity(symptom: Symptom) -> float:
@@ -48,6 +51,7 @@ def conclusion(params: PcieParams, context: Context, subject: Subject, spell: Pa
                 window_start_ns=spell.begin_ns,
                 window_end_ns=spell.end_ns if over else opens_ns,
             ),
+            *part_evidence(context, at, (spell.begin_ns, spell.end_ns), _FAULTS),
         ),
         confidence=0.95,
         coverage=Coverage(seen=1, expected=1),

@@ -9,6 +9,7 @@ from streams.detect.detectors.link_degrading.rules import LEVELS, LOSSES, TREND,
 from streams.detect.evidence.confidence import BOTH_ENDS, ONE_END
 from streams.detect.evidence.episodes import Conclusion, finding_defaults
 from streams.detect.evidence.link_history import FOREVER, LinkHistory
+from streams.detect.evidence.port_faults import fault_cause, fault_evidence, reported_faults
 from streams.detect.evidence.subjects import link_name
 from streams.detect.evidence.trend import uncorrectable_probability
 from streams.detect.evidence.window_history import indexed_values, side_endpoint
@@ -57,7 +58,9 @@ def conclusion(
     reporters = [end for end in link.ends() if (end.device, end.port) in ports]
     resolved = run.ends_at_ns != FOREVER and context.watermark_ns >= run.ends_at_ns
     best = strongest_hits(run.cases)
-    cause = _cause(params, link, run, windows)
+    span = begin, last.window.end_ns
+    faults = reported_faults(link, span)
+    cause = fault_cause(faults, _cause(params, link, run, windows))
     finding = Finding(
         **finding_defaults(context.settings, SLUG, VERSION),
         condition=Condition.LINK_DEGRADING,
@@ -69,7 +72,7 @@ def conclusion(
         detected_at_ns=first.window.end_ns + lateness_ns,
         summary=f"{link_name(link.subject)} {headline(best[0])}; {HINTS[cause]}",
         cause=cause,
-        evidence=tuple(_evidence(params, best, run.hits, windows)),
+        evidence=(*_evidence(params, best, run.hits, windows), *fault_evidence(faults, span)),
         confidence=BOTH_ENDS if len(reporters) > 1 else ONE_END,
         coverage=link.coverage(reporters),
         forecast=None if resolved else _forecast(run),

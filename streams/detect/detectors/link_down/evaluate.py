@@ -17,6 +17,9 @@ from streams.fabric.intervals import Interval, merge_intervals
 from streams.wire.models import Endpoint
 from streams.wire.symptoms import SymptomKind
 
+_POLL_JITTER = 0.25
+"""Of an interval between two polls."""
+
 _STATES = (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP)
 
 
@@ -61,13 +64,33 @@ def _end_downs(history: LinkHistory, end: Endpoint) -> Iterator[Interval]:
     for begin, until in history.downs(end):
         own = [s for s in ups if (s.device, s.port, s.at_ns) == (end.device, end.port, until)]
         since_ns = max((s.at_ns if s.by_event else s.since_ns or begin for s in own), default=until)
-        others = (s.at_ns for s in ups if (s.device, s.port) != (end.device, end.port))
-        last = min((at for at in others if max(begin, since_ns) < at < until), default=until)
+        others = [s for s in ups if (s.device, s.port) != (end.device, end.port)]
+        ends = [s for s in others if max(begin, since_ns) < s.at_ns < until]
+        last = min((s.at_ns for s in ends), default=until)
+        is_dated = any(s.by_event for s in ends if s.at_ns == last)
         for up, down in _missed_ups(history, end, begin):
             if begin < up and down < last:
                 yield begin, up
                 begin = down  # noqa: PLW2901 — what is left of this interval
-        yield begin, last
+        if is_dated or not _is_single_reading(history, end, (begin, until)):
+            yield begin, last
+
+
+def _is_single_reading(history: LinkHistory, end: Endpoint, down: Interval) -> bool:
+    """Return whether one poll alone showed an end down: that is a moment, and no duration follows from it.
+
+    The polls before and after it were as far away, within a quarter. A source that sends only changes has one reading
+    of an outage of any length; the time before it has another length then.
+    """
+    begin, until = down
+    own = list(history.at(end))
+    if any(begin < s.at_ns < until and s.kind is SymptomKind.WENT_DOWN for s in own):
+        return False
+    first = [s for s in own if s.kind is SymptomKind.WENT_DOWN and s.at_ns == begin]
+    after = [s for s in own if s.kind is SymptomKind.CAME_UP and s.at_ns == until]
+    if any(s.by_event or not s.since_ns for s in (*first, *after)) or any(s.since_ns > begin for s in after):
+        return False
+    return any(abs((begin - s.since_ns) - (until - begin)) <= (until - begin) * _POLL_JITTER for s in first)
 
 
 def _missed_ups(history: LinkHistory, end: Endpoint, begin: int) -> Iterator[Interval]:

@@ -5,6 +5,7 @@ from streams.detect.detectors.link_down.params import DownParams
 from streams.detect.evidence.confidence import BOTH_ENDS, ONE_END
 from streams.detect.evidence.episodes import Conclusion, finding_defaults
 from streams.detect.evidence.link_history import FOREVER, LinkHistory
+from streams.detect.evidence.port_faults import fault_cause, fault_evidence, reported_faults
 from streams.detect.evidence.subjects import link_name
 from streams.detect.thresholds import ns
 from streams.fabric.intervals import Interval
@@ -25,6 +26,7 @@ def conclusion(params: DownParams, context: Context, history: LinkHistory, span:
         e for e in history.ends() if any(b < min(end, opens_ns) and begin < until for b, until in history.downs(e))
     ]
     resolved = end != FOREVER and context.watermark_ns >= end + ns(params.hold_up_s)
+    faults = reported_faults(history, span)
     finding = Finding(
         **finding_defaults(context.settings, SLUG, VERSION),
         condition=Condition.LINK_DOWN,
@@ -35,8 +37,11 @@ def conclusion(params: DownParams, context: Context, history: LinkHistory, span:
         resolved_at_ns=end if resolved else None,
         detected_at_ns=opens_ns,
         summary=f"{link_name(history.subject)} is down",
-        cause=Cause.UNKNOWN,
-        evidence=tuple(_evidence(params, history, reporter, begin) for reporter in reporters),
+        cause=fault_cause(faults, Cause.UNKNOWN),
+        evidence=(
+            *(_evidence(params, history, reporter, begin) for reporter in reporters),
+            *fault_evidence(faults, span),
+        ),
         confidence=BOTH_ENDS if len(reporters) > 1 else ONE_END,
         coverage=history.coverage(reporters),
     )

@@ -8,6 +8,7 @@ from streams.detect.detectors.link_flap.params import FLAP_PRESETS, FlapParams
 from streams.detect.evidence.confidence import BOTH_ENDS, ONE_END
 from streams.detect.evidence.episodes import Conclusion, finding_defaults
 from streams.detect.evidence.link_history import LinkHistory
+from streams.detect.evidence.port_faults import fault_cause, fault_evidence, reported_faults
 from streams.detect.evidence.subjects import link_name
 from streams.detect.thresholds import ns
 from streams.wire.models import Cause, Condition, Endpoint, Evidence, Finding, Severity, Source, Symptom
@@ -34,6 +35,7 @@ def conclusion(
     resolved = context.watermark_ns >= last + quiet
     ports = {(s.device, s.port) for s in run}
     reporters = [end for end in history.ends() if (end.device, end.port) in ports]
+    faults = reported_faults(history, (begin, last))
     finding = Finding(
         **finding_defaults(context.settings, SLUG, VERSION),
         condition=Condition.LINK_FLAP,
@@ -44,8 +46,8 @@ def conclusion(
         resolved_at_ns=last if resolved else None,
         detected_at_ns=first.at_ns,
         summary=f"{link_name(history.subject)} went down {most.downs} times",
-        cause=Cause.UNKNOWN,
-        evidence=tuple(_evidence(end, hits, run) for end in reporters),
+        cause=fault_cause(faults, Cause.UNKNOWN),
+        evidence=(*(_evidence(end, hits, run) for end in reporters), *fault_evidence(faults, (begin, last))),
         confidence=BOTH_ENDS if len(reporters) > 1 else ONE_END,
         coverage=history.coverage(reporters),
     )

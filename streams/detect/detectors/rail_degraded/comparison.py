@@ -80,7 +80,7 @@ def compare_rails(
     marks: dict[tuple[str, int], tuple[RailPort, RailVerdict]] = {}
     for (place, rail), port in pod.ports.items():
         reason = _REASONS[found.reason[place, rail]]
-        if reason or f"{port.host}/{port.rail}" in watched:
+        if reason or (found.judged[place] and f"{port.host}/{port.rail}" in watched):
             observed, expected = float(found.observed[place, rail]), float(found.expected[place, rail])
             peers_count = 0 if reason is RailReason.TRAINED_LOW else int(found.peers[place])
             if reason or (port.host, port.rail) not in marks:  # of two planes the one that is bad
@@ -181,6 +181,8 @@ class _Verdicts:
         self.reason = np.zeros(pod.rate.shape, np.int8)
         self.observed, self.expected = np.zeros(pod.rate.shape), np.zeros(pod.rate.shape)
         self.peers = np.zeros(len(pod.hosts), np.intp)
+        self.judged = np.zeros(len(pod.hosts), np.bool_)
+        """Hosts with enough peers; too few show neither that a rail is bad nor that it is healthy."""
 
     def compare(self, params: RailParams, group: list[int], only: int | None = None) -> None:
         """Compare the hosts of a group, which are peers of each other; record only the result of `only` if given."""
@@ -189,6 +191,7 @@ class _Verdicts:
         self.peers[compared] = len(group) - 1
         if len(group) - 1 < params.peers:
             return
+        self.judged[compared] = True
         own = np.arange(len(group)) if only is None else np.array([len(group) - 1])
         share, retransmits, typical = pod.share[compared], pod.retransmits[compared], pod.typical[compared]
         trained = np.nan_to_num(pod.trained[compared])

@@ -7,8 +7,10 @@ from streams.detect.detectors.rail_degraded.params import RailParams
 from streams.detect.detectors.rail_degraded.screening import RailReason, RailVerdict
 from streams.detect.evidence.episodes import Conclusion, finding_defaults
 from streams.detect.evidence.hysteresis import BadPeriod
+from streams.detect.evidence.port_faults import part_evidence
 from streams.detect.thresholds import ns
 from streams.wire.models import Cause, Condition, Coverage, Endpoint, Evidence, Finding, Severity, Subject
+from streams.wire.symptoms import Fault
 
 SLUG = "rail/degraded"
 VERSION = "1"
@@ -21,6 +23,7 @@ _METRICS = {
     RailReason.SLOW: "tx_bytes", RailReason.TRAINED_LOW: "speed_bps", RailReason.RETRANSMITS: "local_ack_timeouts",
     RailReason.PCIE: "pcie_stalled_read_seconds",
 }  # fmt: skip
+_FAULTS = (Fault.RETRIES_EXCEEDED, Fault.CORRUPT_PACKETS, Fault.PCIE_SIGNAL, Fault.SLOT_POWER, Fault.NIC_FIRMWARE)
 _ORDER = (RailReason.TRAINED_LOW, RailReason.PCIE, RailReason.SLOW, RailReason.RETRANSMITS)
 
 
@@ -60,6 +63,7 @@ def conclusion(params: RailParams, context: Context, subject: Subject, period: B
                 window_start_ns=first.begin_ns,
                 window_end_ns=last.end_ns,
             ),
+            *part_evidence(context, at, (first.begin_ns, last.end_ns), _FAULTS),
         ),
         confidence=0.9 if worst.peers >= 2 * params.peers or worst.reason is RailReason.TRAINED_LOW else 0.7,
         coverage=Coverage(seen=worst.peers + 1, expected=worst.peers + 1) if worst.peers else None,

@@ -15,6 +15,7 @@ from streams.detect.measure.monitors.pause_monitor import QUANTA_BITS, speeds_of
 from streams.detect.measure.monitors.port_interval import PortInterval, in_millionths
 from streams.detect.measure.storage.column_store import Cells, Column, ColumnMapping, MappingCache
 from streams.detect.measure.storage.message_batch import MessageBatch
+from streams.detect.measure.storage.plausibility import most_octets
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
@@ -34,6 +35,9 @@ _REASONS: dict[Metric, tuple[IncastReason, bool]] = {
     Metric.PAUSE_TX_FRAMES: (IncastReason.PAUSED_BY_HOST, True),
 }
 """Counter -> its reason, and whether a host counts it; else the switch at the other end does."""
+
+_SUSTAINED = (IncastReason.MARKED, IncastReason.DROPPED)
+"""Reasons that one interval alone shows for all of its length: its link was full on average."""
 
 _Columns = dict[Column, int]
 """The columns of _REASONS in a message, and their positions."""
@@ -124,8 +128,10 @@ class IncastMonitor(ReplayedMonitor):
             if (ended := self._active.end(samples, name)) is not None:
                 yield interval.symptom(port, CongestionEnded(CongestionState.INCAST, ended.last_ns))
             return
+        # A storm that begins within one interval pauses a part of it, and traffic passes in the rest.
+        is_known = why in _SUSTAINED or self._active.get(samples, name) is not None
         condition = self._active.extend(samples, name, since_ns, message.at_ns)
-        if condition.has_lasted(ns(self._params.sustained_s)):
+        if is_known and condition.has_lasted(ns(self._params.sustained_s)):
             yield interval.symptom(port, IncastBegan(condition.since_ns, in_millionths(share), why))
 
     def _verdict(
@@ -137,7 +143,7 @@ class IncastMonitor(ReplayedMonitor):
         if octets is None or interval.speed_bps <= 0:
             return None
         since_ns = interval.message.at_ns - round(octets[1] * 1e9)
-        full = octets[0] * 8 >= own.full * interval.speed_bps * octets[1]
+        full = own.full * interval.speed_bps * octets[1] / 8 <= octets[0] <= most_octets(octets[1], interval.speed_bps)
         silent = octets[0] * 8 <= self._storm.traffic * interval.speed_bps * octets[1]
         found: tuple[float, int] = (0.0, 0)
         for metric, index in columns:

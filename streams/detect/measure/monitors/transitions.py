@@ -71,7 +71,7 @@ class TransitionMonitor(Monitor):
                 found += _state_changes(batch, topology, position, changes)
         for column, payload_of in _COUNTERS[batch.row_kind].items():
             if (position := counters.get(column)) is not None:
-                found += _growth(batch, topology, position, payload_of)
+                found += counter_growth(batch, topology, position, payload_of)
         for column, storm in _WATCHDOG_ITEMS if is_port else ():
             if (position := counters.get(column)) is not None:
                 found += _storms(batch, topology, position, storm)
@@ -82,18 +82,18 @@ class TransitionMonitor(Monitor):
         samples, slot = message.samples, message.slot
         if samples.row_kind is RowKind.ROW_KIND_PORT:
             for column, (off, on) in STATES.items():
-                for row, step in _late_changes(late, slot.block.gauges, samples.gauges, column):
+                for row, step in late_changes(late, slot.block.gauges, samples.gauges, column):
                     payload = PortTransition(off if step.after <= 0 else on)
-                    symptom = _symptom(samples, topology, row, payload, step)
+                    symptom = port_symptom(samples, topology, row, payload, step)
                     if step.since_ns or (step.after <= 0 and _is_known_or_admin(topology, symptom)):
                         yield message.number, symptom
         if message.at_ns < slot.history.restarted_ns:
             return
         for column, payload_of in _COUNTERS.get(samples.row_kind, {}).items():
-            for row, step in _late_changes(late, slot.block.counters, samples.counters, column):
+            for row, step in late_changes(late, slot.block.counters, samples.counters, column):
                 if step.since_ns and step.after > step.before:
                     growth = payload_of(int(step.after - step.before))
-                    yield message.number, _symptom(samples, topology, row, growth, step)
+                    yield message.number, port_symptom(samples, topology, row, growth, step)
 
     def process_event(self, event: Event, at_ns: int, readings: ReadingStore, topology: Topology) -> Iterator[Symptom]:
         payload: Payload | None = _BY_EVENT.get(event.kind)
@@ -137,11 +137,11 @@ def _storms(
     batch: MessageBatch, topology: Topology, position: int, storm: PfcWatchdogStorm
 ) -> Iterator[NumberedSymptom]:
     """Yield the growth of a switch's own watchdog counter, as if it had reported it when it is read."""
-    for number, counted in _growth(batch, topology, position, lambda _: storm):
+    for number, counted in counter_growth(batch, topology, position, lambda _: storm):
         yield number, Symptom(counted.device, counted.port, storm, counted.at_ns, 0, counted.source, by_event=True)
 
 
-def _growth(
+def counter_growth(
     batch: MessageBatch, topology: Topology, position: int, payload_of: Callable[[int], Payload]
 ) -> Iterator[NumberedSymptom]:
     """Yield growth; a counter that fell was reset, and one without a last reading is read for the first time."""
@@ -154,7 +154,7 @@ def _growth(
         step = record_transition(batch, batch.counters, position, (number, row), (was, value))
         if value > was:
             message = batch.messages[number]
-            yield message.number, _symptom(message.samples, topology, row, payload_of(value - was), step)
+            yield message.number, port_symptom(message.samples, topology, row, payload_of(value - was), step)
 
 
 def _state_changes(
@@ -173,7 +173,7 @@ def _state_changes(
         value, was = float(now[number, row]), float(before[number, row])
         step = record_transition(batch, batch.gauges, position, (number, row), (was, value))
         message = batch.messages[number]
-        symptom = _symptom(message.samples, topology, row, PortTransition(changes[value > 0]), step)
+        symptom = port_symptom(message.samples, topology, row, PortTransition(changes[value > 0]), step)
         if not first[number, row] or _is_known_or_admin(topology, symptom):
             yield message.number, symptom
 
@@ -184,12 +184,13 @@ def _is_known_or_admin(topology: Topology, first: Symptom) -> bool:
     return known or first.kind is SymptomKind.ADMIN_DISABLED
 
 
-def _symptom(samples: Samples, topology: Topology, row: int, payload: Payload, step: Transition) -> Symptom:
+def port_symptom(samples: Samples, topology: Topology, row: int, payload: Payload, step: Transition) -> Symptom:
+    """Return the symptom of a transition at the port of a row."""
     port = topology.resolve_port(samples.device, samples.row[row]).port
     return Symptom(samples.device, port, payload, step.row_time_ns, step.since_ns, samples.source)
 
 
-def _late_changes(
+def late_changes(
     late: LateMessage, store: ColumnStore, table: Table, column: Column
 ) -> Iterator[tuple[int, Transition]]:
     """Yield the row and the transitions of cells that differ from the newest reading, or changed lately."""

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.detect.detectors.rail_degraded import screening
+from streams.detect.measure.storage.plausibility import Plausibility
 from streams.detect.measure.storage.window_store import ClosedWindows
 from streams.detect.measure.windows.retained_columns import RAILS
 from streams.detect.measure.windows.selection_state import SelectedWindows
@@ -21,6 +22,7 @@ def select_rails(
     closed: ClosedWindows,
     hosts: Sequence[int],
     speeds: npt.NDArray[np.float64],
+    plausibility: Plausibility,
 ) -> Iterator[PeerWindowReport]:
     """Yield the windows to send of some hosts, given by their indices in `closed`.
 
@@ -40,7 +42,13 @@ def select_rails(
         read[Metric.SPEED_BPS] = windows.gauges.closed[devices, place]
         if not own:  # a speed needs no counter: a rail that trained low shows it alone
             since_ns, at_ns = windows.gauges.base_ns[devices, place], windows.gauges.closed_ns[devices, place]
-    suspect = screening.suspect_rails(params.rail, read, np.maximum(at_ns - since_ns, 1) / 1e9, speeds)
+    seconds = np.maximum(at_ns - since_ns, 1) / 1e9
+    fastest = np.fmax(speeds, read.get(Metric.SPEED_BPS, 0.0))
+    fastest[~(fastest > 0)] = np.nan
+    for metric in (Metric.RX_BYTES, Metric.TX_BYTES):
+        if metric in read:
+            plausibility.reject(read[metric], seconds, fastest)
+    suspect = screening.suspect_rails(params.rail, read, seconds, speeds)
     until = np.where(suspect, numbers + params.window.watch, windows.attached.peers_watch_until[devices])
     windows.attached.peers_watch_until[devices] = until
     for i in np.flatnonzero((until >= numbers) & (at_ns > since_ns) & (since_ns > 0)).tolist():

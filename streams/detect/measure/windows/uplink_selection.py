@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.detect.evidence.uplinks import Values, deviations
+from streams.detect.measure.storage.plausibility import Plausibility
 from streams.detect.measure.storage.window_store import ClosedWindows
 from streams.detect.measure.windows.selection_state import SelectedWindows
 from streams.detect.measure.windows.window_report import PeerWindowReport
@@ -22,7 +23,12 @@ MARGIN = 0.03
 
 
 def select_uplinks(
-    params: DetectParams, windows: SelectedWindows, closed: ClosedWindows, switches: Sequence[int], speeds: Values
+    params: DetectParams,
+    windows: SelectedWindows,
+    closed: ClosedWindows,
+    switches: Sequence[int],
+    speeds: Values,
+    plausibility: Plausibility,
 ) -> Iterator[PeerWindowReport]:
     """Yield the windows to send of some switches, given by their indices in `closed`.
 
@@ -38,7 +44,9 @@ def select_uplinks(
     known = (now >= before) & (now != ABSENT_COUNTER) & ((at_ns > since_ns) & (since_ns > 0))[:, None]
     sent = np.where(known & ~np.isnan(speeds), now - before, np.nan)
     speeds = np.where(speeds > 0, speeds, _trained(windows, devices))
-    off, fill = deviations(sent * 8 / (np.maximum(at_ns - since_ns, 1) / 1e9)[:, None], speeds, own.unused)
+    seconds = np.maximum(at_ns - since_ns, 1) / 1e9
+    plausibility.reject(sent, seconds, speeds)
+    off, fill = deviations(sent * 8 / seconds[:, None], speeds, own.unused)
     far, full = np.abs(off) >= own.uneven - MARGIN, fill >= own.busy - MARGIN
     suspect: npt.NDArray[np.bool_] = np.any(far, axis=1) & np.any(full, axis=1)
     until = np.where(suspect, numbers + params.window.watch, windows.attached.peers_watch_until[devices])

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.detect.measure.storage.message_batch import DeviceSlot, PendingMessage
+from streams.detect.measure.storage.plausibility import Plausibility
 from streams.detect.measure.storage.window_store import ClosedWindows, WindowSpec
 from streams.detect.measure.windows.rail_selection import select_rails
 from streams.detect.measure.windows.selection_state import SelectedWindows
@@ -22,7 +23,8 @@ NumberedWindow = tuple[int, Window | PeerWindow]
 """A window, and the number of the message that makes it final."""
 
 _Select = Callable[
-    [DetectParams, SelectedWindows, ClosedWindows, Sequence[int], npt.NDArray[np.float64]], Iterator[PeerWindowReport]
+    [DetectParams, SelectedWindows, ClosedWindows, Sequence[int], npt.NDArray[np.float64], Plausibility],
+    Iterator[PeerWindowReport],
 ]
 _PEERS: tuple[tuple[PeerGroup, _Select], ...] = (
     (PeerGroup.HOST_RAILS, select_rails),
@@ -39,6 +41,7 @@ class WindowSender:
     def __init__(self, params: DetectParams) -> None:
         self._params = params
         self._selector = WindowSelector(params)
+        self.plausibility = Plausibility()
         self.spec = WindowSpec(ns(params.window.width_s), ns(params.lateness_s))
         self._topology = Topology(Inventory())
         self._speeds: dict[tuple[str, Source], tuple[tuple[str, ...], _Speeds | None]] = {}
@@ -61,7 +64,7 @@ class WindowSender:
             own = [i for i, known in enumerate(speeds) if known is not None and known[0] is group]
             if own:
                 of_ports = np.stack([known[1] for known in speeds if known is not None and known[0] is group])
-                for peers in select(self._params, windows, closed, own, of_ports):
+                for peers in select(self._params, windows, closed, own, of_ports, self.plausibility):
                     message = messages[peers.message]
                     found.append((message.number, self._peer_window(message.slot, peers, group)))
         return found

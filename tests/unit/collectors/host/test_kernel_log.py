@@ -52,8 +52,8 @@ async def test_lines_become_events_of_the_port_that_the_nic_collector_names(tmp_
     )  # fmt: skip
     found.look(0.25)
     assert brief(found.events()) == [
-        (EventKind.LINK_DOWN, "mlx5_0", 0), (EventKind.MODULE_REMOVED, "mlx5_1", 0), (EventKind.LOG, "mlx5_1", 0),
-        (EventKind.GPU_XID, GPU, 79), (EventKind.LOG, "", 20034),
+        (EventKind.LINK_DOWN, "mlx5_0", 0), (EventKind.MODULE_REMOVED, "mlx5_1", 0),
+        (EventKind.SLOT_POWER, "mlx5_1", 0), (EventKind.GPU_XID, GPU, 79), (EventKind.LOG, "", 20034),
     ]  # fmt: skip
     first = found.events()[0]
     assert (first.at_ns, first.received_at_ns) == (at_ns, found.clock.ns)

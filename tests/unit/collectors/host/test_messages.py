@@ -58,7 +58,7 @@ def test_most_lines_mean_nothing(message: str) -> None:
         (
             "mlx5_core 0000:5c:00.0: mlx5_pcie_event:299:(pid 268269): Detected insufficient power on the PCIe slot"
             " (27W).",
-            Classified(EventKind.LOG, NIC, PCI),
+            Classified(EventKind.SLOT_POWER, NIC, PCI),
         ),
         (
             "mlx5_core 0000:5c:00.0: poll_health:825:(pid 0): device's health compromised - reached miss count",

@@ -1,0 +1,118 @@
+"""Faults that devices report of their own ports, as evidence for what happened to the link, and as its cause."""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from streams.detect.detector import Context
+from streams.detect.evidence.link_history import FOREVER, LinkHistory
+from streams.detect.thresholds import ns
+from streams.fabric.ids import Port
+from streams.fabric.intervals import Interval
+from streams.wire.models import Cause, Endpoint, Evidence
+from streams.wire.symptoms import Fault, PortFault
+
+_BEFORE_NS = ns(60)
+"""A fault that began so long before counts: modules are read once a minute at the rarest."""
+
+_METRICS = {
+    Fault.LOSS_OF_LIGHT: "rx_los", Fault.TRANSMITTER: "tx_fault", Fault.MODULE: "module_events",
+    Fault.MODULE_REMOVED: "module_events", Fault.NIC_FIRMWARE: "nic_firmware_error", Fault.DAMPED: "damped",
+    Fault.SLOT_POWER: "slot_power", Fault.FRAME_LOSS_PREDICTED: "fec_flr_predicted", Fault.LASER_OFF: "bias_ma",
+    Fault.CORRUPT_PACKETS: "rx_icrc_errors", Fault.RETRIES_EXCEEDED: "transport_retries_exceeded",
+    Fault.PCIE_SIGNAL: "pcie_rx_signal_errors", Fault.NVLINK: "nvlink_replays",
+}  # fmt: skip
+_STATEMENTS = {
+    Fault.LOSS_OF_LIGHT: "its module reports loss of light",
+    Fault.TRANSMITTER: "its module reports a fault of its transmitter",
+    Fault.MODULE: "its module reports a fault",
+    Fault.MODULE_REMOVED: "its module was removed",
+    Fault.NIC_FIRMWARE: "its NIC reports a firmware error",
+    Fault.DAMPED: "its switch dampens the port, so that further changes are not reported",
+    Fault.SLOT_POWER: "the PCIe slot of its NIC gives too little power",
+    Fault.FRAME_LOSS_PREDICTED: "its FEC codewords predict lost frames",
+    Fault.LASER_OFF: "its laser takes no current",
+    Fault.CORRUPT_PACKETS: "packets arrive with a good FCS and a bad ICRC: a switch or NIC corrupts them, not the link",
+    Fault.RETRIES_EXCEEDED: "queue pairs failed, because their retries were exceeded",
+    Fault.PCIE_SIGNAL: "the PCIe link of its NIC has signal errors",
+    Fault.NVLINK: "its NVLinks have errors",
+}
+_CAUSES = (
+    (Fault.NIC_FIRMWARE, Cause.NIC), (Fault.MODULE, Cause.OPTIC), (Fault.TRANSMITTER, Cause.OPTIC),
+    (Fault.LASER_OFF, Cause.OPTIC), (Fault.LOSS_OF_LIGHT, Cause.CABLE),
+)  # fmt: skip
+"""The nearest to the root first. Light that does not arrive is lost in the fiber or not sent (DETECTION 4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedFault:
+    """A fault of one end, on one lane or all, from `begin_ns` to `end_ns`; a fault without an end has one moment."""
+
+    end: Endpoint
+    fault: Fault
+    lane: int | None
+    begin_ns: int
+    end_ns: int
+    report: str
+
+
+def reported_faults(history: LinkHistory, span: Interval) -> list[ReportedFault]:
+    """Return the faults of both ends that an episode of the link may have by `span`, in the order of time."""
+    found = [
+        fault
+        for end in history.ends()
+        for fault in _faults_at(history, end)
+        if fault.begin_ns <= span[1] and (fault.end_ns >= span[0] - _BEFORE_NS)
+    ]
+    return sorted(
+        found, key=lambda one: (one.begin_ns, one.end.device, one.fault, -1 if one.lane is None else one.lane)
+    )
+
+
+def _faults_at(history: LinkHistory, end: Endpoint) -> Iterator[ReportedFault]:
+    open_since: dict[tuple[Fault, int | None], ReportedFault] = {}
+    for symptom in history.at(end):
+        payload = symptom.payload
+        if not isinstance(payload, PortFault):
+            continue
+        key, at_ns = (payload.fault, payload.lane), symptom.at_ns
+        if payload.is_over:
+            if (known := open_since.pop(key, None)) is not None:
+                yield ReportedFault(end, *key, known.begin_ns, at_ns, known.report)
+        elif payload.fault.has_end:
+            open_since.setdefault(key, ReportedFault(end, *key, at_ns, FOREVER, payload.report))
+        else:
+            yield ReportedFault(end, *key, at_ns, at_ns, payload.report)
+    yield from open_since.values()
+
+
+def part_evidence(context: Context, end: Endpoint, span: Interval, kinds: Collection[Fault]) -> list[Evidence]:
+    """Return the evidence of a part of a host by the faults of these kinds that its device reports."""
+    history = context.evidence.links.get(context.topology.subject_id(Port(end.device, end.port)))
+    if history is None:
+        return []
+    own = [one for one in reported_faults(history, span) if one.fault in kinds and one.end == end]
+    return list(fault_evidence(own, span))
+
+
+def fault_cause(faults: list[ReportedFault], otherwise: Cause) -> Cause:
+    """Return the cause that the faults show."""
+    kinds = {one.fault for one in faults}
+    return next((cause for fault, cause in _CAUSES if fault in kinds), otherwise)
+
+
+def fault_evidence(faults: list[ReportedFault], span: Interval) -> Iterator[Evidence]:
+    """Yield one for each end and kind of fault, as far as they lie within an episode's `span`."""
+    groups: dict[tuple[Endpoint, Fault], list[ReportedFault]] = {}
+    for one in faults:
+        groups.setdefault((one.end, one.fault), []).append(one)
+    for (end, fault), own in groups.items():
+        lanes = sorted({one.lane for one in own if one.lane is not None})
+        name = "link" if fault is Fault.NVLINK else "lane"
+        where = f" on {name} {', '.join(map(str, lanes))}" if lanes else ""
+        report = next((f": {one.report}" for one in own if one.report), "")
+        end_ns = min(max(one.end_ns for one in own), span[1])
+        yield Evidence(
+            f"{end.device}/{end.port}: {_STATEMENTS[fault]}{where}{report}", metric=_METRICS[fault], at=end,
+            comparison="threshold", window_start_ns=own[0].begin_ns,
+            window_end_ns=None if end_ns == FOREVER else max(end_ns, own[0].begin_ns),
+        )  # fmt: skip

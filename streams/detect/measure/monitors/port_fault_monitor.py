@@ -1,0 +1,144 @@
+"""Finds faults of ports and GPUs that devices report: of modules, firmware, slots, transport, NVLinks, dampening.
+
+They are evidence for findings of the link or part, and open none. Gauges are compared with a limit as arrays, as
+states are in transitions.py, and only their changes are reported. Counters that stand still on a healthy port are
+compared with the reading before; their growth, as an event, is a fault of one moment.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streams.detect.measure.monitors.monitor import Monitor, NumberedSymptom
+from streams.detect.measure.monitors.transitions import counter_growth, late_changes, port_symptom, record_transition
+from streams.detect.measure.storage.column_store import Column, ColumnMapping, MappingCache, is_absent
+from streams.detect.measure.storage.message_batch import LateMessage, MessageBatch
+from streams.detect.measure.storage.reading_store import ReadingStore
+from streams.fabric.catalogue import Metric
+from streams.fabric.ids import Port
+from streams.fabric.topology import Topology
+from streams.wire.models import NO_INDEX, Event, EventKind, RowKind, Symptom
+from streams.wire.symptoms import Fault, PortFault
+
+
+class Limit(NamedTuple):
+    """The readings of a gauge that are a fault: above the limit, or below it."""
+
+    fault: Fault
+    limit: float
+    is_below: bool = False
+
+    def exceeded(self, values: Any) -> Any:
+        """Return where values, one or an array of them, are a fault; an absent one is none."""
+        return values < self.limit if self.is_below else values > self.limit
+
+
+_LIMITS = {
+    Metric.RX_LOS: Limit(Fault.LOSS_OF_LIGHT, 0),
+    Metric.TX_FAULT: Limit(Fault.TRANSMITTER, 0),
+    Metric.DAMPED: Limit(Fault.DAMPED, 0),
+    Metric.FEC_FLR_PREDICTED: Limit(Fault.FRAME_LOSS_PREDICTED, 1e-8),
+    Metric.BIAS_MA: Limit(Fault.LASER_OFF, 0.5, is_below=True),
+}
+"""A predicted frame loss from where CorrOpt (SIGCOMM'17) calls a link lossy. Lasers of modules take 5 mA and more."""
+
+_MODULE_KINDS = {1: "bus stuck", 2: "high temperature", 3: "bad or shorted"}
+"""By the index of MODULE_EVENTS, as mlx5 counts them (counters.rst); 0 is that it was unplugged."""
+
+_GROWTH: dict[Column, PortFault] = {
+    (Metric.RX_ICRC_ERRORS, NO_INDEX): PortFault(Fault.CORRUPT_PACKETS),
+    (Metric.TRANSPORT_RETRIES_EXCEEDED, NO_INDEX): PortFault(Fault.RETRIES_EXCEEDED),
+    (Metric.PCIE_RX_SIGNAL_ERRORS, NO_INDEX): PortFault(Fault.PCIE_SIGNAL),
+    (Metric.PCIE_TX_SIGNAL_ERRORS, NO_INDEX): PortFault(Fault.PCIE_SIGNAL),
+    (Metric.MODULE_EVENTS, 0): PortFault(Fault.MODULE_REMOVED),
+    **{(Metric.MODULE_EVENTS, kind): PortFault(Fault.MODULE, report=name) for kind, name in _MODULE_KINDS.items()},
+}
+_NVLINK = (Metric.NVLINK_CRC_ERRORS, Metric.NVLINK_REPLAYS)
+_EVENTS = {
+    EventKind.MODULE_FAULT: Fault.MODULE, EventKind.MODULE_REMOVED: Fault.MODULE_REMOVED,
+    EventKind.NIC_FIRMWARE_ERROR: Fault.NIC_FIRMWARE, EventKind.SLOT_POWER: Fault.SLOT_POWER,
+}  # fmt: skip
+
+
+class PortFaultMonitor(Monitor):
+    """Finds faults of ports; it has no state of its own."""
+
+    name = "faults"
+
+    def __init__(self) -> None:
+        self._gauges = MappingCache(partial(_positions, _is_limited))
+        self._counters = MappingCache(partial(_positions, _is_counted))
+
+    def is_relevant(self, batch: MessageBatch) -> bool:
+        is_read = batch.row_kind in (RowKind.ROW_KIND_PORT, RowKind.ROW_KIND_GPU)
+        return is_read and bool(self._gauges[batch.gauges.mapping] or self._counters[batch.counters.mapping])
+
+    def process(self, batch: MessageBatch, topology: Topology) -> list[NumberedSymptom]:
+        found: list[NumberedSymptom] = []
+        for column, position in self._gauges[batch.gauges.mapping].items():
+            found += _changes(batch, topology, column, position)
+        for column, position in self._counters[batch.counters.mapping].items():
+            found += counter_growth(batch, topology, position, partial(_growth, column))
+        return found
+
+    def process_late(self, late: LateMessage, topology: Topology) -> Iterator[NumberedSymptom]:
+        message = late.message
+        samples, store = message.samples, message.slot.block.gauges
+        if samples.row_kind is not RowKind.ROW_KIND_PORT:
+            return
+        for column in zip(samples.gauges.metric, samples.gauges.index, strict=True):
+            if not _is_limited(column):
+                continue
+            limit = _LIMITS[column[0]]
+            for row, step in late_changes(late, store, samples.gauges, column):
+                is_on, was_on = (limit.exceeded(value) for value in (step.after, step.before))
+                if is_on != was_on and (step.since_ns or is_on):
+                    payload = _fault(column, is_over=not is_on)
+                    yield message.number, port_symptom(samples, topology, row, payload, step)
+
+    def process_event(self, event: Event, at_ns: int, readings: ReadingStore, topology: Topology) -> Iterator[Symptom]:
+        if (fault := _EVENTS.get(event.kind)) is not None and event.port:
+            port = topology.resolve_port(event.device, event.port).port
+            payload = PortFault(fault, report=event.detail)
+            yield Symptom(event.device, port, payload, at_ns, source=event.source, by_event=True)
+
+
+def _is_limited(column: Column) -> bool:
+    return column[0] in _LIMITS
+
+
+def _is_counted(column: Column) -> bool:
+    return column in _GROWTH or column[0] in _NVLINK
+
+
+def _positions(is_known: Callable[[Column], bool], mapping: ColumnMapping) -> dict[Column, int]:
+    return {column: position for column, position in mapping.position_of.items() if is_known(column)}
+
+
+def _changes(batch: MessageBatch, topology: Topology, column: Column, position: int) -> Iterator[NumberedSymptom]:
+    """Yield where a gauge passed its limit; a first reading beyond it only of a port with a link."""
+    limit = _LIMITS[column[0]]
+    now, before = batch.gauges.values[:, position], batch.gauges.previous(position)
+    is_on = limit.exceeded(now)
+    changed = (is_on != limit.exceeded(before)) & ~is_absent(now)
+    if not np.count_nonzero(changed):
+        return
+    for number, row in zip(*(places.tolist() for places in np.nonzero(changed)), strict=True):
+        values = float(before[number, row]), float(now[number, row])
+        message = batch.messages[number]
+        step = record_transition(batch, batch.gauges, position, (number, row), values)
+        payload = _fault(column, is_over=not is_on[number, row])
+        symptom = port_symptom(message.samples, topology, row, payload, step)
+        if step.since_ns or topology.link_at(Port(symptom.device, symptom.port)) is not None:
+            yield message.number, symptom
+
+
+def _fault(column: Column, *, is_over: bool) -> PortFault:
+    metric, lane = column
+    return PortFault(_LIMITS[metric].fault, None if lane == NO_INDEX else lane, is_over=is_over)
+
+
+def _growth(column: Column, _: int) -> PortFault:
+    return _GROWTH.get(column) or PortFault(Fault.NVLINK, column[1])

@@ -1,0 +1,41 @@
+"""Rejects growth of byte counters that a port cannot have counted at its speed: 500 Gb/s on a port of 100 Gb/s.
+
+A counter in another unit, of another port, or of a wrapped register gives such a rate. It is compared by neither rails
+nor uplinks, and counted once a window and counter.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Values = npt.NDArray[np.float64]
+
+_MARGIN = 1.05
+"""Speeds are rounded to their nominal value."""
+_SLACK_S = 2.0
+"""The counters of one poll are up to a second apart in the recordings, at either end of an interval."""
+
+
+def most_octets(seconds: Any, speed_bps: Any) -> Any:
+    """Return how many octets a port can have counted in a time; NaN where its speed is not known."""
+    return (seconds + _SLACK_S) * speed_bps * (_MARGIN / 8)
+
+
+class Plausibility:
+    """Holds how much growth was rejected since it was taken; it is asked first whether there is any."""
+
+    def __init__(self) -> None:
+        self.rejected = 0
+
+    def take(self) -> int:
+        """Return how much growth was rejected since the last call."""
+        rejected, self.rejected = self.rejected, 0
+        return rejected
+
+    def reject(self, octets: Values, seconds: Values, speeds: Values) -> None:
+        """Set growth to NaN that is not possible; shapes are (devices, ports), (devices,) and (devices, ports)."""
+        beyond = octets > most_octets(seconds[:, None], speeds)
+        if count := int(np.count_nonzero(beyond)):
+            self.rejected += count
+            octets[beyond] = np.nan

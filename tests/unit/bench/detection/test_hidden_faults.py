@@ -1,0 +1,46 @@
+"""Faults that the sources of a fabric cannot show count neither as found, nor as missed, nor as invented."""
+
+from streams.bench.detection.fabrics import FABRICS
+from streams.bench.detection.hidden_faults import without_hidden
+from streams.fabric.ids import Port
+from streams.replay.score import Match, Score, ScoredFinding, Truth
+from streams.simulation import ground_truth
+from streams.simulation.ground_truth import GroundTruth, InjectedFault
+from streams.wire.models import Condition
+from tests.worlds.small_fabric import topology
+
+S = 10**9
+
+
+def fault(condition: Condition, port: str, start_s: int = 100) -> tuple[InjectedFault, Truth]:
+    """Return a fault of five minutes at a NIC."""
+    own = ground_truth.Truth(start_s * S, (start_s + 300) * S, condition, "p1-h1", port, 20.0)
+    scored = Truth(own.start_ns, own.end_ns, condition, own.device, port, 20.0)
+    return InjectedFault((GroundTruth(own, own.start_ns),), (), "narrow"), scored
+
+
+def seen(condition: Condition, port: str, start_s: int = 110) -> ScoredFinding:
+    """Return a finding at a NIC."""
+    ends = frozenset({Port("p1-h1", port)})
+    return ScoredFinding(condition, f"port:p1-h1/{port}", ends, start_s * S, None, start_s * S, excused=False)
+
+
+def test_what_nics_cannot_show_is_no_mistake() -> None:
+    """A PCIe link is read by the host's agent: its rail is slow, and that is no false finding."""
+    pcie, rail = fault(Condition.HOST_PCIE_DEGRADED, "e0"), fault(Condition.RAIL_DEGRADED, "e1")
+    effect, other = seen(Condition.RAIL_DEGRADED, "e0"), seen(Condition.RAIL_DEGRADED, "e2")
+    later = seen(Condition.RAIL_DEGRADED, "e0", 900)
+    found = Match(rail[1], seen(Condition.RAIL_DEGRADED, "e1"))
+    score = Score((found,), (pcie[1],), (effect, other, later))
+    shown = without_hidden(score, [pcie, rail], FABRICS["nic"], topology())
+    assert (shown.score.found, shown.score.missed, shown.score.invented) == ((found,), (), (other, later))
+    assert [(condition, count) for (condition, _), count in shown.hidden.items()] == [(Condition.HOST_PCIE_DEGRADED, 1)]
+
+
+def test_a_hidden_fault_that_is_found_is_no_false_finding() -> None:
+    """A reading may show it; recall and precision are of the others."""
+    short = fault(Condition.LINK_DOWN, "e0")
+    own = short[1].__class__(100 * S, 140 * S, Condition.LINK_DOWN, "p1-h1", "e0", 20.0)
+    score = Score((Match(own, seen(Condition.LINK_DOWN, "e0")),), (), ())
+    shown = without_hidden(score, [(short[0], own)], FABRICS["snmp"], topology())
+    assert (shown.score.found, shown.score.invented, shown.hidden.total()) == ((), (), 1)
