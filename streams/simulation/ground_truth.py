@@ -70,6 +70,8 @@ class InjectedFault:
     ground_truths: tuple[GroundTruth, ...]
     effects: tuple[Effect, ...]
     kind: str
+    affected: tuple[tuple[str, str], ...] = ()
+    """Other ports, as (device, port), that show its effect while they have no fault."""
 
     @property
     def truths(self) -> tuple[Truth, ...]:

@@ -1,9 +1,12 @@
 """The outcome of one trial: the score, the delays of detection, and the pages that were no fault."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from streams.bench.detection.hidden_faults import HiddenFault
 from streams.bench.detection.spec import TrialSpec
+from streams.fabric.ids import Port
 from streams.replay.score import Score, ScoredFinding, Truth
 from streams.simulation import ground_truth
 from streams.simulation.ground_truth import InjectedFault
@@ -28,6 +31,7 @@ class Outcome:
     negative_cases: Counter[str] = field(default_factory=Counter)
     hidden: Counter[tuple[Condition, str]] = field(default_factory=Counter)
     """By condition and reason, the faults that no source can show."""
+    hidden_faults: Sequence[HiddenFault] = ()
 
     def detectable_from_ns(self, truth: Truth) -> int:
         """Return from when on a fault could be detected."""
@@ -69,6 +73,9 @@ class Outcome:
         places = {end.device for end in (finding.subject.a, finding.subject.z) if end is not None}
         places |= {finding.subject.pod} if finding.subject.is_pod else set()
         start_ns, slower_ns = finding.started_at_ns, round(self.spec.slower_s * 1e9)
+        ends = [Port(end.device, end.port) for end in (finding.subject.a, finding.subject.z) if end is not None]
+        if any(one.is_at(ends, start_ns) for one in self.hidden_faults):
+            return True
         return any(
             truth.device in places
             and truth.start_ns - truth.tolerance_ns - slower_ns <= start_ns

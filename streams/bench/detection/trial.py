@@ -47,7 +47,8 @@ def run(spec: TrialSpec, settings: Settings, stages: Stages) -> Outcome:
     return Outcome(
         spec, injections, result.score, observer.findings,
         observer.first_published_ns, observer.pages, telemetry.report_delays_ns, telemetry.counts,
-        (whole.end_ns - whole.start_ns) / 3.6e12, scenario.negative_cases, result.hidden,
+        (whole.end_ns - whole.start_ns) / 3.6e12, scenario.negative_cases, result.counts,
+        result.hidden,
     )  # fmt: skip
 
 

@@ -29,7 +29,8 @@ def inject(placer: FaultPlacer, within: Interval) -> InjectedFault:
         later = Interval(interval.start_ns + round(rng.uniform(0.01, 1) * _S), interval.end_ns)
         effects += _pause(other, sender=near, paused=far, interval=later)
     truth = truth_at(placer, Condition.CONGESTION_PFC_STORM, nic, interval)
-    return InjectedFault((GroundTruth(truth, interval.start_ns),), tuple(effects), "storm")
+    affected = tuple(placer.port_name(port) for other in spread for port in placer.ports(other))
+    return InjectedFault((GroundTruth(truth, interval.start_ns),), tuple(effects), "storm", affected)
 
 
 def _pause(link: int, sender: int, paused: int, interval: Interval) -> list[Effect]:

@@ -7,6 +7,10 @@ from itertools import accumulate
 import pytest
 
 from streams.detect.attribute.stage import Attribute
+from streams.detect.detectors.device_down.outages import find_outages
+from streams.detect.detectors.device_down.params import DeviceDownParams
+from streams.detect.evidence.device_evidence import DeviceEvidence, Restart
+from streams.detect.evidence.params import GroupingParams
 from streams.detect.params import DetectParams
 from streams.fabric.inventory import Device, Inventory
 from streams.fabric.topology import Topology
@@ -21,6 +25,7 @@ from streams.wire.models import (
     Severity,
     Source,
     Status,
+    Subject,
     Symptom,
     Verdict,
 )
@@ -366,3 +371,13 @@ def attribute_stage(top: Topology) -> Attribute:
 
 def _findings_of(outputs: Sequence[Output]) -> list[Finding]:
     return [o.message for o in outputs if isinstance(o.message, Finding) and o.topic is FINDINGS]
+
+
+def test_a_restart_begins_after_the_newest_reading_of_any_source() -> None:
+    """An agent that polls every three minutes had read the device long before."""
+    by_nic, by_agent = Restart(at(160), at(400), 7), Restart(at(0), at(360), 7)
+    other_boot = Restart(at(-900), at(-600), 6)
+    for restarts in ((by_agent, by_nic, other_boot), (other_boot, by_nic, by_agent)):
+        evidence = DeviceEvidence(Subject("device:p1-h1"), {}, list(restarts), [], 0)
+        found = find_outages(DeviceDownParams(), GroupingParams(), evidence)
+        assert [(one.begin_ns, one.end_ns) for one in found] == [(at(-900), at(-600)), (at(160), at(400))]

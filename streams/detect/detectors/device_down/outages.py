@@ -80,10 +80,20 @@ def _merge(first: Outage, second: Outage) -> Outage:
 
 def _restarts(evidence: DeviceEvidence) -> list[Outage]:
     return [
-        Outage(restart.since_ns or restart.at_ns, restart.at_ns, restart.at_ns, restart.boot_id, is_restart=True)
+        Outage(_restarted_after_ns(evidence, restart), restart.at_ns, restart.at_ns, restart.boot_id, is_restart=True)
         for restart in evidence.restarts
         if not any(_is_refinement(other, restart) for other in evidence.restarts)
     ]
+
+
+def _restarted_after_ns(evidence: DeviceEvidence, restart: Restart) -> int:
+    """Return the newest reading of the boot that ended, by any source: one that polls rarely dates it too early."""
+    known = (
+        other.since_ns
+        for other in evidence.restarts
+        if restart.boot_id and other.boot_id == restart.boot_id and other.since_ns < restart.at_ns
+    )
+    return max((restart.since_ns, *known)) or restart.at_ns
 
 
 def _is_refinement(narrow: Restart, wide: Restart) -> bool:

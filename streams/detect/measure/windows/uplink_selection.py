@@ -43,9 +43,11 @@ def select_uplinks(
     at_ns, since_ns = counters.closed_ns[devices, place], counters.base_ns[devices, place]
     known = (now >= before) & (now != ABSENT_COUNTER) & ((at_ns > since_ns) & (since_ns > 0))[:, None]
     sent = np.where(known & ~np.isnan(speeds), now - before, np.nan)
-    speeds = np.where(speeds > 0, speeds, _trained(windows, devices))
+    trained = _trained(windows, devices)
+    fastest = np.fmax(speeds, trained)
+    speeds = np.where(speeds > 0, speeds, trained)
     seconds = np.maximum(at_ns - since_ns, 1) / 1e9
-    plausibility.reject(sent, seconds, speeds)
+    plausibility.reject(sent, seconds, np.where(fastest > 0, fastest, np.nan))
     off, fill = deviations(sent * 8 / seconds[:, None], speeds, own.unused)
     far, full = np.abs(off) >= own.uneven - MARGIN, fill >= own.busy - MARGIN
     suspect: npt.NDArray[np.bool_] = np.any(far, axis=1) & np.any(full, axis=1)

@@ -1,5 +1,7 @@
 """Faults that the sources of a fabric cannot show count neither as found, nor as missed, nor as invented."""
 
+from dataclasses import replace
+
 from streams.bench.detection.fabrics import FABRICS
 from streams.bench.detection.hidden_faults import without_hidden
 from streams.fabric.ids import Port
@@ -34,7 +36,7 @@ def test_what_nics_cannot_show_is_no_mistake() -> None:
     score = Score((found,), (pcie[1],), (effect, other, later))
     shown = without_hidden(score, [pcie, rail], FABRICS["nic"], topology())
     assert (shown.score.found, shown.score.missed, shown.score.invented) == ((found,), (), (other, later))
-    assert [(condition, count) for (condition, _), count in shown.hidden.items()] == [(Condition.HOST_PCIE_DEGRADED, 1)]
+    assert [(condition, count) for (condition, _), count in shown.counts.items()] == [(Condition.HOST_PCIE_DEGRADED, 1)]
 
 
 def test_a_hidden_fault_that_is_found_is_no_false_finding() -> None:
@@ -43,4 +45,14 @@ def test_a_hidden_fault_that_is_found_is_no_false_finding() -> None:
     own = short[1].__class__(100 * S, 140 * S, Condition.LINK_DOWN, "p1-h1", "e0", 20.0)
     score = Score((Match(own, seen(Condition.LINK_DOWN, "e0")),), (), ())
     shown = without_hidden(score, [(short[0], own)], FABRICS["snmp"], topology())
-    assert (shown.score.found, shown.score.invented, shown.hidden.total()) == ((), (), 1)
+    assert (shown.score.found, shown.score.invented, shown.counts.total()) == ((), (), 1)
+
+
+def test_a_port_that_a_hidden_storm_pauses_is_no_false_finding() -> None:
+    """The port that begins the storm is not seen; another one that it pauses is."""
+    storm = fault(Condition.CONGESTION_PFC_STORM, "e0")
+    short = Truth(100 * S, 160 * S, Condition.CONGESTION_PFC_STORM, "p1-h1", "e0", 20.0)
+    victim, other = seen(Condition.CONGESTION_PFC_STORM, "e1"), seen(Condition.CONGESTION_PFC_STORM, "e2")
+    injected = replace(storm[0], affected=(("p1-h1", "e1"),))
+    shown = without_hidden(Score((), (short,), (victim, other)), [(injected, short)], FABRICS["slow"], topology())
+    assert shown.score.invented == (other,)
