@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from collectors.core.affinity import Cpu
 from collectors.core.buffer_limits import PublisherParams
 from collectors.core.status_schedule import EVERY_S
+from streams.instrument.validation_text import refusal
 from streams.wire.errors import Misconfigured
 
 
@@ -61,5 +62,6 @@ class TargetParams(CollectorParams):
         try:
             return type(self).model_validate(inherited | given)
         except ValidationError as error:
-            reason = str(error.errors(include_input=False, include_url=False)[0]["msg"]).removeprefix("Value error, ")
-            raise Misconfigured(f"{name}: {reason}") from error
+            first = error.errors(include_input=False, include_url=False)[0]
+            field = ".".join(map(str, first["loc"]))
+            raise Misconfigured(f"{name}: {f'{field} ' if field else ''}{refusal(first)}") from error

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from streams.instrument.validation_text import refusal
 from streams.wire.errors import Misconfigured
 
 Content = TypeVar("Content")
@@ -24,4 +25,4 @@ def read_json(kind: str, path: Path, adapter: TypeAdapter[Content]) -> Content:
         return adapter.validate_json(read_file(kind, path))
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
-        raise Misconfigured(f"collect.{kind}: {path}: {'.'.join(map(str, first['loc']))} {first['msg']}") from error
+        raise Misconfigured(f"collect.{kind}: {path}: {'.'.join(map(str, first['loc']))} {refusal(first)}") from error

@@ -61,6 +61,8 @@ class Spec:
     """Creates the event loop; None for asyncio's own."""
     part: str = COLLECTOR
     """The name of its principal on Kafka."""
+    prepare: Callable[[Any], object] | None = None
+    """Reads the files that the settings name, as the start does; raises Misconfigured. None if there are none."""
     access: Callable[[Any], Access] = telemetry
     """Returns its access on Kafka by its settings (None: without a section)."""
 

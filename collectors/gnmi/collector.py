@@ -63,4 +63,4 @@ async def once(params: Params, core: Core) -> AsyncIterator[str]:
         yield line
 
 
-SPEC = Spec("gnmi", Params, run, once, new_loop)
+SPEC = Spec("gnmi", Params, run, once, new_loop, prepare=target_sessions)

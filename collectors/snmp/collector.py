@@ -138,4 +138,4 @@ async def once(params: Params, core: Core) -> AsyncIterator[str]:
         yield line
 
 
-SPEC = Spec("snmp", Params, run, once)
+SPEC = Spec("snmp", Params, run, once, prepare=target_sessions)

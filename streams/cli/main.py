@@ -35,6 +35,9 @@ COMMANDS: tuple[Command, ...] = (
         "Run the pipeline on a simulated fabric with faults, and score it.",
     ),
     Command("up", "streams.cli.up:up", "Run the whole pipeline on this machine with your collectors."),
+    Command("init", "streams.cli.init:init", "Write a first configuration: targets, inventory, secrets."),
+    Command("doctor", "streams.cli.doctor:doctor", "Check this machine and the running pipeline."),
+    Command("logs", "streams.cli.logs:logs", "Print the log of a part of the running pipeline."),
     Command("broker", "streams.cli.broker:broker", "Run Apache Kafka on this machine."),
     Command("clickhouse", "streams.cli.clickhouse:clickhouse", "Run ClickHouse on this machine."),
     Command("topics", "streams.cli.topics:topics", "Create the topics, or list differences."),
@@ -67,7 +70,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("exclude", "streams.cli.subject_controls:exclude", "No action on a subject."),
     Command("kill-switch", "streams.cli.kill_switch:kill_switch", "Stop every action."),
     Command("key", "streams.cli.key:key", "Make the key that signs controls."),
-    Command("config", "streams.cli.config:config", "Check a configuration file."),
+    Command("config", "streams.cli.config:config", "Check a configuration, or print the settings in force."),
     Command("chaos", "streams.cli.chaos:chaos", "Run the pipeline under faults and check what was lost."),
     Command("bench", "streams.cli.bench.command:bench", "Measure what the pipeline costs on this machine."),
 )
@@ -75,7 +78,7 @@ _LIBRARIES = ("aiokafka", "clickhouse_connect", "urllib3")
 _INTERACTIVE = {
     "chaos", "demo", "up", "inventory", "findings", "explain", "ack", "job", "remediations", "lemons", "approve",
     "reject", "repaired", "maintenance", "exclude", "kill-switch", "acl", "status", "near", "place", "topology",
-    "top",
+    "top", "init", "doctor", "logs", "config",
 }  # fmt: skip
 
 

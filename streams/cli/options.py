@@ -39,11 +39,17 @@ def settings_of(config: Path | None, bootstrap: str | None = None, part: str = "
     Options of the command line override both. An embedded broker of this user needs no further settings, and without
     options the commands for people use the pipeline of this user that runs on this machine.
     """
-    environ = dict(os.environ)
-    if part in _OF_PEOPLE and (instance := local_instance(config, bootstrap, environ)) is not None:
-        config, environ = config or Path(instance.config), {**instance.environ, **environ}
+    config, environ = local_config(config, bootstrap) if part in _OF_PEOPLE else (config, dict(os.environ))
     settings = load_with_login(bootstrap, environ, lambda environ: load(config, None, environ))
     return settings.model_copy(update={"kafka": settings.kafka.of_part(part)}) if part else settings
+
+
+def local_config(config: Path | None, bootstrap: str | None = None) -> tuple[Path | None, dict[str, str]]:
+    """Return the configuration and the environment of the running pipeline that the options select, else the given."""
+    environ = dict(os.environ)
+    if (instance := local_instance(config, bootstrap, environ)) is None:
+        return config, environ
+    return config or Path(instance.config), {**instance.environ, **environ}
 
 
 def local_instance(config: Path | None, bootstrap: str | None, environ: Mapping[str, str]) -> Instance | None:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import BaseModel, SecretStr, ValidationError
 
+from streams.instrument.validation_text import refusal
 from streams.wire.errors import Misconfigured
 
 PREFIX = "RAILSIGHT__"
@@ -81,7 +82,7 @@ def validate(model: type[Model], raw: RawSettings) -> Model | None:
         return model.model_validate(raw.tree)
     except ValidationError as error:
         # Never the input: it may be a secret, or an address that contains one.
-        details = error.errors(include_input=False, include_url=False, include_context=False)
+        details = error.errors(include_input=False, include_url=False)
         raw.problems += [_describe(model, raw, detail) for detail in details]
     return None
 
@@ -200,8 +201,7 @@ def _describe(model: type[BaseModel], raw: RawSettings, detail: Mapping[str, Any
         return f"{_dotted(where)}: unknown setting{raw.origin(where)}" + (f"; did you mean {near[0]}?" if near else "")
     if detail["type"] == "missing":
         return f"{_dotted(where)}: required and not set; set it in the file or as {_variable(where)}"
-    message = str(detail["msg"]).removeprefix("Value error, ")
-    return f"{_dotted(where)}: {message[:1].lower()}{message[1:]}{raw.origin(where)}"
+    return f"{_dotted(where)}: {refusal(detail)}{raw.origin(where)}"
 
 
 def _names_at(model: type[BaseModel], where: tuple[str, ...]) -> list[str]:

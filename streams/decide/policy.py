@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from streams.instrument.validation_text import refusal
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Action, Cause, Condition, Finding, Severity
 
@@ -216,7 +217,7 @@ def parse_policy(text: str, origin: str) -> Policy:
     try:
         return Policy.model_validate(tree)
     except ValidationError as error:
-        details = error.errors(include_url=False, include_context=False)
+        details = error.errors(include_url=False)
         raise Misconfigured("\n".join(line for one in details for line in _lines(origin, tree, one))) from error
 
 
@@ -240,10 +241,8 @@ def _lines(origin: str, tree: Mapping[str, Any], detail: Mapping[str, Any]) -> I
     if len(where) > 1 and where[0] == "rules":
         where = [_rule_name(tree, int(where[1])), *where[2:]]
     place = "".join(f"{part}: " for part in (origin, *where[:1], ".".join(where[1:])) if part)
-    message = {"extra_forbidden": "unknown key", "missing": "required and not set"}.get(
-        str(detail["type"]), str(detail["msg"]).removeprefix("Value error, ")
-    )
-    yield from (f"{place}{line.replace('Input', 'input', 1)}" for line in message.splitlines())
+    message = "unknown key" if detail["type"] == "extra_forbidden" else refusal(detail)
+    yield from (f"{place}{line}" for line in message.splitlines())
 
 
 def _rule_name(tree: Mapping[str, Any], index: int) -> str:

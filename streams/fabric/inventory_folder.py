@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from streams.fabric.checks import Problem, Tables, find_problems
 from streams.fabric.inventory_rows import ROW_OF, Inventory, Row, from_columns, from_rows
+from streams.instrument.validation_text import refusal
 
 TABLES = tuple(ROW_OF)
 _REQUIRED = ("devices", "links")
@@ -181,7 +182,8 @@ def _read_rows(table: str, rows: Iterable[Mapping[Any, Any]]) -> _ReadTable:
             place, *column = detail["loc"]
             assert isinstance(place, int)
             unreadable.add(readable[place])
-            read.problems.append(_row_problem(table, readable[place], detail["msg"], ".".join(map(str, column))))
+            message = refusal(detail) if not column else f"{detail['input']!r:.40} {refusal(detail)}"
+            read.problems.append(_row_problem(table, readable[place], message, ".".join(map(str, column))))
         readable = [number for number in readable if number not in unreadable]
         read.rows = from_rows(table, map(all_rows.__getitem__, readable))
     read.problems.sort(key=lambda problem: problem.rows)

@@ -32,4 +32,5 @@ def read_findings(path: Path) -> Iterator[Finding]:
     except OSError as error:
         raise Misconfigured(f"{path}: {error}") from error
     except (orjson.JSONDecodeError, KeyError, TypeError, Reject) as error:
-        raise Misconfigured(f"{path} line {number}: {error!r}") from error
+        reason = "no line of a backtest's output" if isinstance(error, KeyError | TypeError) else str(error)
+        raise Misconfigured(f'{path} line {number}: {reason}; expected {{"type": "finding", "data": …}}') from error

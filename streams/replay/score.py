@@ -15,6 +15,7 @@ from streams.wire.errors import Misconfigured
 from streams.wire.models import Condition, Finding, Severity, Status
 
 _CONDITIONS = {condition.name.lower(): condition for condition in Condition if condition}
+_REQUIRED = ("start", "end", "condition", "device", "port")
 _TOLERANCE_S = 60.0
 
 
@@ -109,20 +110,24 @@ def read_truth(path: Path) -> list[Truth]:
             for row in csv.DictReader(file):
                 try:
                     truths.append(_truth(row))
-                except (KeyError, ValueError) as error:
-                    raise Misconfigured(f"{path} row {len(truths) + 1}: {error!r}") from error
+                except ValueError as error:
+                    raise Misconfigured(f"{path} row {len(truths) + 1}: {error}") from error
     except OSError as error:
         raise Misconfigured(f"{path}: {error}") from error
     return truths
 
 
 def _truth(row: dict[str, str]) -> Truth:
+    if missing := [name for name in _REQUIRED if row.get(name) is None]:
+        raise ValueError(f"no column {', '.join(missing)}; a truth file has {', '.join(_REQUIRED)} and tolerance_s")
     if not row["device"]:
-        raise ValueError("the device is empty")
+        raise ValueError("the device is empty; every fault has one")
+    if (condition := _CONDITIONS.get(row["condition"].lower())) is None:
+        raise ValueError(f"unknown condition {row['condition']!r}; one of {', '.join(_CONDITIONS)}")
     start_ns = _time_ns(row["start"])
     end_ns = _time_ns(row["end"]) if row["end"] else start_ns
     tolerance = float(row.get("tolerance_s") or _TOLERANCE_S)
-    return Truth(start_ns, end_ns, _CONDITIONS[row["condition"].lower()], row["device"], row["port"] or "", tolerance)
+    return Truth(start_ns, end_ns, condition, row["device"], row["port"] or "", tolerance)
 
 
 def _time_ns(text: str) -> int:

@@ -15,6 +15,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
 from streams.config.kafka import KafkaSettings
+from streams.runtime.topic_reader import kafka_errors_as_retry
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.retry import Backoff, retry
 from streams.wire.topics import SNAPSHOTS, TOPICS, Topic
@@ -98,11 +99,9 @@ async def until_ready(kafka: KafkaSettings, within_s: float) -> None:
 
 async def list_topics(kafka: KafkaSettings, topics: Iterable[Topic] = TOPICS) -> list[TopicState]:
     """Every topic of the registry as it is on the brokers; raises Retry where no broker answers."""
-    try:
+    with kafka_errors_as_retry(kafka):
         async with _admin(kafka) as admin:
             return await _states(admin, kafka, list(topics))
-    except (KafkaError, OSError) as error:
-        raise Retry(f"Kafka at {kafka.bootstrap}: {error or type(error).__name__}") from error
 
 
 async def _states(admin: AIOKafkaAdminClient, kafka: KafkaSettings, wanted: list[Topic]) -> list[TopicState]:

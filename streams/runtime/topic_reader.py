@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from aiokafka import TopicPartition
-from aiokafka.errors import KafkaConnectionError, KafkaError
+from aiokafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 
 from streams.config.kafka import KafkaSettings
 from streams.runtime.standalone_consumer import open_at_beginning, read_partition
@@ -23,6 +23,11 @@ def kafka_errors_as_retry(kafka: KafkaSettings) -> Iterator[None]:
         raise Retry(str(error)) from error
     except KafkaConnectionError as error:
         raise Retry(f"Kafka at {kafka.bootstrap} does not answer") from error
+    except KafkaTimeoutError as error:
+        raise Retry(
+            f"Kafka at {kafka.bootstrap}: no answer in time; check that its brokers run and that the topics exist"
+            " (`railsight topics --list`)"
+        ) from error
     except (KafkaError, OSError, TimeoutError) as error:
         raise Retry(f"Kafka at {kafka.bootstrap}: {error or type(error).__name__}") from error
 

@@ -4,6 +4,8 @@ A server that is unavailable, busy or temporarily refuses raises Retry; wrong cr
 Misconfigured. Methods block; asyncio callers run them in a thread. One instance is safe to share between threads.
 """
 
+import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from clickhouse_connect.driver.client import Client
 
+_MAX_CAUSES = 8
 _ACCESS_ERRORS = ("AUTHENTICATION_FAILED", "REQUIRED_PASSWORD", "UNKNOWN_USER", "ACCESS_DENIED")
 
 
@@ -168,4 +171,27 @@ class ClickHouse:
                     f"ClickHouse at {self.params.url} refuses user {self.params.user!r}"
                     f" (check store.user and store.password): {message}"
                 ) from error
-            raise Retry(f"ClickHouse at {self.params.url}: {message}") from error
+            raise Retry(f"ClickHouse at {self.params.url}: {_cause(error) or message}") from error
+
+
+def _cause(error: BaseException) -> str:
+    """Return why there is no connection, with the next step; empty for an answer of the server.
+
+    The driver and its HTTP library repeat the URL and their class names around the error of the socket.
+    """
+    seen: BaseException | None = error
+    for _ in range(_MAX_CAUSES):
+        match seen:
+            case None:
+                break
+            case ConnectionRefusedError():
+                return "connection refused; start it with `railsight clickhouse`, or correct store.url"
+            case socket.gaierror():
+                return f"the name cannot be resolved ({seen.strerror}); correct store.url"
+            case ssl.SSLError():
+                return f"no TLS connection ({seen.reason or seen}); check store.url and store.ca_file"
+            case TimeoutError():
+                return "no answer in time; check store.url and the firewall"
+        reason = getattr(seen, "reason", None)
+        seen = seen.__cause__ or (reason if isinstance(reason, BaseException) else None) or seen.__context__
+    return ""

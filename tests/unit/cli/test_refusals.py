@@ -118,3 +118,37 @@ def test_a_kafka_that_is_away_is_one_line(capsys: pytest.CaptureFixture[str]) ->
         capsys.readouterr().err
         == "railsight: Kafka at 127.0.0.1:1: connection refused; start the broker, or correct the address\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("truth", "printed"),
+    [
+        ("time,port\n1,2\n", "truth.csv row 1: no column start, end, condition, device; a truth file has start"),
+        (
+            "start,end,condition,device,port\n1,2,flap,h,p\n",
+            "truth.csv row 1: unknown condition 'flap'; one of link_flap",
+        ),
+    ],
+)
+def test_a_wrong_truth_is_refused_in_words(
+    tmp_path: Path, truth: str, printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The missing columns or the unknown condition are named; no name of a Python error."""
+    (tmp_path / "truth.csv").write_text(truth)
+    (tmp_path / "found.jsonl").write_text("")
+    assert run("score", "--findings", str(tmp_path / "found.jsonl"), "--truth", str(tmp_path / "truth.csv")) == 2
+    err = capsys.readouterr().err
+    assert printed in err and "KeyError" not in err
+
+
+def test_a_clickhouse_that_is_away_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The cause and the next step, without the names of the HTTP library."""
+    monkeypatch.setenv("RAILSIGHT__STORE__URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("RAILSIGHT__KAFKA__BOOTSTRAP", "127.0.0.1:1")
+    assert run("job", "x") == 1
+    assert capsys.readouterr().err == (
+        "railsight: ClickHouse at http://127.0.0.1:1: connection refused; start it with `railsight clickhouse`, or"
+        " correct store.url\n"
+    )

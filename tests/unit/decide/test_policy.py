@@ -152,7 +152,7 @@ WRONG_POLICIES = [
     (RULE.replace('name = "mine"\n', ""), "mine.toml: rule 1: name: required and not set"),
     (RULE + 'causes = ["optics"]\n', "mine.toml: rule mine: causes.0: unknown cause 'optics'; did you mean 'optic'?"),
     (RULE + 'severity = "HIGH"\n', "mine.toml: rule mine: severity: unknown severity 'HIGH'"),
-    (RULE + "occurrences = 0\n", "mine.toml: rule mine: occurrences: input should be greater than or equal to 1"),
+    (RULE + "occurrences = 0\n", "mine.toml: rule mine: occurrences: must be at least 1"),
     (RULE.replace("OBSERVE", "RESTORE_LINK"), "mine.toml: rule mine: ladder.0: RESTORE_LINK cannot be a step; it"
      " follows a proof ([reversals])"),
     (RULE.replace("OBSERVE", "DRAIN_LINK"), "mine.toml: reversals.DRAIN_LINK: required, because a rule has it"),
@@ -165,7 +165,7 @@ WRONG_POLICIES = [
      " another kind of target"),
     (RULE.replace("}]", "}, { action = \"OBSERVE\", after_s = 1 }, { action = \"OBSERVE\" }]"), "mine.toml: rule mine:"
      " after_s of the ladder must not decrease"),
-    ("rules = 1", "mine.toml: rules: input should be a valid tuple"),
+    ("rules = 1", "mine.toml: rules: must be a list"),
     ("", "mine.toml: rules: required and not set"),
     ("rules = [", "cannot parse mine.toml: Invalid value (at end of document)"),
 ]  # fmt: skip

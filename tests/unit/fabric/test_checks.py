@@ -197,9 +197,9 @@ def test_unreadable_rows_do_not_hide_the_others(tmp_path: Path) -> None:
     )
     examined = validate(tmp_path)
     assert [str(problem) for problem in examined.problems] == [
-        "devices row 1, gpus: Input should be greater than or equal to 0",
-        "links row 1, rail: Input should be greater than or equal to 0",
-        "links row 1, speed_bps: Input should be greater than or equal to 1",
+        "devices row 1, gpus: '-1' must be at least 0",
+        "links row 1, rail: '-1' must be at least 0",
+        "links row 1, speed_bps: '0' must be at least 1",
         "links row 2: has fewer fields than the header",
         "links rows 3, 4: h/a is an end of 2 links",
         "links row 5: x is not among the devices",

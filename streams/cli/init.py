@@ -1,0 +1,101 @@
+"""`railsight init`: writes the first configuration of a fabric, from options or from answers on a terminal."""
+
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streams.config.first_configuration import CONFIG, FirstConfiguration, write
+from streams.wire.errors import Misconfigured
+
+Targets = Annotated[list[str] | None, typer.Option(metavar="NAME=ADDRESS", help="A switch by gNMI; repeatable.")]
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the configuration and its files.")],
+    gnmi: Targets = None,
+    gnmi_username: Annotated[str, typer.Option(help="User of gNMI; the password is asked for.")] = "",
+    gnmi_tls: Annotated[bool, typer.Option("--tls/--no-tls", help="gNMI with TLS.")] = True,
+    snmp: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=ADDRESS", help="A switch by SNMP v2c; repeatable.")
+    ] = None,
+    host: Annotated[list[str] | None, typer.Option(help="A host of the fabric, by name; repeatable.")] = None,
+    this_host: Annotated[
+        bool, typer.Option("--this-host", help="Also read this machine's NICs and kernel log.")
+    ] = False,
+    cluster: Annotated[str, typer.Option(help="Name of the fabric.")] = "local",
+    force: Annotated[bool, typer.Option("--force", help="Replace the configuration of the folder.")] = False,
+    start: Annotated[bool, typer.Option("--up", help="Run the pipeline at once, as `railsight up` does.")] = False,
+) -> None:
+    """Write a configuration, lists of targets, a draft of the inventory, and secrets that only you can read.
+
+    Without options it asks. Passwords are asked for, or come from RAILSIGHT_INIT_PASSWORD and RAILSIGHT_INIT_COMMUNITY.
+
+    Example: `railsight init site --snmp leaf1=10.0.0.1 --snmp leaf2=10.0.0.2 --host gpu1 --host gpu2 --up`.
+    """
+    name = socket.gethostname() if this_host else ""
+    if gnmi or snmp or this_host:
+        by_gnmi, by_snmp = _targets(gnmi), _targets(snmp)
+        password = _secret("RAILSIGHT_INIT_PASSWORD", f"Password of {gnmi_username} by gNMI") if gnmi_username else ""
+        community = _secret("RAILSIGHT_INIT_COMMUNITY", "SNMP community") if by_snmp else ""
+        first = FirstConfiguration(
+            cluster, by_gnmi, gnmi_username, password, gnmi_tls, by_snmp, community, host or (), name
+        )
+    else:
+        first = _asked(cluster)
+    for path in write(folder, first, force=force):
+        typer.echo(f"wrote {path}")
+    config = folder.absolute() / CONFIG
+    if start:
+        from streams.cli.up import up
+
+        up(config)
+        return
+    typer.echo(f"next: complete {folder.absolute() / 'inventory/links.csv'} (docs/inventory.md), then")
+    typer.echo(f"  railsight config check --config {config} --connect")
+    typer.echo(f"  railsight up --config {config}")
+
+
+def _asked(cluster: str) -> FirstConfiguration:
+    """Return the answers of a person; raise Misconfigured without a terminal."""
+    if not sys.stdin.isatty():
+        raise Misconfigured(
+            "give --gnmi NAME=HOST:PORT, --snmp NAME=HOST or --this-host; without a terminal, init cannot ask"
+        )
+    cluster = typer.prompt("Name of the fabric", default=cluster)
+    gnmi = _targets(_words("Switches by gNMI, as NAME=HOST:PORT, separated by spaces"))
+    username = typer.prompt("User by gNMI (empty: none)", default="", show_default=False) if gnmi else ""
+    password = typer.prompt("Its password", hide_input=True) if username else ""
+    tls = typer.confirm("Do these switches have TLS for gNMI?", default=True) if gnmi else True
+    snmp = _targets(_words("Switches by SNMP v2c, as NAME=HOST, separated by spaces"))
+    community = typer.prompt("SNMP community", hide_input=True) if snmp else ""
+    hosts = _words("Hosts of the fabric, by name, separated by spaces")
+    here = socket.gethostname()
+    this_host = here if typer.confirm(f"Is this machine ({here}) one of the hosts?", default=False) else ""
+    return FirstConfiguration(cluster, gnmi, username, password, tls, snmp, community, hosts, this_host)
+
+
+def _words(question: str) -> list[str]:
+    return str(typer.prompt(f"{question} (empty: none)", default="", show_default=False)).split()
+
+
+def _targets(given: list[str] | None) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for one in given or ():
+        name, equals, address = one.partition("=")
+        if not (name and equals and address):
+            raise Misconfigured(f"{one}: not of the form NAME=ADDRESS, as leaf1=10.0.0.1")
+        if name in found:
+            raise Misconfigured(f"{name} is given twice; give each switch once")
+        found[name] = address
+    return found
+
+
+def _secret(variable: str, question: str) -> str:
+    """Return a secret of the environment, or one that is asked for; empty without both."""
+    if variable in os.environ:
+        return os.environ[variable]
+    return str(typer.prompt(question, hide_input=True)) if sys.stdin.isatty() else ""

@@ -1,0 +1,79 @@
+"""`railsight logs PART`: prints the log of a part of the pipeline that runs here."""
+
+import os
+import time
+from collections import deque
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from streams.cli.options import Config, local_instance
+from streams.cli.printing import echo
+from streams.cli.tables import Cell, print_table
+from streams.wire.errors import Misconfigured
+
+_FOLLOW_S = 0.2
+
+
+def logs(
+    part: Annotated[
+        str | None, typer.Argument(help="Part, as process or collect-gnmi; default: list the parts.")
+    ] = None,
+    config: Config = None,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Number of its last lines.")] = 20,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue with each line as it is written.")] = False,
+) -> None:
+    """Print the last lines of a part's log, or list the parts with their state.
+
+    Examples: `railsight logs`, `railsight logs collect-snmp -n 100`, `railsight logs process -f`.
+    """
+    instance = local_instance(config, None, {})
+    if instance is None:
+        raise Misconfigured("no pipeline of this user runs here; start it with `railsight up --config FILE`")
+    parts = {row["name"]: row for row in _parts(Path(instance.run_dir) / "parts.json")}
+    if part is None:
+        rows = [
+            [
+                name,
+                Cell("running", "green") if row["running"] else Cell("ended", "red"),
+                str(row["restarts"]),
+                row["log"],
+            ]
+            for name, row in parts.items()
+        ]
+        print_table(["PART", "STATE", "RESTARTS", "LOG"], rows)
+        return
+    if part not in parts:
+        raise Misconfigured(f"no part {part}; one of {', '.join(parts)}")
+    _print(Path(parts[part]["log"]), lines, follow)
+
+
+def _print(path: Path, lines: int, follow: bool) -> None:
+    with path.open(errors="replace") as log:
+        for line in deque(log, maxlen=lines):
+            echo(line.rstrip("\n"))
+        while follow:
+            if line := log.readline():
+                echo(line.rstrip("\n"))
+            elif _is_replaced(path, log.fileno()):
+                # The part was restarted: its new run has a new log.
+                _print(path, 1 << 20, follow)
+                return
+            else:
+                time.sleep(_FOLLOW_S)
+
+
+def _is_replaced(path: Path, descriptor: int) -> bool:
+    try:
+        return path.stat().st_ino != os.fstat(descriptor).st_ino
+    except OSError:
+        return False
+
+
+def _parts(path: Path) -> list[dict[str, Any]]:
+    try:
+        return list(orjson.loads(path.read_bytes()))
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise Misconfigured(f"cannot read {path}: {error}; the pipeline may be starting") from error

@@ -1,0 +1,35 @@
+"""Finds the files and folders that a configuration names and that cannot be read: a line for each, with the next step.
+
+Files that a process writes itself (spools, states, data) are not expected.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from streams.config.settings import Settings
+
+_WRITTEN = {"state_file", "data", "spool", "folder"}
+"""Settings whose files or folders are created by the process that uses them."""
+_MAX_DEPTH = 8
+
+
+def unreadable_files(settings: Settings) -> list[str]:
+    """Return a line for each file or folder of the settings that is missing or not readable."""
+    written = {path for params in settings.collectors.values() for path in getattr(params, "written_files", tuple)()}
+    return list(_unreadable(settings, "", written, 0))
+
+
+def _unreadable(model: BaseModel, where: str, written: set[Path], depth: int) -> Iterator[str]:
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        at = f"{where}{name}"
+        if isinstance(value, BaseModel) and depth < _MAX_DEPTH:
+            yield from _unreadable(value, f"{at}.", written, depth + 1)
+        elif isinstance(value, Path) and name not in _WRITTEN and value not in written:
+            if not value.exists():
+                yield f"{at}: {value} does not exist; create it, or correct the setting"
+            elif not os.access(value, os.R_OK):
+                yield f"{at}: {value} is not readable by this user; correct its owner or mode (0600 for a secret)"

@@ -1,0 +1,128 @@
+"""Writes the first configuration of a fabric: targets, a draft of the inventory, secrets, and the file that names them.
+
+Every path in it is absolute, so that `railsight up --config FILE` works from any folder. Nothing is replaced unless the
+caller says so.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from streams.embedded.directories import refusing_disk_errors, write_private
+from streams.fabric.inventory import Device, Inventory, write_folder
+from streams.wire.errors import Misconfigured
+
+CONFIG = "railsight.toml"
+_SPINE_WORDS = ("spine", "agg", "t1")
+_CORE_WORDS = ("core", "superspine", "t2")
+
+
+@dataclass(frozen=True, slots=True)
+class FirstConfiguration:
+    """What a person says about a fabric; addresses by the device's name."""
+
+    cluster: str = "local"
+    gnmi: Mapping[str, str] | None = None
+    gnmi_username: str = ""
+    gnmi_password: str = ""
+    gnmi_tls: bool = True
+    snmp: Mapping[str, str] | None = None
+    snmp_community: str = ""
+    hosts: Sequence[str] = ()
+    this_host: str = ""
+    """The name of this machine if it is one of the hosts; its own collectors then run here."""
+
+    def problems(self) -> list[str]:
+        """Return what is missing, a line for each."""
+        found = []
+        if not (self.gnmi or self.snmp or self.this_host):
+            found.append("nothing to read: give --gnmi NAME=HOST:PORT, --snmp NAME=HOST or --this-host")
+        if self.snmp and not self.snmp_community:
+            found.append("--snmp needs a community: answer the question, or set RAILSIGHT_INIT_COMMUNITY")
+        if bool(self.gnmi_username) != bool(self.gnmi_password):
+            found.append("--gnmi-username needs a password: answer the question, or set RAILSIGHT_INIT_PASSWORD")
+        twice = sorted({*(self.gnmi or {})} & {*(self.hosts)} | ({*(self.snmp or {})} & {*(self.hosts)}))
+        return [*found, *(f"{name} is a switch and a host: rename one" for name in twice)]
+
+
+def write(folder: Path, first: FirstConfiguration, *, force: bool) -> list[Path]:
+    """Write everything into the folder, and return the files; raise Misconfigured."""
+    if problems := first.problems():
+        raise Misconfigured("\n".join(problems))
+    folder = folder.absolute()
+    if (folder / CONFIG).exists() and not force:
+        raise Misconfigured(f"{folder / CONFIG} exists; choose another folder, or replace it with --force")
+    with refusing_disk_errors(folder, "folder"):
+        (folder / "secrets").mkdir(parents=True, exist_ok=True, mode=0o700)
+        written = [*_write_secrets(folder, first), *_write_targets(folder, first), *_write_inventory(folder, first)]
+        write_private(folder / CONFIG, "\n".join(_lines(folder, first)) + "\n")
+    return [*written, folder / CONFIG]
+
+
+def _write_secrets(folder: Path, first: FirstConfiguration) -> list[Path]:
+    secrets = {"snmp-community": first.snmp_community, "gnmi-password": first.gnmi_password}
+    paths = []
+    for name, secret in secrets.items():
+        if secret:
+            write_private(folder / "secrets" / name, f"{secret}\n")
+            paths.append(folder / "secrets" / name)
+    return paths
+
+
+def _write_targets(folder: Path, first: FirstConfiguration) -> list[Path]:
+    paths = []
+    for name, targets in (("gnmi-targets.json", first.gnmi), ("snmp-targets.json", first.snmp)):
+        if targets:
+            rows = [{"name": device, "address": address} for device, address in targets.items()]
+            (folder / name).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+            paths.append(folder / name)
+    return paths
+
+
+def _write_inventory(folder: Path, first: FirstConfiguration) -> list[Path]:
+    """Write the devices; the links are for a person, or for a copy of what the site has."""
+    switches = {**(first.gnmi or {}), **(first.snmp or {})}
+    hosts = dict.fromkeys([*first.hosts, *([first.this_host] if first.this_host else [])])
+    devices = [Device(name, "switch", _tier(name), "pod1") for name in switches]
+    devices += [Device(name, "host", "host", "pod1") for name in hosts]
+    write_folder(Inventory(tuple(devices)), folder / "inventory", "csv")
+    return [folder / "inventory" / "devices.csv", folder / "inventory" / "links.csv"]
+
+
+def _tier(name: str) -> str:
+    """Return the tier that a switch's name suggests."""
+    lower = name.lower()
+    if any(word in lower for word in _CORE_WORDS):
+        return "T2"
+    return "T1" if any(word in lower for word in _SPINE_WORDS) else "T0"
+
+
+def _lines(folder: Path, first: FirstConfiguration) -> list[str]:
+    quoted = json.dumps
+    lines = [
+        f"# Written by `railsight init`. Run it: railsight up --config {folder / CONFIG}",
+        "# All settings with their defaults: railsight config show --defaults --config FILE",
+        "[kafka]",
+        f"cluster = {quoted(first.cluster)}",
+        "",
+        "[runtime]",
+        f"data = {quoted(str(folder / 'data'))}",
+        "# Complete links.csv (docs/inventory.md): without links, ends, rails and peers are unknown.",
+        f"inventory = {quoted(str(folder / 'inventory'))}",
+    ]
+    if first.gnmi:
+        lines += ["", "[collect.gnmi]", f"targets_file = {quoted(str(folder / 'gnmi-targets.json'))}"]
+        lines += [f"tls = {str(first.gnmi_tls).lower()}"]
+        if first.gnmi_username:
+            lines += [f"username = {quoted(first.gnmi_username)}"]
+            lines += [f"password_file = {quoted(str(folder / 'secrets/gnmi-password'))}"]
+            lines += [] if first.gnmi_tls else ["clear_text = true  # the password crosses the network without TLS"]
+    if first.snmp:
+        lines += ["", "[collect.snmp]", f"targets_file = {quoted(str(folder / 'snmp-targets.json'))}"]
+        lines += [f"community_file = {quoted(str(folder / 'secrets/snmp-community'))}"]
+    if first.this_host:
+        for kind in ("nic", "host"):
+            lines += ["", f"[collect.{kind}]", f"device = {quoted(first.this_host)}"]
+        lines += [f"state_file = {quoted(str(folder / 'host-state.json'))}"]
+    return lines

@@ -1,0 +1,55 @@
+"""Words the refusal of one value: what it must be, without the names of pydantic and Python types.
+
+An error of pydantic is a mapping with `type`, `msg` and `ctx`; the value is the caller's to show, because it may be a
+secret.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+_BOUNDS = {
+    "greater_than": ("gt", "more than"),
+    "greater_than_equal": ("ge", "at least"),
+    "less_than": ("lt", "less than"),
+    "less_than_equal": ("le", "at most"),
+}
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "string": "a text",
+    "path": "the path of a file or folder",
+    "tuple": "a list",
+    "list": "a list",
+    "set": "a list",
+    "dict": "a table",
+    "mapping": "a table",
+    "model": "a table",
+    "datetime": "a time with a zone, such as 2026-03-01T00:00:00Z",
+}
+
+
+def refusal(detail: Mapping[str, Any]) -> str:
+    """Return what a value must be, or else the validator's own text."""
+    kind, context = str(detail["type"]), detail.get("ctx") or {}
+    if kind == "missing":
+        return "required and not set"
+    if kind == "extra_forbidden":
+        return "unknown"
+    if kind in _BOUNDS:
+        name, words = _BOUNDS[kind]
+        return f"must be {words} {context.get(name, '')}".rstrip()
+    if kind in ("literal_error", "enum"):
+        return f"must be {context.get('expected', 'one of the known values')}"
+    if kind == "string_pattern_mismatch":
+        return f"must match {context.get('pattern', 'its pattern')}"
+    if kind in ("string_too_short", "too_short"):
+        return "must not be empty" if context.get("min_length") == 1 else f"needs {context.get('min_length')} or more"
+    if kind == "finite_number":
+        return "must be a finite number"
+    if kind.endswith(("_type", "_parsing", "_from_float", "_parsing_size", "_from_date_parsing", "_unicode")):
+        family = kind.partition("_")[0]
+        if family in _KINDS:
+            return f"must be {_KINDS[family]}"
+    text = str(detail["msg"]).removeprefix("Value error, ")
+    return f"{text[:1].lower()}{text[1:]}" if text[1:2].islower() else text
