@@ -108,7 +108,7 @@ def test_config_check_connects(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_config_show_has_defaults_and_no_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What it prints is a configuration; without --defaults it has only what is set."""
+    """Its output is a configuration; without --defaults it has only what is set."""
     monkeypatch.setenv("RAILSIGHT__STORE__PASSWORD", SECRET)
     config = tmp_path / "railsight.toml"
     config.write_text('[detect.flap]\nquiet_s = 8\n[collect.nic]\ndevice = "h1"\n')

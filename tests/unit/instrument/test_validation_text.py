@@ -22,7 +22,7 @@ CASES: list[tuple[Any, object, str]] = [
 
 
 @pytest.mark.parametrize(("kind", "value", "text"), CASES)
-def test_a_refusal_says_what_the_value_must_be(kind: Any, value: object, text: str) -> None:
+def test_a_refusal_has_the_expected_value(kind: Any, value: object, text: str) -> None:
     """By the kinds that settings and inventories have."""
     with pytest.raises(ValidationError) as refused:
         TypeAdapter(kind).validate_python(value)
