@@ -14,7 +14,7 @@ SECRET = "set, not shown"  # noqa: S105 — what is printed instead of a secret
 
 
 def setting_lines(settings: Settings, *, defaults: bool) -> Iterator[str]:
-    """Yield the lines of a configuration file; with `defaults`, also what has its default, which a comment says."""
+    """Yield the lines of a configuration file; with `defaults`, also what has its default, with a comment."""
     yield from _section(settings, "", defaults)
 
 

@@ -1,7 +1,7 @@
 """Writes the first configuration of a fabric: targets, a draft of the inventory, secrets, and the file that names them.
 
-Every path in it is absolute, so that `railsight up --config FILE` works from any folder. Nothing is replaced unless the
-caller says so.
+Every path in it is absolute, so that `railsight up --config FILE` works from any folder. Nothing is replaced without
+`force`.
 """
 
 import json
@@ -20,7 +20,7 @@ _CORE_WORDS = ("core", "superspine", "t2")
 
 @dataclass(frozen=True, slots=True)
 class FirstConfiguration:
-    """What a person says about a fabric; addresses by the device's name."""
+    """The parts of a fabric that are to be read; addresses by the device's name."""
 
     cluster: str = "local"
     gnmi: Mapping[str, str] | None = None

@@ -1,4 +1,4 @@
-"""What the keys of the terminal program do: explain by Kafka and ClickHouse, acknowledge by a control."""
+"""Implements the keys of the terminal program: explain by Kafka and ClickHouse, acknowledge by a control."""
 
 from collections.abc import Callable
 

@@ -1,6 +1,6 @@
 """The terminal program: tabs of the fabric, findings, links and jobs, driven by the keyboard.
 
-Draws what views.py says, at a fixed interval; what a key does beyond the terminal is in `Actions`, which the command
+Draws the rows of views.py at a fixed interval; the effects of keys beyond the terminal are `Actions`, which the command
 line supplies.
 """
 
@@ -36,7 +36,7 @@ _NEXT_SEVERITY = {
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """What the program does beyond the terminal; both block, run in a thread, and raise Retry or Misconfigured."""
+    """The effects of keys beyond the terminal; both block, run in a thread, and raise Retry or Misconfigured."""
 
     explain: Callable[[str], Sequence[str]]
     """Returns the lines of one finding with its evidence."""
@@ -46,7 +46,7 @@ class Actions:
 
 @dataclass(frozen=True, slots=True)
 class Extras:
-    """What `demo` adds: a line of its own at the top, and more tabs by title."""
+    """The additions of `demo`: a line of its own at the top, and more tabs by title."""
 
     status: Callable[[], str] = lambda: ""
     tabs: Mapping[str, Callable[[], RenderableType]] = field(default_factory=dict)

@@ -25,7 +25,7 @@ SEVERITY_COLORS = {Severity.INFO: "cyan", Severity.WARNING: "yellow", Severity.C
 
 @dataclass(slots=True)
 class TopState:
-    """What the terminal received so far."""
+    """Everything that the terminal received so far."""
 
     topology: Topology | None = None
     findings: dict[str, Finding] = field(default_factory=dict)
