@@ -5,12 +5,14 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 SHELL  := /bin/bash
 
-.PHONY: help env demo test check fuzz fuzz-clickhouse peers lock sbom audit proto format clean
+.PHONY: help env demo test check docs docs-commands chart host-agent fuzz fuzz-clickhouse peers lock sbom audit proto format clean
 
 help:
 	@echo "make demo   a simulated fabric through the whole pipeline (ARGS='--headless --seconds 60')"
 	@echo "make test   every check there is: format, lint, types, contracts, unit, integration, end to end, faults"
 	@echo "make check  the checks that take seconds"
+	@echo "make docs   the generated pages, and the site in site/;  make docs-commands  runs the commands of README and tutorial"
+	@echo "make chart  the Helm chart rendered and checked (needs Go);  make host-agent  a Debian package for GPU hosts"
 	@echo "make fuzz   every parser under atheris, which sees the code that an input reaches, MINUTES=30 in all"
 	@echo "make fuzz-clickhouse   attacks on the embedded ClickHouse, MINUTES=60 through HTTP and as long on the engine"
 	@echo "make env    only the environment, in $(VENV)"
@@ -40,6 +42,22 @@ check: env
 test: check
 	$(BIN)/python -m pytest tests/integration -n 2 --dist loadfile $(ARGS)
 	$(BIN)/python -m pytest tests/e2e tests/faults $(ARGS)
+
+docs: env
+	$(BIN)/python -m tests.contract.docs
+	$(BIN)/python -m tests.contract.wire.topic_schemas
+	$(BIN)/python -m tests.integration.store.tables_page
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs site
+
+# A fresh clone with an environment of its own: some minutes.
+docs-commands: env
+	$(BIN)/python -m tests.documented --clean
+
+chart: env
+	$(BIN)/python -m deploy.helm
+
+host-agent: env
+	$(BIN)/python -m deploy.host_agent dist
 
 fuzz: MINUTES ?= 30
 fuzz: env

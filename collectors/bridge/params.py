@@ -20,7 +20,9 @@ class SourceTopic(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1)
+    """The topic's name."""
     format: Format = "auto"
+    """The format of its records."""
 
 
 def _topics(value: object) -> object:
@@ -43,6 +45,7 @@ class Params(CollectorParams, LoginSettings):
 
     supports_spool: ClassVar[bool] = False
     topics: Annotated[tuple[SourceTopic, ...], BeforeValidator(_topics)] = ()
+    """The source topics: names, or tables with name and format."""
     group: str = Field(default="railsight-bridge", min_length=1)
     """Processes of one group divide the topics' partitions; Kafka stores their positions under this name."""
     start: Literal["earliest", "latest"] = "latest"
@@ -66,15 +69,18 @@ class Params(CollectorParams, LoginSettings):
     forget_s: float = Field(default=3600.0, ge=60)
     """A silent device is not reported any more after so long."""
     max_ports: int = Field(default=4096, ge=1)
+    """The limit of ports of one device; values of more are left out and counted."""
     max_devices: int = Field(default=50_000, ge=1)
+    """The limit of devices; values of more are left out and counted."""
     max_waiting: int = Field(default=5_000, ge=10)
     """The limit of unacknowledged records: past it no more are read."""
     once_records: int = Field(default=5_000, ge=1)
     """The number of a partition's newest records that `--once --print` reads."""
     file: Path | None = None
     """For `--once --print`: a file of records, one per line, instead of Kafka."""
-    # The source Kafka (LoginSettings), if it is another than railsight's; `--once --print` requires its address.
     bootstrap: str = ""
+    """The brokers of the source topics, if they are others than railsight's; `--once --print` requires them. The login
+    settings are those of these brokers."""
 
     @model_validator(mode="before")
     @classmethod

@@ -20,6 +20,7 @@ class CollectorParams(BaseModel):
     status_every_s: float = Field(default=EVERY_S, ge=0.5)
     """The interval of statuses of a target whose samples arrive; otherwise one is sent at each cadence."""
     publisher: PublisherParams = PublisherParams()
+    """The buffer between the collector and Kafka."""
     cpu: Cpu | None = None
     """The CPU that the process is pinned to: its number, or `one` for any permitted one; not pinned if unset."""
     supports_spool: ClassVar[bool] = True

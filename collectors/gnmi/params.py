@@ -39,8 +39,11 @@ class Target(_Strict):
     """
 
     name: str = Field(min_length=1)
+    """The device's name in the inventory."""
     address: str = Field(pattern=r"^.+:\d{1,5}$")
+    """The address of its gNMI server, `host:port`."""
     profiles: tuple[str, ...] = ()
+    """The profiles of its vendor, if its Capabilities do not identify it."""
     cadence_s: float | None = Field(default=None, ge=0.05, le=3600)
     encoding: Encoding | None = None
     max_updates_per_s: int | None = Field(default=None, ge=1000)
@@ -84,36 +87,55 @@ class Params(TargetParams):
     """
 
     targets: Annotated[tuple[Target, ...], BeforeValidator(_targets)] = ()
+    """The devices; more may come from `targets_file`."""
     targets_file: Path | None = None
+    """A file with devices (JSON: a list of {"name", "address"}); it is read again when it changes."""
     cadence_s: float = Field(default=10.0, ge=0.05, le=3600)
+    """The interval of samples that is requested from a device."""
     encoding: Encoding = "auto"
+    """The encoding of updates; `auto` selects the profile's first one that the device supports."""
     quiet_s: float = Field(default=0.05, ge=0.005, le=5)
     """A burst is over when the device has sent no sample for this long (trial: gaps inside one stay below 20 ms)."""
     connect_s: float = Field(default=5.0, gt=0)
+    """The limit of a connection's set-up."""
     keepalive_s: float = Field(default=10.0, ge=1)
     """Without it, the loss of a device goes unnoticed for about two hours (DETECTION 2)."""
     keepalive_timeout_s: float = Field(default=5.0, ge=0.5)
+    """A connection is closed if a device does not answer a keepalive for so long."""
     backoff_s: float = Field(default=0.25, gt=0)
+    """The first wait before a connection is opened again; it doubles up to `backoff_max_s`."""
     backoff_max_s: float = Field(default=5.0, gt=0)
     """Well below the 30 s after which a silent device is a finding (DESIGN 2)."""
     facts_every_s: float = Field(default=3600.0, ge=1)
+    """The interval of facts: versions, serial numbers, modules."""
     max_message_bytes: int = Field(default=16 << 20, ge=1 << 16)
+    """The largest message of a device; a larger one ends its stream."""
     max_ports: int = Field(default=4096, ge=1)
+    """The limit of ports of one device; more are left out and counted."""
     max_paths: int = Field(default=200_000, ge=1000)
+    """The limit of paths of one device; more are left out and counted."""
     max_updates_per_s: int = Field(default=250_000, ge=1000)
     """A device that sends more is read more slowly, so that it does not delay the others."""
     tls: bool = False
+    """Encrypt the connections, and verify the devices' certificates."""
     ca_file: Path | None = None
+    """The CA of the devices' certificates, in PEM; default: the system's."""
     cert_file: Path | None = None
+    """The client's certificate (mTLS), in PEM."""
     key_file: Path | None = None
+    """The key of that certificate."""
     server_name: str = ""
     """The name in the devices' certificate, if it is not the host of their address."""
     username: str = ""
+    """The user at the devices."""
     password: SecretStr | None = None
+    """The user's password."""
     password_file: Path | None = None
+    """The file of the password; it is read again when it changes."""
     token: SecretStr | None = None
     """Sent as `authorization: Bearer ...`, instead of a username and password."""
     token_file: Path | None = None
+    """The file of the token; it is read again when it changes."""
     clear_text: bool = False
     """Allow a password or token without TLS to leave this machine."""
     once_s: float = Field(default=20.0, gt=0)

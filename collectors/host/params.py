@@ -32,11 +32,17 @@ class Params(CollectorParams):
     events_per_s: float = Field(default=1.0, gt=0)
     """Rate limit for one kind at one port; beyond it the newest event waits, with the number of replaced ones."""
     events_burst: int = Field(default=20, ge=1)
+    """Events of one kind at one port that are sent at once before `events_per_s` applies."""
     port_name: Literal["rdma", "netdev", "guid", "pci"] = "rdma"
+    """The kind of name that is published; the others are aliases."""
     fabric: tuple[str, ...] = ()
+    """Patterns of ports that belong to the fabric, whatever their kind suggests."""
     management: tuple[str, ...] = ()
+    """Patterns of ports that belong to the management network."""
     exclude: tuple[str, ...] = ()
+    """Patterns of ports that are never read, except for their names."""
     cadence_s: float = Field(default=10.0, ge=0.1, le=3600)
+    """The interval of readings."""
     deadline_s: float = Field(default=5.0, gt=0, le=60)
     """A device that exceeds it is skipped, and the rest is read."""
     gpu: bool = True
@@ -44,9 +50,13 @@ class Params(CollectorParams):
     lldpcli: str = "lldpcli"
     """The client program of lldpd; empty disables it."""
     neighbors_every_s: float = Field(default=60.0, ge=1)
+    """The interval of LLDP readings."""
     discover_every_s: float = Field(default=60.0, ge=1)
+    """The interval of the search for devices that changed in place."""
     facts_every_s: float = Field(default=3600.0, ge=1)
+    """The interval of facts: versions, serial numbers, modules."""
     max_ports: int = Field(default=1024, ge=1)
+    """The limit of ports; more are left out and counted."""
 
     def device_name(self) -> str:
         """Return the device name of all published records."""

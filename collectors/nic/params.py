@@ -26,6 +26,7 @@ class Params(CollectorParams):
     ethtool_dir: Path | None = None
     """A directory with the output of `ethtool -S` as `<netdev>.statistics`, read instead of the machine's own."""
     cadence_s: float = Field(default=1.0, ge=0.1, le=3600)
+    """The interval of readings."""
     deadline_s: float = Field(default=2.0, gt=0, le=60)
     """A port that exceeds it is skipped, and the others are read."""
     port_name: Literal["rdma", "netdev", "guid", "pci"] = "rdma"
@@ -33,13 +34,17 @@ class Params(CollectorParams):
     roles: tuple[Role, ...] = (Role.FABRIC,)
     """The ports that are published. `--once --print` shows every port."""
     fabric: tuple[str, ...] = ()
+    """Patterns of ports that belong to the fabric, whatever their kind suggests."""
     management: tuple[str, ...] = ()
+    """Patterns of ports that belong to the management network."""
     exclude: tuple[str, ...] = ()
     """Ports that are never read, except for their names."""
     discover_every_s: float = Field(default=60.0, ge=1)
     """An added, removed or recreated device is detected at the next reading; this interval is for changes in place."""
     facts_every_s: float = Field(default=3600.0, ge=1)
+    """The interval of facts: versions, serial numbers, modules."""
     max_ports: int = Field(default=1024, ge=1)
+    """The limit of ports; more are left out and counted."""
 
     def device_name(self) -> str:
         """Return the device name of all published records."""

@@ -59,18 +59,27 @@ class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     folder: Path = Path("sim")
+    """The folder of the files that it writes: inventory, targets, hosts, ground truth."""
     seed: int = 1
+    """The seed of traffic and faults; the same seed gives the same fabric."""
     shape: demo_fabric.DemoShape = demo_fabric.DemoShape()
+    """The size of the fabric."""
     faults_s: float = Field(default=60.0, ge=0, le=86_400)
+    """The time over which the faults are spread; 0: no faults."""
     settle_s: float = Field(default=3.0, ge=0)
+    """The time before the first fault."""
     host: str = "127.0.0.1"
+    """The address of the gNMI servers."""
     interfaces: tuple[Interface, ...] = ("gnmi", "snmp", "sysfs", "kernel-log")
+    """The interfaces that are served."""
     gnmi_cert_file: Path | None = None
     """The certificate of the switches' gNMI servers, which then use TLS; `gnmi_key_file` is its key."""
     gnmi_key_file: Path | None = None
+    """The key of `gnmi_cert_file`."""
     gnmi_client_ca_file: Path | None = None
     """The authority of the clients' certificates; without it, clients need none."""
     community: str = Field(default="public", min_length=1)
+    """The community of the SNMP agents."""
     trap_address: str = Field(default="", pattern=r"^([^:]+:\d{1,5})?$")
     """Host and port to which the SNMP agents send traps; empty for none."""
     scenario: Literal["faults", "repairs"] = "faults"
@@ -79,6 +88,7 @@ class Params(BaseModel):
     inject: tuple[str, ...] = ()
     """Faults to inject besides those of the scenario, by detector, as `link/down`; each within `inject_s`."""
     inject_s: float = Field(default=1800.0, gt=0, le=86_400)
+    """The time within which the faults of `inject` begin."""
 
     @model_validator(mode="after")
     def _complete(self) -> "Params":

@@ -41,7 +41,9 @@ class Target(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1)
+    """The device's name in the inventory."""
     address: str = Field(pattern=rf"^{_ADDRESS.pattern}$")
+    """The address of its agent: `host`, `host:port` or `[v6]:port`."""
     # The settings of this device that differ from those of the collector; secrets are in files.
     cadence_s: float | None = Field(default=None, ge=0.1, le=3600)
     deadline_s: float | None = Field(default=None, gt=0, le=600)
@@ -93,11 +95,15 @@ class Params(TargetParams):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     targets: Annotated[tuple[Target, ...], BeforeValidator(_targets)] = ()
+    """The devices; more may come from `targets_file`."""
     targets_file: Path | None = None
+    """A file with devices (JSON: a list of {"name", "address"}); it is read again when it changes."""
     cadence_s: float = Field(default=30.0, ge=0.1, le=3600)
+    """The interval of polls."""
     deadline_s: float = Field(default=20.0, gt=0, le=600)
     """A poll that has not finished by then is cancelled."""
     timeout_s: float = Field(default=2.0, ge=0.05, le=60)
+    """The wait for an answer before a request is sent again."""
     tries: int = Field(default=3, ge=1, le=10)
     """The number of transmissions of a request; UDP loses some."""
     varbinds_per_request: int = Field(default=100, ge=1, le=1000)
@@ -105,26 +111,40 @@ class Params(TargetParams):
     optics_every_s: float = Field(default=60.0, ge=0)
     """Reading a module's sensors is slow on many switches; 0 disables it."""
     facts_every_s: float = Field(default=3600.0, ge=1)
+    """The interval of facts: versions, serial numbers, modules."""
     facts_deadline_s: float = Field(default=120.0, gt=0)
+    """Facts that have not arrived by then are cancelled."""
     if_types: Annotated[tuple[int, ...], Field(min_length=0)] = ()
     """The ifTypes that are read; by default those of ports with a cable. `--once --print` shows every interface."""
     every_interface: bool = False
     """Read VLANs, loopbacks and port channels like ports."""
     max_ports: int = Field(default=4096, ge=1)
+    """The limit of ports of one device; more are left out and counted."""
     max_varbinds: int = Field(default=200_000, ge=1000)
     """The maximum of one walk of a device."""
 
     version: Version = "2c"
+    """The version of SNMP."""
     community: SecretStr | None = None
+    """The community of version 2c."""
     community_file: Path | None = None
+    """The file of the community."""
     username: str = ""
+    """The user of version 3."""
     auth: Authentication = "sha256"
+    """The authentication of version 3."""
     auth_secret: SecretStr | None = None
+    """The secret of the authentication, at least 8 characters."""
     auth_secret_file: Path | None = None
+    """The file of that secret."""
     privacy: Privacy = "aes128"
+    """The encryption of version 3."""
     privacy_secret: SecretStr | None = None
+    """The secret of the encryption, at least 8 characters."""
     privacy_secret_file: Path | None = None
+    """The file of that secret."""
     context: str = ""
+    """The context of version 3."""
 
     traps: str = Field(default="", pattern=rf"^({_ADDRESS.pattern})?$")
     """The address for traps and informs (`0.0.0.0:162`); they are not received if it is empty."""

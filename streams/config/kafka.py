@@ -17,10 +17,15 @@ class KafkaSettings(LoginSettings):
     """One cluster. `cluster` names the fabric in CloudEvents and in consumer groups, not the brokers."""
 
     bootstrap: str = "127.0.0.1:9092"
+    """The brokers' addresses, `host:port`, comma-separated."""
     cluster: str = Field(default="local", pattern=r"^[A-Za-z0-9._-]+$")
+    """The name of the fabric in CloudEvents and consumer groups."""
     telemetry_partitions: int = Field(default=8, ge=1)
+    """Partitions of samples, events, facts and statuses, fixed for the life of the topics (docs/scaling.md)."""
     pod_partitions: int = Field(default=4, ge=1)
+    """Partitions of the topics by pod, fixed for the life of the topics."""
     replication: int = Field(default=1, ge=1)
+    """Copies of each partition; 3 on a cluster of brokers."""
     login_folder: Path | None = None
     """A folder with one file for each part, named like the part (`persist`), that has the password of its user
     (`railsight-persist`): with it, the parts on one machine share a configuration and have users of their own."""

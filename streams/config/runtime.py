@@ -15,6 +15,7 @@ class RuntimeSettings(BaseModel):
     progress_s: float = Field(default=0.1, gt=0)
     """The interval of Progress when the watermark has advanced."""
     progress_at_least_s: float = Field(default=1.0, gt=0)
+    """The longest interval of Progress, without an advance of the watermark."""
     snapshot_s: float = Field(default=1.0, gt=0)
     """The snapshot interval of correlate, attribute and decide after input other than Progress."""
     quiet_snapshot_s: float = Field(default=15.0, gt=0)
@@ -26,9 +27,11 @@ class RuntimeSettings(BaseModel):
     """False while a recording is played: its messages then have the times of arrival, not the brokers' records, and its
     player emits the watermarks of the recorded time."""
     tick_s: float = Field(default=1.0, gt=0)
+    """The interval in which stages evaluate without input."""
     settle_s: float = Field(default=10.0, ge=0)
     """The time after a start or an outage in which no device counts as silent, because its data may be in a spool."""
     inventory_wait_s: float = Field(default=30.0, ge=0)
+    """The longest wait of a stage's start for an inventory."""
     broker_wait_s: float = Field(default=60.0, gt=0)
     """The interval of warnings while a process that starts waits for brokers."""
     session_s: float = Field(default=8.0, ge=6)
@@ -37,7 +40,9 @@ class RuntimeSettings(BaseModel):
     """A name of this worker that is unique and stable over restarts (static membership): a killed worker then regains
     its partitions at once and not after `session_s`. Without a restart they wait that long after any stop."""
     metrics_host: str = "127.0.0.1"
+    """The address of self-metrics and health."""
     metrics_port: int | None = Field(default=None, ge=0, le=65535)
+    """The port of self-metrics and health; 0: any free one; without it they are not served."""
     data: Path | None = None
     """The directory of this pipeline's data: the folders of Faust, which stay empty, and with `railsight up` all that
     it stores, so that two of them share nothing. Default: the user's data directory."""

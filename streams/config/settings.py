@@ -35,6 +35,7 @@ class Embedded(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kafka: KafkaParams = KafkaParams()
+    """The embedded Kafka."""
 
 
 class Settings(BaseModel):
@@ -43,17 +44,29 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kafka: KafkaSettings = KafkaSettings.model_validate({})
+    """The brokers, the login and the partitions."""
     store: StoreParams = StoreParams.model_validate({})
+    """The connection to ClickHouse."""
     persist: SinkParams = SinkParams.model_validate({})
+    """The sink."""
     detect: DetectParams = DetectParams()
+    """Thresholds of detection."""
     decide: DecideParams = DecideParams()
+    """Guards and the life cycle of remediations."""
     notify: NotifyParams = NotifyParams()
+    """Alertmanager."""
     tickets: TicketParams | None = None
+    """The ticket system; without the section there are no tickets."""
     locality: LocalityParams = LocalityParams()
+    """Locality of jobs."""
     runtime: RuntimeSettings = RuntimeSettings.model_validate({})
+    """Workers."""
     health: HealthParams = HealthParams()
+    """Liveness and readiness."""
     embedded: Embedded = Embedded()
+    """The servers that railsight starts itself."""
     collect: Collectors = Collectors()
+    """One section for each collector."""
 
     @property
     def collectors(self) -> dict[str, BaseModel]:

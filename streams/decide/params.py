@@ -15,6 +15,7 @@ class DecideParams(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     mode: Literal["shadow", "act"] = "shadow"
+    """`shadow`: decisions are published and none is approved; `act`: decisions that pass the guards are approved."""
     policy: Path | None = None
     """The file of the policy (TOML); by default the one of railsight (streams/decide/policy.toml)."""
 
@@ -68,11 +69,13 @@ class DecideParams(BaseModel):
     """Isolations of one target within `isolation_budget_s`; SONiC allows three isolations of a link in two hours."""
 
     isolation_budget_s: Annotated[float, Field(gt=0, le=WEEK_S)] = 7200
+    """The time of `isolation_budget`."""
 
     reset_budget: Annotated[int, Field(ge=0)] = 2
     """Resets of one NIC within `reset_budget_s`; UFM allows two resets a week."""
 
     reset_budget_s: Annotated[float, Field(gt=0, le=WEEK_S)] = WEEK_S
+    """The time of `reset_budget`."""
 
     cool_down_s: Annotated[float, Field(ge=0)] = 600
     """Minimum time between two actions on a target, from the decision or its reversal (choice; UFM waits 300 s before
@@ -83,6 +86,7 @@ class DecideParams(BaseModel):
     without collectors on hosts. Such evidence is one-sided."""
 
     qualification: QualificationParams = QualificationParams()
+    """The proof that a link needs before it carries traffic again."""
 
     proposed_s: Annotated[float, Field(gt=0)] = 60
     """A proposal waits so long for the controls to be read; then it is denied. The times of the life cycle, from here

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import streams
 from streams.config.kafka import KafkaSettings
 from streams.config.settings import Settings
+from streams.instrument.shipped import shipped
 from streams.runtime.supervise import Part
 from streams.wire.errors import Misconfigured
 
@@ -100,12 +100,10 @@ def _login_lines(kafka: KafkaSettings) -> Iterator[str]:
 
 
 def automation_folder() -> Path:
-    """Return the folder of the reference automation; raise Misconfigured where only the package is installed."""
-    folder = Path(streams.__file__).parents[1] / "deploy" / "automation"
+    """Return the folder of the reference automation; raise Misconfigured where it is not installed."""
+    folder = shipped("deploy/automation")
     if not (folder / "railsight_automation").is_dir():
-        raise Misconfigured(
-            f"--act needs {folder}, which is no part of the package: run it in a clone of the repository"
-        )
+        raise Misconfigured(f"--act needs {folder}, which is missing; install the wheel, or run it in a clone")
     return folder
 
 

@@ -20,10 +20,11 @@ from urllib.parse import urlsplit
 import orjson
 
 from streams.embedded.kafka_data_dir import free_ports
+from streams.instrument.shipped import shipped
 from streams.runtime.supervise import Part
 from streams.wire.errors import Misconfigured
 
-BOARDS = Path(__file__).parents[2] / "dashboards" / "json"
+BOARDS = shipped("dashboards/json")
 PLUGIN = "grafana-clickhouse-datasource"
 SOURCE_UID = "railsight-clickhouse"
 FOLDER_UID = "railsight"

@@ -22,6 +22,7 @@ class KafkaParams(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     brokers: Literal[1, 3] = 1
+    """The number of brokers."""
     data: Path | None = Field(default=None, description="folder of its data; default: kafka in the user's data folder")
     port: int | None = Field(
         default=None, ge=1, le=65533, description="first broker's port, others follow; default: free ones"

@@ -17,15 +17,23 @@ class NotifyParams(BaseModel):
     alertmanagers: tuple[str, ...] = Field(default=("http://127.0.0.1:9093",), min_length=1)
     """All members of a cluster: each gets every alert, as Alertmanager's documentation requires."""
     username: str | None = None
+    """The user of HTTP Basic at Alertmanager."""
     password: SecretStr | None = None
+    """The user's password."""
     password_file: Path | None = None
     """The files of password and token are read for each request, those of certificates when they change."""
     token: SecretStr | None = None
+    """A bearer token, instead of a username and password."""
     token_file: Path | None = None
+    """The file of the token."""
     ca_file: Path | None = None
+    """The CA of Alertmanager's certificate, in PEM; default: the system's."""
     cert_file: Path | None = None
+    """The client's certificate, in PEM."""
     key_file: Path | None = None
+    """The key of that certificate."""
     timeout_s: float = Field(default=10, gt=0)
+    """The limit of one request."""
 
     hold_s: float = Field(default=15, ge=0)
     """A page waits this long for a parent finding, or for its end. DETECTION 3a."""
@@ -48,6 +56,7 @@ class NotifyParams(BaseModel):
     """The watchdog alert ends if the watermark of findings has not advanced for this time."""
 
     evidence_lines: int = Field(default=8, ge=1)
+    """Lines of evidence in an alert."""
     dashboard_url: str = ""
     """The URL of Grafana, such as `https://grafana.example.net`."""
     runbooks_url: str = ""

@@ -23,9 +23,11 @@ class DemoShape(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     pods: int = Field(default=2, ge=1)
+    """The number of pods."""
     hosts: int = Field(default=4, ge=1)
     """In each pod."""
     planes: int = Field(default=2, ge=1)
+    """The number of planes."""
     spines: int = Field(default=2, ge=1)
     """In each plane."""
     uplinks: int = Field(default=2, ge=1)

@@ -16,8 +16,11 @@ class StoreParams(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     url: str = Field(default="http://127.0.0.1:8123", pattern=r"^https?://[^/?#@\s]+/?$")
+    """The address of ClickHouse's HTTP interface."""
     user: str = "default"
+    """The user."""
     password: SecretStr = SecretStr("")
+    """The user's password."""
     password_file: Path | None = None
     """The file of the password, which is read again when the server refuses the former one."""
     ca_file: Path | None = None
@@ -29,6 +32,7 @@ class StoreParams(BaseModel):
     plain_http: bool = False
     """Permits http:// to a server that is not on loopback: only for a network that nothing else reaches."""
     database: str = Field(default="railsight", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    """The database of the tables."""
     timeout_s: float = Field(default=60.0, gt=0)
     """Limit of one request; a request that takes longer is repeated, which duplicates nothing."""
     cluster: str = Field(default="", pattern=r"^[A-Za-z0-9_-]*$")
@@ -81,6 +85,7 @@ class SinkParams(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     group: str = "railsight-persist"
+    """The consumer group."""
     instance: str | None = None
     """A static group member id, unique in the group: after a kill the sink gets its partitions back at once."""
     linger_s: float = Field(default=1.0, gt=0)
@@ -98,16 +103,20 @@ class SinkParams(BaseModel):
     """A block with fewer rows after `linger_s` is stored at once: at that rate a million rows take a quarter of an
     hour."""
     block_rows: int = Field(default=131_072, ge=1, le=1_000_000)
+    """Rows after which a block is closed."""
     block_bytes: int = Field(default=32 << 20, ge=1024)
     """Limit of record values in each partition's block; it bounds the sink's memory."""
     deduplication_window_s: float = Field(default=6 * 3600.0, gt=0)
     """Retention of a message's identity; the samples topic has the same retention."""
     retry_backoff_s: float = Field(default=0.2, gt=0)
+    """The first wait before a failed insert is repeated; it doubles up to `retry_backoff_max_s`."""
     retry_backoff_max_s: float = Field(default=10.0, gt=0)
+    """The longest wait before a failed insert is repeated."""
     session_timeout_s: float = Field(default=10.0, ge=6.0, le=300.0)
     """After this long without a heartbeat the group assigns a sink's partitions to another; brokers refuse less than
     6 s."""
     report_interval_s: float = Field(default=30.0, gt=0)
+    """The interval of the log line with rows and lag."""
     rollups: bool = True
     """Fill samples_1m, sample_lanes_1m and the tables by hour, which boards read for long times; docs/benchmarks.md has
     what they cost."""

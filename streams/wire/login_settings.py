@@ -31,8 +31,11 @@ class LoginSettings(BaseModel):
     key_file: Path | None = None
     """The key of that certificate; default: it is in `cert_file`."""
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = None
+    """The login's mechanism; without it no login."""
     username: str = ""
+    """The user."""
     password: SecretStr | None = Field(default=None, repr=False)
+    """The user's password."""
     password_file: Path | None = None
     """The file of the password; it is read for each connection."""
     token_file: Path | None = None

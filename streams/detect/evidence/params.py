@@ -89,6 +89,7 @@ class GroupingParams(Thresholds):
     """Between one device and the next: the last samples of slow cadences lie so far apart (as device_down.merge_s)."""
 
     devices: Annotated[int, Field(ge=2)] = 3
+    """Devices of a tier or plane that are lost together and cannot be coincidence."""
     devices_ratio: Ratio = 0.5
     """Of a tier of a pod, or of a plane: a rack of several shares no more than power."""
 

@@ -17,6 +17,7 @@ class JiraParams(BaseModel):
     project: str = Field(pattern=r"^[A-Z][A-Z0-9_]+$")
     """The project's key, such as `OPS`."""
     issue_type: str = "Task"
+    """The type of new issues."""
     labels: tuple[str, ...] = ("railsight",)
     """Labels of new issues, besides `railsight-ID`, by which an issue is found again."""
     close_transition: str = ""
@@ -39,19 +40,23 @@ class TicketParams(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["webhook", "jira"] = "webhook"
+    """The kind of ticket system."""
     url: str
     """Webhook: the URL below which each ticket has its own; Jira: the site, such as `https://example.atlassian.net`."""
     username: str = Field(default="", pattern=r"^[^:]*$")
     """With it the token is the password of HTTP Basic (Jira Cloud: the account's e-mail); without it a bearer token."""
     token_file: Path | None = None
+    """The file of the token, or of the password where a username is set."""
     ca_file: Path | None = None
     """The CA that verifies the server's certificate; default: those of the system."""
     timeout_s: float = Field(default=10, gt=0, le=120)
     """Limit of one request."""
     backoff_s: float = Field(default=1, gt=0)
+    """The first wait between attempts."""
     backoff_max_s: float = Field(default=60, gt=0)
     """Waits between attempts: doubled from the first to the longest."""
     jira: JiraParams | None = None
+    """The project and the workflow of Jira Cloud."""
 
     @field_validator("url")
     @classmethod

@@ -73,14 +73,15 @@ def schema(topic: Topic) -> dict[str, Any]:
     root = _object(message, definitions, comments())
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"{_stem(topic)}.schema.json",
+        "$id": f"{stem(topic)}.schema.json",
         "title": topic.model.__name__,
         **root,
         "$defs": dict(sorted(definitions.items())),
     }
 
 
-def _stem(topic: Topic) -> str:
+def stem(topic: Topic) -> str:
+    """Return the name of the schema of a topic, without its suffix."""
     assert topic.model is not None
     words = re.sub(r"(?<!^)(?=[A-Z])", "-", topic.model.__name__).lower()
     return f"railsight.{words}.v1"
@@ -140,7 +141,7 @@ def closed(node: Any) -> Any:
 
 def schemas() -> dict[str, dict[str, Any]]:
     """Return the schemas by file name."""
-    return {f"{_stem(BY_NAME[name])}.schema.json": schema(BY_NAME[name]) for name in ROWS}
+    return {f"{stem(BY_NAME[name])}.schema.json": schema(BY_NAME[name]) for name in ROWS}
 
 
 _BEGIN, _END = "<!-- generated -->\n", "<!-- end of the generated part -->\n"
@@ -154,7 +155,7 @@ def page() -> str:
     for name, (key, content, tombstone) in ROWS.items():
         topic = BY_NAME[name]
         retention = "compacted" if topic.retention_s is None else f"{topic.retention_s // 86400} d"
-        file = f"{_stem(topic)}.schema.json"
+        file = f"{stem(topic)}.schema.json"
         rows.append(
             f"| `{name}` | {content} | {key} | {retention} | {tombstone} | {topic.ce_type or '–'} "
             f"| [{file}](schemas/{file}) |"

@@ -9,7 +9,7 @@ import pytest
 SCRIPT = Path(__file__).parents[3] / "deploy/peers.sh"
 PACKAGES = (
     "kcat", "snmp", "snmpd", "prometheus-alertmanager", "prometheus", "iproute2", "nftables", "curl",
-    "slurmctld", "slurmd", "slurm-client", "munge",
+    "slurmctld", "slurmd", "slurm-client", "munge", "systemd",
 )  # fmt: skip
 
 
@@ -75,6 +75,7 @@ def test_only_what_is_missing_is_installed_and_nothing_started(machine: Machine)
     install = machine.calls.read_text().splitlines()[-1]
     assert install.endswith(
         " kcat snmp snmpd prometheus-alertmanager prometheus iproute2 nftables slurmctld slurmd slurm-client munge"
+        " systemd"
     )
     assert not machine.policy.exists()
 

@@ -11,9 +11,13 @@ class AllowedVersions(Thresholds):
     """The versions allowed for parts of a kind; `vendor`, `model` and the versions are shell patterns (`*`, `?`)."""
 
     kind: str = "*"
+    """The kind of part."""
     vendor: str = "*"
+    """Its vendor."""
     model: str = "*"
+    """Its model."""
     versions: Annotated[tuple[str, ...], Field(min_length=1)]
+    """The allowed versions."""
 
 
 class DriftParams(Thresholds):
@@ -38,6 +42,7 @@ class DriftParams(Thresholds):
     """The share of a version counts as changing this long after a device last changed its version."""
 
     every_s: Seconds = 60
+    """The interval of the census of versions."""
     members: Annotated[int, Field(ge=8)] = 128
     """Devices by version and partition whose faults are counted: 1,024 of a version with 8 partitions."""
 

@@ -39,6 +39,7 @@ class DegradingParams(Thresholds):
     """Power or SNR lost against the best of the last week: half the light."""
 
     drop_clear_db: Annotated[float, Field(gt=0)] = 2
+    """The loss is over below this: the hysteresis of `drop_db`."""
     one_lane: Ratio = 0.75
     """Of raw errors on one lane of several: one fiber or laser. A real bad cable in `data/nic` has 99.8 %."""
 

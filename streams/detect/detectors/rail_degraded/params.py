@@ -20,6 +20,7 @@ class RailParams(Thresholds):
     """Other hosts with the same rail, at least: with two NICs under a switch one is always 50 %."""
 
     other_rails: Annotated[int, Field(ge=1)] = 2
+    """Other rails of the same host, at least, with which a rail is compared."""
     busy: Ratio = 0.05
     """Of its speed that both kinds of peers must carry: below it a host is idle, and a share of nothing is noise."""
 
@@ -27,6 +28,7 @@ class RailParams(Thresholds):
     """Of the seconds in which the NIC stalled on PCIe; the counter itself means more than 30 % of such a second."""
 
     timeouts_per_s: Annotated[float, Field(gt=0)] = 1
+    """local_ack_timeout of a NIC: more are evidence of loss (DETECTION 3)."""
     restarts_per_s: Annotated[float, Field(gt=0)] = 10
     """local_ack_timeout and slow_restart (DETECTION 3)."""
 
@@ -34,3 +36,4 @@ class RailParams(Thresholds):
     """Minder waits 4 min, Aegis 10 (reported); three windows and the lateness stay within five minutes."""
 
     good_windows: Annotated[int, Field(ge=1)] = 5
+    """Windows in a row without a deviation that close it."""

@@ -11,7 +11,9 @@ class StaleParams(Thresholds):
     """`[detect.stale]`: DESIGN 2, silent for longer than max(3 x cadence, 30 s)."""
 
     cadences: Annotated[float, Field(ge=1)] = 3
+    """A source is silent after so many of its usual intervals."""
     at_least_s: Seconds = 30
+    """And after at least this time."""
     unseen_ratio: Ratio = 0.05
     """This share of the fabric unseen is CRITICAL (DETECTION 3a)."""
 

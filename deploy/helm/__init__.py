@@ -1,0 +1,1 @@
+"""The Helm chart, and the program that renders and checks it."""

@@ -1,0 +1,150 @@
+"""Renders the Helm chart and checks the objects: `python -m deploy.helm` (`make chart`).
+
+Helm and kubeconform are built once from the Go module proxy into the user's cache, which takes minutes and needs Go;
+Kubernetes' schemas are those of the Python package kubernetes-validate. The rendered objects are written to
+deploy/helm/rendered, with the digest of the chart's files, by which `make test` compares them with it.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from streams.embedded.directories import cache_directory
+
+FOLDER = Path(__file__).parent
+CHART, EXAMPLES, RENDERED = FOLDER / "railsight", FOLDER / "examples", FOLDER / "rendered"
+KUBERNETES = "1.34.0"
+TOOLS = {
+    "helm": "helm.sh/helm/v3/cmd/helm@v3.22.0",
+    "kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0",
+}
+SCHEMAS = "kubernetes-validate==1.37.0"
+CUSTOM = ("ServiceMonitor", "ScaledObject")
+"""Kinds without a schema here: those of the Prometheus operator and of KEDA."""
+REFUSED = {
+    "kafka.bootstrap is required": ["--set", "kafka.bootstrap="],
+    "clickhouse.url is required": ["--set", "clickhouse.url="],
+    "alertmanager.urls is required": ["--set-json", "alertmanager.urls=[]"],
+    "tickets.enabled needs settings.tickets": ["--set", "tickets.enabled=true"],
+    "kafka.loginSecret is required": ["--set", "kafka.loginSecret="],
+    "kafak": ["--set", "kafak.bootstrap=a:1"],
+    "replicas": ["--set", "stages.decide.replicas=2"],
+    "digest": ["--set", "image.digest=latest"],
+    "address": ["--set-json", 'collectors.gnmi.targets=[{"name":"a"}]'],
+}
+"""Values that the chart must refuse, by a part of the message."""
+SPOILED = {"maxSurge": "maxSruge", "containerPort: 9100": "containerPort: health", "kind: Job": "kind: Jbo"}
+"""Texts of rendered objects and their replacements, which kubeconform must refuse."""
+
+
+def digest() -> str:
+    """Return the digest of all files of the chart and of the examples."""
+    total = hashlib.sha256()
+    for path in sorted(path for folder in (CHART, EXAMPLES) for path in folder.rglob("*") if path.is_file()):
+        total.update(f"{path.relative_to(FOLDER)}\n".encode() + path.read_bytes())
+    return total.hexdigest()
+
+
+def tool(name: str) -> str:
+    """Return the path of a program, which is built at the first time."""
+    folder = cache_directory() / "tools"
+    if not (folder / name).exists():
+        if shutil.which("go") is None:
+            raise SystemExit(f"make chart: {name} is built with Go, which is not installed; install Go")
+        print(f"building {TOOLS[name]}")
+        folder.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["go", "install", TOOLS[name]], check=True, env={**os.environ, "GOBIN": str(folder)})
+    return str(folder / name)
+
+
+def schemas(kinds: set[str]) -> Path:
+    """Return a folder with a schema for each kind (`deployment-apps-v1`); each has its definitions in itself."""
+    folder = cache_directory() / f"kubernetes-schemas-{KUBERNETES}"
+    if any(not (folder / f"{kind}.json").exists() for kind in kinds):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory() as temporary:
+            pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--disable-pip-version-check"]
+            subprocess.run([*pip, "--dest", temporary, SCHEMAS], check=True)
+            (wheel,) = Path(temporary).glob("*.whl")
+            with zipfile.ZipFile(wheel) as archive:
+                prefix = f"kubernetes_validate/kubernetes-json-schema/v{KUBERNETES}-local-strict/"
+                shared = json.loads(_text(archive, f"{prefix}_definitions.json"))["$defs"]
+                for kind in kinds:
+                    found = json.loads(_text(archive, f"{prefix}{kind}.json"))
+                    (folder / f"{kind}.json").write_text(json.dumps(found | {"$defs": shared}))
+    return folder
+
+
+def _text(archive: zipfile.ZipFile, name: str) -> str:
+    text = archive.read(name).decode()
+    return text.replace("/api/_definitions.json#", "#").replace('"_definitions.json#', '"#')
+
+
+def template(values: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Render the chart with the values of a file."""
+    command = [tool("helm"), "template", "railsight", str(CHART), "--namespace", "fabric", "--kube-version", KUBERNETES]
+    return subprocess.run([*command, "--values", str(values), *options], capture_output=True, text=True, check=False)
+
+
+def objects(text: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects of rendered text."""
+    yield from (one for one in yaml.safe_load_all(text) if one)
+
+
+def conform(text: str) -> subprocess.CompletedProcess[str]:
+    """Check objects against Kubernetes' schemas."""
+    kinds = {_schema_name(one) for one in objects(text) if one["kind"] not in CUSTOM}
+    location = (
+        f"{schemas({kind for kind in kinds if 'jbo' not in kind})}/{{{{ .ResourceKind }}}}{{{{ .KindSuffix }}}}.json"
+    )
+    command = [tool("kubeconform"), "-strict", "-summary", "-kubernetes-version", KUBERNETES]
+    return subprocess.run(
+        [*command, "-schema-location", location, "-skip", ",".join(CUSTOM)],
+        input=text, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def _schema_name(one: dict[str, Any]) -> str:
+    group, _, version = one["apiVersion"].rpartition("/")
+    short = group.partition(".")[0]
+    return "-".join(filter(None, (one["kind"].lower(), short, version)))
+
+
+def main() -> None:
+    """Render each example, check its objects, and check that wrong values and wrong objects are refused."""
+    lint = [tool("helm"), "lint", "--strict", str(CHART), "--kube-version", KUBERNETES, "--values"]
+    full = ""
+    for values in sorted(EXAMPLES.glob("*.yaml")):
+        subprocess.run([*lint, str(values)], check=True)
+        done = template(values)
+        if done.returncode:
+            raise SystemExit(done.stderr)
+        checked = conform(done.stdout)
+        print(f"{values.name}: {checked.stdout.strip()}")
+        if checked.returncode:
+            raise SystemExit(1)
+        full = done.stdout if values.stem == "full" else full
+        (RENDERED / values.name).write_text(f"# Made by `make chart`. Chart: {digest()}\n{done.stdout}")
+    for message, options in REFUSED.items():
+        done = template(EXAMPLES / "minimal.yaml", *options)
+        if done.returncode == 0 or message not in done.stderr:
+            raise SystemExit(f"not refused with {message!r}: {options}: {done.stderr}")
+        print(f"refused: {' '.join(options)}")
+    for right, wrong in SPOILED.items():
+        if right not in full or conform(full.replace(right, wrong, 1)).returncode == 0:
+            raise SystemExit(f"kubeconform accepts {wrong}")
+        print(f"refused: {wrong}")
+
+
+if __name__ == "__main__":
+    main()

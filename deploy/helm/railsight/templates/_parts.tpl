@@ -1,0 +1,14 @@
+{{/* The enabled parts with a health port, as JSON: name, and port. */}}
+{{- define "railsight.parts" -}}
+{{- $parts := list }}
+{{- range list "measure" "correlate" "attribute" "decide" }}{{- $parts = append $parts (dict "name" . "port" 9100 "deployment" true) }}{{- end }}
+{{- range list "persist" "notify" "tickets" }}
+{{- if (index $.Values .).enabled }}{{- $parts = append $parts (dict "name" . "port" 9100 "deployment" true) }}{{- end }}
+{{- end }}
+{{- range list "gnmi" "snmp" "bridge" }}
+{{- if (index $.Values.collectors .).enabled }}{{- $parts = append $parts (dict "name" (printf "collect-%s" .) "port" 9100 "deployment" true) }}{{- end }}
+{{- end }}
+{{- if .Values.collectors.nic.enabled }}{{- $parts = append $parts (dict "name" "collect-nic" "port" 9101 "deployment" false) }}{{- end }}
+{{- if .Values.collectors.host.enabled }}{{- $parts = append $parts (dict "name" "collect-host" "port" 9102 "deployment" false) }}{{- end }}
+{{- toJson $parts }}
+{{- end }}

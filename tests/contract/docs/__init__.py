@@ -1,0 +1,1 @@
+"""The generated pages of the documentation, their coverage, and the site made of all pages."""

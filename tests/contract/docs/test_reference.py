@@ -1,0 +1,129 @@
+"""The reference has every setting, metric, topic, command and table, each with its meaning."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from streams.cli.main import COMMANDS
+from streams.fabric.catalogue import Metric
+from streams.store.migrate import shipped_migrations
+from streams.wire.topics import TOPICS
+from tests.contract.docs import commands_page, counters_page, settings_page, topics_page
+from tests.contract.docs.errors_page import found
+
+DOCS = Path(__file__).parents[3] / "docs"
+SECTIONS = list(settings_page.sections())
+SETTINGS = [setting for section in SECTIONS for setting in section.settings]
+
+
+@pytest.mark.parametrize("made", [commands_page, counters_page, settings_page, topics_page], ids=lambda m: m.PAGE.stem)
+def test_a_page_is_that_of_the_code(made: Any) -> None:
+    """`make docs` makes it again after a change."""
+    assert made.page() == made.PAGE.read_text(encoding="utf-8")
+
+
+def test_every_setting_is_in_the_page() -> None:
+    """By the schema of the configuration, which is not the way in which the page is made."""
+    page = settings_page.PAGE.read_text("utf-8")
+    schema = settings_page.settings_model().model_json_schema()
+    expected = set(settings_of(schema, schema, ""))
+    assert len(expected) > 250
+    sections = dict(re.findall(r"^## `\[([\w.]+)\]`\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    missing = [
+        path
+        for path in expected
+        if f"\n| `{path.rpartition('.')[2]}` |" not in sections.get(path.rpartition(".")[0], "")
+    ]
+    assert missing == []
+
+
+def settings_of(schema: dict[str, Any], node: dict[str, Any], path: str) -> Iterator[str]:
+    """Yield the dotted paths of all settings below a node of a JSON Schema."""
+    for name, value in node.get("properties", {}).items():
+        options = value.get("anyOf", [value])
+        references = [option["$ref"] for option in options if "$ref" in option]
+        inner = [schema["$defs"][reference.rpartition("/")[2]] for reference in references]
+        objects = [one for one in inner if one.get("type") == "object"]
+        if objects:
+            yield from settings_of(schema, objects[0], f"{path}.{name}".lstrip("."))
+        else:
+            yield f"{path}.{name}".lstrip(".")
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.path)
+def test_a_setting_has_a_meaning_a_default_and_a_unit(setting: settings_page.Setting) -> None:
+    """A number has a unit by the end of its name, or by UNITS_BY_NAME."""
+    assert setting.meaning and setting.default and setting.type != "value"
+    assert setting.unit != "?"
+    assert not setting.type.startswith(("number", "integer")) or setting.unit
+
+
+def test_every_section_has_a_meaning() -> None:
+    """The first sentence of the section's model."""
+    assert [section.path for section in SECTIONS if not section.meaning] == []
+
+
+def test_every_command_and_option_is_in_the_page() -> None:
+    """Also those of groups, and each has a line of help."""
+    page = commands_page.PAGE.read_text("utf-8")
+    entries = list(commands_page.entries())
+    assert {entry.name for entry in entries} >= {command.name for command in COMMANDS}
+    for entry in entries:
+        assert re.search(rf"^#+ railsight {re.escape(entry.name)}$", page, re.MULTILINE), entry.name
+        assert entry.command.help, entry.name
+        undocumented = [one.name for one in entry.command.params if not one.help and "--help" not in one.opts]
+        assert undocumented == [], entry.name
+
+
+def test_every_metric_is_in_the_page() -> None:
+    """Each metric of the catalogue once."""
+    names = re.findall(r"^\| `(\w+)` \| \d+ \|", counters_page.PAGE.read_text("utf-8"), re.MULTILINE)
+    assert sorted(names) == sorted(metric.name.lower() for metric in Metric)
+
+
+def test_every_topic_is_in_the_page_with_its_content() -> None:
+    """And no topic that the registry does not have."""
+    assert set(topics_page.CONTENT) == {topic.name for topic in TOPICS}
+    page = topics_page.PAGE.read_text("utf-8").partition("## All topics")[2]
+    assert re.findall(r"^\| `([\w.-]+)` \|", page, re.MULTILINE) == [topic.name for topic in TOPICS]
+
+
+def test_every_table_and_view_is_in_the_page() -> None:
+    """By the statements of the shipped migrations."""
+    created: set[str] = set()
+    for migration in shipped_migrations():
+        for statement in migration.statements():
+            created |= set(re.findall(r"CREATE (?:TABLE|(?:OR REPLACE )?VIEW)(?: IF NOT EXISTS)? (\w+)", statement))
+            created -= set(re.findall(r"DROP (?:TABLE|VIEW)(?: IF EXISTS)? (\w+)", statement))
+    assert len(created) > 20
+    documented = set(re.findall(r"^### (\w+)$", (DOCS / "tables.md").read_text("utf-8"), re.MULTILINE))
+    assert created - documented == set()
+
+
+def test_the_asyncapi_document_is_that_of_the_code() -> None:
+    """Each topic is a channel; references inside lead to something, those outside to a JSON Schema."""
+    text = topics_page.ASYNCAPI.read_text("utf-8")
+    assert text == topics_page.asyncapi_text()
+    document = json.loads(text)
+    assert document["asyncapi"] == "3.0.0"
+    assert set(document["channels"]) == {topic.name for topic in TOPICS}
+    for operation in document["operations"].values():
+        assert operation["channel"]["$ref"].removeprefix("#/channels/") in document["channels"]
+    for channel in document["channels"].values():
+        for message in channel["messages"].values():
+            if payload := message.get("payload"):
+                schema = json.loads((topics_page.ASYNCAPI.parent / payload["$ref"]).read_text("utf-8"))
+                jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_the_errors_have_a_text_and_a_module() -> None:
+    """The search finds the messages of every room; each starts in lower case or with a name, as all our lines do."""
+    messages = found()
+    assert len(messages) > 100
+    assert {message.module.partition("/")[0] for message in messages} == {"streams", "collectors"}
+    assert {message.code for message in messages} == {1, 2}

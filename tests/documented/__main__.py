@@ -1,0 +1,43 @@
+"""`python -m tests.documented [--clean] [PAGE...]`: runs the marked commands of the README and of the tutorial.
+
+With --clean in a fresh clone of this repository, whose environment the README's own commands make; without it in an
+empty folder with the programs of this environment, and the README's commands are left out.
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.documented.run import Failed, Reader
+from tests.documented.steps import steps
+
+ROOT = Path(__file__).parents[2]
+README, TUTORIAL = ROOT / "README.md", ROOT / "docs/tutorial.md"
+
+
+def main(arguments: list[str]) -> int:
+    """Run the pages, print each step with its seconds, and return 1 at the first failure."""
+    is_clean = "--clean" in arguments
+    pages = [Path(one) for one in arguments if one != "--clean"] or ([README, TUTORIAL] if is_clean else [TUTORIAL])
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "railsight"
+        programs = Path(sys.executable).parent
+        if is_clean:
+            subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
+            programs = folder / ".venv/bin"
+        else:
+            folder.mkdir()
+        for page in pages:
+            print(page)
+            try:
+                with Reader(folder, programs, print) as reader:
+                    reader.follow(steps(page.read_text("utf-8")))
+            except Failed as failure:
+                print(f"{page}: {failure}", file=sys.stderr)
+                return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,90 @@
+"""Runs the steps of a page in a folder, with an environment that has nothing but a path and a home."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from tests.documented.steps import Step
+
+STEP_S = 900.0
+"""The limit of one command: the first one of the README installs the environment."""
+
+
+class Failed(Exception):
+    """A command of a page failed; the message has the page's line, the command and its output."""
+
+
+class Reader:
+    """A reader of a page, who types its commands in a folder. Ends the background commands at the exit."""
+
+    def __init__(self, folder: Path, programs: Path | None, print_line: Callable[[str], None]) -> None:
+        self._folder = folder
+        self._print = print_line
+        home = folder / "home"
+        home.mkdir(exist_ok=True)
+        path = os.environ.get("PATH", os.defpath)
+        self._environ = {
+            "PATH": path if programs is None else f"{programs}:{path}",
+            "HOME": str(home), "LANG": "C.UTF-8", "TERM": "dumb", "PYTHONUNBUFFERED": "1",
+        }  # fmt: skip
+        self._background: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> "Reader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._background:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+        for process in self._background:
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+    def follow(self, steps: Iterable[Step]) -> None:
+        """Take the steps in their order; raises Failed at the first that fails."""
+        for step in steps:
+            begin = time.monotonic()
+            match step.kind:
+                case "file":
+                    path = self._folder / step.argument
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_text(step.text)
+                case "background":
+                    self._start(step)
+                case "run":
+                    self._run(step, 0.0)
+                case "wait":
+                    self._run(step, float(step.argument))
+            first = step.text.strip().partition("\n")[0]
+            self._print(
+                f"line {step.line:4} {step.kind:10} {time.monotonic() - begin:6.1f} s  {step.argument or first}"
+            )
+
+    def _start(self, step: Step) -> None:
+        with (self._folder / f"line-{step.line}.log").open("wb") as log:
+            process = subprocess.Popen(
+                ["bash", "-c", f"exec {step.text.strip()}"], cwd=self._folder, env=self._environ, stdout=log,
+                stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+        self._background.append(process)
+
+    def _run(self, step: Step, wait_s: float) -> None:
+        end = time.monotonic() + wait_s
+        while True:
+            done = subprocess.run(
+                ["bash", "-e", "-o", "pipefail", "-c", step.text], cwd=self._folder, env=self._environ,
+                capture_output=True, text=True, timeout=STEP_S, check=False, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+            if done.returncode == 0:
+                return
+            if time.monotonic() >= end:
+                output = (done.stdout + done.stderr)[-2000:]
+                raise Failed(f"line {step.line}: exit code {done.returncode} of\n{step.text}{output}")
+            time.sleep(1)
