@@ -1,5 +1,6 @@
 """Builds the documentation's site with Sphinx: `make docs`."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -24,6 +25,7 @@ html_static_path = ["static"]
 html_css_files = ["railsight.css"]
 myst_heading_anchors = 4
 highlight_language = "none"
+suppress_warnings = ["misc.highlighting_failure"]  # a language that Pygments does not have, such as csv
 
 
 class ClickHouseLexer(SqlLexer):
@@ -34,8 +36,9 @@ class ClickHouseLexer(SqlLexer):
     }
 
 
-def insert_errors(_app: Sphinx, page: str, source: list[str]) -> None:
-    """Put the list of errors, which is made from the code, into its page."""
+def read_page(_app: Sphinx, page: str, source: list[str]) -> None:
+    """Put the list of errors, which is made from the code, into its page; link to the page of the automation."""
+    source[0] = re.sub(r"\]\((?:\.\./)+deploy/automation/README\.md", "](/automation.md", source[0])
     if page == "errors":
         from tests.contract.docs.errors_page import PLACEHOLDER, table
 
@@ -44,6 +47,6 @@ def insert_errors(_app: Sphinx, page: str, source: list[str]) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect the hook and the lexer."""
-    app.connect("source-read", insert_errors)
+    app.connect("source-read", read_page)
     app.add_lexer("sql", ClickHouseLexer)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

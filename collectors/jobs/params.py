@@ -80,6 +80,7 @@ class KubernetesParams(SchedulerParams):
     kubeconfig: str = ""
     """A file; empty for the service account of the pod."""
     context: str = ""
+    """The context of the kubeconfig; empty: its current one."""
     gpus: tuple[str, ...] = Field(default=("nvidia.com/gpu", "amd.com/gpu"), min_length=1)
     """The resources that are GPUs; pods that request none are no jobs."""
     user_label: str = ""

@@ -20,6 +20,7 @@ class Params(CollectorParams):
     inventory: Path | None = None
     """Folder of the inventory. It is read again when a table changes."""
     inventory_check_s: float = Field(default=60.0, ge=1)
+    """The interval in which the inventory in effect is read again."""
     seed: int = Field(default=1, ge=0)
     """Selects the targets; the same on all hosts."""
     port: int = Field(default=20_000, ge=1024, lt=65_536)

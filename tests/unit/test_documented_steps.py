@@ -73,7 +73,7 @@ def test_a_failing_command_ends_it_with_its_output(tmp_path: Path) -> None:
     page = "<!-- step: run -->\n```sh\necho why >&2\nfalse\necho not reached\n```\n"
     with (
         pytest.raises(Failed, match=r"(?s)line 1: exit code 1 of.*why") as caught,
-        Reader(tmp_path, None, str) as reader,
+        Reader(tmp_path, None, lambda _: None) as reader,
     ):
         reader.follow(steps(page))
     assert "not reached\n" not in str(caught.value).partition("\nwhy")[2]

@@ -15,7 +15,7 @@ from streams.wire.topics import TOPICS, PartitionScheme, Topic
 from tests.contract.wire.topic_schemas import ROWS, stem
 
 ROOT = Path(__file__).parents[3]
-PAGE, ASYNCAPI = ROOT / "docs/topics.md", ROOT / "docs/schemas/asyncapi.json"
+PAGE, ASYNCAPI = ROOT / "docs/topics.md", ROOT / "docs/asyncapi.json"
 _BEGIN, _END = "<!-- all topics -->\n", "<!-- end of all topics -->\n"
 
 CONTENT = {
@@ -113,7 +113,7 @@ def _message(topic: Topic, name: str) -> dict[str, Any]:
     if not topic.json:
         return {"name": name, "contentType": "application/x-protobuf"}
     found: dict[str, Any] = {"name": name, "contentType": "application/json"}
-    found["payload"] = {"$ref": f"./{stem(topic)}.schema.json"}
+    found["payload"] = {"$ref": f"./schemas/{stem(topic)}.schema.json"}
     if topic.ce_type:
         found["headers"] = {
             "type": "object",
