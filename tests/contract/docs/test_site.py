@@ -54,8 +54,9 @@ def test_links_and_pictures_lead_to_files_of_the_site(site: Path) -> None:
 
 def test_the_list_of_errors_is_in_the_site(site: Path) -> None:
     """It is made when the site is built."""
-    text = (site / "errors.html").read_text()
-    assert "unknown collector {kind}" in text and text.count("<tr") > 100
+    page = (site / "errors.html").read_text()
+    assert "unknown collector {kind}" in re.sub(r"<[^>]+>", "", page)
+    assert page.count("<tr") > 100
 
 
 def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
