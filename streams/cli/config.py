@@ -1,5 +1,6 @@
 """`railsight config`: checks a configuration with everything that it names, and prints the settings in force."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +8,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.collector_registry import collector_params, spec_of
-from streams.cli.options import Config, local_config
+from streams.cli.options import Config, load_for, local_instance
 from streams.config.effective import setting_lines
 from streams.config.file_checks import unreadable_files
 from streams.config.settings import Settings, load
@@ -55,8 +56,9 @@ def show(
 
     Without --config, of the pipeline that runs here. Examples: `railsight config show --defaults`.
     """
-    path, environ = local_config(config)
-    for line in setting_lines(load(path, collector_params(), environ), defaults=defaults):
+    instance = local_instance(config, None, os.environ)
+    settings = load_for(instance, config, lambda path, environ: load(path, collector_params(), environ))
+    for line in setting_lines(settings, defaults=defaults):
         typer.echo(line)
 
 

@@ -13,7 +13,7 @@ import orjson
 import typer
 
 from streams.cli.collector_registry import collector_params
-from streams.cli.options import AsJson, Config, local_config, local_instance
+from streams.cli.options import AsJson, Config, load_for, local_instance
 from streams.cli.tables import Cell, print_table
 from streams.config.file_checks import unreadable_files
 from streams.config.settings import Settings, load
@@ -54,13 +54,16 @@ def _checks(config: Path | None) -> Iterator[Check]:
     yield from machine_checks(data_directory())
     try:
         instance = local_instance(config, None, os.environ)
-        path, environ = local_config(config)
-        settings = load(path, collector_params(), environ)
+        settings = load_for(instance, config, lambda path, environ: load(path, collector_params(), environ))
     except Misconfigured as error:
         yield Check("configuration", False, "; ".join(str(error).splitlines()))
         return
     problems = unreadable_files(settings)
-    yield Check("configuration", not problems, "; ".join(problems) or f"{path or 'the defaults'}: valid")
+    yield Check(
+        "configuration",
+        not problems,
+        "; ".join(problems) or f"{instance.config if instance and not config else config or 'the defaults'}: valid",
+    )
     if instance is None:
         yield Check("pipeline", False, "none of this user runs here; start it with `railsight up --config FILE`")
         if "bootstrap" not in settings.kafka.model_fields_set:

@@ -1,5 +1,6 @@
 """Options that several subcommands share, and the settings that they lead to."""
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -8,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from streams.config.absolute_paths import with_absolute_paths
 from streams.config.settings import Settings, load
 from streams.embedded.known_brokers import login_at
 from streams.embedded.running_instances import Instance, running_instances
@@ -39,17 +41,26 @@ def settings_of(config: Path | None, bootstrap: str | None = None, part: str = "
     Options of the command line override both. An embedded broker of this user needs no further settings, and without
     options the commands for people use the pipeline of this user that runs on this machine.
     """
-    config, environ = local_config(config, bootstrap) if part in _OF_PEOPLE else (config, dict(os.environ))
-    settings = load_with_login(bootstrap, environ, lambda environ: load(config, None, environ))
+    instance = local_instance(config, bootstrap, os.environ) if part in _OF_PEOPLE else None
+    settings = load_for(
+        instance, config, lambda path, environ: load_with_login(bootstrap, environ, lambda all_: load(path, None, all_))
+    )
     return settings.model_copy(update={"kafka": settings.kafka.of_part(part)}) if part else settings
 
 
-def local_config(config: Path | None, bootstrap: str | None = None) -> tuple[Path | None, dict[str, str]]:
-    """Return the configuration and the environment of the running pipeline that the options select, else the given."""
-    environ = dict(os.environ)
-    if (instance := local_instance(config, bootstrap, environ)) is None:
-        return config, environ
-    return config or Path(instance.config), {**instance.environ, **environ}
+def load_for(
+    instance: Instance | None, config: Path | None, read: Callable[[Path | None, dict[str, str]], Settings]
+) -> Settings:
+    """Return the settings that `read` gets from a file and an environment, those of a running pipeline if there is one.
+
+    Relative paths of its configuration refer to its folder.
+    """
+    if instance is None:
+        return read(config, dict(os.environ))
+    folder = Path(instance.folder) if Path(instance.folder).is_dir() else Path.cwd()
+    config = Path(instance.config) if config is None else config.absolute()
+    with contextlib.chdir(folder):
+        return with_absolute_paths(read(config, {**instance.environ, **os.environ}), folder)
 
 
 def local_instance(config: Path | None, bootstrap: str | None, environ: Mapping[str, str]) -> Instance | None:

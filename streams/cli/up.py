@@ -29,7 +29,7 @@ def up(
     settings = load(config, collector_params())
     if not settings.collectors:
         raise Misconfigured(f"{config}: no collector is configured: give at least one [collect.<name>] section")
-    folder = run_dir or pipeline_directory(settings) / "run"
+    folder = (run_dir or pipeline_directory(settings) / "run").absolute()
     # A second one must not touch the logs and records of the first.
     with locked(folder, "run folder"):
         supervisor = Supervisor(folder)

@@ -29,6 +29,8 @@ class Instance:
     """The folder of the parts' logs."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """The settings that its configuration does not have, as environment variables: addresses and files of logins."""
+    folder: str = ""
+    """Its working folder, to which relative paths of its configuration refer."""
     pid: int = 0
     started: str = ""
     """The start time of the process, by which a later process with the same number is no instance."""
@@ -40,7 +42,10 @@ def registered(instance: Instance) -> Iterator[None]:
     pid = os.getpid()
     path = _folder() / f"{pid}.json"
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_private(path, orjson.dumps(asdict(instance) | {"pid": pid, "started": _start_of(pid)}).decode())
+    write_private(
+        path,
+        orjson.dumps(asdict(instance) | {"pid": pid, "started": _start_of(pid), "folder": str(Path.cwd())}).decode(),
+    )
     try:
         yield
     finally:

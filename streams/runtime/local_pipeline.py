@@ -53,7 +53,7 @@ async def _run_parts(
 
 def pipeline_directory(settings: Settings) -> Path:
     """Return the folder of all data of one pipeline: two of them on one machine must not share any of it."""
-    return settings.runtime.data or data_directory()
+    return (settings.runtime.data or data_directory()).absolute()
 
 
 def pipeline_parts(settings: Settings, config: Path) -> Iterator[Part]:

@@ -40,6 +40,22 @@ def test_a_command_without_options_uses_the_running_pipeline(tmp_path: Path) -> 
     assert settings_of(None, None, READER).kafka.bootstrap == "127.0.0.1:9092"
 
 
+def test_relative_paths_are_those_of_the_running_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command in another folder finds its files, and no setting counts as set by that."""
+    there, here = tmp_path / "there", tmp_path / "here"
+    there.mkdir()
+    here.mkdir()
+    running = instance(tmp_path)
+    Path(running.config).write_text('[store]\npassword_file = "secrets/password"\n')
+    monkeypatch.chdir(there)
+    with registered(running):
+        monkeypatch.chdir(here)
+        settings = settings_of(None, None, READER)
+        assert settings.store.password_file == there / "secrets/password"
+        assert Path.cwd() == here
+        assert "decide" not in settings.model_fields_set
+
+
 def test_a_process_of_a_pipeline_does_not_use_another_one(tmp_path: Path) -> None:
     """`railsight process` without options is no second worker of what runs."""
     with registered(instance(tmp_path)):
