@@ -52,6 +52,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("place", "streams.cli.place:place", "Rank sets of hosts for a job."),
     Command("topology", "streams.cli.topology:topology", "Write the topology for schedulers."),
     Command("inventory", "streams.cli.inventory:inventory", "Generate, check or publish an inventory."),
+    Command("record", "streams.cli.recordings:record", "Record what arrives, for backtests."),
+    Command("export", "streams.cli.recordings:export", "Write what ClickHouse holds as a recording, for backtests."),
     Command("backtest", "streams.cli.backtest:backtest", "Run the stages over recordings or ClickHouse."),
     Command("tune", "streams.cli.tune:tune", "Propose settings for a number of findings a week."),
     Command("score", "streams.cli.score:score", "Compare findings with the ground truth."),
@@ -78,7 +80,7 @@ _LIBRARIES = ("aiokafka", "clickhouse_connect", "urllib3")
 _INTERACTIVE = {
     "chaos", "demo", "up", "inventory", "findings", "explain", "ack", "job", "remediations", "lemons", "approve",
     "reject", "repaired", "maintenance", "exclude", "kill-switch", "acl", "status", "near", "place", "topology",
-    "top", "init", "doctor", "logs", "config",
+    "top", "init", "doctor", "logs", "config", "record", "export",
 }  # fmt: skip
 
 
