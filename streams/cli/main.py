@@ -51,6 +51,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("near", "streams.cli.near:near", "List the hosts near one, with the capacity that is left."),
     Command("place", "streams.cli.place:place", "Rank sets of hosts for a job."),
     Command("topology", "streams.cli.topology:topology", "Write the topology for schedulers."),
+    Command("locality", "streams.cli.locality:locality", "Serve the locality over HTTP and publish it."),
     Command("inventory", "streams.cli.inventory:inventory", "Generate, check or publish an inventory."),
     Command("record", "streams.cli.recordings:record", "Record what arrives, for backtests."),
     Command("export", "streams.cli.recordings:export", "Write what ClickHouse holds as a recording, for backtests."),

@@ -1,13 +1,14 @@
 """`railsight near HOST`: lists the hosts near one, or prints the distance to another host or GPU."""
 
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
-import orjson
 import typer
 
 from streams.cli.locality_source import InventoryFolder, locality_from
 from streams.cli.options import AsJson, Bootstrap, Config
 from streams.cli.printing import echo
+from streams.locality.answers import Answer, DistanceAnswer, GpuDistanceAnswer, NeighborAnswer
 from streams.locality.distance import Distances, UnknownHost
 from streams.report.locality.render import distance_lines, gpu_lines, near_lines
 from streams.wire.errors import Misconfigured
@@ -29,17 +30,17 @@ def near(
             _print_near(distances, host, limit, as_json)
         elif ":" in host or ":" in to:
             gpus = distances.between_gpus(_gpu(host), _gpu(to))
-            _print([gpus.as_dict()] if as_json else list(gpu_lines(gpus)))
+            _print(gpu_lines(gpus), [GpuDistanceAnswer.model_validate(gpus)] if as_json else None)
         else:
             distance = distances.between(host, to)
-            _print([distance.as_dict()] if as_json else list(distance_lines(distance)))
+            _print(distance_lines(distance), [DistanceAnswer.model_validate(distance)] if as_json else None)
     except UnknownHost as error:
         raise Misconfigured(str(error)) from error
 
 
 def _print_near(distances: Distances, host: str, limit: int, as_json: bool) -> None:
     found = distances.near(host, limit)
-    _print([each.as_dict() for each in found] if as_json else list(near_lines(host, found)))
+    _print(near_lines(host, found), [NeighborAnswer.model_validate(each) for each in found] if as_json else None)
 
 
 def _gpu(name: str) -> tuple[str, int]:
@@ -49,6 +50,6 @@ def _gpu(name: str) -> tuple[str, int]:
     return host, int(number)
 
 
-def _print(lines: "list[str] | list[dict[str, object]]") -> None:
-    for line in lines:
-        echo(line if isinstance(line, str) else orjson.dumps(line))
+def _print(lines: Iterable[str], answers: Sequence[Answer] | None) -> None:
+    for line in lines if answers is None else (answer.model_dump_json() for answer in answers):
+        echo(line)

@@ -2,12 +2,12 @@
 
 from typing import Annotated
 
-import orjson
 import typer
 
 from streams.cli.locality_source import InventoryFolder, locality_from
 from streams.cli.options import AsJson, Bootstrap, Config
 from streams.cli.printing import echo
+from streams.locality.answers import PlacementAnswer
 from streams.locality.placement import MAX_GPUS
 from streams.locality.placement import place as find_sets
 from streams.report.locality.render import placement_lines
@@ -28,7 +28,7 @@ def place(
     busy = locality.busy_hosts() if idle else {}
     found = find_sets(locality.state, gpus, limit=sets, allow_doubtful=doubtful, busy=busy)
     if as_json:
-        echo(orjson.dumps(found.as_dict()))
+        echo(PlacementAnswer.model_validate(found).model_dump_json())
     else:
         for line in placement_lines(found):
             echo(line)

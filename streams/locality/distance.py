@@ -9,7 +9,6 @@ between its GPUs and then on one rail (PXN).
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -41,14 +40,6 @@ class RailPath:
     bottleneck: str
     """The part that limits it, empty if nothing does."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
-        return {
-            "rail": self.rail, "plane": self.plane, "leaves": list(self.leaves), "tier": self.tier or None,
-            "switches": self.switches, "ratio": round(self.ratio, 4), "capacity_bps": self.capacity_bps,
-            "bottleneck": self.bottleneck,
-        }  # fmt: skip
-
 
 @dataclass(frozen=True)
 class HostDistance:
@@ -74,14 +65,6 @@ class HostDistance:
         found = [path.capacity_bps for path in self.paths if path.capacity_bps is not None]
         return sum(found) if len(found) == len(self.paths) else None
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
-        return {
-            "a": self.a, "z": self.z, "same_unit": self.same_unit, "same_pod": self.same_pod, "tier": self.tier or None,
-            "switches": self.switches, "ratio": round(self.ratio, 4), "capacity_bps": self.capacity_bps,
-            "paths": [path.as_dict() for path in self.paths],
-        }  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class GpuDistance:
@@ -95,14 +78,6 @@ class GpuDistance:
     """On the shortest path through the switches between their own rails; 0 within a host."""
     switches_by_rail: int | None
     """On one rail, after the links between the GPUs of a host."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
-        return {
-            "a": {"host": self.a[0], "gpu": self.a[1], "rail": self.rails[0]},
-            "z": {"host": self.z[0], "gpu": self.z[1], "rail": self.rails[1]},
-            "same_host": self.same_host, "switches": self.switches, "switches_by_rail": self.switches_by_rail,
-        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +93,6 @@ class HostNeighbor:
     """Of its built capacity with which it reaches the tier where both meet."""
     usability: Usability
     reasons: tuple[str, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
-        return {
-            "host": self.host, "unit": self.unit, "pod": self.pod, "tier": self.tier, "switches": self.switches,
-            "ratio": round(self.ratio, 4), "usability": self.usability.name.lower(), "reasons": list(self.reasons),
-        }  # fmt: skip
 
 
 class Distances:

@@ -21,7 +21,7 @@ MAX_ISSUES = 64
 
 
 class Usability(IntEnum):
-    """Whether a job may be placed on a host."""
+    """The usability of a host for a job."""
 
     GOOD = 0
     DOUBTFUL = 1

@@ -1,6 +1,10 @@
 """Settings of the exports and of the locality service."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from streams.wire.loopback import is_loopback
 
 
 class LabelKeys(BaseModel):
@@ -20,10 +24,38 @@ class LabelKeys(BaseModel):
 
 
 class LocalityParams(BaseModel):
-    """Settings of `railsight topology export` and of the locality service."""
+    """Settings of `railsight topology export` and of the service `railsight locality`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     labels: LabelKeys = LabelKeys()
     kueue_topology: str = Field(default="railsight", pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
     """The name of Kueue's Topology."""
+    host: str = "127.0.0.1"
+    """The address on which the service listens."""
+    port: int = Field(default=8790, ge=0, le=65535)
+    """0: a free one."""
+    token_file: Path | None = None
+    """The file of the token that clients send (`Authorization: Bearer TOKEN`); default: one is made at the first start,
+    in the user's data folder."""
+    cert_file: Path | None = None
+    """The certificate of the service in PEM; required off loopback, where the token must not be sent in clear text."""
+    key_file: Path | None = None
+    """The key of that certificate; default: it is in `cert_file`."""
+    publish: bool = True
+    """Publish the place and the state of each host on railsight.topology.v1."""
+    refresh_s: float = Field(default=60.0, gt=0)
+    """The longest time after which ends of maintenance and of jobs are noticed, in seconds."""
+    max_waiting: int = Field(default=64, ge=1, le=1000)
+    """Clients that wait for a change at the same time, by long poll or as a stream of events."""
+
+    @model_validator(mode="after")
+    def _encrypted(self) -> "LocalityParams":
+        if self.key_file and not self.cert_file:
+            raise ValueError("key_file needs a cert_file")
+        if not is_loopback(self.host) and not (self.cert_file and self.token_file):
+            raise ValueError(
+                f"host {self.host} is not on loopback: set cert_file, because others on the network could read the"
+                " token, and token_file, so that clients have it"
+            )
+        return self

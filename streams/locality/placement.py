@@ -36,14 +36,6 @@ class HostSet:
     doubtful: tuple[str, ...]
     why: tuple[str, ...]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
-        return {
-            "hosts": list(self.hosts), "gpus": self.gpus, "units": list(self.units), "group": self.group,
-            "tier": self.tier, "switches": self.switches, "ratio": round(self.ratio, 4),
-            "doubtful": list(self.doubtful), "why": list(self.why),
-        }  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
@@ -52,10 +44,6 @@ class LeftOut:
     host: str
     unit: str
     reasons: tuple[str, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
-        return {"host": self.host, "unit": self.unit, "reasons": list(self.reasons)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +54,6 @@ class Placement:
     usable_gpus: int
     sets: tuple[HostSet, ...]
     left_out: tuple[LeftOut, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
-        return {
-            "gpus": self.gpus, "usable_gpus": self.usable_gpus, "sets": [each.as_dict() for each in self.sets],
-            "left_out": [each.as_dict() for each in self.left_out],
-        }  # fmt: skip
 
 
 def place(

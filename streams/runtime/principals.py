@@ -8,16 +8,17 @@ from collections.abc import Iterable, Mapping
 
 from streams.config.kafka import USER_PREFIX, KafkaSettings
 from streams.config.settings import Settings
+from streams.locality.access import ACCESS as LOCALITY_ACCESS
 from streams.notify import service as notifier
 from streams.notify.tickets import service as ticket_desk
 from streams.runtime.bindings import BINDINGS
 from streams.store.persist.persisted_topics import access as persist_access
 from streams.wire import topics
-from streams.wire.access import ADMIN, AUTOMATION, NOTIFY, OPERATOR, PERSIST, PROCESS, READER, TICKETS, Access
+from streams.wire.access import ADMIN, AUTOMATION, LOCALITY, NOTIFY, OPERATOR, PERSIST, PROCESS, READER, TICKETS, Access
 
 _RESULTS = (
     topics.FINDINGS, topics.FINDINGS_OPEN, topics.REMEDIATIONS, topics.REMEDIATIONS_OPEN, topics.REMEDIATION_RESULTS,
-    topics.CONTROLS, topics.LEMONS, topics.INVENTORY, topics.JOBS, topics.PROGRESS,
+    topics.CONTROLS, topics.LEMONS, topics.TOPOLOGY, topics.INVENTORY, topics.JOBS, topics.PROGRESS,
     topics.COLLECTOR_STATUS,
 )  # fmt: skip
 _COMMANDS = (topics.CONTROLS, topics.INVENTORY, topics.JOBS, topics.LEMONS)
@@ -35,6 +36,7 @@ def accesses(settings: Settings, collectors: Mapping[str, Access]) -> dict[str, 
         PERSIST: persist_access(settings.persist.group),
         NOTIFY: notifier.ACCESS,
         TICKETS: ticket_desk.ACCESS,
+        LOCALITY: LOCALITY_ACCESS,
         AUTOMATION: Access(reads=(topics.REMEDIATIONS,), writes=(topics.REMEDIATION_RESULTS,)),
         OPERATOR: Access(reads=_RESULTS, writes=_COMMANDS),
         READER: Access(reads=_RESULTS, group_prefixes=("reader.",)),

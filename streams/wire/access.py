@@ -19,7 +19,7 @@ READER = "reader"
 COLLECTOR, AUTOMATION = "collector", "automation"
 PROBE = "probe"
 """The prober of a host, which other collectors' topics are closed to."""
-PROCESS, PERSIST, NOTIFY, TICKETS = "process", "persist", "notify", "tickets"
+PROCESS, PERSIST, NOTIFY, TICKETS, LOCALITY = "process", "persist", "notify", "tickets", "locality"
 """`process` is for a process that runs all stages; a stage alone has its own name."""
 
 

@@ -74,6 +74,9 @@ __all__ = [
     "Facts",
     "Finding",
     "Forecast",
+    "HostIssue",
+    "HostLocality",
+    "HostUsability",
     "InventoryChunk",
     "Job",
     "Lemon",
@@ -278,6 +281,13 @@ class LemonKind(IntEnum):
     FIRMWARE = 4
 
 
+class HostUsability(IntEnum):
+    USABILITY_UNSPECIFIED = 0
+    GOOD = 1
+    DOUBTFUL = 2
+    OUT = 3
+
+
 class ControlKind(IntEnum):
     KIND_UNSPECIFIED = 0
     APPROVE = 1
@@ -442,6 +452,28 @@ class Lemon:
 
 
 @dataclass(frozen=True, slots=True)
+class HostIssue:
+    subject_id: str
+    kind: str
+    reason: str = ""
+    source_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HostLocality:
+    host: str
+    unit: str = ""
+    group: tuple[str, ...] = ()
+    pod: str = ""
+    gpus: int = 0
+    leaf: tuple[str, ...] = ()
+    usability: HostUsability = HostUsability.USABILITY_UNSPECIFIED
+    ratio: float | None = None
+    issue: tuple[HostIssue, ...] = ()
+    inventory_digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RemediationResult:
     remediation_id: str
     outcome: Outcome
@@ -493,6 +525,7 @@ Message = (
     | PortQuality
     | PortModules
     | Lemon
+    | HostLocality
     | Episode
     | SnapshotChunk
     | Snapshot

@@ -23,6 +23,7 @@ from streams.wire.models import (
     Event,
     Facts,
     Finding,
+    HostLocality,
     InventoryChunk,
     Job,
     Lemon,
@@ -136,6 +137,7 @@ REMEDIATION_RESULTS = Topic(
 )
 CONTROLS = Topic("railsight.controls.v1", Control, PartitionScheme.SINGLE, json=True)
 LEMONS = Topic("railsight.lemons.v1", Lemon, PartitionScheme.SINGLE, json=True)
+TOPOLOGY = Topic("railsight.topology.v1", HostLocality, PartitionScheme.SINGLE, json=True)
 REJECTED = Topic("railsight.rejected.v1", Rejected, PartitionScheme.SINGLE, 7 * _DAY)
 
 STAGES = ("measure", "correlate", "attribute", "decide")
@@ -149,7 +151,7 @@ SNAPSHOTS = {
 TOPICS: tuple[Topic, ...] = (
     SAMPLES, EVENTS, FACTS, COLLECTOR_STATUS, PROBES, TARGETS, INVENTORY, JOBS, SYMPTOMS, SUMMARIES, EPISODES,
     PORT_STATES, FINDINGS, FINDINGS_OPEN, PROGRESS, REMEDIATIONS, REMEDIATIONS_OPEN, REMEDIATION_RESULTS, CONTROLS,
-    LEMONS, REJECTED, *SNAPSHOTS.values(),
+    LEMONS, TOPOLOGY, REJECTED, *SNAPSHOTS.values(),
 )  # fmt: skip
 BY_NAME = {topic.name: topic for topic in TOPICS}
 
@@ -282,8 +284,10 @@ def _key_and_route(message: Message) -> tuple[str, str]:
 
 
 def _compacted_key(message: Message) -> str:
-    """Return the key of a message of PORT_STATES or LEMONS; empty for other messages."""
+    """Return the key of a message of PORT_STATES, LEMONS or TOPOLOGY; empty for other messages."""
     match message:
+        case HostLocality(host=host):
+            return host
         case Lemon(kind=kind, subject_id=subject_id):
             return f"{kind.name.lower()}/{subject_id}"
         case PortStates(device=device, source=source):

@@ -1,10 +1,12 @@
 """Reads what locality needs from Kafka: the inventory in effect, jobs, open findings and remediations, controls."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from streams.config.kafka import KafkaSettings
 from streams.fabric.topology import Topology
+from streams.locality.access import READS
 from streams.locality.groups import Groups
 from streams.locality.model import Knowledge, Locality
 from streams.runtime.inventory_reader import InventoryReader
@@ -13,8 +15,7 @@ from streams.wire.errors import Reject, Retry
 from streams.wire.models import Control, Finding, Message, Remediation
 from streams.wire.topics import CONTROLS, FINDINGS_OPEN, INVENTORY, JOBS, REMEDIATIONS_OPEN, Topic, decode
 
-TOPICS = (INVENTORY, JOBS, FINDINGS_OPEN, REMEDIATIONS_OPEN, CONTROLS)
-_BY_NAME = {topic.name: topic for topic in TOPICS}
+_BY_NAME = {topic.name: topic for topic in READS}
 _Model = TypeVar("_Model", Finding, Remediation, Control)
 
 
@@ -51,7 +52,11 @@ class LocalityFeed:
         found = self._inventory.versions.at(now_ns)
         if found is None:
             return None
-        return Locality(self._groups_of(found[1]), self._knowledge(), now_ns)
+        return await asyncio.to_thread(self._put_together, found[1], now_ns)
+
+    def _put_together(self, topology: Topology, now_ns: int) -> Locality:
+        """Return the locality; of the largest fabric this takes up to a second."""
+        return Locality(self._groups_of(topology), self._knowledge(), now_ns)
 
     def _groups_of(self, topology: Topology) -> Groups:
         """Return the groups of a topology, made once for all that differ only in their jobs."""
@@ -76,7 +81,7 @@ def _messages(latest: dict[bytes, Message], model: type[_Model]) -> list[_Model]
 async def read_locality(kafka: KafkaSettings, now_ns: Callable[[], int]) -> Locality:
     """Return the locality now; raises Retry where Kafka does not answer, or has no inventory."""
     feed = LocalityFeed(kafka)
-    for topic in TOPICS:
+    for topic in READS:
         async for record in read_to_end(kafka, topic):
             feed.take(record)
     found = await feed.locality(now_ns())

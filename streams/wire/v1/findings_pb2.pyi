@@ -1053,6 +1053,118 @@ class Lemon(_message.Message):
 Global___Lemon: _TypeAlias = Lemon  # noqa: Y015
 
 @_typing.final
+class HostIssue(_message.Message):
+    """One finding, isolation or maintenance of a host or its links."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SUBJECT_ID_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    SOURCE_ID_FIELD_NUMBER: _builtins.int
+    subject_id: _builtins.str
+    kind: _builtins.str
+    """a detector's name, isolated, or maintenance"""
+    reason: _builtins.str
+    source_id: _builtins.str
+    """of the finding, remediation or control"""
+    def __init__(
+        self,
+        *,
+        subject_id: _builtins.str = ...,
+        kind: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        source_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "reason", b"reason", "source_id", b"source_id", "subject_id", b"subject_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HostIssue: _TypeAlias = HostIssue  # noqa: Y015
+
+@_typing.final
+class HostLocality(_message.Message):
+    """The place of a host in the fabric, and what is known against it now. Topic railsight.topology.v1, key host, compacted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Usability:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _UsabilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[HostLocality._Usability.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        USABILITY_UNSPECIFIED: HostLocality._Usability.ValueType  # 0
+        GOOD: HostLocality._Usability.ValueType  # 1
+        """nothing is known against the host or its links"""
+        DOUBTFUL: HostLocality._Usability.ValueType  # 2
+        """a job on it may be slow or fail; without telemetry too"""
+        OUT: HostLocality._Usability.ValueType  # 3
+        """no job may be placed on it"""
+
+    class Usability(_Usability, metaclass=_UsabilityEnumTypeWrapper): ...
+    USABILITY_UNSPECIFIED: HostLocality.Usability.ValueType  # 0
+    GOOD: HostLocality.Usability.ValueType  # 1
+    """nothing is known against the host or its links"""
+    DOUBTFUL: HostLocality.Usability.ValueType  # 2
+    """a job on it may be slow or fail; without telemetry too"""
+    OUT: HostLocality.Usability.ValueType  # 3
+    """no job may be placed on it"""
+
+    HOST_FIELD_NUMBER: _builtins.int
+    UNIT_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
+    POD_FIELD_NUMBER: _builtins.int
+    GPUS_FIELD_NUMBER: _builtins.int
+    LEAF_FIELD_NUMBER: _builtins.int
+    USABILITY_FIELD_NUMBER: _builtins.int
+    RATIO_FIELD_NUMBER: _builtins.int
+    ISSUE_FIELD_NUMBER: _builtins.int
+    INVENTORY_DIGEST_FIELD_NUMBER: _builtins.int
+    host: _builtins.str
+    unit: _builtins.str
+    """the hosts with the same leaves, by the name of the first; empty without a leaf"""
+    pod: _builtins.str
+    gpus: _builtins.int
+    usability: Global___HostLocality.Usability.ValueType
+    ratio: _builtins.float
+    """of its built capacity that reaches the highest tier"""
+    inventory_digest: _builtins.str
+    @_builtins.property
+    def group(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """the hosts that each tier connects, from the lowest, by the first switch of the tier"""
+
+    @_builtins.property
+    def leaf(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def issue(self) -> _containers.RepeatedCompositeFieldContainer[Global___HostIssue]: ...
+    def __init__(
+        self,
+        *,
+        host: _builtins.str = ...,
+        unit: _builtins.str = ...,
+        group: _abc.Iterable[_builtins.str] | None = ...,
+        pod: _builtins.str = ...,
+        gpus: _builtins.int = ...,
+        leaf: _abc.Iterable[_builtins.str] | None = ...,
+        usability: Global___HostLocality.Usability.ValueType = ...,
+        ratio: _builtins.float | None = ...,
+        issue: _abc.Iterable[Global___HostIssue] | None = ...,
+        inventory_digest: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ratio", b"_ratio", "ratio", b"ratio"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ratio", b"_ratio", "gpus", b"gpus", "group", b"group", "host", b"host", "inventory_digest", b"inventory_digest", "issue", b"issue", "leaf", b"leaf", "pod", b"pod", "ratio", b"ratio", "unit", b"unit", "usability", b"usability"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__ratio: _TypeAlias = _typing.Literal["ratio"]  # noqa: Y015
+    _WhichOneofArgType__ratio: _TypeAlias = _typing.Literal["_ratio", b"_ratio"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ratio) -> _WhichOneofReturnType__ratio | None: ...
+
+Global___HostLocality: _TypeAlias = HostLocality  # noqa: Y015
+
+@_typing.final
 class RemediationResult(_message.Message):
     """The result of an action. Topic railsight.remediation-results.v1, key remediation_id. JSON input from automation."""
 

@@ -31,6 +31,9 @@ ROWS: dict[str, tuple[str, str, str]] = {
         "the control's id", "approvals, maintenance, exclusions, kill switch, acknowledgements", "it is removed",
     ),
     "railsight.lemons.v1": ("kind and subject", "repeat offenders", "it is a lemon no longer"),
+    "railsight.topology.v1": (
+        "the host", "unit, groups, leaves and usability of each host", "the inventory has the host no longer",
+    ),
 }  # fmt: skip
 """The topics with JSON: their key, their content and the meaning of a tombstone."""
 

@@ -38,7 +38,7 @@ def effects(*findings: Finding) -> list[tuple[str, Effect]]:
 
 
 def test_an_open_finding_makes_its_subject_doubtful_or_takes_it_out() -> None:
-    """What is down carries nothing; what is slow is doubtful."""
+    """A link that is down carries nothing; a slow rail is doubtful."""
     down = replace(FINDING, condition=Condition.LINK_DOWN, subject=Subject("link:a/0--b/0"))
     assert effects(FINDING, down) == [("rail:h/3", Effect.DOUBTFUL), ("link:a/0--b/0", Effect.OUT)]
     assert str(of_findings([FINDING])[0]) == "rail:h/3: slow (rail/degraded f1)"

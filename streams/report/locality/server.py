@@ -1,0 +1,95 @@
+"""Runs the HTTP server of the locality service beside the reading of Kafka, until a signal."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from fastapi import FastAPI
+
+from streams.health.health import Health
+from streams.health.supervision import stop_of, supervised
+from streams.locality.params import LocalityParams
+from streams.report.locality.http import application
+from streams.report.locality.service import LocalityService
+from streams.wire.errors import Misconfigured
+
+_STOP_S = 2
+_IDLE_S = 5
+_CONNECTIONS = 256
+"""Beyond it the answer is 503."""
+_HEADER_BYTES = 16 * 1024
+
+
+class _Server(uvicorn.Server):
+    """The server without signal handlers of its own: the process has one for all of its parts."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def listen(params: LocalityParams) -> socket.socket:
+    """Return the listening socket; raises Misconfigured."""
+    family = socket.AF_INET6 if ":" in params.host else socket.AF_INET
+    try:
+        return socket.create_server((params.host, params.port), family=family, backlog=128)
+    except OSError as error:
+        raise Misconfigured(
+            f"locality: cannot listen on {params.host}:{params.port}: {error.strerror or error}; set locality.host and"
+            " locality.port"
+        ) from error
+
+
+def _server(app: FastAPI, params: LocalityParams) -> _Server:
+    """Return the server; raises Misconfigured for a certificate that cannot be used."""
+    config = uvicorn.Config(
+        app, log_config=None, log_level="warning", access_log=False, ws="none", server_header=False, lifespan="off",
+        loop="none", limit_concurrency=_CONNECTIONS, timeout_keep_alive=_IDLE_S, timeout_graceful_shutdown=_STOP_S,
+        h11_max_incomplete_event_size=_HEADER_BYTES, ssl_certfile=params.cert_file, ssl_keyfile=params.key_file,
+    )  # fmt: skip
+    try:
+        config.load()
+    except OSError as error:  # ssl.SSLError is one
+        raise Misconfigured(
+            f"locality: cannot load {params.cert_file} ({error}); check cert_file and key_file"
+        ) from error
+    return _Server(config)
+
+
+async def serve(
+    service: LocalityService,
+    params: LocalityParams,
+    token: str,
+    health: Health,
+    on_start: Callable[[str], None],
+) -> None:
+    """Serve until SIGINT or SIGTERM; `on_start` receives the address."""
+    listener = listen(params)
+    server = _server(application(service, params, token), params)
+    health.ready_while("locality", service.problem)
+    health.started()
+
+    def stop() -> None:
+        stop_of(health)
+        server.should_exit = True
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    scheme = "https" if params.cert_file else "http"
+    name = f"[{params.host}]" if ":" in params.host else params.host
+    following = asyncio.create_task(service.run(), name="locality")
+    on_start(f"{scheme}://{name}:{listener.getsockname()[1]}")
+    serving = asyncio.create_task(server.serve(sockets=[listener]), name="http")
+    try:
+        async with supervised(health):
+            await asyncio.wait((serving, following), return_when=asyncio.FIRST_COMPLETED)
+            if following.done():
+                following.result()
+    finally:
+        server.should_exit = True
+        following.cancel()
+        await asyncio.gather(serving, following, return_exceptions=True)
