@@ -12,6 +12,7 @@ from collectors.host import facts, lldp
 from collectors.host.compose import Composer
 from collectors.host.event_listener import EventListener
 from collectors.host.gpu import Gpu, Gpus
+from collectors.host.nccl_witness import NcclWitness
 from collectors.host.params import Params
 from collectors.host.ports import KnownPorts
 from collectors.host.sampling import Sampler
@@ -43,6 +44,7 @@ class HostAgent:
         self._discovery = Discovery(tree, params.exclude, params.max_ports)
         self.known = KnownPorts(params.port_name, params.fabric, params.management)
         self.listening = EventListener(params, tree, context, self.known)
+        self._nccl = NcclWitness(params, context, self.known, self.listening.emit)
         self._emitter = self.listening.emitter
         self._finding: ThreadCalls[Found] = ThreadCalls(params.deadline_s)
         self._finding_gpus: ThreadCalls[tuple[Gpu, ...]] = ThreadCalls(params.deadline_s)
@@ -66,13 +68,15 @@ class HostAgent:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(poll(self.device, self.read_once, Pace(self._params.cadence_s), self._metrics, self._rng))
             tasks.create_task(self.listening.run())
+            tasks.create_task(self._nccl.run())
             tasks.create_task(self._find_log_subjects())
             tasks.create_task(
                 poll(self.device, self.query_neighbors, Pace(self._params.neighbors_every_s), self._metrics, self._rng)
             )
 
     def close(self) -> None:
-        """Send delayed events, and close the log."""
+        """Send delayed events, and close the logs."""
+        self._nccl.close()
         self.listening.close()
 
     async def read_once(self) -> list[Samples]:

@@ -82,7 +82,7 @@ class EventListener:
         self._begin_log(boot_id)
         if self._tree.is_live:
             self.links = Links(
-                self._tree, self._ports, AdminStates(self._shut.load() or ()), self._bound(), self._context, self._emit
+                self._tree, self._ports, AdminStates(self._shut.load() or ()), self._bound(), self._context, self.emit
             )
 
     def _begin_log(self, boot_id: int) -> None:
@@ -101,7 +101,7 @@ class EventListener:
         not_before_ns = now_ns - int(self._params.backlog_s * 1e9) if is_device and not source.has_resumed else 0
         self.log = KernelLog(
             source, _times(self._zero(), place if source.has_resumed else None, boot_id), self._ports,
-            self._bound(), self._context.metrics, self._emit,
+            self._bound(), self._context.metrics, self.emit,
             boot_id=boot_id, of_device=is_device, not_before_ns=not_before_ns,
         )  # fmt: skip
 
@@ -125,9 +125,10 @@ class EventListener:
     def emit_xid(self, pci: str, code: int, now_ns: int) -> None:
         """Emit an Xid of the GPU driver, if no log is read."""
         if not self.listens:
-            self._emit(DeviceEvent(EventKind.GPU_XID, pci, now_ns, f"Xid {code}, by NVML", code), now_ns)
+            self.emit(DeviceEvent(EventKind.GPU_XID, pci, now_ns, f"Xid {code}, by NVML", code), now_ns)
 
-    def _emit(self, happening: DeviceEvent, received_at_ns: int) -> None:
+    def emit(self, happening: DeviceEvent, received_at_ns: int) -> None:
+        """Emit an event of the host."""
         self.emitter.event(self._device, happening, received_at_ns)
 
     def note(self, now_s: float) -> None:

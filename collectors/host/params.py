@@ -57,6 +57,16 @@ class Params(CollectorParams):
     """The interval of facts: versions, serial numbers, modules."""
     max_ports: int = Field(default=1024, ge=1)
     """The limit of ports; more are left out and counted."""
+    nccl_logs: tuple[str, ...] = ()
+    """Globs of NCCL's log files, as jobs write them by NCCL_DEBUG_FILE with NCCL_DEBUG=WARN."""
+    nccl_max_files: int = Field(default=64, ge=1, le=4096)
+    """One file for each rank of this host is enough."""
+    nccl_ras: str = Field(default="", pattern=r"^([^:\s]+:\d{1,5})?$")
+    """The address of NCCL's RAS subsystem on this host (`localhost:28028`); it is not queried if this is empty."""
+    nccl_ras_every_s: float = Field(default=30.0, ge=1, le=3600)
+    """The interval of its queries."""
+    nccl_straggler_queries: int = Field(default=3, ge=2, le=1000)
+    """A rank is a straggler if its collectives are behind in so many queries in a row (choice)."""
 
     def device_name(self) -> str:
         """Return the device name of all published records."""

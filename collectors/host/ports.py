@@ -56,6 +56,11 @@ class KnownPorts:
             return own[0]
         return found[0] if len(found) == 1 and is_of_the_function else None
 
+    def by_rdma(self, rdma: str) -> KnownPort | None:
+        """Return the port of an RDMA device; None for one with several ports."""
+        found = [known for known in self.ports if known.port.rdma == rdma]
+        return found[0] if len(found) == 1 else None
+
     def by_netdev(self, netdev: str) -> KnownPort | None:
         """Return the port of a netdev."""
         return next((known for known in self.ports if known.port.netdev == netdev), None)

@@ -53,6 +53,7 @@ class EventKind(IntEnum):
     PFC_STORM = 11
     LOG = 12
     SLOT_POWER = 13
+    NCCL = 14
 
 
 @dataclass(slots=True)  # not frozen, as Samples: making a frozen one takes four times as long

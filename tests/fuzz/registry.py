@@ -9,12 +9,13 @@ from tests.fuzz.targets import (
     gnmi,
     host,
     inventory,
+    jobs,
     snapshots,
     snmp,
     wire,
 )
 
-_MODULES = (gnmi, snmp, host, bridge, wire, snapshots, inventory, configuration, clickhouse_http, answers)
+_MODULES = (gnmi, snmp, host, jobs, bridge, wire, snapshots, inventory, configuration, clickhouse_http, answers)
 
 TARGETS: tuple[Target, ...] = tuple(target for module in _MODULES for target in module.TARGETS)
 BY_NAME = {target.name: target for target in TARGETS}

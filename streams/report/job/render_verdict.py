@@ -13,7 +13,7 @@ from streams.report.job.verdict import Conclusion, Verdict
 from streams.wire.models import Severity
 
 _MAX_LINES = 20
-"""Lines of ports with gaps; `--json` has all."""
+"""Lines of ports with gaps, and of reports of NCCL; `--json` has all."""
 _MAX_HOSTS = 4
 _MAX_GAPS = 3
 
@@ -37,6 +37,7 @@ def verdict_lines(verdict: Verdict) -> Iterator[str]:
     for impact in verdict.impacts:
         if impact.domain is Domain.HOST:
             yield from _impact_lines(impact, "  ")
+    yield from _witness_lines(verdict)
     yield ""
     yield from _coverage_lines(verdict)
     yield from _gap_lines(verdict)
@@ -54,6 +55,8 @@ def _answer(verdict: Verdict) -> str:
             unread = sum(not port.share for port in ports)
             never = f", {unread} of its {len(ports)} ports never" if unread else ""
             answer = f"NOT KNOWN: only {observed} of it was observed{never}"
+            if verdict.is_covered:
+                return f"NOT KNOWN: no finding explains transport errors of NCCL ({len(verdict.unexplained)})"
         case Conclusion.HOST:
             return f"HOST: {about_hosts}; its network was clean, as far as observed: {observed} of its time"
         case Conclusion.CLEAN:
@@ -83,6 +86,16 @@ def _impact_lines(impact: Impact, indent: str) -> Iterator[str]:
         yield f"{indent}  explains"
     for child in children:
         yield from _impact_lines(child, f"{indent}    ")
+
+
+def _witness_lines(verdict: Verdict) -> Iterator[str]:
+    if verdict.witness_reports:
+        yield "nccl"
+    for one in verdict.witness_reports[:_MAX_LINES]:
+        rail = f" (rail {one.rail})" if one.rail is not None else ""
+        yield f"  {format_time(one.at_ns)}  {one.host}{' ' if one.port else ''}{one.port}{rail}: {one.detail}"
+    if (more := len(verdict.witness_reports) - _MAX_LINES) > 0:
+        yield f"  and {more} more (--json has all)"
 
 
 def _affected_hosts(impact: Impact) -> str:

@@ -9,11 +9,12 @@ import orjson
 from streams.detect.detectors.telemetry_stale.params import StaleParams
 from streams.detect.thresholds import ns
 from streams.fabric.intervals import Interval
-from streams.report.job.coverage import Coverage, PortCoverage, job_coverage
+from streams.report.job.coverage import Coverage, Names, PortCoverage, job_coverage
 from streams.report.job.domain import Domain
 from streams.report.job.footprint import JobFootprint, job_footprint
 from streams.report.job.impact import Impact, is_coverage_gap, job_impacts
 from streams.report.job.summary import JobSummary, summaries
+from streams.report.job.witness import WitnessReport, witness_reports
 from streams.store.queries import job_allocations, job_history
 from streams.store.queries.job_stays import query_stays
 from streams.store.query_client import QueryClient
@@ -39,6 +40,7 @@ class Verdict:
     stale: tuple[Finding, ...]
     coverage: Coverage
     min_coverage: float
+    witness_reports: tuple[WitnessReport, ...] = ()
     summary: JobSummary | None = None
     """The description of the job; None where only older inventories have its allocations."""
 
@@ -53,7 +55,15 @@ class Verdict:
             return Conclusion.NETWORK
         if not self.is_covered:
             return Conclusion.UNKNOWN
-        return Conclusion.HOST if self.significant(Domain.HOST) else Conclusion.CLEAN
+        if self.significant(Domain.HOST):
+            return Conclusion.HOST
+        return Conclusion.UNKNOWN if self.unexplained else Conclusion.CLEAN
+
+    @property
+    def unexplained(self) -> list[WitnessReport]:
+        """Transport errors of NCCL, where no finding explains any."""
+        has_finding = any(impact.is_significant for impact in self.impacts)
+        return [] if has_finding else [one for one in self.witness_reports if one.is_transport_error]
 
     @property
     def is_clean(self) -> bool:
@@ -80,6 +90,7 @@ class Verdict:
             "impacts": [_impact_as_dict(impact) for impact in self.impacts],
             "stale": [orjson.loads(codec.to_json(finding)) for finding in self.stale],
             "ports": [_port_as_dict(port) for port in self.coverage.ports],
+            "nccl": [report.as_dict() for report in self.witness_reports],
             "summary": None if self.summary is None else self.summary.as_dict(),
         }  # fmt: skip
 
@@ -117,9 +128,11 @@ def job_verdict(
     findings = _with_parents(client, near)
     impacts = job_impacts(footprint, [finding for finding in findings if not is_coverage_gap(finding)])
     gaps = job_impacts(footprint, [finding for finding in findings if is_coverage_gap(finding)])
-    coverage = _coverage(client, stale, footprint)
+    names = job_history.port_aliases(client, _ends(footprint))
+    coverage = _coverage(client, stale, footprint, names)
+    reported = witness_reports(footprint, job_history.nccl_events(client, footprint.allocations, window), names)
     summary = next(iter(summaries(query_stays(client, *window, job))), None)
-    return Verdict(footprint, impacts, tuple(gap.finding for gap in gaps), coverage, min_coverage, summary)
+    return Verdict(footprint, impacts, tuple(gap.finding for gap in gaps), coverage, min_coverage, reported, summary)
 
 
 def _with_parents(client: QueryClient, near: list[Finding]) -> list[Finding]:
@@ -128,9 +141,13 @@ def _with_parents(client: QueryClient, near: list[Finding]) -> list[Finding]:
     return [*near, *job_history.findings_by_id(client, {f.parent_id for f in near if f.parent_id} - known)]
 
 
-def _coverage(client: QueryClient, stale: StaleParams, footprint: JobFootprint) -> Coverage:
-    window = footprint.window
-    devices = sorted({*footprint.allocations, *(link.upper for link in footprint.host_links)})
+def _ends(footprint: JobFootprint) -> list[str]:
+    """Return the hosts and the switches that they are connected to."""
+    return sorted({*footprint.allocations, *(link.upper for link in footprint.host_links)})
+
+
+def _coverage(client: QueryClient, stale: StaleParams, footprint: JobFootprint, names: Names) -> Coverage:
+    window, devices = footprint.window, _ends(footprint)
     readings = list(job_history.source_readings(client, devices, window, stale.cadences, ns(stale.at_least_s)))
     rows = job_history.port_row_counts(client, devices, window)
-    return job_coverage(footprint, readings, rows, job_history.port_aliases(client, devices))
+    return job_coverage(footprint, readings, rows, names)

@@ -72,6 +72,12 @@ _ROW_COUNTS = (
     " AND sampled_at >= fromUnixTimestamp64Nano({since:Int64}, 'UTC')"
     " AND sampled_at < fromUnixTimestamp64Nano({until:Int64}, 'UTC') GROUP BY device, row, source"
 )
+_NCCL_EVENTS = (
+    "SELECT device, port, min(toUnixTimestamp64Nano(at)) AS first_ns, code, detail FROM events"
+    " WHERE kind = 'nccl' AND device IN {hosts:Array(String)} AND at >= fromUnixTimestamp64Nano({since:Int64}, 'UTC')"
+    " AND at < fromUnixTimestamp64Nano({until:Int64}, 'UTC') GROUP BY device, port, code, detail"
+    " ORDER BY first_ns, device, port, code, detail LIMIT 1000"
+)
 _ALIASES = (
     "SELECT device, components.name, components.alias FROM facts WHERE device IN {devices:Array(String)}"
     " ORDER BY observed_at DESC LIMIT 1 BY device, source"
@@ -137,6 +143,22 @@ def port_row_counts(
         ):
             found.setdefault((device, row), {})[source] = count
     return found
+
+
+class NcclEvent(NamedTuple):
+    """A report of NCCL on a host; `port` is empty where it named no HCA."""
+
+    device: str
+    port: str
+    at_ns: int
+    code: int
+    detail: str
+
+
+def nccl_events(client: QueryClient, hosts: Iterable[str], interval: tuple[int, int]) -> list[NcclEvent]:
+    """Return the first events of NCCL of each kind and place on these hosts, in order of time."""
+    parameters = {"hosts": sorted(hosts), "since": interval[0], "until": interval[1]}
+    return [NcclEvent(*row) for row in client.query(_NCCL_EVENTS, parameters)]
 
 
 def port_aliases(client: QueryClient, devices: Sequence[str]) -> dict[tuple[str, str], set[str]]:

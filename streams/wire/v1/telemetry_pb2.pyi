@@ -215,6 +215,8 @@ class Event(_message.Message):
         LOG: Event._Kind.ValueType  # 12
         SLOT_POWER: Event._Kind.ValueType  # 13
         """the PCIe slot of a NIC gives too little power"""
+        NCCL: Event._Kind.ValueType  # 14
+        """what NCCL reports about a job: read by the verdict on it, by no detector"""
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
     KIND_UNSPECIFIED: Event.Kind.ValueType  # 0
@@ -232,6 +234,8 @@ class Event(_message.Message):
     LOG: Event.Kind.ValueType  # 12
     SLOT_POWER: Event.Kind.ValueType  # 13
     """the PCIe slot of a NIC gives too little power"""
+    NCCL: Event.Kind.ValueType  # 14
+    """what NCCL reports about a job: read by the verdict on it, by no detector"""
 
     DEVICE_FIELD_NUMBER: _builtins.int
     PORT_FIELD_NUMBER: _builtins.int
@@ -257,7 +261,7 @@ class Event(_message.Message):
     detail: _builtins.str
     """the text of the device"""
     code: _builtins.int
-    """the Xid, or the boot id after a reboot"""
+    """the Xid, the boot id after a reboot, or a code of NCCL (nccl_codes.py)"""
     def __init__(
         self,
         *,

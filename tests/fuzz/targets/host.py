@@ -6,6 +6,7 @@ from typing import Any
 from collectors.host import admin, lines, lldp
 from collectors.host.kmsg import Kmsg
 from collectors.host.messages import classify
+from collectors.host.nccl import RasChanges, parse_status, parse_warning
 from collectors.kernel import values
 from collectors.kernel.signals import ethtool_signal
 from collectors.kernel.tree import Refusal
@@ -92,6 +93,16 @@ def _vpd_seeds() -> Iterator[bytes]:
     yield b"\x82\x04\x00card\x90" + len(fields).to_bytes(2, "little") + fields + b"\x78"
 
 
+def _parse_ras(data: bytes) -> None:
+    RasChanges(2).changes(parse_status(data), frozenset({"h0"}))
+
+
+def _ras_seeds() -> Iterator[bytes]:
+    rank = b'{"rank":0,"host":"h0","status":{"async_error":"ncclSuccess"},"collective_counts":{"AllReduce":7}}'
+    missing = b'{"rank":1,"host":"h1","status":{"unresponsive":true,"considered_dead":true}}'
+    yield b'OK\n{"communicators":[{"hash":"0x1","size":2,"ranks":[' + rank + b'],"missing_ranks":[' + missing + b"]}]}"
+
+
 TARGETS = (
     Target("sysfs-value", _parse_value, (), _value_seeds),
     Target(
@@ -111,5 +122,12 @@ TARGETS = (
             ),
         ),
     ),
+    Target(
+        "nccl-warning",
+        lambda data: parse_warning(data.decode("utf-8", "replace")),
+        (),
+        lambda: (b"h0:1:2 [0] NCCL WARN NET/IB: Got completion from peer 10.0.0.2<4> with status=A(12) op hca mlx5_0",),
+    ),
+    Target("nccl-ras", _parse_ras, (Reject,), _ras_seeds),
     Target("rtnetlink", admin.link_of, (Reject,), lambda: (admin._HEADS.pack(32, 16, 0, 1, 0, 0, 1, 7, 0x1003, 1),)),
 )

@@ -22,6 +22,8 @@ from streams.wire.models import (
     BlastRadius,
     Condition,
     Endpoint,
+    Event,
+    EventKind,
     Evidence,
     Finding,
     Message,
@@ -86,7 +88,11 @@ def _messages() -> list[tuple[Topic, Message]]:
         messages.append((topics.SAMPLES, _reading("leaf", Source.SOURCE_GNMI, t, ("e0-0", "e0-1"))))
         if not 200 < t < 300:
             messages.append((topics.SAMPLES, _reading("h1", Source.SOURCE_NIC, t, ("nic0", "nic1"))))
+    nccl = Event(
+        "h2", "nic1", EventKind.NCCL, T0 + 300 * S, T0 + 300 * S, Source.SOURCE_HOST, "t", 1, 1, "status=12", 12
+    )
     messages += [
+        (topics.EVENTS, nccl),
         (topics.FINDINGS, _finding("worse", "h1", 350, 400, severity=Severity.CRITICAL)),
         (topics.FINDINGS, _finding("bad", "h0", 100, 150)),
         (topics.FINDINGS, _finding("child", "h0", 100, 140, parent_id="bad")),
@@ -113,7 +119,7 @@ def stored(rig: Rig) -> Iterator[Database]:
             for topic, message in _messages():
                 await rig.send(producer, topics.encode(topic, message))
         database.start_sink()
-        counts = {"sample_messages": 61 + 61 + 52, "findings": 7, "inventory_jobs": 3}
+        counts = {"sample_messages": 61 + 61 + 52, "findings": 7, "events": 1, "inventory_jobs": 3}
         assert await until(lambda: all(database.count(table) >= count for table, count in counts.items()))
 
     asyncio.run(send_all())
@@ -172,6 +178,7 @@ def test_an_interval_without_readings_is_unknown(stored: Database) -> None:
     assert verdict is not None
     assert (verdict.is_clean, verdict.is_covered, verdict.coverage.share) == (True, False, 0.0)
     assert "NOT KNOWN" in "\n".join(verdict_lines(verdict))
+    assert [(one.host, one.rail, one.code) for one in verdict.witness_reports] == [("h2", 1, 12)]
     assert verdict.as_dict()["coverage"] == 0
 
 

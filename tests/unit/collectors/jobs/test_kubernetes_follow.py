@@ -108,7 +108,7 @@ async def test_a_deleted_pod_ends_its_stay() -> None:
 
 
 async def test_an_expired_version_is_listed_again() -> None:
-    """What was missed meanwhile is in the list; the pod that it does not have has ended."""
+    """The list has all that was missed; the pod that it does not have has ended."""
     api, clock = Api(), Clock()
     api.pods = [described(1, running())]
     async with following(api, clock) as published:

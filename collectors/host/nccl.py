@@ -1,0 +1,162 @@
+"""Parses what NCCL reports: warnings of its log, and the status of its RAS subsystem (NCCL 2.30). Pure."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from streams.wire.errors import Reject
+from streams.wire.nccl_codes import NcclCode
+
+_WARNING = re.compile(r"NCCL WARN (.*)")
+_COMPLETION = re.compile(r"NET/IB ?: Got completion from peer \S+ with status=(?:\w+\()?(\d+)\)?")
+_HCA = re.compile(r"\bhca ([\w.-]+)")
+_ASYNC = re.compile(r"NET/IB ?: ([\w.-]+?):\d+ (?:Got )?(non-fatal )?async (?:fatal )?event")
+_CLOSED = re.compile(r"Connection closed by remote peer")
+_MAX_RANKS = 1 << 17
+"""The largest published cluster has 131,072 GPUs."""
+_DETAIL = 500
+MAX_STATUS_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class NcclReport:
+    """One report; `hca` is empty where NCCL names none."""
+
+    code: int
+    detail: str
+    hca: str = ""
+
+
+def parse_warning(line: str) -> NcclReport | None:
+    """Return the report of a line of NCCL's log; None for any other line."""
+    found = _WARNING.search(line)
+    if found is None:
+        return None
+    message = found[1].strip()[:_DETAIL]
+    if completion := _COMPLETION.search(message):
+        hca = _HCA.search(message)
+        return NcclReport(int(completion[1]), message, hca[1] if hca else "") if int(completion[1]) else None
+    if event := _ASYNC.search(message):
+        return NcclReport(NcclCode.ASYNC_NON_FATAL if event[2] else NcclCode.ASYNC_FATAL, message, event[1])
+    return NcclReport(NcclCode.CONNECTION_CLOSED, message) if _CLOSED.search(message) else None
+
+
+@dataclass(frozen=True, slots=True)
+class RankStatus:
+    """One rank of a communicator; `counts` are its collectives, None for one that is missing."""
+
+    communicator: str
+    rank: int
+    host: str
+    counts: int | None
+    code: NcclCode | None = None
+
+    @property
+    def name(self) -> str:
+        """The rank for people."""
+        return f"rank {self.rank} on {self.host} of communicator {self.communicator}"
+
+
+def parse_status(data: bytes) -> list[RankStatus]:
+    """Return the ranks of all communicators of a status in JSON; raises Reject for another answer."""
+    begin = data.find(b"{")
+    try:
+        communicators = orjson.loads(data[max(begin, 0) :])["communicators"]
+        ranks = [rank for communicator in communicators for rank in _ranks(communicator)]
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Reject(f"NCCL RAS: {error!r}") from error
+    if len(ranks) > _MAX_RANKS:
+        raise Reject(f"NCCL RAS: {len(ranks)} ranks, more than {_MAX_RANKS}")
+    return ranks
+
+
+def _ranks(communicator: Mapping[str, Any]) -> Iterator[RankStatus]:
+    name = str(communicator["hash"])[:64]
+    for rank in communicator.get("ranks") or ():
+        counts, status = rank.get("collective_counts"), rank.get("status") or {}
+        total = sum(map(int, counts.values())) if isinstance(counts, dict) else int(counts or 0)
+        has_error = str(status.get("async_error") or "0") not in ("0", "ncclSuccess", "ncclInProgress")
+        yield RankStatus(
+            name, int(rank["rank"]), str(rank["host"])[:64], total, NcclCode.ASYNC_ERROR if has_error else None
+        )
+    for rank in communicator.get("missing_ranks") or ():
+        is_dead = bool((rank.get("status") or {}).get("considered_dead"))
+        code = NcclCode.DEAD if is_dead else NcclCode.UNRESPONSIVE
+        yield RankStatus(name, int(rank["rank"]), str(rank["host"])[:64], None, code)
+
+
+_TEXT = {
+    NcclCode.ASYNC_ERROR: "has an asynchronous error",
+    NcclCode.UNRESPONSIVE: "does not respond",
+    NcclCode.DEAD: "is considered dead",
+    NcclCode.STRAGGLER: "is behind the others",
+}
+
+
+@dataclass(slots=True)
+class RasChanges:
+    """Compares statuses that are queried repeatedly; reports each condition of a rank once, until it is over."""
+
+    straggler_queries: int
+    _reported: set[tuple[str, int, NcclCode]] = field(default_factory=set)
+    _behind: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Queries in a row in which a rank was behind."""
+
+    def changes(self, ranks: Iterable[RankStatus], own_hosts: frozenset[str]) -> list[NcclReport]:
+        """Return the new conditions of ranks on this host, and of ranks elsewhere if this host answers for them.
+
+        The host of the lowest rank that responds answers for the others, so that a dead peer is one event and not one
+        from each host of the job. A host that does not find itself in the status answers for all.
+        """
+        ranks = list(ranks)
+        present = {(one.communicator, one.rank, code): one for one, code in self._conditions(ranks)}
+        fresh = [(one, key[2]) for key, one in present.items() if key not in self._reported]
+        self._reported = set(present)
+        answers_for = _answered(ranks, own_hosts)
+        return [
+            NcclReport(code, f"{one.name} {_TEXT[code]}")
+            for one, code in fresh
+            if one.host in own_hosts or one.communicator in answers_for
+        ]
+
+    def _conditions(self, ranks: list[RankStatus]) -> Iterator[tuple[RankStatus, NcclCode]]:
+        stragglers = self._stragglers(ranks)
+        for one in ranks:
+            if one.code is not None:
+                yield one, one.code
+            elif (one.communicator, one.rank) in stragglers:
+                yield one, NcclCode.STRAGGLER
+
+    def _stragglers(self, ranks: list[RankStatus]) -> set[tuple[str, int]]:
+        """Return the ranks that were behind in enough queries; where half of the ranks are behind, the others lead."""
+        counts: dict[str, list[int]] = {}
+        for one in ranks:
+            if one.counts is not None:
+                counts.setdefault(one.communicator, []).append(one.counts)
+        behind: dict[tuple[str, int], int] = {}
+        for one in ranks:
+            own = counts.get(one.communicator, ())
+            if one.counts is not None and one.counts < max(own) and sum(c < max(own) for c in own) * 2 < len(own):
+                key = one.communicator, one.rank
+                behind[key] = self._behind.get(key, 0) + 1
+        self._behind = behind
+        return {key for key, queries in behind.items() if queries >= self.straggler_queries}
+
+
+def _answered(ranks: Iterable[RankStatus], own_hosts: frozenset[str]) -> set[str]:
+    """Return the communicators for whose ranks elsewhere this host answers."""
+    lowest: dict[str, RankStatus] = {}
+    own: set[str] = set()
+    names: set[str] = set()
+    for one in ranks:
+        names.add(one.communicator)
+        if one.counts is None:
+            continue
+        if one.host in own_hosts:
+            own.add(one.communicator)
+        if one.communicator not in lowest or one.rank < lowest[one.communicator].rank:
+            lowest[one.communicator] = one
+    return {name for name in names if name not in own or lowest[name].host in own_hosts}
