@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from collectors.jobs.params import KubernetesParams
-from collectors.jobs.snapshot import Snapshot, text
+from collectors.jobs.snapshot import MAX_NUMBER, MAX_SECONDS, Snapshot, bounded, text
 from streams.wire.errors import Reject
 from streams.wire.models import Job
 
@@ -71,7 +71,7 @@ def _pod(pod: Mapping[str, Any], params: KubernetesParams, gpus: int, at_ns: int
     start = status.get("startTime")
     return GpuPod(
         text(f"{params.prefix}{namespace}/{name}"),
-        int(labels.get(_RESTARTS_LABEL) or 0),
+        bounded(int(labels.get(_RESTARTS_LABEL) or 0)),
         text(params.host(spec.get("nodeName") or "")),
         gpus,
         _ns(start) if start else None,
@@ -89,7 +89,7 @@ def _gpus(spec: Mapping[str, Any], resources: Iterable[str]) -> int:
         own = container.get("resources") or {}
         wanted = {**(own.get("limits") or {}), **(own.get("requests") or {})}
         count += sum(int(wanted[name]) for name in resources if name in wanted)
-    return count
+    return bounded(count)
 
 
 def _end_ns(status: Mapping[str, Any], at_ns: int) -> int:
@@ -100,7 +100,10 @@ def _end_ns(status: Mapping[str, Any], at_ns: int) -> int:
 
 
 def _ns(moment: str) -> int:
-    return int(datetime.fromisoformat(moment).timestamp()) * 1_000_000_000
+    seconds = int(datetime.fromisoformat(moment).timestamp())
+    if not 0 <= seconds <= MAX_SECONDS:
+        raise Reject(f"time {moment!r} is beyond its bounds")
+    return seconds * 1_000_000_000
 
 
 def _stay(job: str, host: str, run: int, pods: list[GpuPod], params: KubernetesParams) -> Job:
@@ -112,5 +115,6 @@ def _stay(job: str, host: str, run: int, pods: list[GpuPod], params: KubernetesP
     together = running or [pod for pod in pods if (pod.end_ns or 0) > (newest.start_ns or 0) or pod is newest]
     return Job(
         job, host, start_ns, end_ns, text(job.rpartition("/")[2]), newest.user, newest.team,
-        text(params.tenant_of(newest.team)), sum(pod.gpus for pod in together), run, newest.state, params.name,
+        text(params.tenant_of(newest.team)), min(sum(pod.gpus for pod in together), MAX_NUMBER), run, newest.state,
+        params.name,
     )  # fmt: skip

@@ -14,8 +14,7 @@ import orjson
 
 from collectors.jobs.hostlist import expand
 from collectors.jobs.params import SlurmParams
-from collectors.jobs.snapshot import Snapshot, text
-from streams.wire.bounds import MAX_TIME_NS
+from collectors.jobs.snapshot import MAX_NUMBER, MAX_SECONDS, Snapshot, bounded, text
 from streams.wire.errors import Reject, Retry
 from streams.wire.models import Job
 
@@ -31,6 +30,8 @@ _OLDEST = 38
 _PARSER = re.compile(r"v0\.0\.(\d+)")
 _GPUS = re.compile(r"(?:^|,)gpu:(?:[^:(),]+:)?(\d+)(?=[(,]|$)")
 _S = 1_000_000_000
+_NOT_SET = (0xFFFFFFFE, 0xFFFFFFFF)
+"""Slurm's NO_VAL and INFINITE, where a version writes plain numbers."""
 
 
 def parse(data: bytes, params: SlurmParams, at_ns: int) -> Snapshot:
@@ -118,7 +119,7 @@ class _Reader:
             identity = f"{array}_{task}"
         elif het:
             identity = str(het)
-        return self._params.prefix + identity, self._count(record["restart_cnt"])
+        return self._params.prefix + identity, bounded(self._count(record["restart_cnt"]))
 
     def _stays_of(self, record: Mapping[str, Any], job: str, run: int) -> Iterable[Job]:
         states = self._states(record["job_state"])
@@ -129,7 +130,7 @@ class _Reader:
         array = self._number(record.get("array_job_id"))
         nodes = expand(record["nodes"])
         for node, gpus in zip(nodes, _gpus(record.get("gres_detail"), len(nodes)), strict=True):
-            start_ns = _time_ns(start_s)
+            start_ns = start_s * _S
             yield Job(
                 job, text(params.host(node)), start_ns, self._end_ns(record, states, start_ns),
                 text(record.get("name")), text(record.get("user_name")), team, text(params.tenant_of(team)), gpus, run,
@@ -138,7 +139,7 @@ class _Reader:
 
     def _end_ns(self, record: Mapping[str, Any], states: frozenset[str], start_ns: int) -> int | None:
         """Return the end of a job that has ended; its processes have ended while it is completing."""
-        end_ns = _time_ns(self._count(record["end_time"]))
+        end_ns = self._count(record["end_time"]) * _S
         if not states.isdisjoint(FINAL):
             return max(end_ns or self._at_ns, start_ns + 1)
         if _COMPLETING in states and 0 < end_ns <= self._at_ns:
@@ -166,7 +167,9 @@ class _Reader:
         """Return a number in the form of this version; None where it is not set. Raises Reject on another form."""
         if self._has_objects and isinstance(value, dict) and isinstance(value.get("set"), bool):
             value = value["number"] if value["set"] and not value.get("infinite") else None
-        if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        if value is None or value in _NOT_SET:
+            return None
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_SECONDS:
             return value
         raise Reject(f"{value!r} is no number")
 
@@ -174,10 +177,6 @@ class _Reader:
 def _plain_comment(value: object) -> object:
     """Return a comment: 23.11 writes `{"user", "administrator", "system"}` in jobs of slurmdbd, others a text."""
     return value.get("user") if isinstance(value, dict) else value
-
-
-def _time_ns(seconds: int) -> int:
-    return min(seconds * _S, MAX_TIME_NS)
 
 
 def _label(states: Iterable[str]) -> str:
@@ -188,7 +187,7 @@ def _gpus(detail: object, hosts: int) -> list[int | None]:
     """Return the GPUs of each host; None for all where Slurm does not list the resources of each."""
     if not isinstance(detail, list) or len(detail) != hosts:
         return [None] * hosts
-    return [sum(map(int, _GPUS.findall(str(entry)))) for entry in detail]
+    return [bounded(sum(map(int, _GPUS.findall(str(entry))))) for entry in detail]
 
 
 def _together(one: Job, other: Job) -> Job:
@@ -198,6 +197,6 @@ def _together(one: Job, other: Job) -> Job:
         one,
         start_ns=min(one.start_ns, other.start_ns),
         end_ns=None if None in ends else max(end for end in ends if end is not None),
-        gpus=None if one.gpus is None or other.gpus is None else one.gpus + other.gpus,
+        gpus=None if one.gpus is None or other.gpus is None else min(one.gpus + other.gpus, MAX_NUMBER),
         scheduler_ids=tuple(sorted({*one.scheduler_ids, *other.scheduler_ids})),
     )

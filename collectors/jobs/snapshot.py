@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streams.wire.bounds import NAME_CHARACTERS, shortened
+from streams.wire.bounds import MAX_TIME_NS, NAME_CHARACTERS, shortened
+from streams.wire.errors import Reject
 from streams.wire.models import Job
 
 
@@ -19,6 +20,19 @@ class Snapshot:
     jobs: tuple[Job, ...]
     runs: Mapping[str, int]
     unreadable: tuple[str, ...] = ()
+
+
+MAX_NUMBER = 2**31 - 1
+"""The largest count that the wire accepts."""
+MAX_SECONDS = MAX_TIME_NS // 1_000_000_000 - 1
+"""The latest time of a job, so that its end may be later."""
+
+
+def bounded(number: int) -> int:
+    """Return a count that the wire accepts; raises Reject beyond."""
+    if not 0 <= number <= MAX_NUMBER:
+        raise Reject(f"{number} is beyond its bounds")
+    return number
 
 
 def text(value: object) -> str:

@@ -102,6 +102,8 @@ def test_users_teams_tenants_and_hosts_are_named_by_the_settings() -> None:
         {"metadata": {"labels": {"jobset.sigs.k8s.io/restart-attempt": "x"}, "name": "p"}},
         {"metadata": {}},
         {"status": {"phase": "Running", "startTime": "yesterday"}},
+        {"status": {"phase": "Running", "startTime": "9999-01-01T00:00:00Z"}},
+        {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "99999999999"}}}]}},
         {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "many"}}}]}},
     ],
 )

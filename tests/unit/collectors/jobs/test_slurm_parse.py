@@ -105,6 +105,14 @@ def test_an_unreadable_job_is_named_and_the_others_are_read() -> None:
     assert [reason.partition(":")[0] for reason in found.unreadable] == [f"job {number}" for number in (2, 3, 4, 5)]
 
 
+def test_numbers_that_are_not_set_or_too_large_are_no_counts() -> None:
+    """NO_VAL where a version writes plain numbers; a count or a time beyond the wire's bounds is unreadable."""
+    found = parsed(
+        job(1, array_task_id=0xFFFFFFFE, array_job_id=0), job(2, restart_cnt=2**31), job(3, start_time=10**10)
+    )
+    assert {stay.job for stay in found.jobs} == {"1"} and len(found.unreadable) == 2
+
+
 def test_control_characters_and_long_names_are_cut_to_what_the_wire_accepts() -> None:
     """A job's name is its user's text."""
     (stay, _) = parsed(job(1, name="a\x1b[2J" + "x" * 300)).jobs
