@@ -57,14 +57,28 @@ def test_nothing_is_open_to_the_outside(project: dict[str, Any]) -> None:
     """Every published port is on loopback, and the stages' network has no way out."""
     ports = [port for service in project["services"].values() for port in service.get("ports", [])]
     assert ports and all(port.startswith("127.0.0.1:") for port in ports)
-    assert project["networks"]["pipeline"] == {"internal": True}
-    assert all(project["services"][name]["networks"] == ["pipeline"] for name in OURS - {"collect-gnmi", "tickets"})
+    internal = {name for name, network in project["networks"].items() if network == {"internal": True}}
+    assert internal == {"pipeline", "store", "alerts"}
+    outside = {name for name in OURS if set(project["services"][name]["networks"]) - internal}
+    assert outside == {"collect-gnmi", "tickets"}
+
+
+def test_only_those_that_use_a_server_share_a_network_with_it(project: dict[str, Any]) -> None:
+    """ClickHouse is reached by the sink, the migrations and Grafana; Alertmanager by the notifier and Prometheus."""
+    services = {name: set(service["networks"]) - {"board"} for name, service in project["services"].items()}
+
+    def neighbors(server: str) -> set[str]:
+        return {name for name, networks in services.items() if networks & services[server]} - {server}
+
+    assert neighbors("clickhouse") == {"persist", "migrate"}
+    assert neighbors("alertmanager") == {"notify", "prometheus"}
+    assert set(project["services"]["grafana"]["networks"]) == {"board"}
 
 
 def test_a_published_port_is_on_a_network_that_publishes(project: dict[str, Any]) -> None:
     """An internal network alone would publish nothing, without a word."""
     for name, service in project["services"].items():
-        assert not service.get("ports") or set(service["networks"]) - {"pipeline"}, name
+        assert not service.get("ports") or set(service["networks"]) - {"pipeline", "store", "alerts"}, name
 
 
 def test_nothing_runs_as_root_or_may_become_it(project: dict[str, Any]) -> None:
@@ -74,13 +88,14 @@ def test_nothing_runs_as_root_or_may_become_it(project: dict[str, Any]) -> None:
         assert service["cap_drop"] == ["ALL"], name
         assert service["security_opt"] == ["no-new-privileges:true"], name
         assert not service.get("privileged"), name
+        assert service["read_only"] is True, name
 
 
 def test_everything_is_bounded_and_named_by_version(project: dict[str, Any]) -> None:
     """CPU, memory and processes have limits; no image is whatever is newest today."""
     for name, service in project["services"].items():
         assert set(service["deploy"]["resources"]["limits"]) == {"cpus", "memory", "pids"}, name
-        tag = service["image"].rpartition(":")[2]
+        tag = service["image"].rstrip("}").rpartition(":")[2]
         assert re.match(r"v?\d+\.\d+", tag), name
 
 
@@ -237,3 +252,57 @@ def test_the_image_is_made_of_hashed_wheels_and_has_no_root() -> None:
     assert len(installs) == 2 and all("--no-index --find-links /wheels" in line for line in installs)
     assert re.findall(r"^USER (.*)$", text, re.MULTILINE) == ["10001:10001"]
     assert text.startswith("# ") and "FROM python:3.12-slim" in text
+
+
+DIGEST = f"sha256:{'5' * 64}"
+
+
+@pytest.fixture
+def pinned(tmp_path: Path) -> Path:
+    """Return the folder of pin.sh, with a docker and a curl of ours in front of the real ones."""
+    for name in ("compose.yaml", "grafana.Dockerfile", "pin.sh"):
+        (tmp_path / name).write_text((FOLDER / name).read_text())
+    (tmp_path / "pin.sh").chmod(0o755)
+    programs = {"docker": f"echo $4 >>{tmp_path}/asked; echo {DIGEST}", "curl": 'echo plugin >"$6"'}
+    for name, body in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    return tmp_path
+
+
+def pin(folder: Path) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+    return subprocess.run([folder / "pin.sh"], env=environ, capture_output=True, text=True, timeout=20, check=False)
+
+
+def test_images_are_pinned_by_the_digests_of_their_registry(pinned: Path) -> None:
+    """Each image that is not built here, and the plugin's archive; a second run asks for nothing."""
+    assert pin(pinned).returncode == 0
+    lines = dict(line.split("=", 1) for line in (pinned / ".env").read_text().splitlines())
+    assert set(lines) == {
+        *(f"{name}_IMAGE" for name in ("KAFKA", "CLICKHOUSE", "ALERTMANAGER", "PROMETHEUS", "GRAFANA")),
+        "GRAFANA_PLUGIN_SHA256",
+    }
+    assert lines["KAFKA_IMAGE"] == f"apache/kafka:4.3.1@{DIGEST}"
+    assert lines["GRAFANA_PLUGIN_SHA256"] == hashlib.sha256(b"plugin\n").hexdigest()
+    before = (pinned / "asked").read_text()
+    assert pin(pinned).returncode == 0
+    assert (pinned / "asked").read_text() == before
+
+
+def test_an_answer_that_is_no_digest_is_refused(pinned: Path) -> None:
+    """A registry that answers something else pins nothing."""
+    (pinned / "docker").write_text("#!/bin/sh\necho unauthorized\n")
+    done = pin(pinned)
+    assert done.returncode == 1 and "no digest of" in done.stderr
+    assert "IMAGE" not in (pinned / ".env").read_text()
+
+
+def test_every_image_is_built_here_or_can_be_pinned(project: dict[str, Any]) -> None:
+    """Grafana's plugin comes with the image, by its digest, and nothing is installed at a start."""
+    for name, service in project["services"].items():
+        assert "build" in service or re.fullmatch(r"\$\{[A-Z]+_IMAGE:-[^}]+\}", service["image"]), name
+    grafana = project["services"]["grafana"]
+    assert grafana["build"]["args"]["PLUGIN_SHA256"].startswith("${GRAFANA_PLUGIN_SHA256:?")
+    assert "GF_INSTALL_PLUGINS" not in grafana["environment"]
+    assert "sha256sum -c" in (FOLDER / "grafana.Dockerfile").read_text()

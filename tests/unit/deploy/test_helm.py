@@ -89,7 +89,7 @@ def test_a_workload_is_bounded_and_has_no_rights(workload: Object) -> None:
 def test_a_part_that_serves_health_is_probed(workload: Object) -> None:
     """By the endpoints of every part, on the port that its command or configuration opens."""
     container = container_of(workload)
-    if workload["kind"] == "Job" or part_of(workload) == "automation":
+    if workload["kind"] == "Job":
         assert "livenessProbe" not in container
         return
     assert container["livenessProbe"]["httpGet"] == container["startupProbe"]["httpGet"]
@@ -163,14 +163,14 @@ def test_a_rollout_never_has_more_workers_than_partitions() -> None:
 
 
 def test_every_deployment_has_a_service_a_budget_and_a_monitor() -> None:
-    """Their selectors choose the pods of one part, and a DaemonSet has no budget."""
+    """Their selectors choose the pods of one part; a DaemonSet and a part with one pod have no budget."""
     for kind in ("Service", "ServiceMonitor", "PodDisruptionBudget"):
         chosen = set()
         for one in FULL:
             if one["kind"] == kind:
                 selector = one["spec"]["selector"]
                 chosen.add(selector.get("matchLabels", selector)["app.kubernetes.io/component"])
-        kinds = ("Deployment",) if kind == "PodDisruptionBudget" else ("Deployment", "DaemonSet")
+        kinds = ("Deployment",) if kind == "PodDisruptionBudget" else ("Deployment", "DaemonSet", "StatefulSet")
         assert chosen == {part_of(one) for one in WORKLOADS if one["kind"] in kinds}, kind
 
 

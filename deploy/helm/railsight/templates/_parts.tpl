@@ -8,6 +8,7 @@
 {{- range list "gnmi" "snmp" "bridge" }}
 {{- if (index $.Values.collectors .).enabled }}{{- $parts = append $parts (dict "name" (printf "collect-%s" .) "port" 9100 "deployment" true) }}{{- end }}
 {{- end }}
+{{- if .Values.automation.enabled }}{{- $parts = append $parts (dict "name" "automation" "port" 9100 "deployment" false) }}{{- end }}
 {{- if .Values.collectors.nic.enabled }}{{- $parts = append $parts (dict "name" "collect-nic" "port" 9101 "deployment" false) }}{{- end }}
 {{- if .Values.collectors.host.enabled }}{{- $parts = append $parts (dict "name" "collect-host" "port" 9102 "deployment" false) }}{{- end }}
 {{- toJson $parts }}
