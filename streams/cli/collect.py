@@ -33,7 +33,11 @@ def collect(
     once: Annotated[bool, typer.Option("--once", help="Take one reading and end.")] = False,
     print_it: Annotated[bool, typer.Option("--print", help="With --once: print it as JSON lines.")] = False,
 ) -> None:
-    """Run one collector; it publishes nothing unless --bootstrap or the configuration has the address of Kafka."""
+    """Run one collector; it publishes nothing unless --bootstrap or the configuration has the address of Kafka.
+
+    Examples: `railsight collect gnmi --targets targets.json --once --print`, `railsight collect nic --once --print`,
+    `railsight collect snmp --config railsight.toml`. docs/configuration.md has the settings of each collector.
+    """
     if once is not print_it:
         raise typer.BadParameter("--once and --print go together")
     spec = spec_of(kind)

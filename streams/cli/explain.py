@@ -18,7 +18,10 @@ def explain(
     samples: Annotated[bool, typer.Option(help="Print the samples behind the evidence, from ClickHouse.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Print one finding with its evidence; exit 1 if no finding, or more than one, has this id."""
+    """Print one finding with its evidence; exit 1 if no finding, or more than one, has this id.
+
+    Examples: `railsight explain 17f22e`, `railsight explain 17f22e --no-samples`.
+    """
     settings = settings_of(config, bootstrap, READER)
     clickhouse = ClickHouse(settings.store)
     try:

@@ -7,7 +7,7 @@ Exit 0: success; 1: a problem was found, or a server does not answer; 2: misconf
 import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +77,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("chaos", "streams.cli.chaos:chaos", "Run the pipeline under faults and check what was lost."),
     Command("bench", "streams.cli.bench.command:bench", "Measure what the pipeline costs on this machine."),
 )
+_COMPLETE = "_RAILSIGHT_COMPLETE"
+"""The variable by which a shell asks for completions (typer's form)."""
 _LIBRARIES = ("aiokafka", "clickhouse_connect", "urllib3")
 _INTERACTIVE = {
     "chaos", "demo", "up", "inventory", "findings", "explain", "ack", "job", "remediations", "lemons", "approve",
@@ -94,7 +96,6 @@ def application(arguments: Sequence[str]) -> typer.Typer:
         help="Watches the network of a GPU cluster.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        add_completion=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
@@ -115,7 +116,7 @@ def main(arguments: Sequence[str] | None = None, build: Callable[[Sequence[str]]
     # Data, logs and passwords are for the user who runs this, as are those of its child processes.
     os.umask(0o077)
     try:
-        build(given)(args=given, prog_name="railsight")
+        build([*given, *_completed_words(os.environ)])(args=given, prog_name="railsight")
     except Misconfigured as error:
         _refuse(error, 2)
     except Retry as error:
@@ -124,6 +125,13 @@ def main(arguments: Sequence[str] | None = None, build: Callable[[Sequence[str]]
         # The reader of the output has closed it (`railsight findings | head`).
         sys.stderr.close()
         sys.exit(0)
+
+
+def _completed_words(environ: Mapping[str, str]) -> list[str]:
+    """Return the words of the line that a shell completes, whose subcommand must be loaded; empty for a normal run."""
+    if _COMPLETE not in environ:
+        return []
+    return f"{environ.get('COMP_WORDS', '')} {environ.get('_TYPER_COMPLETE_ARGS', '')}".split()
 
 
 def _refuse(error: Exception, code: int) -> None:

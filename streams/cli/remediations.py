@@ -6,16 +6,26 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
+from streams.cli.printing import echo
 from streams.cli.publish_control import fail
+from streams.cli.tables import Cell, Output, OutputForm, form_of, print_table
+from streams.instrument.time_format import format_time
 from streams.report.remediation_reader import (
     NoSuchRemediation,
     follow_remediations,
     open_remediations,
     remediation_revisions,
 )
-from streams.report.render_remediation import explanation, remediation_line
+from streams.report.render_remediation import decision_reason, explanation, remediation_line, state_name
 from streams.wire import codec
 from streams.wire.access import READER
+from streams.wire.models import Remediation, RemediationState
+
+_COLORS = {
+    RemediationState.WAITING: typer.colors.YELLOW,
+    RemediationState.DENIED: typer.colors.RED,
+    RemediationState.ESCALATED: typer.colors.RED,
+}
 
 remediations = typer.Typer(invoke_without_command=True, help="List the open remediations, or explain one.")
 
@@ -26,21 +36,34 @@ def list_open(
     config: Config = None,
     bootstrap: Bootstrap = None,
     follow: Annotated[bool, typer.Option("--follow", help="Continue with each revision as it arrives.")] = False,
+    output: OutputForm = Output.TABLE,
     as_json: AsJson = False,
 ) -> None:
-    """List the open remediations, newest first."""
+    """List the open remediations, newest first.
+
+    Examples: `railsight remediations -o wide`, `railsight remediations explain ID`, then `railsight approve ID`.
+    """
     if context.invoked_subcommand is not None:
         return
-    kafka = settings_of(config, bootstrap, READER).kafka
+    kafka, form = settings_of(config, bootstrap, READER).kafka, form_of(output, as_json)
     found = asyncio.run(open_remediations(kafka))
-    for remediation in found:
-        typer.echo(codec.to_json(remediation) if as_json else remediation_line(remediation))
-    if not found and not as_json:
+    if form is Output.JSON:
+        for remediation in found:
+            typer.echo(codec.to_json(remediation))
+    elif found:
+        header = ["ID", "STATE", "ACTION", *(["DECIDED", "EXPIRES"] if form is Output.WIDE else []), "TARGET", "REASON"]
+        print_table(header, [_cells(one, form) for one in found], form)
+    else:
         typer.echo("no remediation is open")
     if follow:
-        asyncio.run(
-            follow_remediations(kafka, lambda value, one: typer.echo(value if as_json else remediation_line(one)))
-        )
+        is_json = form is Output.JSON
+        asyncio.run(follow_remediations(kafka, lambda value, one: echo(value if is_json else remediation_line(one))))
+
+
+def _cells(one: Remediation, form: Output) -> list[Cell | str]:
+    color = _COLORS.get(one.state)
+    times = [format_time(one.decided_at_ns), format_time(one.expires_at_ns)] if form is Output.WIDE else []
+    return [one.id[:12], Cell(state_name(one), color), one.action.name, *times, one.target.id, decision_reason(one)]
 
 
 @remediations.command()

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
+from streams.cli.tables import Cell, Output, OutputForm, form_of, print_table
 from streams.runtime.admin import TopicState, ensure_topics, list_topics, until_ready
 from streams.wire.access import ADMIN
 
@@ -17,9 +18,13 @@ def topics(
     config: Config = None,
     bootstrap: Bootstrap = None,
     only_list: Annotated[bool, typer.Option("--list", help="Only list; exit 1 if one is missing or differs.")] = False,
+    output: OutputForm = Output.TABLE,
     as_json: AsJson = False,
 ) -> None:
-    """Create the missing topics, and print the number of partitions of each."""
+    """Create the missing topics, and print the number of partitions of each.
+
+    Examples: `railsight topics`, `railsight topics --list -o json`.
+    """
     kafka = settings_of(config, bootstrap, ADMIN).kafka
 
     async def states() -> list[TopicState]:
@@ -27,8 +32,12 @@ def topics(
         return await (list_topics(kafka) if only_list else ensure_topics(kafka))
 
     found = asyncio.run(states())
-    for state in found:
-        typer.echo(json.dumps(_row(state)) if as_json else _line(state))
+    form = form_of(output, as_json)
+    if form is Output.JSON:
+        for state in found:
+            typer.echo(json.dumps(_row(state)))
+    else:
+        print_table(["TOPIC", "PARTITIONS", "EXPECTED", "STATE"], [_cells(state) for state in found], form)
     if any(state.problem for state in found):
         raise typer.Exit(1)
 
@@ -43,6 +52,8 @@ def _row(state: TopicState) -> dict[str, object]:
     }
 
 
-def _line(state: TopicState) -> str:
-    text = state.problem or f"{state.partitions} partition{'s' if state.expected > 1 else ''}"
-    return f"{state.topic.name:40} {text}{', created' if state.created else ''}"
+def _cells(state: TopicState) -> list[Cell | str]:
+    text = state.problem or ("created" if state.created else "well")
+    color = typer.colors.RED if state.problem else typer.colors.GREEN
+    return [state.topic.name, "-" if state.partitions is None else str(state.partitions), str(state.expected),
+            Cell(text, color)]  # fmt: skip

@@ -25,7 +25,10 @@ def up(
         typer.Option(help="Folder of the parts' logs; default: run in runtime.data, or in the user's data folder."),
     ] = None,
 ) -> None:
-    """Run everything until Ctrl-C or SIGTERM: Kafka and ClickHouse too, unless the configuration names others."""
+    """Run everything until Ctrl-C or SIGTERM: Kafka and ClickHouse too, unless the configuration names others.
+
+    Example: `railsight up --config railsight.toml`; `railsight init DIR` writes a first configuration.
+    """
     settings = load(config, collector_params())
     if not settings.collectors:
         raise Misconfigured(f"{config}: no collector is configured: give at least one [collect.<name>] section")

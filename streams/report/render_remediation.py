@@ -40,8 +40,12 @@ def remediation_line(remediation: Remediation) -> str:
         format_time(remediation.decided_at_ns), f"{state_name(remediation):<14}", f"{remediation.action.name:<16}",
         remediation.target.id,
     ]  # fmt: skip
-    reason = _constraint(remediation) or remediation.reason
-    return f"{remediation.id[:12]}  {'  '.join(fields)}  {reason}".rstrip()
+    return f"{remediation.id[:12]}  {'  '.join(fields)}  {decision_reason(remediation)}".rstrip()
+
+
+def decision_reason(remediation: Remediation) -> str:
+    """Return the guard that binds with its numbers, else the reason."""
+    return _constraint(remediation) or remediation.reason
 
 
 def state_name(remediation: Remediation) -> str:

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import logging
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -148,3 +149,17 @@ def test_commands_for_people_keep_the_kafka_client_quiet() -> None:
     logging.getLogger("aiokafka").setLevel(logging.DEBUG)
     logging.getLogger("aiokafka.client").error("Unable to connect")
     assert out.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [("railsight fin", "findings"), ("railsight findings --sev", "--severity"), ("railsight inventory ch", "check")],
+)
+def test_a_shell_completes_commands_and_their_options(line: str, completed: str) -> None:
+    """Completion loads the subcommand of the line; `railsight --install-completion` installs it."""
+    words = {"_RAILSIGHT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
+    done = subprocess.run(
+        [sys.executable, "-m", "streams.cli.main"], capture_output=True, text=True, timeout=60, check=False,
+        env=os.environ | words,
+    )  # fmt: skip
+    assert done.stdout.split() == [completed]
