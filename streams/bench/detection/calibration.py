@@ -23,15 +23,19 @@ class Share(NamedTuple):
 def shares_of(outcome: Outcome) -> list[Share]:
     """Return the last revisions of a trial by condition and confidence.
 
-    Left out are children, whose parent is the finding, and what was retracted or is shadowed.
+    Left out are children, whose parent is the finding, and what was retracted or is shadowed; and the visible effects
+    of faults that the sources cannot show.
     """
     counts: dict[tuple[str, float], list[int]] = defaultdict(lambda: [0, 0])
     for finding in outcome.findings.values():
         if finding.status is Status.RETRACTED or finding.shadow or finding.parent_id or finding.confidence is None:
             continue
+        is_true = _is_true(finding, outcome.injections, round(outcome.spec.slower_s * 1e9))
+        if not is_true and outcome.is_effect_of_hidden(finding):
+            continue
         count = counts[finding.condition.slug, round(finding.confidence, 2)]
         count[0] += 1
-        count[1] += _is_true(finding, outcome.injections, round(outcome.spec.slower_s * 1e9))
+        count[1] += is_true
     return [Share(slug, confidence, *count) for (slug, confidence), count in sorted(counts.items())]
 
 

@@ -84,6 +84,8 @@ def _hidden_from_snmp(truth: Truth, kind: str, topology: Topology) -> str:
         if device is not None and device.kind == "host":
             return "errors are counted by the end that receives them: the NIC"
         return "SNMP has no bit errors" if kind == "noisy" else ""
+    if truth.condition is Condition.DEVICE_DOWN and device is not None and device.kind == "host":
+        return "polls of its neighbors lie further apart than links that are lost together ([detect.grouping] links_s)"
     if truth.condition is Condition.LINK_DOWN and truth.end_ns - truth.start_ns < 60 * 10**9:
         return "an outage of less than two polls may show in one of them, which has no duration"
     if truth.condition is Condition.LINK_FLAP:
@@ -96,7 +98,7 @@ def _hidden_from_snmp(truth: Truth, kind: str, topology: Topology) -> str:
     return ""
 
 
-def _hidden_from_nics(truth: Truth, _kind: str, topology: Topology) -> str:
+def _hidden_from_nics(truth: Truth, kind: str, topology: Topology) -> str:
     device = topology.devices.get(truth.device)
     if truth.condition in (Condition.HOST_PCIE_DEGRADED, Condition.HOST_GPU_FAULT):
         return "PCIe links and GPUs are read by the host's agent"
@@ -104,6 +106,8 @@ def _hidden_from_nics(truth: Truth, _kind: str, topology: Topology) -> str:
         return "neighbors and versions are facts of gNMI and of the host's agent"
     if truth.condition is Condition.CONGESTION_IMBALANCE:
         return "no uplink is read"
+    if truth.condition is Condition.CONGESTION_INCAST and kind == "dropped":
+        return "packets that the switch drops are counted by the switch"
     if device is None or device.kind == "host":
         return ""
     link = topology.link_at(Port(truth.device, truth.port)) if truth.port else None

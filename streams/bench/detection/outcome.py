@@ -69,12 +69,16 @@ class Outcome:
         """Return the ids of findings that paged without a fault of any condition at their place and time."""
         return [finding_id for finding_id in self.pages if not self._has_fault(self.findings[finding_id])]
 
+    def is_effect_of_hidden(self, finding: Finding) -> bool:
+        """Return whether a finding is at a fault that no source can show, or at a port that it affects."""
+        ends = [Port(end.device, end.port) for end in (finding.subject.a, finding.subject.z) if end is not None]
+        return any(one.is_at(ends, finding.started_at_ns) for one in self.hidden_faults)
+
     def _has_fault(self, finding: Finding) -> bool:
         places = {end.device for end in (finding.subject.a, finding.subject.z) if end is not None}
         places |= {finding.subject.pod} if finding.subject.is_pod else set()
         start_ns, slower_ns = finding.started_at_ns, round(self.spec.slower_s * 1e9)
-        ends = [Port(end.device, end.port) for end in (finding.subject.a, finding.subject.z) if end is not None]
-        if any(one.is_at(ends, start_ns) for one in self.hidden_faults):
+        if self.is_effect_of_hidden(finding):
             return True
         return any(
             truth.device in places

@@ -75,7 +75,7 @@ DERIVED: dict[Metric, tuple[tuple[str, ...], str]] = {
 REASONS: dict[Metric, str] = {
     M.TX_ERRORS: "drivers count aborted and oversized frames of software here; what a fiber loses the far end counts",
     M.FEC_CORRECTED_CODEWORDS: "healthy PAM4 links correct codewords all the time; `pre_fec_ber` is the same as a rate",
-    M.EXCESSIVE_BUFFER_OVERRUNS: "InfiniBand's credits make it rare; no published limit tells congestion from a fault",
+    M.EXCESSIVE_BUFFER_OVERRUNS: "InfiniBand's credits make it rare; no published limit separates load from a fault",
     M.RX_REMOTE_PHYSICAL_ERRORS: "frames that an earlier link marked as bad: that link's own end counts the loss",
     M.RX_SWITCH_RELAY_ERRORS: "grows on healthy fabrics: multicast packets that loop back are counted (IBTA)",
     M.POST_FEC_BER: "what is lost after FEC is counted exactly, in `fec_uncorrected_codewords` and `rx_fcs_errors`",
@@ -98,7 +98,7 @@ REASONS: dict[Metric, str] = {
     M.RESPONDER_CQE_ERRORS: "as above, on the responding side",
     M.PAUSE_STORM_WARNINGS: "the NIC counts after seconds of pause; `pfc_tx_frames` and their time show it earlier",
     M.PAUSE_STORM_ERRORS: "as above",
-    M.OUT_OF_SEQUENCE: "loss, and adaptive routing as well, which no counter tells apart",
+    M.OUT_OF_SEQUENCE: "loss, and adaptive routing as well, which no counter separates",
     M.PACKET_SEQUENCE_ERRORS: "the sender's side of `out_of_sequence`",
     M.ADAPTIVE_RETRANSMITS: "recovered; time-outs and slow restarts, which rail/degraded reads, are what it costs",
     M.PCIE_BUFFER_OVERFLOWS: "beside the stalls on PCIe, which rail/degraded and congestion/incast read",
@@ -123,6 +123,7 @@ EVENTS: dict[EventKind, tuple[tuple[str, ...], str]] = {
     EventKind.PFC_STORM: ((_STORM,), ""),
     EventKind.LOG: ((_GPU,), "lines of a GPU's driver that are an Xid without its number; the others are stored"),
     EventKind.SLOT_POWER: ((*_LINK, _RAIL, _PCIE), ""),
+    EventKind.NCCL: ((), "the verdict on a job reads it (`railsight job`)"),
 }
 """Kinds of events, the detectors that read them, and why not."""
 
