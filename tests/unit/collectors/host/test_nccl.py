@@ -148,7 +148,7 @@ async def witness(**settings: Any) -> AsyncIterator["asyncio.Queue[DeviceEvent]"
 
 
 async def test_new_lines_of_log_files_are_events_of_the_port(tmp_path: Path) -> None:
-    """What was in a file before the agent started is not repeated."""
+    """Lines from before the start of the agent are not repeated."""
     path = tmp_path / "nccl.h0.17.log"
     line = f"h0:17:1 [0] net_ib.cc:1 NCCL WARN {COMPLETION}\n"
     path.write_text(line.replace("(12)", "(5)"))
