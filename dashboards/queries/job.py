@@ -32,8 +32,9 @@ def _labels(members: Iterable[IntEnum]) -> str:
 _PLACEMENTS = """
         SELECT job, device, start, end FROM inventory_jobs WHERE effective_at <= $__toTime
             AND digest = (SELECT argMax(digest, effective_at) FROM inventory_jobs WHERE effective_at <= $__toTime)
-        UNION ALL SELECT job, device, argMax(start, kafka_offset) AS start, argMax(end, kafka_offset) AS end FROM jobs
-        WHERE arrived_at <= $__toTime GROUP BY job, device"""
+        UNION ALL SELECT job, device, argMax(start, kafka_offset) AS start,
+            tupleElement(argMax(tuple(end), kafka_offset), 1) AS end
+        FROM jobs WHERE arrived_at <= $__toTime GROUP BY job, device, run"""
 _IN_TIME = "start <= $__toTime AND (end IS NULL OR end >= $__fromTime)"
 # Running jobs first, and of these the largest.
 JOBS = Query(

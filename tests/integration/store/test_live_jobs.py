@@ -164,6 +164,7 @@ def test_a_requeued_job_is_the_same_job_in_another_run(live: LiveJobs) -> None:
     _start_now(live, job)
     again = live.until(job, lambda found: is_running(found) and found.requeues == 1)
     assert again.start_ns == first.start_ns and again.hosts == ("h0",)
+    assert live.database.rows(f"SELECT end IS NULL FROM job_hosts WHERE job = '{job}' ORDER BY start") == [(0,), (1,)]
     live.slurm.run("scancel", job)
     live.until(job, has_ended)
 
