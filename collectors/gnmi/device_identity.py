@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from collectors.core.clock_skew import ClockSkew
 from collectors.core.emitter import DeviceEvent
+from streams.wire.bounds import MAX_TIME_NS
 from streams.wire.models import EventKind
 
 _SAME_BOOT_NS = 2_000_000_000
@@ -24,8 +25,8 @@ class DeviceIdentity:
 
     def set_boot_time(self, boot_ns: int | None, at_ns: int) -> DeviceEvent | None:
         """Record a reported boot time; return a reboot event if it differs from the last one."""
-        if boot_ns is None:
-            return None
+        if boot_ns is None or not 0 <= boot_ns <= MAX_TIME_NS:
+            return None  # no reader would accept the facts with it
         seen, self.boot_seen_ns = self.boot_seen_ns, boot_ns
         if self.boot_id and abs(boot_ns - seen) <= _SAME_BOOT_NS:
             return None

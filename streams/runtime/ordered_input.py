@@ -64,6 +64,9 @@ class OrderedInput:
         self._since: float | None = None
         self._given_up: set[str] = set()
         self._ends: dict[str, int] = {}
+        self.may_be_rewound = False
+        """A chunk came from an input that ended before the next expected offset: it is an old chunk, or the topic was
+        deleted and created again."""
 
     def begin(self, positions: dict[str, int], ends: dict[str, int] | None = None) -> None:
         """Read each input from here on; `ends` is how far each is known to go before anything was fetched."""
@@ -109,6 +112,7 @@ class OrderedInput:
         if chunk is None:
             return
         expected = self._expected[chunk.topic]
+        self.may_be_rewound = self.may_be_rewound or max(chunk.highwater, chunk.end) < expected
         if chunk.start > expected:
             requested, at = self._requested[chunk.topic]
             # What was under way before the seek still comes; only if nothing else does is it requested again.

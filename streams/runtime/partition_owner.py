@@ -43,7 +43,9 @@ time would pass over what it is about to read."""
 
 _NEVER = math.inf
 _SNAPSHOT_SHARE = 0.05
-"""Of an owner's time: a state that takes long to write is written less often."""
+"""Of an owner's time: a state that takes long to write is written less often. The shorter of its last two times counts:
+one that waited for brokers says nothing of the next, and twenty times an outage of 10 s would leave the input of three
+minutes unacknowledged."""
 _VERIFICATION_SHARE = 0.0003
 """Of an owner's time. Reading back an eighth of the largest fabric takes `measure` 0.1 s; for each of its snapshots it
 would cost 4 % of the pipeline, so that only one in 330 s is read back, which keys of its own protect."""
@@ -70,6 +72,10 @@ class OwnerContext:
     input: Callable[[], InputSource]
     producer: Callable[[], Any]
     """Answers aiokafka's producer, None while there is none."""
+
+
+class InputRewound(Exception):
+    """An input was deleted and created again while it was read: only a takeover begins at its new beginning."""
 
 
 class PartitionOwner:
@@ -103,6 +109,7 @@ class PartitionOwner:
         self._turned = 0.0
         self._began = 0.0
         self._writing: asyncio.Task[None] | None = None
+        self._last_write_s = 0.0
         self._verify_at = 0.0
         """The time from which on the next snapshot is read back before it is written; the first one is."""
 
@@ -115,6 +122,8 @@ class PartitionOwner:
                 chunk = await self.input.next(self._next_turn() - time.monotonic())
                 if chunk is not None:
                     await self._publish(self._processor.on_chunk(chunk))
+                if self.input.may_be_rewound:
+                    await self._check_rewound()
                 await self._housekeeping(time.monotonic())
                 # Nothing above need wait for anything, and in a backlog the next chunk is there.
                 await asyncio.sleep(0)
@@ -198,6 +207,21 @@ class PartitionOwner:
         if self._snapshots.unreadable:
             metrics.count("railsight_snapshots_unreadable_total", stage, partition, by=self._snapshots.unreadable)
         log.info("%s/%d: epoch %d from %s, %.2f s", stage, partition, epoch, source, lasted_s)
+
+    async def _check_rewound(self) -> None:
+        """Raise InputRewound if an input ends before what was read of it."""
+        positions = dict(self._processor.positions)
+        inputs = [(name, self._processor.partition) for name in positions]
+
+        async def read(_: int) -> dict[str, int]:
+            self._takeover_attempts += 1
+            async with asyncio.timeout(_TAKE_OVER_S), open_consumer(self._context.kafka) as consumer:
+                return (await start_and_end_offsets(consumer, inputs))[1]
+
+        end = await retry(read, AWAY, _RETRY)
+        self.input.may_be_rewound = False
+        if rewound := {name: at for name, at in positions.items() if end[name] < at}:
+            raise InputRewound(", ".join(f"{name} ends at {end[name]}, {at} is read" for name, at in rewound.items()))
 
     async def _read_recovered(self) -> tuple[dict[Topic, list[Any]], dict[str, int]]:
         """Return the records that the stage needs before its first message, and the offsets after them."""
@@ -319,7 +343,8 @@ class PartitionOwner:
         for topic, offset in covered.items():
             self._context.input().acknowledge(topic, self._processor.partition, offset)
         lasted = time.monotonic() - began
-        self._due["snapshot"] = began + max(self._snapshot_s, lasted / _SNAPSHOT_SHARE)
+        cost_s, self._last_write_s = min(lasted, self._last_write_s), lasted
+        self._due["snapshot"] = began + max(self._snapshot_s, cost_s / _SNAPSHOT_SHARE)
         self.input.wake()
         metrics, stage, partition = self._context.metrics, self._binding.stage, self._processor.partition
         metrics.count("railsight_snapshots_total", stage, partition)

@@ -115,13 +115,23 @@ class PartitionProcessor:
             if offset is not None:
                 self._report_lost(topic, earliest[topic.name] - offset)
         self.positions = {
-            topic.name: max(offsets.get(f"{topic.name}/{self.partition}", 0), earliest[topic.name])
+            topic.name: self._first_offset(topic, offsets.get(f"{topic.name}/{self.partition}", 0), earliest, end)
             for topic in self.binding.inputs
         }
         if snapshot is not None and self._upstreams is not None:
             self._upstreams.restore(snapshot.upstream_watermark_ns, self._clock.now_ns() + FUTURE_NS)
             self._advanced_ns = self._upstreams.watermark_ns or 0
         return snapshot.inventory_digest if snapshot else ""
+
+    def _first_offset(self, topic: Topic, offset: int, earliest: dict[str, int], end: dict[str, int]) -> int:
+        """Return where to begin to read an input whose next offset was this one."""
+        if offset > end[topic.name]:
+            log.error(
+                "a topic was created again, reading from its start: stage=%s topic=%s partition=%d offset=%d end=%d",
+                self.binding.stage, topic.name, self.partition, offset, end[topic.name],
+            )  # fmt: skip
+            return earliest[topic.name]
+        return max(offset, earliest[topic.name])
 
     def _restore(self, snapshot: Snapshot) -> bool:
         """Restore a snapshot; return False where it cannot be read, and make the stage new."""

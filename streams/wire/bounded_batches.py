@@ -1,14 +1,14 @@
-"""Bounds the decompressed size of the record batches that aiokafka reads.
+"""Bounds the decompressed size of the record batches that aiokafka reads, and passes unreadable ones.
 
 aiokafka decompresses a batch without a limit: 300 MiB came out of one below the brokers' 4 MiB. Here a batch beyond the
-limit, or one that is not decompressible, becomes one record without content, which every reader rejects; so the offset
-passes it. This replaces private names of aiokafka 0.14.0; tests/contract/runtime/test_private_names.py checks them.
+limit, one that is not decompressible, or one with a header whose name is no UTF-8, becomes one record without content,
+which every reader rejects; so the offset passes it. This replaces private names of aiokafka 0.14.0;
+tests/contract/runtime/test_private_names.py checks them.
 """
 
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import aiokafka.consumer.fetcher as fetcher
@@ -58,12 +58,9 @@ class BoundedBatch:
     def __iter__(self) -> Iterator[Any]:
         batch = self._batch
         try:
-            records = iter(batch)
-            # A message set of a client from before Kafka 0.11 is decompressed at its first record.
-            return records if isinstance(batch, batches.DefaultRecordBatch) else chain((next(records),), records)
-        except StopIteration:
-            return iter(())
-        except (DecompressionLimit, UnsupportedCodecError) as error:
+            # At once: an error at one of the records would end the reader, and again after each restart.
+            return iter(list(batch))
+        except (DecompressionLimit, UnsupportedCodecError, UnicodeDecodeError) as error:
             # The last offset: a fetch may begin in the middle of a batch.
             last = batch.next_offset - 1
             log.warning("a batch is not readable: last_offset=%d: %s", last, error)

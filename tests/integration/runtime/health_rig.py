@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.fixtures.automation_process import start
 from tests.integration.runtime.commands import start_in_background
 from tests.integration.runtime.rig import wait_until
 
@@ -72,6 +73,22 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+@contextmanager
+def running_automation(folder: Path, kafka_port: int) -> Iterator[Part]:
+    """Run the automation with a port for its health, and kill it at the end."""
+    port = free_port()
+    (folder / "automation.toml").write_text(
+        f'actor = "netbot"\njournal = "journal.jsonl"\n[gnmi]\ntargets = "targets.json"\n[status]\nport = {port}\n'
+        f'[kafka]\nbootstrap = "127.0.0.1:{kafka_port}"\n'
+    )
+    process = start(folder)
+    try:
+        yield Part(process, port, folder / "log")
+    finally:
+        process.kill()
+        process.wait()
 
 
 @contextmanager

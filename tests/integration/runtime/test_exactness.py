@@ -7,11 +7,14 @@ import signal
 import time
 from pathlib import Path
 
+from aiokafka.admin import AIOKafkaAdminClient
+
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.runtime.admin import ensure_topics
 from streams.wire import topics
 from streams.wire.models import Progress, Symptom
+from tests.fakes.stages import BLOCK
 from tests.integration.runtime.rig import (
     START_NS,
     TELEMETRY,
@@ -196,3 +199,33 @@ async def test_a_stop_while_the_brokers_are_away_is_quick(tmp_path: Path) -> Non
             began = time.monotonic()
             code = await asyncio.to_thread(worker.process.wait, 60)
             assert (code, time.monotonic() - began < 10) == (0, True), worker.log.read_text()[-3000:]
+
+
+async def test_a_topic_that_is_created_again_is_read_from_its_beginning(rig: PipelineRig, tmp_path: Path) -> None:
+    """Its offsets begin below those of the state: a running worker ends, and the next one passes nothing over."""
+
+    async def send_of(device: str, count: int = 2 * BLOCK) -> None:
+        async with started_producer(rig) as producer:
+            for number in range(count):
+                await (await send(producer, rig, rig.events, event(device, number, START_NS + number)))
+
+    async def has_symptom(device: str) -> bool:
+        return (device, "2") in await read_symptoms(rig, rig.symptoms)
+
+    with running_worker(rig, tmp_path / "a", "measure") as worker:
+        for device in ("old-1", "old-2", "old-3", "old-4", "old-5", "old-6"):
+            await send_of(device)
+        await wait_until(lambda: has_symptom("old-6"), 30, "the first symptoms", workers=[worker])
+        admin = AIOKafkaAdminClient(**rig.kafka.client_options())
+        await admin.start()
+        try:
+            await admin.delete_topics([rig.events.name])
+        finally:
+            await admin.close()
+        await ensure_topics(rig.kafka, rig.wiring.topics)
+        await send_of("old-6", 1)
+        await wait_until(lambda: worker.process.poll() is not None, 60, "an end", workers=[worker])
+    with running_worker(rig, tmp_path / "b", "measure") as worker:
+        await wait_for_log(worker, "a topic was created again, reading from its start")
+        await send_of("new")
+        await wait_until(lambda: has_symptom("new"), 30, "symptoms of the new topic", workers=[worker])

@@ -105,6 +105,18 @@ async def test_overlapping_chunks_are_shortened_and_repeated_chunks_dropped() ->
     assert await ordered.next(0) is None
 
 
+async def test_an_input_that_ended_before_what_was_read_may_be_rewound() -> None:
+    """Repeated and overlapping chunks of the same topic are not taken for one that was created again."""
+    ordered = ordered_input(FakeChunkSource())
+    for records in ((1, 2, 3), (1, 2, 3)):
+        await ordered.put(chunk("in", *records, start=8))
+        await ordered.next(0)
+    assert not ordered.may_be_rewound
+    await ordered.put(chunk("in", 1, start=0))
+    assert await ordered.next(0) is None
+    assert ordered.may_be_rewound
+
+
 async def test_records_wait_for_an_input_that_is_behind_for_a_limited_time() -> None:
     """While the brokers have unread records of another input, nothing is returned; after 5 s it is."""
     source, time = FakeChunkSource({"out": 10, "progress": 12}), FakeTime()

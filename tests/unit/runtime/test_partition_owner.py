@@ -110,6 +110,21 @@ async def test_an_owner_processes_input_while_its_snapshot_is_written() -> None:
     assert owner._due["snapshot"] < math.inf
 
 
+async def test_a_snapshot_that_waited_for_brokers_does_not_postpone_the_next() -> None:
+    """Two in a row that take long do: that is the state, not an outage."""
+    producer, log = SlowSnapshotProducer(), PartitionLog(IN).add(event(1), event(2), event(3))
+    owner = make_owner(producer, AcknowledgingSource())
+    producer.written.set()
+    due: list[float] = []
+    for number, lasted_s in enumerate((20.0, 20.0, 0.0)):
+        owner._processor.on_chunk(log.chunk(number, number + 1))
+        began = time.monotonic() - lasted_s
+        await owner._write(owner._processor.snapshot(), {}, began)
+        due.append(owner._due["snapshot"] - began)
+    assert due[0] == due[2] == owner._snapshot_s
+    assert due[1] >= 400
+
+
 @pytest.mark.parametrize("ahead_s", [365 * 86_400, 7200, -3600])
 async def test_the_clock_of_the_worker_makes_no_device_silent(ahead_s: int) -> None:
     """The stage goes by the time of the brokers, which appended its epoch a moment ago."""

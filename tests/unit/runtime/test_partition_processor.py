@@ -156,6 +156,16 @@ def test_a_successor_continues_at_the_end_of_the_snapshot() -> None:
     assert successor.snapshot().epoch == 2
 
 
+def test_an_input_that_ends_before_the_state_is_read_from_its_start(caplog: pytest.LogCaptureFixture) -> None:
+    """Its topic was deleted and created again: its records would be passed over up to the former offset."""
+    predecessor = started_processor(FIRST, lambda _: CountingStage(MID))
+    predecessor.on_chunk(PartitionLog(IN).add(*(event(number) for number in range(20))).chunk())
+    successor = make_processor(FIRST, lambda _: CountingStage(MID))
+    successor.begin(2, [predecessor.snapshot()], {"in": 0, "retained": 0}, {"in": 12, "retained": 0})
+    assert successor.positions == {"in": 0, "retained": 0}
+    assert "a topic was created again, reading from its start: stage=measure topic=in" in caplog.text
+
+
 def test_an_unreadable_state_is_rebuilt_from_the_input() -> None:
     """A stage that rejects its state begins empty, and all retained input is read."""
     predecessor = started_processor(FIRST, lambda _: CountingStage(MID))

@@ -5,6 +5,7 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.consumer.fetcher import PartitionRecords
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.util import calc_crc32c
 
 from streams.wire import bounded_batches, topics
 from streams.wire.batch_fetch import drain_fetched
@@ -45,6 +46,18 @@ async def test_a_bomb_is_one_unreadable_record_between_others(codec: str) -> Non
     ]  # fmt: skip
     with pytest.raises(Reject, match="unreadable-batch"):
         topics.decode(topics.EVENTS, records[2].value, records[2].headers)
+
+
+async def test_a_batch_with_a_header_that_is_no_text_is_one_unreadable_record() -> None:
+    """It ended the reader with a UnicodeDecodeError, and again after each restart."""
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 16 << 20)
+    assert builder.append(0, 1_000, b"key", b"value", [("name", b"")])
+    data = bytearray(bytes(builder.build()).replace(b"name", b"\xbeame"))
+    data[17:21] = calc_crc32c(bytes(data[21:])).to_bytes(4, "big")
+    data[:8] = (1).to_bytes(8, "big")
+    both = batch(0, 0) + bytes(data) + batch(2, 0)
+    records = list(PartitionRecords(TopicPartition("in", 3), BoundedRecords(both), [], 0, None, None, True, 0))
+    assert [(record.offset, record.value) for record in records] == [(0, b"value 0"), (1, b""), (2, b"value 2")]
 
 
 @pytest.mark.parametrize("codec", CODECS)

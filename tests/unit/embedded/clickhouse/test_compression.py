@@ -17,6 +17,8 @@ from streams.embedded.clickhouse.compression import (
     ClickHouseBlockEncoder,
     ClickHouseBlocks,
     Decoder,
+    _Frames,
+    _Zstd,
     choose_encoding,
     decoder,
     encoder,
@@ -111,3 +113,20 @@ def test_a_block_of_impossible_size_is_refused() -> None:
 def test_checksums_are_those_of_clickhouse(data: str, expected: str) -> None:
     """The hash is CityHash 1.0.2's, whose values later versions do not give."""
     assert city_hash_128(bytes.fromhex(data)).hex() == expected
+
+
+def test_a_zstd_body_is_decoded_in_small_steps() -> None:
+    """Each frame, of 9 bytes without content, copies what is left of its step: that must not be the whole body."""
+    inputs: list[int] = []
+
+    class Recording(_Zstd):
+        def decompress(self, data: bytes, limit: int) -> bytes:
+            inputs.append(len(data))
+            return super().decompress(data, limit)
+
+    empty = zstandard.compress(b"")
+    frames = _Frames("zstd", Recording, step_bytes=4096)
+    assert frames.feed(empty * 2000 + zstandard.compress(b"x" * 10_000)) == b"x" * 10_000
+    assert frames.finish() == b"" and max(inputs) <= 4096
+    decoding = decoder("zstd", 1)
+    assert isinstance(decoding, _Frames) and decoding._step_bytes == 4096

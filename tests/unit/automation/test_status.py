@@ -1,0 +1,103 @@
+"""The health of the automation: what is not ready, and what only a restart helps."""
+
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+from railsight_automation.errors import Misconfigured
+from railsight_automation.status import Status, StatusParams, serve
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def status(clock: Clock) -> Status:
+    return Status(clock, stuck_s=60)
+
+
+def test_it_is_ready_when_it_has_read_all_and_the_brokers_answer(status: Status, clock: Clock) -> None:
+    """While it starts, and while the brokers are away, it is live."""
+    clock.now_s = 500
+    assert (status.liveness_problem(), status.readiness_problem()) == (
+        "",
+        "start: the remediations are not read to their end",
+    )
+    status.caught_up()
+    status.read([7])
+    assert status.readiness_problem() == "brokers: no answer yet"
+    status.answered(7)
+    assert status.readiness_problem() == ""
+    clock.now_s += 40
+    status.read([7])
+    assert status.readiness_problem() == "brokers: no answer for 40 s"
+    assert status.liveness_problem() == ""
+
+
+def test_a_loop_that_does_not_turn_is_not_live(status: Status, clock: Clock) -> None:
+    """Its thread still answers."""
+    status.caught_up()
+    clock.now_s += 61
+    assert status.liveness_problem() == status.readiness_problem() == "loop: has not turned for 61 s"
+
+
+def test_a_consumer_that_reads_nothing_while_records_wait_is_not_live(status: Status, clock: Clock) -> None:
+    """An idle topic is live, and so is a backlog that becomes smaller."""
+    status.caught_up()
+
+    def after(seconds: int, position: int, end: int) -> str:
+        clock.now_s += seconds
+        status.read([position])
+        status.answered(end)
+        return status.liveness_problem()
+
+    assert [after(30, 7, 7) for _ in range(5)] == [""] * 5
+    assert [after(30, 8 + n, 99) for n in range(5)] == [""] * 5
+    assert [after(30, 12, 99) for _ in range(3)] == ["", "", "input: processed no record for 90 s though records wait"]
+
+
+@pytest.fixture
+def served(status: Status) -> Iterator[int]:
+    port = free_port()
+    stop = serve(status, StatusParams(port=port))
+    yield port
+    stop()
+
+
+def test_the_endpoints_answer_and_a_port_in_use_is_one_line(status: Status, served: int) -> None:
+    """503 with the line of the check, 200 with ok; any other path is the metrics."""
+    status.answers.labels("DONE").inc()
+    status.retries.inc(3)
+
+    def ask(path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{served}{path}", timeout=5) as answer:
+                return int(answer.status), answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    assert ask("/livez") == (200, "ok\n")
+    assert ask("/readyz") == (503, "start: the remediations are not read to their end\n")
+    code, metrics = ask("/metrics")
+    assert code == 200 and 'railsight_automation_answers_total{outcome="DONE"} 1.0' in metrics
+    assert "railsight_automation_send_retries_total 3.0" in metrics
+    with pytest.raises(Misconfigured, match=f"cannot listen on 127.0.0.1:{served}"):
+        serve(status, StatusParams(port=served))
