@@ -47,7 +47,7 @@ MAX_PACKED_BYTES = 128 << 20
 """The JSON of the largest published fabric, 131,072 GPUs, has 41 MB."""
 MAX_VALUES = 12_000_000
 """Values of all tables; the same fabric has 3.9 million. Each takes up to 70 bytes, however short its text is: without
-this bound, 12 kB that decompress to 44.7 million empty lists would take 2.9 GB, as calculated from their 64 bytes each."""
+this bound, 12 kB that decompress to 44.7 million empty lists would take 2.9 GB (calculated, 64 bytes each)."""
 
 
 _TENANT = "tenant"
