@@ -1,6 +1,7 @@
 """`railsight inventory`: generates the folder of a Clos fabric, checks one, or publishes it as one version."""
 
 import asyncio
+import csv
 import sys
 import time
 from collections.abc import Sequence
@@ -12,9 +13,9 @@ import orjson
 import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
-from streams.fabric.checks import Problem
+from streams.fabric.checks import Problem, Tables, find_problems
 from streams.fabric.inventory import Inventory, digest, validate, write_folder
-from streams.fabric.inventory_diff import compare
+from streams.fabric.inventory_diff import compare, filled
 from streams.fabric.inventory_folder import table_files
 from streams.runtime.published_inventory import inventory_in_effect
 from streams.runtime.topic_writer import inventory_records, publish
@@ -108,6 +109,68 @@ def apply(
         _confirm_removal()
     asyncio.run(publish(kafka, inventory_records(read, at_ns)))
     _print_summary(read, folder, "published", as_json)
+
+
+@inventory.command()
+def draft(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write the draft and doubts.csv to.")],
+    facts: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Facts as JSON lines, as of a recording; default: of Kafka.")
+    ] = None,
+    gpus_per_host: Annotated[int, typer.Option(min=0, help="GPUs of hosts that report none.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace the inventory that the folder has.")] = False,
+    config: Config = None,
+    bootstrap: Bootstrap = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a draft from the LLDP neighbors and identities that devices report; doubts.csv has what to check."""
+    from streams.report.inventory_draft import Doubt, draft_inventory
+    from streams.report.reported_facts import facts_of_file, facts_on_kafka
+
+    if (existing := table_files(folder)) and not force:
+        names = ", ".join(path.name for path in existing)
+        raise Misconfigured(f"{folder} has an inventory ({names}); choose another folder, or replace it with --force")
+    if facts is not None:
+        reported, skipped = facts_of_file(facts)
+        for line in skipped:
+            typer.echo(f"railsight inventory: {line}", err=True)
+    else:
+        reported = asyncio.run(facts_on_kafka(settings_of(config, bootstrap, OPERATOR).kafka))
+    made = draft_inventory(reported, gpus_per_host)
+    if not made.inventory.devices:
+        raise Misconfigured("no device reported facts: let the collectors run first, or give --facts FILE")
+    write_folder(made.inventory, folder)
+    with (folder / "doubts.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(Doubt._fields)
+        writer.writerows(made.doubts)
+    _print_problems(find_problems(Tables(made.inventory, time.time_ns())))
+    _print_summary(made.inventory, folder, f"a draft with {len(made.doubts)} doubts", as_json)
+
+
+@inventory.command()
+def diff(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the new inventory or draft.")],
+    present: Annotated[
+        Path | None, typer.Argument(metavar="PRESENT", help="Folder to compare with; default: the version in effect.")
+    ] = None,
+    config: Config = None,
+    bootstrap: Bootstrap = None,
+) -> None:
+    """Print what an inventory adds, removes and changes; a blank column of DIR is unknown, not a change.
+
+    Exit 1 if there is a change.
+    """
+    if present is not None:
+        before = _read_valid(present)
+    else:
+        kafka = settings_of(config, bootstrap, OPERATOR).kafka
+        before = asyncio.run(inventory_in_effect(kafka, time.time_ns())) or Inventory()
+    changes = compare(before, filled(_read_valid(folder), before))
+    for change in changes:
+        typer.echo(str(change))
+    if any(change.added or change.removed or change.changed for change in changes):
+        raise typer.Exit(1)
 
 
 def _confirm_removal() -> None:

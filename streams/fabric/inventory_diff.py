@@ -1,11 +1,13 @@
 """Compares two versions of an inventory: what the second one adds, removes and changes."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from streams.fabric.inventory_rows import Device, Inventory, Link
 
 _SHOWN = 5
+_Row = TypeVar("_Row", Device, Link)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,28 @@ def _links(rows: Iterable[Link]) -> dict[str, object]:
         ends = sorted((f"{row.a_device}/{row.a_port}", f"{row.z_device}/{row.z_port}"))
         found[" -- ".join(ends)] = row._replace(a_device="", a_port="", z_device="", z_port="")
     return found
+
+
+def filled(draft: Inventory, present: Inventory) -> Inventory:
+    """Return a draft with its blank columns filled from the present rows: what a draft does not know is no change."""
+    devices = {row.name: row for row in present.devices}
+    links = {frozenset((row.a, row.z)): row for row in present.links}
+    return replace(
+        draft,
+        devices=tuple(_filled(row, devices.get(row.name)) for row in draft.devices),
+        links=tuple(_filled(row, links.get(frozenset((row.a, row.z)))) for row in draft.links),
+    )
+
+
+def _filled(row: _Row, present: _Row | None) -> _Row:
+    if present is None:
+        return row
+    blank = {
+        name: getattr(present, name)
+        for name, default in row._field_defaults.items()
+        if getattr(row, name) == default != getattr(present, name)
+    }
+    return row._replace(**blank)
 
 
 def _changes(table: str, before: dict[str, object], after: dict[str, object]) -> RowChanges:

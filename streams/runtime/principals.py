@@ -38,7 +38,7 @@ def accesses(settings: Settings, collectors: Mapping[str, Access]) -> dict[str, 
         TICKETS: ticket_desk.ACCESS,
         LOCALITY: LOCALITY_ACCESS,
         AUTOMATION: Access(reads=(topics.REMEDIATIONS,), writes=(topics.REMEDIATION_RESULTS,)),
-        OPERATOR: Access(reads=_RESULTS, writes=_COMMANDS),
+        OPERATOR: Access(reads=(*_RESULTS, topics.FACTS), writes=_COMMANDS),
         READER: Access(reads=_RESULTS, group_prefixes=("reader.",)),
     }
 

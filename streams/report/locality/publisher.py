@@ -17,7 +17,7 @@ from streams.wire.topics import TOPOLOGY, decode, encode, tombstone
 
 
 class TopologyPublisher:
-    """What the topic has, by host."""
+    """The content of the topic by host, and the writing of what changed."""
 
     def __init__(self, kafka: KafkaSettings) -> None:
         self._kafka = kafka

@@ -1,0 +1,109 @@
+"""A draft of the inventory from the Facts of the simulator: equal to the true one, but for what LLDP cannot have."""
+
+from dataclasses import replace
+
+import pytest
+
+from streams.fabric.inventory import Device, Inventory, Link
+from streams.fabric.inventory_diff import compare, filled
+from streams.fabric.topology import Topology
+from streams.report.inventory_draft import Draft, draft_inventory
+from streams.simulation.clos import GenerateParams, generate
+from streams.simulation.demo_fabric import DemoShape, inventory
+from streams.simulation.fabric_arrays import fabric_arrays
+from streams.simulation.facts_source import FactsSource
+from streams.wire.models import Component, Facts, Neighbor, Source
+
+NOW_NS = 1_800_000_000 * 10**9
+DEMO = inventory(DemoShape(), NOW_NS)
+PLANES = generate(GenerateParams(gpus=64, radix=8, rails=2, gpus_per_host=4, planes=2, jobs=0))
+THREE_TIERS = generate(GenerateParams(gpus=256, radix=16, rails=4, gpus_per_host=4, jobs=0))
+
+
+def reported(own: Inventory) -> list[Facts]:
+    """Return the Facts of every device of a simulated fabric."""
+    topology = Topology(own)
+    arrays = fabric_arrays(own)
+    source = FactsSource(arrays, topology, ())
+    return [source.facts(number, NOW_NS) for number in range(len(arrays.devices))]
+
+
+def without_what_lldp_lacks(own: Inventory, *, has_planes: bool) -> tuple[set[Device], set[object]]:
+    """Return devices and links without speeds, GPUs, identities, and planes unless they begin at the NICs."""
+    devices = {
+        device._replace(
+            gpus=0, vendor="", model="", serial="", firmware="", plane=device.plane if has_planes else None
+        )
+        for device in own.devices
+    }  # fmt: skip
+    links: set[object] = {
+        (frozenset((link.a, link.z)), link.role, link.rail, link.plane if has_planes else None) for link in own.links
+    }
+    return devices, links
+
+
+@pytest.mark.parametrize(("own", "has_planes"), [(DEMO, False), (PLANES, True), (THREE_TIERS, False)])
+def test_a_draft_equals_the_true_inventory(own: Inventory, has_planes: bool) -> None:
+    """Devices, kinds, tiers, pods with their names, links, roles, rails, and planes that begin at the NICs."""
+    draft = draft_inventory(reported(own)).inventory
+    assert without_what_lldp_lacks(draft, has_planes=has_planes) == without_what_lldp_lacks(own, has_planes=has_planes)
+
+
+@pytest.mark.parametrize("own", [DEMO, PLANES, THREE_TIERS])
+def test_what_lldp_cannot_have_is_marked(own: Inventory) -> None:
+    """Speeds, rails, planes, the GPUs of each host, the name of each pod; every link is reported by both ends."""
+    doubts = draft_inventory(reported(own)).doubts
+    marked = {(each.table, each.column) for each in doubts}
+    assert marked == {
+        ("links", "speed_bps"), ("links", "rail"), ("devices", "plane"), ("devices", "gpus"), ("devices", "pod"),
+    }  # fmt: skip
+    hosts = {device.name for device in own.devices if device.kind == "host"}
+    assert {each.row for each in doubts if each.column == "gpus"} == hosts
+
+
+def test_blank_columns_of_a_draft_are_no_change() -> None:
+    """Against the present inventory only real changes are listed."""
+    draft = draft_inventory(reported(DEMO), gpus_per_host=8).inventory
+    assert not any(change.changed or change.added or change.removed for change in compare(DEMO, filled(draft, DEMO)))
+    missing = replace(draft, links=draft.links[1:], devices=(*draft.devices[1:], Device("new", "switch", "T0")))
+    devices, links = compare(DEMO, filled(missing, DEMO))
+    assert (devices.added, devices.removed, len(links.removed)) == (("new",), (draft.devices[0].name,), 1)
+
+
+def facts(device: str, source: Source, *neighbors: tuple[str, str, str], **more: object) -> Facts:
+    """Return the Facts of one device with its neighbors (port, device, port)."""
+    return Facts(device, NOW_NS, source, neighbors=tuple(Neighbor(*each) for each in neighbors), **more)  # type: ignore[arg-type]
+
+
+def doubts_of(draft: Draft, row: str) -> set[str]:
+    return {each.reason for each in draft.doubts if each.row == row}
+
+
+def test_names_of_other_sources_are_resolved() -> None:
+    """A domain that only one side has, and the alias of a port; the same link is not listed twice."""
+    nic = Component("mlx5_0", "nic", alias=("ens1np0", "02:00:00:00:00:01"))
+    gpus = tuple(Component(f"gpu{number}", "gpu") for number in range(8))
+    draft = draft_inventory([
+        facts("h1.example.net", Source.SOURCE_HOST, ("ens1np0", "leaf1", "Ethernet1"), components=(nic, *gpus)),
+        facts("leaf1", Source.SOURCE_GNMI, ("Ethernet1", "h1", "02:00:00:00:00:01")),
+    ])  # fmt: skip
+    assert draft.inventory.links == (Link("h1.example.net", "mlx5_0", "leaf1", "Ethernet1", "host-link", 0),)
+    assert {device.name: device.gpus for device in draft.inventory.devices} == {"h1.example.net": 8, "leaf1": 0}
+
+
+def test_doubtful_links_and_devices_are_marked() -> None:
+    """A link that one end reports, a neighbor that reports nothing, and two neighbors at one port."""
+    draft = draft_inventory([
+        facts("h1", Source.SOURCE_HOST, ("e0", "leaf1", "1"), ("e1", "leaf2", "1")),
+        facts("leaf1", Source.SOURCE_GNMI, ("1", "h1", "e0"), ("2", "h2", "e0"), ("1", "h3", "e0")),
+    ])  # fmt: skip
+    kinds = {device.name: (device.kind, device.tier) for device in draft.inventory.devices}
+    assert kinds == {
+        "h1": ("host", "host"),
+        "h2": ("host", "host"),
+        "leaf1": ("switch", "T0"),
+        "leaf2": ("switch", "T0"),
+    }
+    assert doubts_of(draft, "h1/e1 -- leaf2/1") == {"only one end reports it"}
+    assert "it reports nothing itself: a switch if a host is connected, else a host" in doubts_of(draft, "leaf2")
+    assert doubts_of(draft, "h3/e0 -- leaf1/1") == {"left out: another neighbor is reported at one of its ports"}
