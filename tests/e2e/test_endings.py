@@ -19,9 +19,10 @@ from tests.e2e.processes import Marked, pid_of, railsight, until
 
 pytestmark = pytest.mark.timeout(180)
 
-# The command gets the terminal as its controlling one, so that Ctrl-C typed into it is a SIGINT, as in a shell.
+# The command gets the terminal as its controlling one, as in a shell; the screen is drawn on standard error.
 _ON_TERMINAL = (
-    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.dup2(0, 2);"
+    " os.execv(sys.argv[1], sys.argv[1:])"
 )
 
 
@@ -78,7 +79,8 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
     with on_terminal(tmp_path) as terminal:
         until(lambda: terminal.shows("spines"), 120, "the fabric on the screen")
         until(lambda: terminal.shows("link/flap"), 60, "a finding on the screen")
-        assert terminal.shows("records/s")
+        os.write(terminal.keyboard, b"p")
+        until(lambda: terminal.shows("records/s"), 10, "the pipeline on the screen")
         os.write(terminal.keyboard, b"\x03")
         assert terminal.demo.process.wait(30) == 130
         assert terminal.demo.left() == []

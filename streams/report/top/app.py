@@ -115,6 +115,7 @@ class TopApp(App[None]):
         Binding("o", "view('findings-tab')", "Open"),
         Binding("l", "view('links-tab')", "Links"),
         Binding("j", "view('jobs-tab')", "Jobs"),
+        Binding("p", "more", "Pipeline", show=False),
         Binding("e", "explain", "Explain"),
         Binding("a", "acknowledge", "Ack"),
         Binding("slash", "search", "Find", key_display="/"),
@@ -231,6 +232,13 @@ class TopApp(App[None]):
         self.query_one(TabbedContent).active = tab
         self._draw()
         self._focus_table()
+
+    def action_more(self) -> None:
+        """Show the next of the tabs that the demo adds."""
+        tabs = [f"extra-{number}-tab" for number in range(len(self._extras.tabs))]
+        active = self.query_one(TabbedContent).active
+        if tabs:
+            self.action_view(tabs[(tabs.index(active) + 1) % len(tabs)] if active in tabs else tabs[0])
 
     def on_tabbed_content_tab_activated(self) -> None:
         """Draw a tab that was selected by the mouse or the arrow keys."""

@@ -85,6 +85,9 @@ async def test_every_view_fits_the_terminal_and_means_the_same_without_colors(si
         "j": ("job7", "not read", "q Quit", "r Roots"),
     }
     async with app.run_test(size=size) as pilot:
+        await pilot.press("p")
+        await pilot.pause()
+        assert "stages" in "\n".join(text_of(app))
         for key, parts in expected.items():
             await pilot.press(key)
             await pilot.pause()
