@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from streams.fabric.catalogue import CATALOGUE, Metric
 from streams.wire.models import Samples, Table
 
+LayoutKey = tuple[tuple[Metric, ...], tuple[Metric, ...], tuple[int, ...], tuple[int, ...]]
+
 
 def column_name(metric: Metric) -> str:
     """Return the name of a metric in tables: a column of `samples`, or a value of `sample_lanes.metric`."""
@@ -47,6 +49,11 @@ class SampleLayout:
             and self.counters_index == counters.index
             and self.gauges_index == gauges.index
         )
+
+    @property
+    def key(self) -> LayoutKey:
+        """The columns, which identify a layout."""
+        return self.counters, self.gauges, self.counters_index, self.gauges_index
 
     @property
     def has_scalars(self) -> bool:

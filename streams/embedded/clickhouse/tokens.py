@@ -24,7 +24,7 @@ _TOKEN = re.compile(
     r"""(?P<string>'(?:[^'\\]++|\\.|'')*+')
     |(?P<quoted>`(?:[^`\\]++|\\.|``)*+`|"(?:[^"\\]++|\\.|"")*+")
     |(?P<number>(?:0[xX][0-9a-fA-F_]+|0[bB][01_]+|\d[\d_]*(?:\.[\d_]*)?(?:[eE][+-]?\d+)?)(?![\w$]))
-    |(?P<word>[A-Za-z0-9_][\w$]*)
+    |(?P<word>[A-Za-z0-9_$][\w$]*)
     |(?P<sign>[()\[\]{},;.*/+\-%=!<>|?:@^])""",
     re.DOTALL | re.VERBOSE | re.ASCII,
 )
@@ -73,12 +73,21 @@ def tokens(text: str, start: int = 0) -> Iterator[Token]:
         if skipped := _SKIP.match(text, position):
             position = skipped.end()
             continue
-        if text[position] == "$" and (heredoc := _HEREDOC.match(text, position)):
-            yield Token("string", position, heredoc.end(), heredoc.group())
-            position = heredoc.end()
-            continue
+        if text[position] == "$":
+            if heredoc := _HEREDOC.match(text, position):
+                yield Token("string", position, heredoc.end(), heredoc.group())
+                position = heredoc.end()
+                continue
+            if _begins_heredoc(text, position):
+                raise UnknownText(position, "$")
         found = _TOKEN.match(text, position)
         if found is None or (text[position] == "/" and text.startswith("/*", position)):
             raise UnknownText(position, text[position])
         yield Token(cast("Kind", found.lastgroup), position, found.end(), found.group())
         position = found.end()
+
+
+def _begins_heredoc(text: str, position: int) -> bool:
+    """Return whether the engine takes a `$` for the begin of a heredoc: what reaches to the next `$` comes again."""
+    tag_end = text.find("$", position + 1) + 1
+    return tag_end > 0 and text.find(text[position:tag_end], tag_end) >= 0

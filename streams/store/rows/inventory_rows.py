@@ -126,7 +126,7 @@ class InventoryBuilder:
                     for spec in schema.columns
                 ]
                 origin = message_origin_columns([version.origin for version in present], list(map(_height, tables)))
-                out.append(TableRows(schema.table, columns + origin))
+                out.append(TableRows(schema.table, [*columns, *origin]))
         return out
 
 

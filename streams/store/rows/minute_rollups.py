@@ -5,11 +5,13 @@ to that one, so that no growth is lost between minutes; where a reading is missi
 than a minute. Readings that arrive out of order are not folded.
 
 A stream is the messages of one device and source that have the same rows and columns. Its state is restored after a
-restart by reading its open minute in Kafka again (persisted_topics.py).
+restart by reading its open minute in Kafka again (persisted_topics.py). The open minutes of streams with the same
+columns are side by side in one array, so that the messages of a block are folded at once.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +22,8 @@ from streams.store.rows.column_stacking import stack_counters, stack_gauges
 from streams.store.rows.native_format import TIMESTAMP_S, Column, NumericColumn
 from streams.store.rows.pending_samples import PendingSamples
 from streams.store.rows.row_builder import StringDictionary, TableRows, message_origin_columns
-from streams.store.sample_layout import LaneColumn
-from streams.wire.models import ABSENT_COUNTER, Samples, Table
+from streams.store.sample_layout import LaneColumn, LayoutKey, SampleLayout
+from streams.wire.models import ABSENT_COUNTER, RowKind, Samples, Source
 
 MINUTE_NS = 60_000_000_000
 MAX_GAP_NS = 3_600_000_000_000
@@ -30,19 +32,50 @@ MAX_GAP_NS = 3_600_000_000_000
 MAX_STREAMS = 16
 """Limit of one device: a device whose messages differ in their columns each time has no minutes."""
 
-_NO_VALUES = Table((), (), np.empty((0, 0)))
-
 _Words = npt.NDArray[np.uint64]
 _Values = npt.NDArray[np.float64]
+_Indices = npt.NDArray[np.intp]
 
 
-class _Minute(NamedTuple):
-    """A complete minute of a stream; `grown` has ABSENT_COUNTER where the increase is not known."""
+@dataclass(slots=True, eq=False)
+class _Stream:
+    """The open minute of a stream: columns `begin` to `end` of the arrays of its group."""
 
-    last: PendingSamples
-    minute: int
-    readings: int
-    observed_s: float
+    group: "_Group"
+    device: str
+    source: Source
+    row_kind: RowKind
+    row: tuple[str, ...]
+    begin: int = 0
+    end: int = 0
+    boot_id: int = 0
+    first_ns: int = 0
+    newest_ns: int = -1
+    readings: int = 0
+    arrived_ms: int = 0
+    is_evicted: bool = False
+
+    def matches(self, message: Samples) -> bool:
+        """Return whether a message of the group's layout is of this stream."""
+        return self.source == message.source and self.row_kind == message.row_kind and self.row == message.row
+
+    def start(self, message: Samples) -> None:
+        """Begin a minute with its first reading."""
+        self.boot_id, self.first_ns = message.boot_id, message.sampled_at_ns
+        self.newest_ns, self.readings = message.sampled_at_ns, 1
+
+
+class _Minutes(NamedTuple):
+    """Complete minutes of streams with one layout: a column of the arrays is a row of a stream.
+
+    `last` has the reading that completes each minute; `grown` has ABSENT_COUNTER where the increase is not known.
+    """
+
+    layout: SampleLayout
+    last: Sequence[PendingSamples]
+    minute: Sequence[int]
+    readings: Sequence[int]
+    observed_s: Sequence[float]
     grown: _Words
     resets: npt.NDArray[np.bool_]
     lowest: _Values
@@ -50,205 +83,272 @@ class _Minute(NamedTuple):
     mean: _Values
 
 
-@dataclass(slots=True)
-class _Stream:
-    """The open minute of a stream, from its first reading on."""
+_Turn = tuple[_Stream, PendingSamples]
 
-    first: PendingSamples
-    counters: _Words
-    lowest: _Values
-    highest: _Values
-    total: _Values
-    newest_ns: int
-    readings: int = 1
 
-    def matches(self, pending: PendingSamples) -> bool:
-        """Return whether a message has the rows and columns of the stream."""
-        first, message = self.first.message, pending.message
-        return (
-            first.source == message.source
-            and first.row_kind == message.row_kind
-            and first.row == message.row
-            and self.first.layout.matches(message)
-        )
+@dataclass(slots=True, eq=False)
+class _Group:
+    """The streams with one layout, in the order of the table, and their open minutes: (columns of the layout, rows)."""
 
-    def fold(self, message: Samples) -> None:
-        """Add a reading of the open minute."""
-        gauges = message.gauges.values
-        np.fmin(self.lowest, gauges, out=self.lowest)
-        np.fmax(self.highest, gauges, out=self.highest)
-        self.total += gauges
-        self.newest_ns = message.sampled_at_ns
-        self.readings += 1
+    layout: SampleLayout
+    streams: list[_Stream] = field(default_factory=list)
+    new: list[_Stream] = field(default_factory=list)
+    counters: _Words = field(default_factory=lambda: np.empty((0, 0), np.uint64))
+    gauges: _Values = field(default_factory=lambda: np.empty((3, 0, 0)))
+    """Lowest, highest, and sum."""
 
-    def complete(self, last: PendingSamples) -> _Minute:
-        """Return the minute that a reading of a later one completes."""
-        message, first = last.message, self.first.message
-        now, was = message.counters.values, self.counters
-        gap_ns = message.sampled_at_ns - first.sampled_at_ns
-        is_known = message.boot_id == first.boot_id and gap_ns <= MAX_GAP_NS
+    @property
+    def is_empty(self) -> bool:
+        """True if all of its streams were evicted."""
+        return all(stream.is_evicted for stream in (*self.streams, *self.new))
+
+    def arrange(self) -> None:
+        """Give the new streams their columns, and remove those of the streams that were evicted."""
+        if not self.new and not any(stream.is_evicted for stream in self.streams):
+            return
+        streams = [stream for stream in (*self.streams, *self.new) if not stream.is_evicted]
+        streams.sort(key=lambda stream: (stream.device, stream.source))
+        ends = list(accumulate((len(stream.row) for stream in streams), initial=0))
+        counters = np.full((len(self.layout.counters), ends[-1]), ABSENT_COUNTER, np.uint64)
+        gauges = np.full((3, len(self.layout.gauges), ends[-1]), np.nan)
+        for stream, (begin, end) in zip(streams, pairwise(ends), strict=True):
+            if stream.readings:
+                counters[:, begin:end] = self.counters[:, stream.begin : stream.end]
+                gauges[:, :, begin:end] = self.gauges[:, :, stream.begin : stream.end]
+            stream.begin, stream.end = begin, end
+        self.streams, self.new, self.counters, self.gauges = streams, [], counters, gauges
+
+    def fold(self, turns: list[_Turn]) -> Iterator[_Minutes]:
+        """Add one reading of each of these streams; yield the minutes that they complete."""
+        folded, completing = [], []
+        for turn in turns:
+            stream, (_, message, _) = turn
+            if stream.is_evicted or message.sampled_at_ns <= stream.newest_ns:
+                continue
+            if message.sampled_at_ns // MINUTE_NS == stream.first_ns // MINUTE_NS:
+                stream.newest_ns = message.sampled_at_ns
+                stream.readings += 1
+                folded.append(turn)
+            else:
+                completing.append(turn)
+        for columns, run in _runs(folded):
+            lowest, highest, total = self.gauges[:, :, columns]
+            gauges = _side_by_side([pending.message.gauges.values for _, pending in run])
+            np.fmin(lowest, gauges, out=lowest)
+            np.fmax(highest, gauges, out=highest)
+            total += gauges
+        for columns, run in _runs(completing):
+            counters = _side_by_side([pending.message.counters.values for _, pending in run])
+            if complete := [turn for turn in run if turn[0].readings]:
+                yield self._complete(columns, complete, counters)
+            self.counters[:, columns] = counters
+            self.gauges[:, :, columns] = _side_by_side([pending.message.gauges.values for _, pending in run])
+            for stream, pending in run:
+                stream.start(pending.message)
+
+    def _complete(self, columns: slice, run: Sequence[_Turn], now: _Words) -> _Minutes:
+        was = self.counters[:, columns]
+        lowest, highest, total = self.gauges[:, :, columns]
+        heights = [len(stream.row) for stream, _ in run]
+        gaps_ns = [pending.message.sampled_at_ns - stream.first_ns for stream, pending in run]
+        same_boot = [pending.message.boot_id == stream.boot_id for stream, pending in run]
+        known = [same and gap_ns <= MAX_GAP_NS for same, gap_ns in zip(same_boot, gaps_ns, strict=True)]
         present = (now != ABSENT_COUNTER) & (was != ABSENT_COUNTER)
-        resets = present & (now < was) if message.boot_id == first.boot_id else present
-        grown = np.where(present & ~resets, now - was, np.uint64(ABSENT_COUNTER))
-        if not is_known:
-            grown[:] = ABSENT_COUNTER
-        return _Minute(
-            last, first.sampled_at_ns // MINUTE_NS, self.readings, gap_ns / 1e9 if is_known else 0.0, grown, resets,
-            self.lowest, self.highest, self.total / self.readings,
+        resets = present & ((now < was) | ~np.repeat(same_boot, heights))
+        grown = np.where(present & ~resets & np.repeat(known, heights), now - was, np.uint64(ABSENT_COUNTER))
+        return _Minutes(
+            self.layout,
+            [pending for _, pending in run],
+            [stream.first_ns // MINUTE_NS for stream, _ in run],
+            [stream.readings for stream, _ in run],
+            [gap_ns / 1e9 if is_known else 0.0 for gap_ns, is_known in zip(gaps_ns, known, strict=True)],
+            grown, resets, lowest.copy(), highest.copy(),
+            total / np.repeat([stream.readings for stream, _ in run], heights),
         )  # fmt: skip
 
 
-def _start(pending: PendingSamples) -> _Stream:
-    """Return the stream of its first reading in a minute; copies what it retains, so that the message can be freed."""
-    message = pending.message
-    gauges = np.asarray(message.gauges.values, np.float64)
-    header = replace(message, counters=_NO_VALUES, gauges=_NO_VALUES)
-    return _Stream(
-        PendingSamples(pending.origin._replace(message=header), header, pending.layout),
-        np.array(message.counters.values, np.uint64),
-        gauges.copy(), gauges.copy(), gauges.copy(), message.sampled_at_ns,
-    )  # fmt: skip
+def _runs(turns: list[_Turn]) -> Iterator[tuple[slice, list[_Turn]]]:
+    """Yield readings of adjacent streams with their columns; streams without a reading before are apart from others."""
+    turns.sort(key=lambda turn: turn[0].begin)
+    run: list[_Turn] = []
+    for turn in turns:
+        if run and not _are_adjacent(run[-1][0], turn[0]):
+            yield _columns_of(run), run
+            run = []
+        run.append(turn)
+    if run:
+        yield _columns_of(run), run
+
+
+def _are_adjacent(left: _Stream, right: _Stream) -> bool:
+    return left.end == right.begin and bool(left.readings) is bool(right.readings)
+
+
+def _columns_of(run: Sequence[_Turn]) -> slice:
+    return slice(run[0][0].begin, run[-1][0].end)
+
+
+def _side_by_side(tables: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    return np.concatenate(tables, axis=1)
 
 
 class MinuteRollups:
-    """The streams of one partition, and the minutes that the block completes."""
+    """The streams of one partition, and the minutes that a block completes."""
 
     def __init__(self) -> None:
+        self._groups: dict[LayoutKey, _Group] = {}
         self._streams: dict[str, list[_Stream]] = {}  # by device
-        self._complete: list[_Minute] = []
+        self._pending: list[PendingSamples] = []
 
     def add(self, pending: PendingSamples) -> None:
-        """Fold a message; one that was folded before is older than its stream's newest, and so is ignored."""
-        message = pending.message
-        streams = self._streams.setdefault(message.device, [])
-        for number, stream in enumerate(streams):
-            if not stream.matches(pending):
-                continue
-            if message.sampled_at_ns <= stream.newest_ns:
-                return
-            if message.sampled_at_ns // MINUTE_NS == stream.newest_ns // MINUTE_NS:
-                stream.fold(message)
-            else:
-                self._complete.append(stream.complete(pending))
-                streams[number] = _start(pending)
-            return
-        if len(streams) == MAX_STREAMS:
-            streams.remove(min(streams, key=lambda stream: stream.newest_ns))
-        streams.append(_start(pending))
+        """Add a message to the block; one that was folded before is older than its stream's newest: it is ignored."""
+        self._pending.append(pending)
 
     def finish(self) -> list[TableRows]:
-        """Return the rows of the complete minutes, and forget these."""
-        complete, self._complete = self._complete, []
-        return [*_scalar_rows(complete), *_lane_rows(complete)]
+        """Fold the block; return the rows of the minutes that it completes."""
+        pending, self._pending = self._pending, []
+        minutes: list[_Minutes] = []
+        for group, rounds in self._rounds(pending).items():
+            group.arrange()
+            for turns in rounds:
+                minutes += group.fold(turns)
+        return [*_scalar_rows(minutes), *_lane_rows(minutes)]
+
+    def _rounds(self, pending: Sequence[PendingSamples]) -> dict[_Group, list[list[_Turn]]]:
+        """Return the messages by group; the n-th list has the n-th message of each stream in the order of arrival."""
+        rounds: dict[_Group, list[list[_Turn]]] = {}
+        group_of: dict[int, _Group] = {}  # by the layout's identity: a block has one object for equal columns
+        turns_of: dict[_Stream, int] = {}
+        for one in pending:
+            group = group_of.get(id(one.layout))
+            if group is None:
+                group = group_of[id(one.layout)] = self._group(one.layout)
+                rounds.setdefault(group, [])
+            stream = self._stream(group, one)
+            number = turns_of[stream] = turns_of.get(stream, -1) + 1
+            if number == len(rounds[group]):
+                rounds[group].append([])
+            rounds[group][number].append((stream, one))
+        for group in [group for group in self._groups.values() if group.is_empty]:
+            del self._groups[group.layout.key]
+        return rounds
+
+    def _group(self, layout: SampleLayout) -> _Group:
+        return self._groups.setdefault(layout.key, _Group(layout))
+
+    def _stream(self, group: _Group, pending: PendingSamples) -> _Stream:
+        message = pending.message
+        streams = self._streams.setdefault(message.device, [])
+        for stream in streams:
+            if stream.group is group and stream.matches(message):
+                break
+        else:
+            if len(streams) == MAX_STREAMS:
+                oldest = min(streams, key=lambda one: one.arrived_ms)
+                oldest.is_evicted = True
+                streams.remove(oldest)
+            stream = _Stream(group, message.device, message.source, message.row_kind, message.row)
+            streams.append(stream)
+            group.new.append(stream)
+        stream.arrived_ms = pending.origin.arrived_ms
+        return stream
 
 
-def _scalar_rows(minutes: Sequence[_Minute]) -> list[TableRows]:
-    by_layout: dict[tuple[Any, ...], list[_Minute]] = {}
-    for one in sorted(minutes, key=lambda one: (one.last.message.device, one.last.message.source)):
-        layout = one.last.layout
-        if layout.has_scalars and one.last.message.row:
-            by_layout.setdefault(
-                (layout.counters, layout.counters_index, layout.gauges, layout.gauges_index), []
-            ).append(one)
+def _scalar_rows(minutes: Sequence[_Minutes]) -> list[TableRows]:
+    by_layout: dict[int, list[_Minutes]] = {}
+    for one in minutes:
+        if one.layout.has_scalars and one.grown.shape[1]:
+            by_layout.setdefault(id(one.layout), []).append(one)
     if not by_layout:
         return []
     groups = list(by_layout.values())
     ordered = [one for group in groups for one in group]
-    heights = np.array([len(one.last.message.row) for one in ordered])
-    names = StringDictionary()
-    columns: list[Column] = [
-        *_identity_columns(ordered, heights),
-        names.column("row", np.concatenate(names.list_codes([one.last.message.row for one in ordered]))),
-        NumericColumn("resets", "UInt16", np.concatenate([_scalar_resets(one) for one in ordered]).astype(np.uint16)),
-    ]
-    layouts = [group[0].last.layout for group in groups]
+    layouts = [group[0].layout for group in groups]
+    resets = [one.resets[[position for position, _ in one.layout.scalar_counters]].sum(axis=0) for one in ordered]
     grown = stack_counters(layouts, [[one.grown for one in group] for group in groups])
-    columns += [replace(column, name=f"{column.name}_increase") for column in grown]
+    columns = [
+        *_identity_columns(ordered, slice(None)),
+        NumericColumn("resets", "UInt16", np.concatenate(resets).astype(np.uint16)),
+        *(replace(column, name=f"{column.name}_increase") for column in grown),
+    ]
     for suffix, gauge in _GAUGES:
         stacked = stack_gauges(layouts, [[gauge(one) for one in group] for group in groups])
         columns += [replace(column, name=f"{column.name}_{suffix}") for column in stacked]
     return [TableRows("samples_1m", columns)]
 
 
-_GAUGES: tuple[tuple[str, Callable[[_Minute], _Values]], ...] = (
+_GAUGES: tuple[tuple[str, Callable[[_Minutes], _Values]], ...] = (
     ("min", lambda one: one.lowest),
     ("max", lambda one: one.highest),
     ("avg", lambda one: one.mean),
 )
 
 
-def _scalar_resets(one: _Minute) -> npt.NDArray[np.int64]:
-    resets: npt.NDArray[np.int64] = one.resets[[position for position, _ in one.last.layout.scalar_counters]].sum(
-        axis=0
+def _identity_columns(minutes: Sequence[_Minutes], rows: _Indices | slice) -> list[Column]:
+    """Return the columns that identify rows, which are counted over all of these minutes."""
+    last = [pending for one in minutes for pending in one.last]
+    messages = [pending.message for pending in last]
+    message_of = np.repeat(np.arange(len(messages)), [len(message.row) for message in messages])[rows]
+    strings = (
+        StringDictionary().plain_column("device", [message.device for message in messages]),
+        StringDictionary().plain_column("source", [source_name(message.source) for message in messages]),
+        StringDictionary().plain_column("row_kind", [row_kind_name(message.row_kind) for message in messages]),
     )
-    return resets
-
-
-def _identity_columns(minutes: Sequence[_Minute], heights: npt.NDArray[Any]) -> list[Column]:
-    messages = [one.last.message for one in minutes]
-    numbers = (
-        ("bucket", TIMESTAMP_S, np.uint32, [one.minute * 60 for one in minutes]),
-        ("readings", "UInt32", np.uint32, [one.readings for one in minutes]),
-        ("observed_s", "Float32", np.float32, [one.observed_s for one in minutes]),
-    )
+    numbers = [
+        NumericColumn("bucket", TIMESTAMP_S, np.array([minute * 60 for one in minutes for minute in one.minute])),
+        NumericColumn("readings", "UInt32", np.array([count for one in minutes for count in one.readings])),
+        NumericColumn("observed_s", "Float32", np.array([seconds for one in minutes for seconds in one.observed_s])),
+        *message_origin_columns([pending.origin for pending in last]),
+    ]
+    names = StringDictionary()
     return [
-        StringDictionary().repeated_column("device", [message.device for message in messages], heights),
-        StringDictionary().repeated_column("source", [source_name(message.source) for message in messages], heights),
-        StringDictionary().repeated_column(
-            "row_kind", [row_kind_name(message.row_kind) for message in messages], heights
-        ),
-        *(
-            NumericColumn(name, type_, np.repeat(np.array(values, kind), heights))
-            for name, type_, kind, values in numbers
-        ),
-        *message_origin_columns([one.last.origin for one in minutes], heights),
+        *(replace(column, codes=column.codes[message_of]) for column in strings),
+        names.column("row", np.concatenate(names.list_codes([message.row for message in messages]))[rows]),
+        *(replace(column, values=column.values[message_of]) for column in numbers),
     ]
 
 
 class _Lane(NamedTuple):
-    """The rows of a lane in a minute: those that have a value."""
+    """The rows of a lane that have a value: `rows` of the minutes, which begin at row `first` of all."""
 
-    minute: _Minute
+    minutes: _Minutes
     column: LaneColumn
-    rows: npt.NDArray[np.intp]
+    rows: _Indices
+    first: int
 
 
-def _lane_rows(minutes: Sequence[_Minute]) -> list[TableRows]:
-    lanes = [lane for one in minutes for lane in _lanes(one)]
+def _lane_rows(minutes: Sequence[_Minutes]) -> list[TableRows]:
+    firsts = accumulate((one.grown.shape[1] for one in minutes), initial=0)
+    lanes = [lane for one, first in zip(minutes, firsts, strict=False) for lane in _lanes(one, first)]
     if not lanes:
         return []
     heights = np.array([len(lane.rows) for lane in lanes])
-    names = StringDictionary()
-    codes = names.list_codes([lane.minute.last.message.row for lane in lanes])
-    metrics = [lane.column.name for lane in lanes]
+    metrics = StringDictionary()
     columns: list[Column] = [
-        *_identity_columns([lane.minute for lane in lanes], heights),
-        names.column("row", np.concatenate([code[lane.rows] for code, lane in zip(codes, lanes, strict=True)])),
-        StringDictionary().repeated_column("metric", metrics, heights),
+        *_identity_columns(minutes, np.concatenate([lane.first + lane.rows for lane in lanes])),
+        metrics.column("metric", np.repeat([metrics.code(lane.column.name) for lane in lanes], heights)),
         NumericColumn("index", "Int32", np.repeat(np.array([lane.column.index for lane in lanes], np.int32), heights)),
         *_lane_values(lanes),
     ]
     return [TableRows("sample_lanes_1m", columns)]
 
 
-def _lanes(one: _Minute) -> list[_Lane]:
-    out = []
-    for column in one.last.layout.lanes:
+def _lanes(minutes: _Minutes, first: int) -> Iterator[_Lane]:
+    for column in minutes.layout.lanes:
         if column.counter:
-            rows = np.flatnonzero((one.grown[column.position] != ABSENT_COUNTER) | one.resets[column.position])
+            rows = np.flatnonzero((minutes.grown[column.position] != ABSENT_COUNTER) | minutes.resets[column.position])
         else:
-            rows = np.flatnonzero(~np.isnan(one.lowest[column.position]))
+            rows = np.flatnonzero(~np.isnan(minutes.lowest[column.position]))
         if len(rows):
-            out.append(_Lane(one, column, rows))
-    return out
+            yield _Lane(minutes, column, rows, first)
 
 
 def _lane_values(lanes: Sequence[_Lane]) -> list[Column]:
     """Return the values of counters and of gauges; a lane has one of both."""
 
-    def stacked(counter: bool, values: Callable[[_Minute], npt.NDArray[Any]], blank: Any) -> npt.NDArray[Any]:
+    def stacked(counter: bool, values: Callable[[_Minutes], npt.NDArray[Any]], blank: Any) -> npt.NDArray[Any]:
         parts = [
-            values(lane.minute)[lane.column.position, lane.rows]
+            values(lane.minutes)[lane.column.position, lane.rows]
             if lane.column.counter is counter
             else np.full(len(lane.rows), blank)
             for lane in lanes

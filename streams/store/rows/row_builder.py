@@ -83,7 +83,7 @@ class TableSchema:
 
 def origin_columns(
     partition: int, offsets: Sequence[int], arrived_ms: Sequence[int], repeats: Any = None
-) -> list[Column]:
+) -> list[NumericColumn]:
     """Return the columns that identify each row's record; `repeats` is the number of rows of each record."""
     offset = np.array(offsets, np.int64)
     arrived = np.clip(np.array(arrived_ms, np.int64), 0, LATEST_MS)
@@ -96,7 +96,7 @@ def origin_columns(
     ]
 
 
-def message_origin_columns(sources: Sequence[SourcedMessage], repeats: Any = None) -> list[Column]:
+def message_origin_columns(sources: Sequence[SourcedMessage], repeats: Any = None) -> list[NumericColumn]:
     """Return the same columns for messages of one partition."""
     offsets = [sourced.offset for sourced in sources]
     return origin_columns(sources[0].partition, offsets, [sourced.arrived_ms for sourced in sources], repeats)
@@ -108,7 +108,7 @@ def build_rows(schema: TableSchema, values: Sequence[Sequence[Any]], sources: Se
         ObjectColumn(spec.name, spec.type, column)
         for spec, column in zip(schema.columns, zip(*values, strict=True), strict=True)
     ]
-    return TableRows(schema.table, columns + message_origin_columns(sources))
+    return TableRows(schema.table, [*columns, *message_origin_columns(sources)])
 
 
 class MessageRowBuilder:

@@ -125,7 +125,7 @@ def _message_rows(samples: Sequence[PendingSamples]) -> TableRows:
         _numbers("sampled_at", TIMESTAMP_NS, np.int64, [message.sampled_at_ns for message in messages]),
         _numbers("received_at", TIMESTAMP_NS, np.int64, [message.received_at_ns for message in messages]),
     ]
-    return TableRows("sample_messages", columns + message_origin_columns([pending.origin for pending in samples]))
+    return TableRows("sample_messages", [*columns, *message_origin_columns([pending.origin for pending in samples])])
 
 
 def _numbers(name: str, type_: str, kind: type[np.generic], values: Sequence[int]) -> NumericColumn:

@@ -1,8 +1,11 @@
 """Tests the rollups by minute: growth between minutes, absence, resets, gaps, disorder and lanes."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from streams.fabric.catalogue import Metric
 from streams.store.rows.deduplication import SequenceDedup
@@ -132,3 +135,78 @@ def test_a_state_that_is_restored_continues_the_minute() -> None:
     builder.finish()
     rows = table(rolled(third, rollups=restarted)["samples_1m"])
     assert [(row["rx_bytes_increase"], row["oper_up_min"]) for row in rows] == [(3, 0.0), (3, 1.0)]
+
+
+class PortMinute:
+    """The open minute of one port, one reading at a time: what the arrays are compared with."""
+
+    def __init__(self, first: Samples, port: int) -> None:
+        self.first, self.port = first, port
+        self.gauges = [float(first.gauges.values[0, port])]
+        self.newest_ns = first.sampled_at_ns
+
+    def row(self, last: Samples) -> tuple[object, ...]:
+        """Return what the table has once `last`, of a later minute, is read."""
+        now, was = int(last.counters.values[0, self.port]), int(self.first.counters.values[0, self.port])
+        gap_ns = last.sampled_at_ns - self.first.sampled_at_ns
+        same_boot = last.boot_id == self.first.boot_id
+        is_present = ABSENT_COUNTER not in (now, was)
+        is_reset = is_present and (now < was or not same_boot)
+        is_known = is_present and not is_reset and same_boot and gap_ns <= 3600 * S
+        present = [value for value in self.gauges if value == value]
+        complete = len(present) == len(self.gauges)
+        return (
+            last.device, last.row[self.port], self.first.sampled_at_ns // (60 * S) * 60, len(self.gauges),
+            now - was if is_known else None, int(is_reset),
+            min(present, default=None), max(present, default=None), sum(present) / len(present) if complete else None,
+        )  # fmt: skip
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_blocks_of_many_devices_are_folded_as_port_by_port(seed: int) -> None:
+    """Devices that come late, miss readings, restart or send again; blocks of any length; two sets of columns."""
+    chance = np.random.default_rng(seed)
+    rollups, expected, found = MinuteRollups(), [], []
+    opened: dict[tuple[str, int, int], PortMinute] = {}
+    block: list[Samples] = []
+    for step in range(60):
+        for name in ("leaf-a", "leaf-b", "leaf-c"):
+            if chance.random() < 0.4:
+                continue
+            second = 100 + step * 7 - (20 if chance.random() < 0.1 else 0) + (4000 if step > 50 else 0)
+            rx = [ABSENT_COUNTER if chance.random() < 0.1 else int(chance.integers(1000)) for _ in range(2)]
+            up = [float("nan") if chance.random() < 0.1 else float(chance.integers(9)) for _ in range(2)]
+            one = replace(reading(second, rx, up, boot=1 + int(step > 30)), device=name)
+            if chance.random() < 0.3:
+                one = replace(one, gauges=Table(one.gauges.metric[:1], one.gauges.index[:1], one.gauges.values[:1]))
+            block.append(one)
+            for port in range(2):
+                stream = (name, len(one.gauges.metric), port)
+                minute = opened.setdefault(stream, PortMinute(one, port))
+                if minute.first is one or one.sampled_at_ns <= minute.newest_ns:
+                    continue
+                if one.sampled_at_ns // (60 * S) == minute.first.sampled_at_ns // (60 * S):
+                    minute.gauges.append(float(one.gauges.values[0, port]))
+                    minute.newest_ns = one.sampled_at_ns
+                else:
+                    expected.append(minute.row(one))
+                    opened[stream] = PortMinute(one, port)
+        if chance.random() < 0.3:
+            rows = rolled(*block, rollups=rollups).get("samples_1m")
+            found += table(rows) if rows else []
+            block = []
+    rows = rolled(*block, rollups=rollups).get("samples_1m")
+    found += table(rows) if rows else []
+    names = (
+        "device",
+        "row",
+        "bucket",
+        "readings",
+        "rx_bytes_increase",
+        "resets",
+        "oper_up_min",
+        "oper_up_max",
+        "oper_up_avg",
+    )
+    assert Counter(tuple(row[name] for name in names) for row in found) == Counter(expected)
