@@ -1,6 +1,6 @@
 """Chooses the flows of a host from the inventory: the ToR mesh and the inter-ToR mesh of R-Pingmesh. Pure.
 
-Each rail probes rails on its own leaf, which tells a host from the network, and rails on other leaves, whose probes
+Each rail probes rails on its own leaf, which separates host from network, and rails on other leaves, whose probes
 cross the fabric. The choice is fixed by a seed; a share of it rotates each hour. A rail never probes its own host.
 """
 

@@ -44,7 +44,7 @@ time would pass over what it is about to read."""
 _NEVER = math.inf
 _SNAPSHOT_SHARE = 0.05
 """Of an owner's time: a state that takes long to write is written less often. The shorter of its last two times counts:
-one that waited for brokers says nothing of the next, and twenty times an outage of 10 s would leave the input of three
+one that waited for brokers does not predict the next, and twenty times an outage of 10 s would leave the input of three
 minutes unacknowledged."""
 _VERIFICATION_SHARE = 0.0003
 """Of an owner's time. Reading back an eighth of the largest fabric takes `measure` 0.1 s; for each of its snapshots it

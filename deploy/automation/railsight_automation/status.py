@@ -43,7 +43,7 @@ class Offsets(Protocol):
 
 
 class Status:
-    """What the process reports about itself."""
+    """Collects what the process reports about itself."""
 
     def __init__(self, now_s: Callable[[], float], stuck_s: float = 60.0) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]

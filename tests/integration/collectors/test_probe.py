@@ -140,7 +140,7 @@ async def test_a_hostile_peer_gets_nothing_and_harms_no_measurement(settings: di
 
 async def test_a_host_that_the_inventory_does_not_name_is_one_clear_error(settings: dict[str, object]) -> None:
     """It names the host, the folder and the next step."""
-    with pytest.raises(Misconfigured, match=r"nobody has no port with an address in .*inventory; add the addresses"):
-        await agent("nobody", RecordingPublisher(), settings).run()
+    with pytest.raises(Misconfigured, match=r"host-x has no port with an address in .*inventory; add the addresses"):
+        await agent("host-x", RecordingPublisher(), settings).run()
     with pytest.raises(Misconfigured, match=r"no inventory; set collect\.probe\.inventory"):
         await agent("h0", RecordingPublisher(), settings, inventory=None).run()

@@ -49,7 +49,7 @@ def test_the_direction_of_a_loss_follows_from_the_counts_around_it(fates: str, l
 
 
 def test_a_gap_over_two_windows_is_counted_once() -> None:
-    """What the first window reported as unanswered is not in the second."""
+    """The second window leaves out what the first reported as unanswered."""
     path = Path()
     path.send("...ff")
     assert path.window().unanswered == 2
