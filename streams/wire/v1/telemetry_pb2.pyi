@@ -492,7 +492,7 @@ Global___CollectorStatus: _TypeAlias = CollectorStatus  # noqa: Y015
 class ProbeReport(_message.Message):
     """What the prober of a host measured in one window. Topic railsight.probes.v1, key device.
     The identity for deduplication is (device, collector, collector_run, sequence). All lists that begin with `flow_` have
-    one value a flow. At the largest fabric a host has 104 flows, and a report some 3 kB.
+    one value a flow. At the largest fabric a host has 104 flows, and a report some 6 kB.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
