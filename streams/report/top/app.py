@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from rich.console import Group, RenderableType
 from rich.text import Text
-from textual.app import App, ComposeResult
+from textual.app import App, ComposeResult, ScreenStackError
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.css.query import NoMatches
@@ -170,8 +170,8 @@ class TopApp(App[None]):
 
     def _draw(self) -> None:
         """Draw the headline and the visible tab, if no other screen covers them."""
-        # The last tick may come while the widgets are removed at the end.
-        with suppress(NoMatches):
+        # The last tick may come while the widgets and the screen are removed at the end.
+        with suppress(NoMatches, ScreenStackError):
             if self.screen is self.screen_stack[0]:
                 self._draw_tab()
 

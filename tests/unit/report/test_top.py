@@ -159,6 +159,14 @@ async def test_the_cursor_stays_at_its_finding() -> None:
         assert app._selected() == "beef00000000bbbb"
 
 
+async def test_a_tick_after_the_end_draws_nothing() -> None:
+    """The timer may fire once more when the screen is gone."""
+    app = app_of(filled())
+    async with app.run_test():
+        pass
+    app._draw()
+
+
 def test_an_acknowledged_finding_shows_who() -> None:
     """The column has the actor; an unacknowledged one a dash."""
     state = filled()
