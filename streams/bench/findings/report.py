@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from streams.bench.findings.session import FindingsOutcome, StateSize
@@ -31,7 +31,8 @@ def problems(outcome: FindingsOutcome) -> list[str]:
 
 def as_dict(outcome: FindingsOutcome) -> dict[str, Any]:
     """Return all figures for JSON."""
-    return asdict(outcome) | {
+    return asdict(replace(outcome, states=Counter())) | {
+        "states": dict(outcome.states),  # asdict counts the pairs of a Counter
         "pages_per_hour": outcome.pages_per_hour,
         "problems": problems(outcome),
     }

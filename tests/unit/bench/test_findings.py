@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
 
 from streams.bench.findings.ledger import FindingLedger, Pager, RemediationLedger
@@ -50,6 +51,11 @@ def test_the_table_names_what_does_not_hold(outcome: FindingsOutcome) -> None:
     assert len(problems(lost)) == len(problems(quiet)) + 3
     assert any(line.startswith("NO  page of: leaf") for line in table_lines(lost))
     assert as_dict(lost)["problems"] == problems(lost)
+
+
+def test_the_figures_can_be_written_as_json(outcome: FindingsOutcome) -> None:
+    """With the number of remediations in each state."""
+    assert orjson.loads(orjson.dumps(as_dict(outcome)))["states"] == dict(outcome.states)
 
 
 def test_a_part_has_one_fault_of_a_condition_at_a_time() -> None:
