@@ -1,4 +1,4 @@
-"""`railsight inventory`: generates the folder of a Clos fabric, checks one, or publishes it as one version."""
+"""`railsight inventory`: generates, drafts, imports, exports, checks, compares and publishes inventories."""
 
 import asyncio
 import csv
@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import orjson
 import typer
@@ -24,7 +24,10 @@ from streams.simulation.clos import generate as generate_clos
 from streams.wire.access import OPERATOR
 from streams.wire.errors import Misconfigured
 
-inventory = typer.Typer(no_args_is_help=True, help="Generate, check or publish an inventory.")
+if TYPE_CHECKING:
+    from streams.report.draft_structure import Draft
+
+inventory = typer.Typer(no_args_is_help=True, help="Generate, draft, import, check or publish an inventory.")
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with devices, links, optionally ports and jobs.")]
 
@@ -48,9 +51,7 @@ def generate(
     as_json: AsJson = False,
 ) -> None:
     """Generate a rail-optimised Clos fabric with as few tiers as the radix allows."""
-    if (existing := table_files(folder)) and not force:
-        names = ", ".join(path.name for path in existing)
-        raise Misconfigured(f"{folder} has an inventory ({names}); choose another folder, or replace it with --force")
+    _refuse_existing(folder, force)
     params = GenerateParams(gpus=gpus, radix=radix, planes=planes, rails=rails, gpus_per_host=gpus_per_host, jobs=jobs)
     try:
         made = generate_clos(params)
@@ -124,12 +125,10 @@ def draft(
     as_json: AsJson = False,
 ) -> None:
     """Write a draft from the LLDP neighbors and identities that devices report; doubts.csv has what to check."""
-    from streams.report.inventory_draft import Doubt, draft_inventory
+    from streams.report.inventory_draft import draft_inventory
     from streams.report.reported_facts import facts_of_file, facts_on_kafka
 
-    if (existing := table_files(folder)) and not force:
-        names = ", ".join(path.name for path in existing)
-        raise Misconfigured(f"{folder} has an inventory ({names}); choose another folder, or replace it with --force")
+    _refuse_existing(folder, force)
     if facts is not None:
         reported, skipped = facts_of_file(facts)
         for line in skipped:
@@ -139,13 +138,55 @@ def draft(
     made = draft_inventory(reported, gpus_per_host)
     if not made.inventory.devices:
         raise Misconfigured("no device reported facts: let the collectors run first, or give --facts FILE")
-    write_folder(made.inventory, folder)
-    with (folder / "doubts.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(Doubt._fields)
-        writer.writerows(made.doubts)
-    _print_problems(find_problems(Tables(made.inventory, time.time_ns())))
-    _print_summary(made.inventory, folder, f"a draft with {len(made.doubts)} doubts", as_json)
+    _write_draft(made, folder, as_json)
+
+
+@inventory.command("import")
+def import_(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="JSON of devices, interfaces and cables.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write the draft and doubts.csv to.")],
+    form: Annotated[Literal["netbox"], typer.Option("--format", help="netbox: its REST API's lists.")] = "netbox",
+    gpus_per_host: Annotated[int, typer.Option(min=0, help="GPUs of hosts without a number.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace the inventory that the folder has.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a draft from exports of NetBox; doubts.csv has what to check.
+
+    Give the answers of /api/dcim/devices/, /api/dcim/interfaces/ and /api/dcim/cables/, with all their pages.
+    """
+    from streams.report.netbox.objects import read_exports
+    from streams.report.netbox.to_inventory import draft_from_netbox
+
+    _refuse_existing(folder, force)
+    made = draft_from_netbox(read_exports(files), gpus_per_host)
+    if not made.inventory.devices:
+        reasons = "; ".join(doubt.reason for doubt in made.doubts)
+        raise Misconfigured(
+            f"no device of a fabric in the exports of {form} ({reasons}); set the custom fields in NetBox"
+        )
+    _write_draft(made, folder, as_json)
+
+
+@inventory.command()
+def export(
+    folder: Folder,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder for devices, interfaces and cables as JSON.")],
+    form: Annotated[Literal["netbox"], typer.Option("--format", help="netbox: its REST API's lists.")] = "netbox",
+    force: Annotated[bool, typer.Option("--force", help="Replace the files that OUT has.")] = False,
+) -> None:
+    """Write an inventory in the shape of NetBox's REST API, as `import` reads it."""
+    from streams.report.netbox.from_inventory import netbox_export
+
+    made = netbox_export(_read_valid(folder))
+    if (existing := [name for name in made.answers if (out / name).exists()]) and not force:
+        raise Misconfigured(f"{out} has {', '.join(existing)}; choose another folder, or replace them with --force")
+    out.mkdir(parents=True, exist_ok=True)
+    for name, answer in made.answers.items():
+        (out / name).write_bytes(orjson.dumps(answer, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    for line in made.lost:
+        typer.echo(f"railsight inventory: not in the export: {line}", err=True)
+    counts = ", ".join(f"{answer['count']} {Path(name).stem}" for name, answer in made.answers.items())
+    typer.echo(f"{out}: exported for {form}; {counts}")
 
 
 @inventory.command()
@@ -171,6 +212,24 @@ def diff(
         typer.echo(str(change))
     if any(change.added or change.removed or change.changed for change in changes):
         raise typer.Exit(1)
+
+
+def _refuse_existing(folder: Path, force: bool) -> None:
+    """Refuse a folder that has an inventory, unless it is to be replaced."""
+    if (existing := table_files(folder)) and not force:
+        names = ", ".join(path.name for path in existing)
+        raise Misconfigured(f"{folder} has an inventory ({names}); choose another folder, or replace it with --force")
+
+
+def _write_draft(made: "Draft", folder: Path, as_json: bool) -> None:
+    """Write a draft and its doubts, and print the problems that a check of it finds."""
+    write_folder(made.inventory, folder)
+    with (folder / "doubts.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(("table", "row", "column", "reason"))
+        writer.writerows(made.doubts)
+    _print_problems(find_problems(Tables(made.inventory, time.time_ns())))
+    _print_summary(made.inventory, folder, f"a draft with {len(made.doubts)} doubts", as_json)
 
 
 def _confirm_removal() -> None:

@@ -52,7 +52,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("place", "streams.cli.place:place", "Rank sets of hosts for a job."),
     Command("topology", "streams.cli.topology:topology", "Write the topology for schedulers."),
     Command("locality", "streams.cli.locality:locality", "Serve the locality over HTTP and publish it."),
-    Command("inventory", "streams.cli.inventory:inventory", "Generate, check or publish an inventory."),
+    Command("inventory", "streams.cli.inventory:inventory", "Generate, draft, import, check or publish an inventory."),
     Command("record", "streams.cli.recordings:record", "Record what arrives, for backtests."),
     Command("export", "streams.cli.recordings:export", "Write what ClickHouse holds as a recording, for backtests."),
     Command("backtest", "streams.cli.backtest:backtest", "Run the stages over recordings or ClickHouse."),

@@ -7,7 +7,8 @@ import pytest
 from streams.fabric.inventory import Device, Inventory, Link
 from streams.fabric.inventory_diff import compare, filled
 from streams.fabric.topology import Topology
-from streams.report.inventory_draft import Draft, draft_inventory
+from streams.report.draft_structure import Draft
+from streams.report.inventory_draft import draft_inventory
 from streams.simulation.clos import GenerateParams, generate
 from streams.simulation.demo_fabric import DemoShape, inventory
 from streams.simulation.fabric_arrays import fabric_arrays

@@ -1,0 +1,319 @@
+"""Converts NetBox's devices, interfaces and cables to a draft of the inventory.
+
+Custom fields `railsight_NAME` or tags `NAME:VALUE` have the columns that NetBox lacks. A tier that is blank is derived
+from the distance to the hosts. Pods, planes and rails are derived from the links only if NetBox has no such field:
+a blank of an existing field is a value. Every guess, and everything that is left out, is a Doubt.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from streams.fabric.ids import Port
+from streams.fabric.inventory import Device, Inventory, Link
+from streams.fabric.inventory_rows import HOST_LINK, from_rows
+from streams.instrument.validation_text import refusal
+from streams.report.draft_structure import Doubt, Draft, DraftStructure, sorted_doubts
+from streams.report.netbox.objects import (
+    INTERFACE,
+    PREFIX,
+    CableObject,
+    DeviceObject,
+    Exports,
+    Found,
+    InterfaceObject,
+    Named,
+    NetboxObject,
+)
+from streams.wire.errors import Misconfigured
+
+_SWITCH_WORDS = frozenset({"switch", "leaf", "spine", "superspine", "tor", "fabric"})
+_HOST_WORDS = frozenset({"host", "server", "compute", "gpu", "node"})
+_INSTALLED = ("", "connected")
+_TYPE_SPEED = re.compile(r"(\d+(?:\.\d+)?)(g?)base-")
+"""The value of an interface type, such as 400gbase-x-qsfp112 or 1000base-t."""
+_GUESSED_COLUMNS = ("tier", "pod", "plane")
+_DEVICE_COLUMNS = ("id", "firmware", "team", "maintenance_until")
+_SHOWN = 3
+
+
+class _Cabled(NamedTuple):
+    """A cable between two interfaces."""
+
+    cable: Found[CableObject]
+    a: Found[InterfaceObject]
+    z: Found[InterfaceObject]
+
+    @property
+    def device_ids(self) -> tuple[int, int]:
+        return self.a.object.device.id, self.z.object.device.id
+
+
+def draft_from_netbox(exports: Exports, gpus_per_host: int = 0) -> Draft:
+    """Return the draft; `gpus_per_host` is for hosts without a number. Raises Misconfigured on contradictions."""
+    return _Conversion(exports, gpus_per_host).run()
+
+
+class _Conversion:
+    """One conversion: first the devices and cables of the fabric, then their rows."""
+
+    def __init__(self, exports: Exports, gpus_per_host: int) -> None:
+        self._exports, self._gpus = exports, gpus_per_host
+        self._doubts: list[Doubt] = []
+
+    def run(self) -> Draft:
+        if not self._exports.devices:
+            raise Misconfigured("no device in the exports; give one of /api/dcim/devices/ too")
+        kinds = {number: _kind(found) for number, found in self._exports.devices.items()}
+        cabled = [each for each in self._cabled() if self._is_of_fabric(each, kinds)]
+        linked = {number for each in cabled for number in each.device_ids}
+        chosen = {
+            number: found
+            for number, found in self._exports.devices.items()
+            if kinds[number] and (number in linked or found.object.column("tier"))
+        }
+        self._doubt_left_out(chosen)
+        _check_names(chosen.values())
+        hosts = {found.object.name for number, found in chosen.items() if kinds[number] == "host"}
+        edges = [self._edge(each) for each in cabled]
+        _check_ports(cabled, edges)
+        structure = DraftStructure([found.object.name for found in chosen.values()], hosts, edges)
+        devices = self._devices(list(chosen.values()), hosts, structure)
+        links = self._links(cabled, edges, devices, hosts, structure)
+        given = {found.object.name for found in chosen.values() if found.object.column("tier")}
+        guesses = (each for each in structure.doubts if each.column != "tier" or each.row not in given)
+        return Draft(Inventory(devices=devices, links=links), sorted_doubts([*self._doubts, *guesses]))
+
+    def _doubt(self, table: str, row: str, column: str, reason: str) -> None:
+        self._doubts.append(Doubt(table, row, column, reason))
+
+    def _cabled(self) -> Iterable[_Cabled]:
+        """Yield the cables between two interfaces that carry data; raise on unknown and on doubly used interfaces."""
+        used: dict[int, Found[CableObject]] = {}
+        for found in self._exports.cables.values():
+            cable = found.object
+            ends = (cable.a_terminations, cable.b_terminations)
+            types = [[each.object_type for each in end] for end in ends]
+            if not any(INTERFACE in end for end in types):
+                continue
+            if (status := cable.status.value if cable.status else "") not in _INSTALLED:
+                self._doubt_cable(found, f"its status is {status}")
+                continue
+            if any(set(end) != {INTERFACE} for end in types):
+                other = next((kind for end in types for kind in end if kind != INTERFACE), "nothing")
+                self._doubt_cable(found, f"it leads from an interface to {other}; add the link by hand")
+                continue
+            a, z = ([self._interface(found, each.object_id) for each in end] for end in ends)
+            if len(ids := [interface.object.id for interface in (*a, *z)]) > len(set(ids)):
+                raise found.error(f"ends twice at one of the interfaces {ids}; correct it in NetBox")
+            for interface in (*a, *z):
+                if (other_cable := used.setdefault(interface.object.id, found)) is not found:
+                    raise found.error(
+                        f"ends at interface {interface.object.id}, as cable {other_cable.object.id} does; "
+                        "correct one of the two in NetBox"
+                    )
+            if len(a) != 1 or len(z) != 1:
+                self._doubt_cable(
+                    found, f"it joins {len(a)} with {len(z)} interfaces; add a link for each lane by hand"
+                )
+            elif not (a[0].object.mgmt_only or z[0].object.mgmt_only):
+                yield _Cabled(found, a[0], z[0])
+
+    def _is_of_fabric(self, each: _Cabled, kinds: Mapping[int, str]) -> bool:
+        """Return whether both ends are hosts or switches; mark the cable if only one is."""
+        outside = [number for number in each.device_ids if not kinds[number]]
+        if len(outside) == 1:
+            name = self._exports.devices[outside[0]].object.name or f"NetBox device {outside[0]}"
+            self._doubt_cable(each.cable, f"{name} is no host or switch")
+        return not outside
+
+    def _interface(self, cable: Found[CableObject], number: int) -> Found[InterfaceObject]:
+        interface = self._exports.interfaces.get(number)
+        if interface is None:
+            raise cable.error(f"ends at interface {number}, which is in no file; give the export of "
+                              "/api/dcim/interfaces/ without a filter")  # fmt: skip
+        if interface.object.device.id not in self._exports.devices:
+            raise interface.error(f"is of device {interface.object.device.id}, which is in no file; give the export of "
+                                  "/api/dcim/devices/ without a filter")  # fmt: skip
+        return interface
+
+    def _doubt_cable(self, found: Found[CableObject], reason: str) -> None:
+        self._doubt("links", f"NetBox cable {found.object.id}", "", f"left out: {reason}")
+
+    def _doubt_left_out(self, chosen: Mapping[int, Found[DeviceObject]]) -> None:
+        """Add one doubt for each role with devices that are left out."""
+        names: dict[str, list[str]] = defaultdict(list)
+        for number, found in self._exports.devices.items():
+            if number not in chosen:
+                names[_role(found.object).name].append(found.object.name or f"NetBox device {number}")
+        for role, left in names.items():
+            listed = ", ".join(left[:_SHOWN]) + (", …" if len(left) > _SHOWN else "")
+            self._doubt("devices", "", "", f"left out: {len(left)} of role {role or 'unknown'} ({listed}): no host or "
+                        f"switch by role or {PREFIX}kind, or neither a link nor {PREFIX}tier")  # fmt: skip
+
+    def _edge(self, each: _Cabled) -> tuple[Port, Port]:
+        a, z = (
+            Port(self._exports.devices[end.object.device.id].object.name, end.object.name) for end in (each.a, each.z)
+        )
+        return a, z
+
+    def _devices(
+        self, chosen: Sequence[Found[DeviceObject]], hosts: set[str], structure: DraftStructure
+    ) -> tuple[Device, ...]:
+        objects = [found.object for found in chosen]
+        tiers: dict[str, Any] = structure.tiers()
+        for device in objects:
+            if given := device.column("tier"):
+                tiers[device.name] = given
+        guessed = {"tier": tiers}
+        for name, guess in (("pod", structure.pods), ("plane", structure.planes)):
+            if not any(device.defines(name) for device in objects):
+                guessed[name] = guess({device: str(tier) for device, tier in tiers.items()})
+        rows = [self._device_row(device, device.name in hosts, guessed) for device in objects]
+        devices: tuple[Device, ...] = _rows("devices", chosen, rows)
+        for name in ("pod", "plane"):
+            if name not in guessed:
+                self._doubt_blanks("devices", name, [(row.name, row.tier, getattr(row, name)) for row in devices])
+        return devices
+
+    def _device_row(
+        self, device: DeviceObject, is_host: bool, guessed: Mapping[str, Mapping[str, Any]]
+    ) -> dict[str, object]:
+        gpus = device.column("gpus")
+        if gpus == "" and is_host:
+            gpus = self._gpus
+            self._doubt("devices", device.name, "gpus",
+                        f"NetBox has none: {gpus} is given" if gpus else "NetBox has none")  # fmt: skip
+        kind = device.device_type
+        return {
+            "name": device.name, "kind": "host" if is_host else "switch", "gpus": gpus, "serial": device.serial,
+            "vendor": _name(kind.manufacturer) if kind else "", "model": kind.model if kind else "",
+            "site": _name(device.site), "tenant": _name(device.tenant),
+            **{name: guessed[name].get(device.name, "") if name in guessed else device.column(name)
+               for name in _GUESSED_COLUMNS},
+            **{name: device.column(name) for name in _DEVICE_COLUMNS},
+        }  # fmt: skip
+
+    def _links(
+        self, cabled: Sequence[_Cabled], edges: Sequence[tuple[Port, Port]], devices: Sequence[Device],
+        hosts: set[str], structure: DraftStructure,
+    ) -> tuple[Link, ...]:  # fmt: skip
+        plane_of = {device.name: device.plane for device in devices}
+        has_rails, has_planes = (any(part.object.defines(name) for each in cabled for part in each)
+                                 for name in ("rail", "plane"))  # fmt: skip
+        rails = {} if has_rails else structure.rails(plane_of)
+        rows: list[dict[str, object]] = []
+        without_speed = 0
+        for each, (a, z) in zip(cabled, edges, strict=True):
+            speed = self._speed(each, a, z)
+            without_speed += speed is None
+            planes = {plane for end in (a, z) if (plane := plane_of[end.device]) is not None}
+            rows.append({
+                "a_device": a.device, "a_port": a.port, "z_device": z.device, "z_port": z.port,
+                "role": HOST_LINK if a.device in hosts or z.device in hosts else "fabric-link",
+                "rail": _column(each, "rail") if has_rails else rails.get(a, rails.get(z)),
+                "plane": _column(each, "plane") if has_planes else planes.pop() if len(planes) == 1 else None,
+                "speed_bps": speed, "id": _column(each, "id"),
+            })  # fmt: skip
+        if without_speed:
+            self._doubt("links", "", "speed_bps", f"{without_speed} links: no speed and no type with one")
+        links: tuple[Link, ...] = _rows("links", [each.cable for each in cabled], rows)
+        if has_rails:
+            self._doubt_blanks("links", "rail", [(_row_name(link.a, link.z), link.role, link.rail) for link in links])
+        return links
+
+    def _speed(self, each: _Cabled, a: Port, z: Port) -> int | None:
+        """Return the speed of a link, the lower one of its ends."""
+        speeds = [speed for end in (each.a, each.z) if (speed := _speed_bps(end.object)) is not None]
+        if len(set(speeds)) > 1:
+            self._doubt("links", _row_name(a, z), "speed_bps", f"its ends have {' and '.join(map(str, speeds))}")
+        return min(speeds, default=None)
+
+    def _doubt_blanks(self, table: str, column: str, rows: Sequence[tuple[str, str, object]]) -> None:
+        """Mark the blanks of a column where other rows of the same tier or role have a value."""
+        filled = {group for _, group, value in rows if value not in ("", None)}
+        for name, group, value in rows:
+            if value in ("", None) and group in filled:
+                self._doubt(table, name, column, f"blank, other rows of {group} have a value")
+
+
+def _kind(found: Found[DeviceObject]) -> str:
+    """Return host, switch, or blank for a device that is neither."""
+    given = found.object.column("kind")
+    if given in ("host", "switch"):
+        return str(given)
+    if given != "":
+        raise found.error(f"has {PREFIX}kind {given!r:.40}; set it to host or switch in NetBox")
+    role = _role(found.object)
+    words = set(re.split(r"[\W_]+", f"{role.slug} {role.name}".lower()))
+    return "switch" if words & _SWITCH_WORDS else "host" if words & _HOST_WORDS else ""
+
+
+def _role(device: DeviceObject) -> Named:
+    return device.role or Named()
+
+
+def _name(related: Named | None) -> str:
+    return related.name if related else ""
+
+
+def _check_names(chosen: Iterable[Found[DeviceObject]]) -> None:
+    by_name: dict[str, Found[DeviceObject]] = {}
+    for found in chosen:
+        if not found.object.name:
+            raise found.error("has no name; name it in NetBox, or leave it out of the export")
+        if (known := by_name.setdefault(found.object.name, found)) is not found:
+            raise found.error(f"has the name {found.object.name}, as device {known.object.id} has ({known.file}); "
+                              "rename one, or export one site")  # fmt: skip
+
+
+def _check_ports(cabled: Iterable[_Cabled], edges: Iterable[tuple[Port, Port]]) -> None:
+    by_port: dict[Port, Found[InterfaceObject]] = {}
+    for each, edge in zip(cabled, edges, strict=True):
+        for interface, port in zip((each.a, each.z), edge, strict=True):
+            if (known := by_port.setdefault(port, interface)) is not interface:
+                raise interface.error(f"has the name {port.port} on {port.device}, as interface {known.object.id} has; "
+                                      "rename one in NetBox")  # fmt: skip
+
+
+def _column(each: _Cabled, name: str) -> object:
+    """Return a column of a link: the value of its cable or of its interfaces, which must not differ."""
+    parts: tuple[Found[Any], ...] = (each.cable, each.a, each.z) if name != "id" else (each.cable,)
+    values: list[object] = []
+    for part in parts:
+        if (value := part.object.column(name)) != "" and value not in values:
+            values.append(value)
+    if len(values) > 1:
+        raise each.cable.error(f"has {name} {values[0]!r:.40} and {values[1]!r:.40}, at the cable and its interfaces; "
+                               "correct one in NetBox")  # fmt: skip
+    return values[0] if values else ""
+
+
+def _speed_bps(interface: InterfaceObject) -> int | None:
+    """Return the speed, else the one of the type, in bit/s."""
+    if interface.speed is not None:
+        return interface.speed * 1000
+    if interface.type and (found := _TYPE_SPEED.match(interface.type.value)):
+        return round(float(found[1]) * (10**9 if found[2] else 10**6))
+    return None
+
+
+def _row_name(a: Port, z: Port) -> str:
+    return f"{a.device}/{a.port} -- {z.device}/{z.port}"
+
+
+def _rows(table: str, sources: Sequence[Found[Any]], rows: Sequence[Mapping[str, Any]]) -> tuple[Any, ...]:
+    """Convert the rows; raise Misconfigured with the object of the first row that is invalid."""
+    try:
+        return from_rows(table, rows)
+    except ValidationError as error:
+        detail = error.errors()[0]
+        index, column = detail["loc"][:2]
+        assert isinstance(index, int)
+        source: NetboxObject = sources[index].object
+        name = f"{PREFIX}{column}" if source.defines(str(column)) else str(column)
+        value = f"{detail['input']!r:.40}"
+        raise sources[index].error(f"has {name} {value}: {refusal(detail)}; correct it in NetBox") from error
