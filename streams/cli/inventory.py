@@ -138,7 +138,7 @@ def draft(
     made = draft_inventory(reported, gpus_per_host)
     if not made.inventory.devices:
         raise Misconfigured("no device reported facts: let the collectors run first, or give --facts FILE")
-    _write_draft(made, folder, as_json)
+    _write_draft(made, folder, "LLDP", as_json)
 
 
 @inventory.command("import")
@@ -159,12 +159,7 @@ def import_(
 
     _refuse_existing(folder, force)
     made = draft_from_netbox(read_exports(files), gpus_per_host)
-    if not made.inventory.devices:
-        reasons = "; ".join(doubt.reason for doubt in made.doubts)
-        raise Misconfigured(
-            f"no device of a fabric in the exports of {form} ({reasons}); set the custom fields in NetBox"
-        )
-    _write_draft(made, folder, as_json)
+    _write_draft(made, folder, form, as_json)
 
 
 @inventory.command()
@@ -221,7 +216,7 @@ def _refuse_existing(folder: Path, force: bool) -> None:
         raise Misconfigured(f"{folder} has an inventory ({names}); choose another folder, or replace it with --force")
 
 
-def _write_draft(made: "Draft", folder: Path, as_json: bool) -> None:
+def _write_draft(made: "Draft", folder: Path, source: str, as_json: bool) -> None:
     """Write a draft and its doubts, and print the problems that a check of it finds."""
     write_folder(made.inventory, folder)
     with (folder / "doubts.csv").open("w", newline="", encoding="utf-8") as file:
@@ -229,7 +224,7 @@ def _write_draft(made: "Draft", folder: Path, as_json: bool) -> None:
         writer.writerow(("table", "row", "column", "reason"))
         writer.writerows(made.doubts)
     _print_problems(find_problems(Tables(made.inventory, time.time_ns())))
-    _print_summary(made.inventory, folder, f"a draft with {len(made.doubts)} doubts", as_json)
+    _print_summary(made.inventory, folder, f"a draft from {source} with {len(made.doubts)} doubts", as_json)
 
 
 def _confirm_removal() -> None:

@@ -67,7 +67,7 @@ class NetboxObject(BaseModel):
         value = self.custom_fields.get(PREFIX + name)
         if value is None:
             value = self._tag(name)
-        return "" if value is None else str(value) if type(value) is int else value
+        return "" if value is None else str(value) if isinstance(value, int) else value
 
     def _tag(self, column: str) -> str | None:
         found = (tag.name.partition(":") for tag in self.tags)
@@ -99,6 +99,17 @@ class InterfaceObject(NetboxObject):
     type: Choice | None = None
     speed: Annotated[int, Field(ge=1)] | None = None
     mgmt_only: bool = False
+    connected_endpoints: list[Related] | None = None
+    connected_endpoints_type: str | None = None
+    connected_endpoints_reachable: bool | None = None
+
+    @property
+    def far_interface(self) -> int | None:
+        """Return the interface at the end of the path through patch panels, as NetBox 3.3 and later trace it."""
+        if self.connected_endpoints_type != INTERFACE or not self.connected_endpoints_reachable:
+            return None
+        found = self.connected_endpoints or []
+        return found[0].id if len(found) == 1 else None
 
 
 class Termination(BaseModel):

@@ -75,6 +75,11 @@ class _Conversion:
             for number, found in self._exports.devices.items()
             if kinds[number] and (number in linked or found.object.column("tier"))
         }
+        if not chosen:
+            raise Misconfigured(
+                f"no host or switch with a link among {len(kinds)} devices and {len(self._exports.cables)} cables; "
+                f"give the exports of interfaces and cables too, and set {PREFIX}kind where a role has no kind"
+            )
         self._doubt_left_out(chosen)
         _check_names(chosen.values())
         hosts = {found.object.name for number, found in chosen.items() if kinds[number] == "host"}
@@ -91,36 +96,51 @@ class _Conversion:
         self._doubts.append(Doubt(table, row, column, reason))
 
     def _cabled(self) -> Iterable[_Cabled]:
-        """Yield the cables between two interfaces that carry data; raise on unknown and on doubly used interfaces."""
+        """Yield each pair of interfaces that a cable or a path through patch panels joins, and that carries data."""
         used: dict[int, Found[CableObject]] = {}
+        seen: set[frozenset[int]] = set()
         for found in self._exports.cables.values():
-            cable = found.object
-            ends = (cable.a_terminations, cable.b_terminations)
-            types = [[each.object_type for each in end] for end in ends]
-            if not any(INTERFACE in end for end in types):
+            each = self._ends(found, used)
+            if each is None or each.a.object.mgmt_only or each.z.object.mgmt_only:
                 continue
-            if (status := cable.status.value if cable.status else "") not in _INSTALLED:
-                self._doubt_cable(found, f"its status is {status}")
-                continue
-            if any(set(end) != {INTERFACE} for end in types):
-                other = next((kind for end in types for kind in end if kind != INTERFACE), "nothing")
-                self._doubt_cable(found, f"it leads from an interface to {other}; add the link by hand")
-                continue
-            a, z = ([self._interface(found, each.object_id) for each in end] for end in ends)
-            if len(ids := [interface.object.id for interface in (*a, *z)]) > len(set(ids)):
-                raise found.error(f"ends twice at one of the interfaces {ids}; correct it in NetBox")
-            for interface in (*a, *z):
-                if (other_cable := used.setdefault(interface.object.id, found)) is not found:
-                    raise found.error(
-                        f"ends at interface {interface.object.id}, as cable {other_cable.object.id} does; "
-                        "correct one of the two in NetBox"
-                    )
-            if len(a) != 1 or len(z) != 1:
-                self._doubt_cable(
-                    found, f"it joins {len(a)} with {len(z)} interfaces; add a link for each lane by hand"
-                )
-            elif not (a[0].object.mgmt_only or z[0].object.mgmt_only):
-                yield _Cabled(found, a[0], z[0])
+            if (pair := frozenset((each.a.object.id, each.z.object.id))) not in seen:
+                seen.add(pair)
+                yield each
+
+    def _ends(self, found: Found[CableObject], used: dict[int, Found[CableObject]]) -> _Cabled | None:
+        """Return a cable with its two interfaces; None, and mostly a doubt, if it does not lead from one to one."""
+        ends = (found.object.a_terminations, found.object.b_terminations)
+        if all(each.object_type != INTERFACE for end in ends for each in end):
+            return None
+        status = found.object.status.value if found.object.status else ""
+        if status not in _INSTALLED:
+            self._doubt_cable(found, f"its status is {status}")
+            return None
+        a, z = ([self._interface(found, each.object_id) for each in end if each.object_type == INTERFACE]
+                for end in ends)  # fmt: skip
+        _check_used(found, [*a, *z], used)
+        if not a or not z:
+            near = a or z
+            far = self._behind_patch_panels(found, near)
+            if not far:
+                other = next((each.object_type for end in ends for each in end if each.object_type != INTERFACE),
+                             "nothing")  # fmt: skip
+                self._doubt_cable(found, f"it leads from an interface to {other}, and NetBox has no path from "
+                                         "there to another interface; add the link by hand")  # fmt: skip
+                return None
+            a, z = (near, far) if a else (far, near)
+        if len(a) != 1 or len(z) != 1:
+            joined = f"it joins {len(a)} with {len(z)} interfaces"
+            self._doubt_cable(found, f"{joined}; add a link for each lane by hand")
+            return None
+        return _Cabled(found, a[0], z[0])
+
+    def _behind_patch_panels(
+        self, cable: Found[CableObject], near: Sequence[Found[InterfaceObject]]
+    ) -> list[Found[InterfaceObject]]:
+        """Return the far interface of a path that begins with this cable; none if there is no path, or are several."""
+        number = near[0].object.far_interface if len(near) == 1 else None
+        return [] if number is None else [self._interface(cable, number)]
 
     def _is_of_fabric(self, each: _Cabled, kinds: Mapping[int, str]) -> bool:
         """Return whether both ends are hosts or switches; mark the cable if only one is."""
@@ -268,6 +288,19 @@ def _check_names(chosen: Iterable[Found[DeviceObject]]) -> None:
         if (known := by_name.setdefault(found.object.name, found)) is not found:
             raise found.error(f"has the name {found.object.name}, as device {known.object.id} has ({known.file}); "
                               "rename one, or export one site")  # fmt: skip
+
+
+def _check_used(
+    cable: Found[CableObject], ends: Sequence[Found[InterfaceObject]], used: dict[int, Found[CableObject]]
+) -> None:
+    """Refuse a cable that ends at an interface twice, or at one of an earlier cable."""
+    numbers = [interface.object.id for interface in ends]
+    if len(numbers) > len(set(numbers)):
+        raise cable.error(f"ends twice at one of the interfaces {numbers}; correct it in NetBox")
+    for number in numbers:
+        if (other := used.setdefault(number, cable)) is not cable:
+            raise cable.error(f"ends at interface {number}, as cable {other.object.id} does; "
+                              "correct one of the two in NetBox")  # fmt: skip
 
 
 def _check_ports(cabled: Iterable[_Cabled], edges: Iterable[tuple[Port, Port]]) -> None:

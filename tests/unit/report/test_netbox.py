@@ -185,10 +185,31 @@ def test_what_is_no_link_of_the_fabric_is_left_out(tmp_path: Path) -> None:
         ("", "left out: 1 of role Pdu (NetBox device 6): no host or switch by role or railsight_kind, or neither a "
              "link nor railsight_tier"),
         ("NetBox cable 7", "left out: its status is planned"),
-        ("NetBox cable 8", "left out: it leads from an interface to dcim.frontport; add the link by hand"),
+        ("NetBox cable 8", "left out: it leads from an interface to dcim.frontport, and NetBox has no path from "
+                            "there to another interface; add the link by hand"),
         ("NetBox cable 9", "left out: it joins 1 with 2 interfaces; add a link for each lane by hand"),
         ("NetBox cable 10", "left out: fw1 is no host or switch"),
     ]  # fmt: skip
+
+
+def test_a_path_through_patch_panels_is_one_link(tmp_path: Path) -> None:
+    """Two cables to panels are the link that NetBox traces, once; a path without a far end is marked."""
+    files = small()
+    first, *_ = files["cables"]["results"]
+    near, far = first["a_terminations"][0]["object_id"], first["b_terminations"][0]["object_id"]
+    for each in files["interfaces"]["results"]:
+        if each["id"] in (near, far):
+            each |= {
+                "connected_endpoints": [{"id": far if each["id"] == near else near, "name": "any"}],
+                "connected_endpoints_type": "dcim.interface", "connected_endpoints_reachable": True,
+            }  # fmt: skip
+    files["cables"]["results"][:1] = [cable(1, near, 900, kind="dcim.frontport")]
+    files["cables"]["results"].append(cable(9, far, 901, kind="dcim.frontport"))
+    files["cables"]["count"] += 1
+    assert of_files(tmp_path, files) == of_files(tmp_path, small())
+    files["interfaces"]["results"][0]["connected_endpoints_reachable"] = False
+    left_out = [doubt.row for doubt in of_files(tmp_path, files).doubts if doubt.reason.startswith("left out")]
+    assert left_out == ["NetBox cable 1"]
 
 
 def test_speeds_of_the_ends(tmp_path: Path) -> None:
@@ -282,6 +303,10 @@ REFUSED: dict[str, tuple[Callable[[Json], object], str]] = {
         _set("devices", 2, custom_fields={"railsight_plane": "red"}),
         "devices.json: device 3 has railsight_plane 'red': must be a whole number; correct it in NetBox",
     ),
+    "custom field with yes or no": (
+        _set("devices", 2, custom_fields={"railsight_plane": True}),
+        "devices.json: device 3 has railsight_plane 'True': must be a whole number; correct it in NetBox",
+    ),
     "custom field of a link": (
         _set("cables", 2, custom_fields={"railsight_rail": -1}),
         "cables.json: cable 3 has railsight_rail '-1': must be at least 0; correct it in NetBox",
@@ -374,4 +399,4 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "read has an inventory (devices.csv, links.csv)" in second
     (tmp_path / "pdu.json").write_text(json.dumps([device(1, "pdu1", "pdu")]))
     assert run("inventory", "import", tmp_path / "pdu.json", tmp_path / "none") == 2
-    assert "no device of a fabric in the exports of netbox (left out: 1 of role Pdu" in capsys.readouterr().err
+    assert "no host or switch with a link among 1 devices and 0 cables; give the exports of" in capsys.readouterr().err
