@@ -167,8 +167,8 @@ _SETTINGS = (
 )  # fmt: skip
 _FORMATS = ("CSV", "LineAsString", "RawBLOB", "Values", "Protobuf", "CapnProto", "Template", "Avro", "One", "Native",
             "MySQLDump", "Regexp", "AvroConfluent", "ProtobufList", "JSONEachRow", "Parquet")  # fmt: skip
-_BLANKS = (" ", "\t", "\n", "\u3000", "\u00a0", "\ufeff", "/**/", "/* ' */", "/* /* */ */", "/* /* */ ' */", "-- x\n", "// '\n", "# x\n", "#!x\n",
-           "\u2003", "\u200b", "\x00", "\x0b", "\x0c", "\u2028", "\u0085", "\u180e", "\u205f")  # fmt: skip
+_BLANKS = (" ", "\t", "\n", "\u3000", "\u00a0", "\ufeff", "/**/", "/* ' */", "/* /* */ */", "/* /* */ ' */", "-- x\n",
+           "// '\n", "# x\n", "#!x\n", "\u2003", "\u200b", "\x00", "\x0b", "\x0c", "\u2028", "\u0085", "\u180e", "\u205f")  # fmt: skip
 _QUOTES = (("'", "'"), ('"', '"'), ("`", "`"), ("\u2018", "\u2019"), ("\u201c", "\u201d"), ("$$", "$$"),
            ("$a$", "$a$"), ("$'$", "$'$"), ("\u00b4", "\u00b4"), ("\uff07", "\uff07"), ("$ $", "$ $"))  # fmt: skip
 

@@ -15,8 +15,8 @@ Kind = Literal["word", "quoted", "string", "number", "sign"]
 # strings escape by a backslash or by doubling the quote; heredocs are $tag$ … $tag$.
 # What the two could read differently is refused, not guessed: every byte outside of strings and comments that is not
 # listed here (the no-break space is, which clickhouse-connect leaves at the end of statements; the engine takes U+3000
-# for a blank as well, typographic quotes for quotes, U+2212 for a minus), strings and comments without an end, a /* in a
-# comment (the engine nests comments from 26.9 on, earlier ones do not), heredocs with other than a plain tag, numbers
+# for a blank as well, typographic quotes for quotes, U+2212 for a minus), strings and comments without an end, a /* in
+# a comment (the engine nests comments from 26.9 on, earlier ones do not), heredocs with other than a plain tag, numbers
 # that run into a word.
 # Repetitions are possessive: one that can be taken back costs 100 bytes of memory a repetition.
 _SKIP = re.compile(r"[ \t\n\r\f\v\u00a0]++|\xc2\xa0|--[^\n]*|//[^\n]*|#[ !][^\n]*|/\*(?:(?!/\*).)*?\*/", re.DOTALL)
