@@ -8,6 +8,7 @@ import typer
 
 from streams.cli.options import TIMES, AsJson, Config, ns_of, settings_of
 from streams.cli.printing import echo
+from streams.cli.tables import Output, print_table
 
 if TYPE_CHECKING:
     from streams.config.settings import Settings
@@ -50,7 +51,7 @@ def job(
 def _print_jobs(settings: "Settings", interval: tuple[int, int], tenant: str | None, as_json: bool) -> None:
     import orjson
 
-    from streams.report.job.summary import of_tenant, summaries, table_lines
+    from streams.report.job.summary import COLUMNS, cells, of_tenant, summaries
     from streams.store.clickhouse import ClickHouse
     from streams.store.queries.job_stays import query_stays
 
@@ -63,8 +64,7 @@ def _print_jobs(settings: "Settings", interval: tuple[int, int], tenant: str | N
         for each in found:
             echo(orjson.dumps(each.as_dict()))
     elif found:
-        for line in table_lines(found):
-            echo(line)
+        print_table(COLUMNS, map(cells, found), Output.WIDE)
     else:
         typer.echo("no job is known in that time")
 

@@ -10,7 +10,7 @@ from streams.fabric.job_placement import FOREVER
 from streams.instrument.time_format import format_duration, format_time
 from streams.store.queries.job_stays import JobStay
 
-_COLUMNS = ("JOB", "USER", "TEAM", "TENANT", "HOSTS", "GPUS", "START", "END", "STATE")
+COLUMNS = ("JOB", "USER", "TEAM", "TENANT", "HOSTS", "GPUS", "START", "END", "STATE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +94,8 @@ def summary_lines(summary: JobSummary, now_ns: int) -> Iterator[str]:
         )
 
 
-def table_lines(found: Iterable[JobSummary]) -> Iterator[str]:
-    """Yield a table of jobs."""
-    rows = [_COLUMNS, *map(_cells, found)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-
-
-def _cells(summary: JobSummary) -> tuple[str, ...]:
+def cells(summary: JobSummary) -> tuple[str, ...]:
+    """Return the row of a job in a table with COLUMNS."""
     end = "" if summary.end_ns is None else format_time(summary.end_ns)
     stale = " (stale)" if summary.stale_since_ns is not None else ""
     gpus = "" if summary.gpus is None else str(summary.gpus)
