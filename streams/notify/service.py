@@ -27,7 +27,7 @@ from streams.notify.params import NotifyParams
 from streams.wire.access import Access
 from streams.wire.client_stop import stop_client
 from streams.wire.errors import Misconfigured, Reject, Retry
-from streams.wire.group_errors import ended_task, rejoin_after_error
+from streams.wire.group_errors import rejoin_after_error, require_tasks
 from streams.wire.models import Control, Finding, Progress, Rejected, Remediation, RemediationResult
 from streams.wire.producer_backoff import throttle_metadata_refresh
 from streams.wire.topics import BY_NAME, FINDINGS, PROGRESS, REJECTED, decode, encode
@@ -111,8 +111,7 @@ class NotifyService:
                 raise Retry(f"Kafka lacks the topics {', '.join(sorted(missing))}: create them with `railsight topics`")
             findings.subscribe([FINDINGS.name], listener=self._ownership)
             while True:
-                if ended := ended_task(findings, self._producer):
-                    raise Retry(f"Kafka client: {ended}")
+                require_tasks(findings, self._producer)
                 await self._step(findings)
 
     async def _step(self, findings: AIOKafkaConsumer) -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka.errors import KafkaError
 
+from streams.wire.errors import Retry
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -51,3 +53,9 @@ def ended_task(consumer: Any, producer: Any = None) -> str:
         if task is not None and task.done() and not task.cancelled() and (error := task.exception()) is not None:
             return f"the {name} ended by {error!r}"
     return ""
+
+
+def require_tasks(consumer: Any, producer: Any) -> None:
+    """Raise Retry if an error has ended a background task of these clients."""
+    if ended := ended_task(consumer, producer):
+        raise Retry(f"Kafka client: {ended}")

@@ -33,7 +33,7 @@ from streams.notify.tickets.webhook import Webhook
 from streams.wire.access import Access
 from streams.wire.client_stop import stop_client
 from streams.wire.errors import Misconfigured, Reject, Retry
-from streams.wire.group_errors import ended_task, rejoin_after_error
+from streams.wire.group_errors import rejoin_after_error, require_tasks
 from streams.wire.models import Rejected, Remediation
 from streams.wire.producer_backoff import throttle_metadata_refresh
 from streams.wire.topics import REJECTED, REMEDIATIONS, decode, encode
@@ -121,8 +121,7 @@ class TicketService:
             watch = asyncio.create_task(self._watch())
             stack.callback(watch.cancel)
             while True:
-                if ended := ended_task(self._consumer, self._producer):
-                    raise Retry(f"Kafka client: {ended}")
+                require_tasks(self._consumer, self._producer)
                 await self._step()
 
     async def _watch(self) -> None:

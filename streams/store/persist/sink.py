@@ -29,7 +29,7 @@ from streams.store.persist.sink_stats import STAGE, SinkStats
 from streams.wire import topics
 from streams.wire.client_stop import stop_client
 from streams.wire.errors import Retry
-from streams.wire.group_errors import ended_task, rejoin_after_error
+from streams.wire.group_errors import rejoin_after_error, require_tasks
 from streams.wire.producer_backoff import throttle_metadata_refresh
 
 _FETCH_BYTES = 2 << 20
@@ -109,8 +109,7 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
     async def _check_clients(self) -> None:
         """Let the consumer join its group again after an error; raise Retry where only a new client helps."""
         while True:
-            if ended := ended_task(self._consumer, self._producer):
-                raise Retry(f"Kafka client: {ended}")
+            require_tasks(self._consumer, self._producer)
             if (error := rejoin_after_error(self._consumer)) is not None:
                 _log.warning("joining the group again", group=self._params.group, error=str(error))
             await asyncio.sleep(_CHECK_S)

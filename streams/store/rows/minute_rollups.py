@@ -139,8 +139,8 @@ class _Group:
             total += gauges
         for columns, run in _runs(completing):
             counters = _side_by_side([pending.message.counters.values for _, pending in run])
-            if complete := [turn for turn in run if turn[0].readings]:
-                yield self._complete(columns, complete, counters)
+            if run[0][0].readings:
+                yield self._complete(columns, run, counters)
             self.counters[:, columns] = counters
             self.gauges[:, :, columns] = _side_by_side([pending.message.gauges.values for _, pending in run])
             for stream, pending in run:
