@@ -71,6 +71,8 @@ class Load:
         self._rng = random.Random(seed)
         self._pending: deque[_Pending] = deque()
         self._stopped = False
+        self.last_turn_ns = 0
+        """The begin of the last turn in which every device was read."""
 
     @property
     def pending(self) -> int:
@@ -98,6 +100,7 @@ class Load:
     async def _offer_readings(self) -> None:
         next_s, turn = time.monotonic(), 0
         while not self._stopped:
+            self.last_turn_ns = time.time_ns()
             for device in self.fabric.devices:
                 now_ns = time.time_ns()
                 self._offer(SAMPLES, self.fabric.samples(device, now_ns))

@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
@@ -100,7 +100,9 @@ class ChaosSession:
             for task in (*background, sending):
                 task.cancel()
             await asyncio.gather(*background, sending, return_exceptions=True)
-        return build_report(params, results, scene, seen, _truth(self._load.fabric), problems, reported_before)
+        # What was observed is of the time after the load, in which devices become silent.
+        truth = replace(_truth(self._load.fabric), load_ended_ns=self._load.last_turn_ns)
+        return build_report(params, results, scene, seen, truth, problems, reported_before)
 
     async def _begin(self) -> None:
         """Bring up the links of the sequence before and choose others; wait until every group reads."""

@@ -3,6 +3,8 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
 
 from streams.chaos.load import Acknowledged, Identity
 from streams.chaos.reader import Revision
@@ -32,6 +34,15 @@ class FindingTruth:
     ever: frozenset[str]
     since: str = ""
     """RFC 3339; findings of link/down that began before belong to an earlier sequence."""
+    load_ended_ns: int | None = None
+    """The time since which no device is read; None while the load runs."""
+
+    def is_silence_after_load(self, finding: Mapping[str, Any]) -> bool:
+        """Return whether a finding states that a device is silent since the load ended, which is true."""
+        if self.load_ended_ns is None or finding["condition"] != "TELEMETRY_STALE":
+            return False
+        # In whole milliseconds: a datetime has no nanoseconds.
+        return int(datetime.fromisoformat(finding["startedAt"]).timestamp() * 1000) >= self.load_ended_ns // 1_000_000
 
 
 @dataclass
@@ -88,7 +99,7 @@ def check_open(newest: Iterable[Revision], truth: FindingTruth) -> list[str]:
         condition, subject = fields["condition"], fields["subject"]["id"]
         if condition == "LINK_DOWN" and fields["status"] != "RETRACTED" and fields["startedAt"] >= truth.since:
             ever.add(subject)
-        if fields["status"] not in CLOSED:
+        if fields["status"] not in CLOSED and not truth.is_silence_after_load(fields):
             open_.append((condition, subject))
     wanted = {("LINK_DOWN", subject) for subject in truth.open}
     return [

@@ -9,7 +9,14 @@ import pytest
 
 from streams.chaos.load import Acknowledged, Identity
 from streams.chaos.reader import Revision
-from streams.chaos.verdict import FindingTruth, Observation, check_findings, check_rejected, count_messages
+from streams.chaos.verdict import (
+    FindingTruth,
+    Observation,
+    check_findings,
+    check_open,
+    check_rejected,
+    count_messages,
+)
 from streams.wire.topics import EVENTS, SAMPLES
 
 SENT = {
@@ -127,3 +134,13 @@ def test_poisoned_records_are_rejected_once() -> None:
     assert check_rejected(sent, persisted, Counter()) == [
         "1 poisoned records not rejected once: railsight.samples.v1/0/7 0 times"
     ]
+
+
+def test_a_device_is_silent_after_the_load_ended() -> None:
+    """The findings are read after the load ended: telemetry/stale since then is true, an earlier one is not."""
+    stale = finding("3", 1, "device:leaf", "OPEN", "TELEMETRY_STALE")  # since 2026-03-01T00:00:00Z
+    breach = ["1 open findings that are not true: TELEMETRY_STALE device:leaf"]
+    assert check_open([*FINDINGS[::2], stale], TRUTH) == breach
+    began_ns = 1_772_323_200 * 10**9
+    assert check_open([*FINDINGS[::2], stale], replace(TRUTH, load_ended_ns=began_ns + 10**9)) == breach
+    assert check_open([*FINDINGS[::2], stale], replace(TRUTH, load_ended_ns=began_ns)) == []
