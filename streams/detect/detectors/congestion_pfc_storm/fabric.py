@@ -1,10 +1,14 @@
-"""The fabric-wide side of congestion/pfc-storm: storms downstream are children of the root, which names the victims."""
+"""The fabric-wide side of congestion/pfc-storm: storms downstream are children of the root, which names the victims.
+
+A storm of a switch pages once the root would be known, which may be reported later: see `_is_critical`.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from streams.detect.fabric_side import Cases, FabricSide, always
+from streams.detect.fabric_side import Cases, FabricSide, SeverityContext
 from streams.detect.pfc_storm_tree import downstream, is_storm, paused_device, pausing_device, root_storm
+from streams.fabric.inventory_rows import HOST_LINK
 from streams.fabric.topology import Topology
 from streams.wire.models import BlastRadius, Cause, Evidence, Finding
 
@@ -65,4 +69,32 @@ def _with_victims(topology: Topology, root: Finding, children: Sequence[Finding]
     )
 
 
-FABRIC = FabricSide(is_critical=always, explain=_explain, affected_by=_affected_by, child_cause=_child_cause)
+def _is_critical(storm: Finding, context: SeverityContext) -> bool:
+    """Rate a storm CRITICAL: one of a host at once, one of a switch once the root would be known.
+
+    A switch that pauses may be paused by the root, which shows later: its port is polled later, or traffic passed in
+    the rest of the interval in which the storm began, unlike at an idle port.
+    """
+    return context.watermark_ns >= _root_known_ns(None, storm) or context.was_critical(storm)
+
+
+def _root_known_ns(_params: object, storm: Finding) -> int:
+    """Return the watermark at which the root of a storm has been reported; 0 for the storm of a host, which is a root.
+
+    The storm took one interval between two readings to be detected; so does the root from then on. All live sources
+    have sent a reading by that watermark.
+    """
+    origin = storm.evidence[0].at if storm.evidence else None
+    if storm.subject.role == HOST_LINK and origin == storm.subject.a:
+        return 0
+    detected_ns = storm.detected_at_ns or storm.started_at_ns
+    return 2 * detected_ns - storm.started_at_ns
+
+
+FABRIC = FabricSide(
+    is_critical=_is_critical,
+    severity_due_ns=_root_known_ns,
+    explain=_explain,
+    affected_by=_affected_by,
+    child_cause=_child_cause,
+)
