@@ -131,4 +131,4 @@ def _merge(found: dict[tuple[str, str], dict[str, Any]], identity: MessageIdenti
             row_known["metrics"] = row["metrics"] | row_known["metrics"]
 
 
-SPEC = Spec("bridge", Params, run, once, part="bridge", access=access)
+SPEC = Spec("bridge", Params, run, once, part="bridge", access=access, example="--config railsight.toml")

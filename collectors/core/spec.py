@@ -65,6 +65,8 @@ class Spec:
     """Reads the files that the settings name, as the start does; raises Misconfigured. None if there are none."""
     access: Callable[[Any], Access] = telemetry
     """Returns its access on Kafka by its settings (None: without a section)."""
+    example: str = ""
+    """The arguments of a minimal `railsight collect NAME`, for its help."""
 
     def start(self, params: BaseModel, **core: Any) -> None:
         """Run until SIGTERM or SIGINT in a new event loop; `core` are the fields of Core."""

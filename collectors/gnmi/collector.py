@@ -63,4 +63,5 @@ async def once(params: Params, core: Core) -> AsyncIterator[str]:
         yield line
 
 
-SPEC = Spec("gnmi", Params, run, once, new_loop, prepare=target_sessions)
+EXAMPLE = "--targets targets.json --set tls=true --once --print"
+SPEC = Spec("gnmi", Params, run, once, new_loop, prepare=target_sessions, example=EXAMPLE)

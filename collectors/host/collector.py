@@ -46,4 +46,4 @@ async def once(params: Params, core: Core) -> AsyncIterator[str]:
                 yield line
 
 
-SPEC = Spec("host", Params, run, once)
+SPEC = Spec("host", Params, run, once, example="--once --print")

@@ -124,5 +124,8 @@ async def once(params: Params, core: Core) -> AsyncIterator[str]:
             yield codec.to_json(job).decode()
 
 
-SPEC = Spec("jobs", Params, run, once, part="jobs", access=lambda _: Access(reads=(JOBS,), writes=(JOBS,)))
+SPEC = Spec(
+    "jobs", Params, run, once, part="jobs", access=lambda _: Access(reads=(JOBS,), writes=(JOBS,)),
+    example="--set scheduler=slurm --once --print",
+)  # fmt: skip
 """Its principal reads its own jobs back, and may write no telemetry."""

@@ -49,4 +49,4 @@ async def once(params: Params, core: Core) -> AsyncIterator[str]:
         yield line
 
 
-SPEC = Spec("nic", Params, run, once)
+SPEC = Spec("nic", Params, run, once, example="--once --print")

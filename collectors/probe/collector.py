@@ -31,4 +31,4 @@ def access(_: BaseModel | None) -> Access:
     return ACCESS
 
 
-SPEC = Spec("probe", Params, run, part=PROBE, access=access)
+SPEC = Spec("probe", Params, run, part=PROBE, access=access, example="--config railsight.toml")

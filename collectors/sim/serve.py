@@ -218,4 +218,7 @@ def _truth(world: DemoWorld) -> list[TruthRow]:
     return truth_rows(world.faults) + [row for state in world.bad_links.values() for row in state.truths()]
 
 
-SPEC = Spec("sim", Params, run, part="sim", access=lambda _: Access(writes=(INVENTORY, JOBS)))
+SPEC = Spec(
+    "sim", Params, run, part="sim", access=lambda _: Access(writes=(INVENTORY, JOBS)),
+    example="--set folder=sim --set faults_s=600",
+)  # fmt: skip

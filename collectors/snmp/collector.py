@@ -138,4 +138,5 @@ async def once(params: Params, core: Core) -> AsyncIterator[str]:
         yield line
 
 
-SPEC = Spec("snmp", Params, run, once, prepare=target_sessions)
+EXAMPLE = "--targets targets.json --set community_file=community --once --print"
+SPEC = Spec("snmp", Params, run, once, prepare=target_sessions, example=EXAMPLE)

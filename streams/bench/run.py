@@ -55,7 +55,18 @@ class PipelineBenchmark:
     profiler: subprocess.Popen[bytes] | None = None
 
     async def run(self) -> Report:
-        """Start everything, run the load, and return the report."""
+        """Start everything, run the load, and return the report; raise Misconfigured when its limit is reached."""
+        try:
+            async with asyncio.timeout(self.params.limit_s):
+                return await self._run()
+        except TimeoutError as error:
+            raise Misconfigured(
+                f"the benchmark did not end within {self.params.limit_s:.0f} s; it was at: {self.phase}"
+                f" (logs: {self.params.folder}); a run of these options takes {self.params.expected_s:.0f} s on an idle"
+                " machine"
+            ) from error
+
+    async def _run(self) -> Report:
         began_s = time.monotonic()
         try:
             async with asyncio.TaskGroup() as tasks:

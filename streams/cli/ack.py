@@ -20,5 +20,7 @@ def ack(
     """Acknowledge one open finding; exit 1 if no open finding, or more than one, has this id.
 
     Acknowledgements that have no effect any more are removed from their topic.
+
+    Example: `railsight ack 17f22e --reason 'cable is ordered' --hours 24`.
     """
     echo(acknowledge(settings_of(config, bootstrap, OPERATOR).kafka, identity, reason, hours))

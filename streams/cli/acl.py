@@ -11,6 +11,7 @@ import typer
 
 from streams.cli.collector_registry import collector_access, collector_params
 from streams.cli.options import AsJson, Bootstrap, Config, load_with_login
+from streams.cli.tables import Output, OutputForm, form_of, print_table
 from streams.config.settings import Settings, load
 from streams.runtime.acl import Acl, Comparison, compare, derive
 from streams.runtime.acl_admin import open_access_admin
@@ -23,11 +24,19 @@ Part = Annotated[str | None, typer.Option("--part", help="Only this part, e.g. p
 
 
 @acl.command("print")
-def print_acls(config: Config = None, part: Part = None, as_json: AsJson = False) -> None:
-    """Print the ACLs that the parts need, one a line."""
-    settings = _settings(config, None)
-    for one in _needed(settings, part):
-        typer.echo(json.dumps(_row(one)) if as_json else str(one))
+def print_acls(
+    config: Config = None, part: Part = None, output: OutputForm = Output.TABLE, as_json: AsJson = False
+) -> None:
+    """Print the ACLs that the parts need, one a line.
+
+    Examples: `railsight acl print --part persist`, `railsight acl print -o wide`.
+    """
+    form, rows = form_of(output, as_json), [_row(one) for one in _needed(_settings(config, None), part)]
+    if form is Output.JSON:
+        for row in rows:
+            typer.echo(json.dumps(row))
+    else:
+        print_table([name.upper() for name in rows[0]], [list(row.values()) for row in rows], form)
 
 
 @acl.command()
@@ -38,7 +47,10 @@ def apply(
         bool, typer.Option("--prune", help="Also delete ACLs of the parts' principals that no part needs.")
     ] = False,
 ) -> None:
-    """Create the missing ACLs; needs the principal `admin`, or another that may alter the cluster."""
+    """Create the missing ACLs; needs the principal `admin`, or another that may alter the cluster.
+
+    Example: `railsight acl apply --config railsight.toml --prune`.
+    """
     settings = _settings(config, bootstrap)
 
     async def change() -> Comparison:
@@ -60,7 +72,10 @@ def apply(
 
 @acl.command()
 def check(config: Config = None, bootstrap: Bootstrap = None) -> None:
-    """Compare the brokers' ACLs with what the parts need; exit 1 if one is missing or too wide."""
+    """Compare the brokers' ACLs with what the parts need; exit 1 if one is missing or too wide.
+
+    Example: `railsight acl check --config railsight.toml`.
+    """
     settings = _settings(config, bootstrap)
 
     async def read() -> list[Acl]:

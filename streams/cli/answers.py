@@ -30,6 +30,8 @@ def approve(
     """Approve one remediation that waits for approval; the guards are evaluated again before anything is done.
 
     Exit 1 if no remediation, or more than one, has this id, or if it does not wait.
+
+    Example: `railsight approve 9a41c0 --reason 'window agreed'`.
     """
     control = Control("", ControlKind.APPROVE, reason=reason, actor=actor_name(actor), until_ns=round(hours * HOUR_NS))
     _answer("approve", identity, control, is_waiting, "does not wait for approval", (config, bootstrap, key))
@@ -43,7 +45,10 @@ def reject(
     actor: Actor = None,
     key: Key = None,
 ) -> None:
-    """Reject one remediation that waits for approval, or that is approved and not yet accepted by automation."""
+    """Reject one remediation that waits for approval, or that is approved and not yet accepted by automation.
+
+    Example: `railsight reject 9a41c0 --reason 'job ends tomorrow'`.
+    """
     control = Control("", ControlKind.REJECT, reason=reason, actor=actor_name(actor))
     _answer("reject", identity, control, is_rejectable, "can no longer be rejected", (config, bootstrap, key))
 
@@ -56,7 +61,10 @@ def repaired(
     actor: Actor = None,
     key: Key = None,
 ) -> None:
-    """Report the repair of a remediation's target; it returns to service once it qualifies."""
+    """Report the repair of a remediation's target; it returns to service once it qualifies.
+
+    Example: `railsight repaired 9a41c0 --reason 'optic replaced'`.
+    """
     control = Control("", ControlKind.REPAIRED, reason=reason, actor=actor_name(actor))
     _answer("repaired", identity, control, is_repairable, "has no target to repair", (config, bootstrap, key))
 

@@ -1,15 +1,20 @@
 """`railsight backtest`: runs the stages over recordings or stored history, in memory."""
 
 import json
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streams.cli.options import TIMES, ns_of, settings_of
+from streams.cli.progress import Bar, progress
 from streams.config.settings import Settings
 from streams.decide.policy import load_policy
+
+if TYPE_CHECKING:
+    from streams.replay.backtest import Summary
 
 Files = Annotated[list[Path] | None, typer.Option(help="CSV or Parquet, gzip allowed; repeatable.")]
 
@@ -42,10 +47,11 @@ def backtest(
     those that disappear, and those that change; the output file has the findings of --config. With --policy, an
     automation in memory carries out what is approved, and --against is another policy: prints the decisions of each,
     and the lowest capacity that each leaves.
+
+    Example: `railsight backtest --samples samples.csv.gz --inventory fabric --out findings.jsonl`.
     """
     from streams.instrument.pages import retain_malloc_pages
     from streams.replay.backtest import Recording, run, run_history
-    from streams.report import render_differences, render_policies
     from streams.wire.errors import Misconfigured
 
     if inventory is None or out is None:
@@ -57,12 +63,22 @@ def backtest(
         settings, other = with_policy(config, policy), None if against is None else with_policy(config, against)
     if samples and since is None and until is None:
         recording = Recording(tuple(samples), tuple(events or ()), facts, status, controls, inventory)
-        summary = run(recording, settings, out, other, policies=policy is not None)
+        with progress("backtest") as bar:
+            summary = run(recording, settings, out, other, policies=policy is not None, on_messages=_counter(bar))
     elif since is not None and until is not None and not (samples or events or facts or status or controls):
         interval = ns_of(since), ns_of(until)
-        summary = run_history(*interval, inventory, settings, out, other, policies=policy is not None)
+        with progress("backtest") as bar:
+            summary = run_history(
+                *interval, inventory, settings, out, other, policies=policy is not None, on_messages=_counter(bar)
+            )
     else:
         raise Misconfigured("backtest needs either --samples, or --from and --to without files")
+    _print_summary(summary, out, as_json)
+
+
+def _print_summary(summary: "Summary", out: Path, as_json: bool) -> None:
+    from streams.report import render_differences, render_policies
+
     for line in (*summary.rejected, *summary.warnings):
         typer.echo(f"railsight: {line}", err=True)
     if as_json:
@@ -75,6 +91,10 @@ def backtest(
         if summary.policies is not None:
             for line in render_policies.policy_lines(summary.policies):
                 typer.echo(line)
+
+
+def _counter(bar: Bar) -> Callable[[int], None]:
+    return lambda count: bar.step(f"{count} messages")
 
 
 def with_policy(config: Path | None, policy: Path) -> Settings:

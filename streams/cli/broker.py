@@ -40,7 +40,10 @@ def broker(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as one line of JSON.")] = False,
 ) -> None:
-    """Run Apache Kafka on this machine, on loopback, and print its bootstrap address once it accepts requests."""
+    """Run Apache Kafka on this machine, on loopback, and print its bootstrap address once it accepts requests.
+
+    Examples: `railsight broker`, `railsight broker --security tls --port 9092`.
+    """
     if brokers not in (None, 1, 3):
         raise typer.BadParameter("1 or 3", param_hint="--brokers")
     if security not in (None, "none", "password", "tls"):

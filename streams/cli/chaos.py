@@ -7,6 +7,7 @@ import orjson
 import typer
 
 from streams.cli.options import AsJson
+from streams.cli.progress import progress
 from streams.runtime.foreground import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def chaos(
     """Start Kafka, ClickHouse and the pipeline, apply a random sequence of faults, and check every promise.
 
     Exits with 1 if an acknowledged message was lost or stored twice, or a finding is wrong.
+
+    Examples: `railsight chaos --seed 7`, `railsight chaos --faults all --each`.
     """
     from streams.chaos.plan import fault_names
     from streams.chaos.report import TABLE_HEAD
@@ -46,21 +49,19 @@ def chaos(
     names = fault_names(faults)
     reports = []
 
-    def add(report: "Report") -> None:
-        reports.append(report)
-        for line in (orjson.dumps(report.as_dict()).decode(),) if as_json else report.lines():
-            typer.echo(line)
+    with run_folder(run_dir) as folder, progress("chaos") as bar:
 
-    with run_folder(run_dir) as folder:
+        def add(report: "Report") -> None:
+            reports.append(report)
+            for line in (orjson.dumps(report.as_dict()).decode(),) if as_json else report.lines():
+                bar.echo(line)
+
         plans = sequences(seed, names, seconds, runs, each=each)
-        if not run_chaos(folder, plans, _print_progress, add, share=not fresh):
+        is_complete = run_chaos(folder, plans, bar.step, add, share=not fresh)
+        if not is_complete:
             raise typer.Exit(INTERRUPTED)
     if each and not as_json:
         for line in (*TABLE_HEAD, *(row for report in reports for row in report.table_rows())):
             typer.echo(line)
     if not all(report.is_passed for report in reports):
         raise typer.Exit(1)
-
-
-def _print_progress(line: str) -> None:
-    typer.echo(f"railsight chaos: {line}", err=True)

@@ -32,7 +32,10 @@ def clickhouse(
     queries: Annotated[int, typer.Option(min=1, help="Limit of concurrent queries.")] = 32,
     as_json: Annotated[bool, typer.Option("--json", help="Print the URL as one line of JSON.")] = False,
 ) -> None:
-    """Run ClickHouse on this machine, on loopback, and print its URL once it answers."""
+    """Run ClickHouse on this machine, on loopback, and print its URL once it answers.
+
+    Example: `railsight clickhouse --port 8123`.
+    """
     ended: int | None = None
     try:
         users = [User(user, _password(password_file))]

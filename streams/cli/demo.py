@@ -43,6 +43,8 @@ def demo(
     """Run the whole pipeline on this machine and show its findings; exit 1 if a fault is missed or one is invented.
 
     With --act it also exits with 1 if a sound link was drained, or a bad one was left without a remediation.
+
+    Examples: `railsight demo`, `railsight demo --headless --seconds 60`, `railsight demo --act`.
     """
     playback = playback_plan(recording, inventory, truth, speed)
     for line in playback.playback.rejected if playback is not None else ():

@@ -14,7 +14,7 @@ import typer
 
 from streams.cli.collector_registry import collector_params
 from streams.cli.options import AsJson, Config, load_for, local_instance
-from streams.cli.tables import Cell, print_table
+from streams.cli.tables import Cell, Output, OutputForm, form_of, print_table
 from streams.config.file_checks import unreadable_files
 from streams.config.settings import Settings, load
 from streams.embedded.directories import data_directory
@@ -31,19 +31,20 @@ _FREE_BYTES = 5 << 30
 """An hour of a small fabric and its rollups; the servers refuse a start below their own limits."""
 
 
-def doctor(config: Config = None, as_json: AsJson = False) -> None:
+def doctor(config: Config = None, output: OutputForm = Output.TABLE, as_json: AsJson = False) -> None:
     """Check packages, disk, configuration, the running pipeline, its servers and readings; exit 1 if one is not well.
 
     Without --config it checks the pipeline that runs here. Example: `railsight doctor --config railsight.toml`.
     """
     found = list(_checks(config))
-    if as_json:
+    form = form_of(output, as_json)
+    if form is Output.JSON:
         for one in found:
             typer.echo(orjson.dumps(one.as_dict()))
     else:
         marks = {True: Cell("well", "green"), False: Cell("NOT WELL", "red")}
-        print_table(["", "CHECK", "RESULT"], [[marks[one.is_well], one.name, one.text] for one in found])
-        for one in found if sys.stdout.isatty() else ():
+        print_table(["", "CHECK", "RESULT"], [[marks[one.is_well], one.name, one.text] for one in found], form)
+        for one in found if sys.stdout.isatty() and form is Output.TABLE else ():
             if not one.is_well:
                 typer.echo(f"{one.name}: {one.text}")
     if not all(one.is_well for one in found):

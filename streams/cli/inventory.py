@@ -13,9 +13,11 @@ import orjson
 import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
+from streams.cli.progress import progress
+from streams.cli.tables import Output, OutputForm, form_of, print_table
 from streams.fabric.checks import Problem, Tables, find_problems
 from streams.fabric.inventory import Inventory, digest, validate, write_folder
-from streams.fabric.inventory_diff import compare, filled
+from streams.fabric.inventory_diff import RowChanges, compare, filled
 from streams.fabric.inventory_folder import table_files
 from streams.runtime.published_inventory import inventory_in_effect
 from streams.runtime.topic_writer import inventory_records, publish
@@ -50,20 +52,28 @@ def generate(
     force: Annotated[bool, typer.Option("--force", help="Replace the inventory that the folder has.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Generate a rail-optimised Clos fabric with as few tiers as the radix allows."""
+    """Generate a rail-optimised Clos fabric with as few tiers as the radix allows.
+
+    Example: `railsight inventory generate --gpus 1024 fabric`.
+    """
     _refuse_existing(folder, force)
     params = GenerateParams(gpus=gpus, radix=radix, planes=planes, rails=rails, gpus_per_host=gpus_per_host, jobs=jobs)
-    try:
-        made = generate_clos(params)
-    except ImpossibleFabric as error:
-        raise Misconfigured(str(error)) from error
-    write_folder(made, folder, form)
+    with progress("inventory generate") as bar:
+        try:
+            made = generate_clos(params)
+        except ImpossibleFabric as error:
+            raise Misconfigured(str(error)) from error
+        bar.step(f"writing {len(made.devices)} devices and {len(made.links)} links")
+        write_folder(made, folder, form)
     _print_summary(made, folder, "generated", as_json)
 
 
 @inventory.command()
 def check(folder: Folder, as_json: AsJson = False) -> None:
-    """Check an inventory and print every error and contradiction in it; exit 1 if there are any."""
+    """Check an inventory and print every error and contradiction in it; exit 1 if there are any.
+
+    Example: `railsight inventory check fabric`.
+    """
     examined = validate(folder, time.time_ns())
     if not examined.problems:
         _print_summary(examined.inventory, folder, "fine", as_json)
@@ -91,6 +101,8 @@ def apply(
 
     An impossible inventory is refused. Contradictions, which may exist while a fabric is built, are printed, and so is
     what changes against the version in effect. Without --yes it asks before devices or links are removed.
+
+    Examples: `railsight inventory apply fabric --dry-run`, `railsight inventory apply fabric --yes`.
     """
     kafka = settings_of(config, bootstrap, OPERATOR).kafka
     read = _read_valid(folder)
@@ -124,7 +136,10 @@ def draft(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a draft from the LLDP neighbors and identities that devices report; doubts.csv has what to check."""
+    """Write a draft from the LLDP neighbors and identities that devices report; doubts.csv has what to check.
+
+    Examples: `railsight inventory draft draft`, `railsight inventory draft draft --facts facts.jsonl`.
+    """
     from streams.report.inventory_draft import draft_inventory
     from streams.report.reported_facts import facts_of_file, facts_on_kafka
 
@@ -153,6 +168,8 @@ def import_(
     """Write a draft from exports of NetBox; doubts.csv has what to check.
 
     Give the answers of /api/dcim/devices/, /api/dcim/interfaces/ and /api/dcim/cables/, with all their pages.
+
+    Example: `railsight inventory import devices.json interfaces.json cables.json draft`.
     """
     from streams.report.netbox.objects import read_exports
     from streams.report.netbox.to_inventory import draft_from_netbox
@@ -169,7 +186,10 @@ def export(
     form: Annotated[Literal["netbox"], typer.Option("--format", help="netbox: its REST API's lists.")] = "netbox",
     force: Annotated[bool, typer.Option("--force", help="Replace the files that OUT has.")] = False,
 ) -> None:
-    """Write an inventory in the shape of NetBox's REST API, as `import` reads it."""
+    """Write an inventory in the shape of NetBox's REST API, as `import` reads it.
+
+    Example: `railsight inventory export fabric netbox`.
+    """
     from streams.report.netbox.from_inventory import netbox_export
 
     made = netbox_export(_read_valid(folder))
@@ -192,10 +212,14 @@ def diff(
     ] = None,
     config: Config = None,
     bootstrap: Bootstrap = None,
+    output: OutputForm = Output.TABLE,
+    as_json: AsJson = False,
 ) -> None:
     """Print what an inventory adds, removes and changes; a blank column of DIR is unknown, not a change.
 
     Exit 1 if there is a change.
+
+    Examples: `railsight inventory diff draft`, `railsight inventory diff draft fabric -o wide`.
     """
     if present is not None:
         before = _read_valid(present)
@@ -203,10 +227,23 @@ def diff(
         kafka = settings_of(config, bootstrap, OPERATOR).kafka
         before = asyncio.run(inventory_in_effect(kafka, time.time_ns())) or Inventory()
     changes = compare(before, filled(_read_valid(folder), before))
-    for change in changes:
-        typer.echo(str(change))
+    _print_changes(changes, form_of(output, as_json))
     if any(change.added or change.removed or change.changed for change in changes):
         raise typer.Exit(1)
+
+
+def _print_changes(changes: Sequence[RowChanges], form: Output) -> None:
+    """Print a line for each table, or a row for each added, removed and changed one."""
+    if form is Output.TABLE:
+        for change in changes:
+            typer.echo(str(change))
+        return
+    rows = [(change.table, what, name) for change in changes for what, name in change.rows()]
+    if form is Output.JSON:
+        for row in rows:
+            typer.echo(orjson.dumps(dict(zip(("table", "change", "name"), row, strict=True))))
+    else:
+        print_table(["TABLE", "CHANGE", "NAME"], rows, form)
 
 
 def _refuse_existing(folder: Path, force: bool) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from streams.cli.options import TIMES, AsJson, Config, ns_of, settings_of
 from streams.cli.printing import echo
-from streams.cli.tables import Output, print_table
+from streams.cli.tables import Output, OutputForm, form_of, print_table
 
 if TYPE_CHECKING:
     from streams.config.settings import Settings
@@ -29,11 +29,14 @@ def job(
     until: Annotated[Moment, typer.Option("--to", formats=TIMES, help="End in UTC; default: the job's end.")] = None,
     enough: Annotated[float, typer.Option(min=0, max=1, help="Required share of observed time.")] = MIN_COVERAGE,
     tenant: Annotated[str | None, typer.Option(help="Only jobs of this tenant; default: of all.")] = None,
+    output: OutputForm = Output.TABLE,
     as_json: AsJson = False,
 ) -> None:
     """Report whether the network was clean for a job, from ClickHouse; without ID, list the jobs that run.
 
     Exit 0 if it was and enough of it was observed to conclude that; else 1.
+
+    Examples: `railsight job`, `railsight job 4711`, `railsight job 4711 -o json`.
     """
     from streams.wire.access import READER
     from streams.wire.errors import Misconfigured
@@ -41,14 +44,14 @@ def job(
     begin, end = 0 if since is None else ns_of(since), time.time_ns() if until is None else ns_of(until)
     if end <= begin:
         raise Misconfigured("--to must be later than --from")
-    settings = settings_of(config, None, READER)
+    settings, form = settings_of(config, None, READER), form_of(output, as_json)
     if identity is None:
-        _print_jobs(settings, (begin if since is not None else end - 1, end), tenant, as_json)
+        _print_jobs(settings, (begin if since is not None else end - 1, end), tenant, form)
     else:
-        _print_verdict(settings, identity, (begin, end), enough, tenant, as_json)
+        _print_verdict(settings, identity, (begin, end), enough, tenant, form is Output.JSON)
 
 
-def _print_jobs(settings: "Settings", interval: tuple[int, int], tenant: str | None, as_json: bool) -> None:
+def _print_jobs(settings: "Settings", interval: tuple[int, int], tenant: str | None, form: Output) -> None:
     import orjson
 
     from streams.report.job.summary import COLUMNS, cells, of_tenant, summaries
@@ -60,11 +63,11 @@ def _print_jobs(settings: "Settings", interval: tuple[int, int], tenant: str | N
         found = of_tenant(summaries(query_stays(clickhouse, *interval)), tenant)
     finally:
         clickhouse.close()
-    if as_json:
+    if form is Output.JSON:
         for each in found:
             echo(orjson.dumps(each.as_dict()))
     elif found:
-        print_table(COLUMNS, map(cells, found), Output.WIDE)
+        print_table(COLUMNS, map(cells, found), form)
     else:
         typer.echo("no job is known in that time")
 

@@ -15,7 +15,10 @@ key = typer.Typer(no_args_is_help=True, help="Make the key that signs controls."
 
 @key.command()
 def new(file: File) -> None:
-    """Write a new Ed25519 private key, readable by its owner only, and print the public key."""
+    """Write a new Ed25519 private key, readable by its owner only, and print the public key.
+
+    Example: `railsight key new operator.pem`.
+    """
     from streams.wire.signatures import load_private_key, new_private_key, public_text
 
     pem = new_private_key()
@@ -30,7 +33,10 @@ def new(file: File) -> None:
 
 @key.command()
 def show(file: File) -> None:
-    """Print the public key of a private key, for `decide.trusted_keys`."""
+    """Print the public key of a private key, for `decide.trusted_keys`.
+
+    Example: `railsight key show operator.pem`.
+    """
     from streams.wire.signatures import load_private_key, public_text
 
     try:

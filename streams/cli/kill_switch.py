@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
+from streams.cli.control_table import print_controls
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
 from streams.cli.publish_control import HOUR_NS, Actor, Key, Reason, actor_name, publish_control
 from streams.cli.subject_controls import control_line, ended
+from streams.cli.tables import Output, OutputForm, form_of
 from streams.report.remediation_reader import current_controls
-from streams.wire import codec
 from streams.wire.access import OPERATOR
 from streams.wire.control_scope import has_ended
 from streams.wire.models import Control, ControlKind
@@ -29,7 +30,10 @@ def on(
     actor: Actor = None,
     key: Key = None,
 ) -> None:
-    """Stop every action; approvals that are not carried out yet are revoked, restores go on."""
+    """Stop every action; approvals that are not carried out yet are revoked, restores go on.
+
+    Example: `railsight kill-switch on --hours 2 --reason 'change freeze'`.
+    """
     now_ns = time.time_ns()
     until_ns = None if hours is None else now_ns + round(hours * HOUR_NS)
     control = Control(
@@ -43,7 +47,10 @@ def on(
 def off(
     config: Config = None, bootstrap: Bootstrap = None, reason: Reason = "", actor: Actor = None, key: Key = None
 ) -> None:
-    """End every kill switch; what was revoked is evaluated again."""
+    """End every kill switch; what was revoked is evaluated again.
+
+    Example: `railsight kill-switch off`.
+    """
     settings, now_ns = settings_of(config, bootstrap, OPERATOR), time.time_ns()
     found = _active(asyncio.run(current_controls(settings.kafka)), now_ns)
     for control in found:
@@ -52,13 +59,15 @@ def off(
 
 
 @kill_switch.command()
-def status(config: Config = None, bootstrap: Bootstrap = None, as_json: AsJson = False) -> None:
-    """Print the kill switches that are on."""
+def status(
+    config: Config = None, bootstrap: Bootstrap = None, output: OutputForm = Output.TABLE, as_json: AsJson = False
+) -> None:
+    """Print the kill switches that are on.
+
+    Examples: `railsight kill-switch status`, `railsight kill-switch status -o json`.
+    """
     found = _active(asyncio.run(current_controls(settings_of(config, bootstrap, OPERATOR).kafka)), time.time_ns())
-    for control in found:
-        typer.echo(codec.to_json(control) if as_json else f"kill switch on: {control_line(control)}")
-    if not found and not as_json:
-        typer.echo("kill switch off")
+    print_controls(found, form_of(output, as_json), "kill switch off")
 
 
 def _active(controls: list[Control], now_ns: int) -> list[Control]:

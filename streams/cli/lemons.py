@@ -9,6 +9,7 @@ import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
 from streams.cli.printing import echo
+from streams.cli.tables import Output, OutputForm, form_of, print_table
 from streams.wire.access import OPERATOR
 
 _DAY_NS = 86_400_000_000_000
@@ -30,12 +31,16 @@ def lemons(
     limit: Annotated[int, typer.Option(min=1, help="Number of subjects.")] = 20,
     days: Annotated[float, typer.Option(min=0.01, max=400, help="Days of faults that count.")] = 28,
     publish: Annotated[bool, typer.Option("--publish", help="Publish all scores on railsight.lemons.v1.")] = False,
+    output: OutputForm = Output.TABLE,
     as_json: AsJson = False,
 ) -> None:
-    """List the highest scores, from ClickHouse; a lemon has its whole interval above the rest of its kind."""
+    """List the highest scores, from ClickHouse; a lemon has its whole interval above the rest of its kind.
+
+    Examples: `railsight lemons --kind link --days 90`, `railsight lemons -o json`.
+    """
     from streams.report.lemons.history import query_lemons
     from streams.report.lemons.publish import publish_lemons
-    from streams.report.lemons.render import lemon_lines
+    from streams.report.lemons.render import LEMON_COLUMNS, count_line, lemon_cells
     from streams.store.clickhouse import ClickHouse
     from streams.wire import codec
 
@@ -49,6 +54,10 @@ def lemons(
     if publish:
         asyncio.run(publish_lemons(settings.kafka, found))
     shown = [lemon for lemon in found if kind is None or lemon.kind.name == kind.name][:limit]
-    lines = map(codec.to_json, shown) if as_json else lemon_lines(shown, days)
-    for line in lines:
-        echo(line)
+    form = form_of(output, as_json)
+    if form is Output.JSON:
+        for lemon in shown:
+            echo(codec.to_json(lemon))
+        return
+    print_table(LEMON_COLUMNS, [lemon_cells(lemon, is_cut=form is Output.TABLE) for lemon in shown], form)
+    typer.echo(count_line(shown, days))

@@ -23,7 +23,10 @@ def locality(
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port; 0: a free one.")] = None,
     metrics_port: MetricsPort = None,
 ) -> None:
-    """Serve distances, placements and exports with a token, and publish railsight.topology.v1."""
+    """Serve distances, placements and exports with a token, and publish railsight.topology.v1.
+
+    Example: `railsight locality --config railsight.toml --port 8087`.
+    """
     from streams.health.health import Health
     from streams.runtime.prometheus import PrometheusMetrics
     from streams.wire.errors import Misconfigured

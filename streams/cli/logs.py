@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from streams.cli.options import Config, local_instance
+from streams.cli.options import AsJson, Config, local_instance
 from streams.cli.printing import echo
-from streams.cli.tables import Cell, print_table
+from streams.cli.tables import Cell, Output, OutputForm, form_of, print_table
 from streams.wire.errors import Misconfigured
 
 _FOLLOW_S = 0.2
@@ -24,6 +24,8 @@ def logs(
     config: Config = None,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Number of its last lines.")] = 20,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue with each line as it is written.")] = False,
+    output: OutputForm = Output.TABLE,
+    as_json: AsJson = False,
 ) -> None:
     """Print the last lines of a part's log, or list the parts with their state.
 
@@ -34,20 +36,21 @@ def logs(
         raise Misconfigured("no pipeline of this user runs here; start it with `railsight up --config FILE`")
     parts = {row["name"]: row for row in _parts(Path(instance.run_dir) / "parts.json")}
     if part is None:
-        rows = [
-            [
-                name,
-                Cell("running", "green") if row["running"] else Cell("ended", "red"),
-                str(row["restarts"]),
-                row["log"],
-            ]
-            for name, row in parts.items()
-        ]
-        print_table(["PART", "STATE", "RESTARTS", "LOG"], rows)
+        _list_parts(list(parts.values()), form_of(output, as_json))
         return
     if part not in parts:
         raise Misconfigured(f"no part {part}; one of {', '.join(parts)}")
     _print(Path(parts[part]["log"]), lines, follow)
+
+
+def _list_parts(parts: list[dict[str, Any]], form: Output) -> None:
+    if form is Output.JSON:
+        for row in parts:
+            typer.echo(orjson.dumps(row))
+        return
+    states = {True: Cell("running", "green"), False: Cell("ended", "red")}
+    rows = [[row["name"], states[bool(row["running"])], str(row["restarts"]), row["log"]] for row in parts]
+    print_table(["PART", "STATE", "RESTARTS", "LOG"], rows, form)
 
 
 def _print(path: Path, lines: int, follow: bool) -> None:

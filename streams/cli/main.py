@@ -16,16 +16,28 @@ import typer
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One subcommand: its name, its target (`module:attribute`, a function or a Typer), and its line of help."""
+    """One subcommand: its name, its target (`module:attribute`, a function or a Typer), and its line of help.
+
+    `form` is the class of a command with a help of its own, in the form of `target`; empty for typer's.
+    """
 
     name: str
     target: str
     help: str
+    form: str = ""
 
     def load(self) -> Any:
         """Import its target."""
-        module, _, attribute = self.target.partition(":")
-        return getattr(importlib.import_module(module), attribute)
+        return _imported(self.target)
+
+    def load_form(self) -> Any:
+        """Import its class; None for typer's."""
+        return _imported(self.form) if self.form else None
+
+
+def _imported(target: str) -> Any:
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 COMMANDS: tuple[Command, ...] = (
@@ -43,7 +55,9 @@ COMMANDS: tuple[Command, ...] = (
     Command("topics", "streams.cli.topics:topics", "Create the topics, or list differences."),
     Command("acl", "streams.cli.acl:acl", "Print, apply or check the ACLs of Kafka."),
     Command("migrate", "streams.cli.migrate:migrate", "Bring the tables of ClickHouse up to date."),
-    Command("collect", "streams.cli.collect:collect", "Run one collector."),
+    Command(
+        "collect", "streams.cli.collect:collect", "Run one collector.", "streams.cli.collector_help:CollectCommand"
+    ),
     Command("process", "streams.cli.process:process", "Run one stage of the pipeline, or all of them."),
     Command("persist", "streams.cli.persist:persist", "Write every topic to ClickHouse."),
     Command("notify", "streams.cli.notify:notify", "Send findings to Alertmanager."),
@@ -104,7 +118,9 @@ def application(arguments: Sequence[str]) -> typer.Typer:
         if isinstance(target, typer.Typer):
             app.add_typer(target, name=command.name, help=command.help)
         else:
-            app.command(command.name, help=command.help if target is _unloaded else None)(target)
+            is_loaded = target is not _unloaded
+            form = command.load_form() if is_loaded else None
+            app.command(command.name, cls=form, help=None if is_loaded else command.help)(target)
     return app
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import AsJson, Config, settings_of
+from streams.cli.progress import progress
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the statements and run none.")]
 Users = Annotated[
@@ -18,7 +19,10 @@ Users = Annotated[
 
 
 def migrate(config: Config = None, dry_run: DryRun = False, users: Users = None, as_json: AsJson = False) -> None:
-    """Create the database, apply the missing migrations, and set the retention of tables."""
+    """Create the database, apply the missing migrations, and set the retention of tables.
+
+    Examples: `railsight migrate --config railsight.toml`, `railsight migrate --dry-run`.
+    """
     from streams.store.clickhouse import ClickHouse
     from streams.store.migrate import apply, pending_migrations, shipped_migrations
     from streams.store.retention import retention_statements
@@ -29,7 +33,12 @@ def migrate(config: Config = None, dry_run: DryRun = False, users: Users = None,
     clickhouse = ClickHouse(params)
     try:
         migrations = shipped_migrations()
-        todo = pending_migrations(clickhouse, migrations) if dry_run else apply(clickhouse, migrations, params)
+        with progress("migrate") as bar:
+            todo = (
+                pending_migrations(clickhouse, migrations)
+                if dry_run
+                else apply(clickhouse, migrations, params, lambda one: bar.step(one.name))
+            )
         retention = [] if dry_run and todo else list(retention_statements(clickhouse, params))
         passwords = PLACEHOLDERS if users is None or dry_run else read_passwords(users)
         others = [*retention, *(user_statements(params, passwords) if users is not None else ())]

@@ -8,9 +8,10 @@ import typer
 from streams.cli.locality_source import InventoryFolder, locality_from
 from streams.cli.options import AsJson, Bootstrap, Config
 from streams.cli.printing import echo
+from streams.cli.tables import Output, OutputForm, form_of, print_table
 from streams.locality.answers import Answer, DistanceAnswer, GpuDistanceAnswer, NeighborAnswer
 from streams.locality.distance import Distances, UnknownHost
-from streams.report.locality.render import distance_lines, gpu_lines, near_lines
+from streams.report.locality.render import NEAR_COLUMNS, distance_lines, gpu_lines, near_cells
 from streams.wire.errors import Misconfigured
 
 
@@ -21,26 +22,37 @@ def near(
     inventory: InventoryFolder = None,
     config: Config = None,
     bootstrap: Bootstrap = None,
+    output: OutputForm = Output.TABLE,
     as_json: AsJson = False,
 ) -> None:
-    """List the nearest hosts with the capacity that is left; exit 2 for an unknown host."""
+    """List the nearest hosts with the capacity that is left; exit 2 for an unknown host.
+
+    Examples: `railsight near pod1-host1 --limit 5`, `railsight near pod1-host1 --to pod1-host2`.
+    """
+    form = form_of(output, as_json)
+    is_json = form is Output.JSON
     distances = locality_from(inventory, config, bootstrap).distances
     try:
         if not to:
-            _print_near(distances, host, limit, as_json)
+            _print_near(distances, host, limit, form)
         elif ":" in host or ":" in to:
             gpus = distances.between_gpus(_gpu(host), _gpu(to))
-            _print(gpu_lines(gpus), [GpuDistanceAnswer.model_validate(gpus)] if as_json else None)
+            _print(gpu_lines(gpus), [GpuDistanceAnswer.model_validate(gpus)] if is_json else None)
         else:
             distance = distances.between(host, to)
-            _print(distance_lines(distance), [DistanceAnswer.model_validate(distance)] if as_json else None)
+            _print(distance_lines(distance), [DistanceAnswer.model_validate(distance)] if is_json else None)
     except UnknownHost as error:
         raise Misconfigured(str(error)) from error
 
 
-def _print_near(distances: Distances, host: str, limit: int, as_json: bool) -> None:
+def _print_near(distances: Distances, host: str, limit: int, form: Output) -> None:
     found = distances.near(host, limit)
-    _print(near_lines(host, found), [NeighborAnswer.model_validate(each) for each in found] if as_json else None)
+    if form is Output.JSON:
+        _print((), [NeighborAnswer.model_validate(each) for each in found])
+    elif found:
+        print_table(NEAR_COLUMNS, map(near_cells, found), form)
+    else:
+        typer.echo(f"no host is connected with {host}")
 
 
 def _gpu(name: str) -> tuple[str, int]:

@@ -30,7 +30,10 @@ class _WallClock:
 
 
 def notify(config: Config = None, bootstrap: Bootstrap = None, metrics_port: MetricsPort = None) -> None:
-    """Post findings to Alertmanager, page for root causes that need an operator, and resolve closed findings."""
+    """Post findings to Alertmanager, page for root causes that need an operator, and resolve closed findings.
+
+    Example: `railsight notify --config railsight.toml --metrics-port 9103`.
+    """
     from streams.notify.service import NotifyService
     from streams.runtime.prometheus import PrometheusMetrics
 

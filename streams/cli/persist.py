@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def persist(config: Config = None, bootstrap: Bootstrap = None, metrics_port: MetricsPort = None) -> None:
-    """Store the records of Kafka, each row once; several instances share the partitions."""
+    """Store the records of Kafka, each row once; several instances share the partitions.
+
+    Example: `railsight persist --config railsight.toml --metrics-port 9102`.
+    """
     from streams.health.health import Health
     from streams.instrument.metrics import NullMetrics
     from streams.runtime.prometheus import PrometheusMetrics

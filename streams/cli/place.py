@@ -23,7 +23,10 @@ def place(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rank sets of hosts, the nearest first, without hosts that a finding concerns; exit 1 if there is no set."""
+    """Rank sets of hosts, the nearest first, without hosts that a finding concerns; exit 1 if there is no set.
+
+    Example: `railsight place --gpus 64 --idle`.
+    """
     locality = locality_from(inventory, config, bootstrap)
     busy = locality.busy_hosts() if idle else {}
     found = find_sets(locality.state, gpus, limit=sets, allow_doubtful=doubtful, busy=busy)

@@ -24,7 +24,10 @@ def process(
         typer.Option(help="Unique name of this worker: with it, it gets its partitions back at once after a kill."),
     ] = None,
 ) -> None:
-    """Run one stage, or all of them; several workers of one stage share its partitions."""
+    """Run one stage, or all of them; several workers of one stage share its partitions.
+
+    Examples: `railsight process --config railsight.toml`, `railsight process measure --metrics-port 9101`.
+    """
     from streams.config.stages import stage_factory
     from streams.runtime.serve import run_stages
     from streams.wire.topics import STAGES

@@ -1,7 +1,6 @@
 """`railsight export` and `record`: write what ClickHouse holds, or what arrives, as a recording for `backtest`."""
 
 import asyncio
-import sys
 import time
 from datetime import datetime
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import TIMES, Config, ns_of, settings_of
+from streams.cli.progress import progress
 from streams.config.settings import Settings
 from streams.wire.access import READER
 from streams.wire.errors import Misconfigured
@@ -56,15 +56,10 @@ def record(
 
 
 def _wait(seconds: float) -> None:
-    from rich.console import Console
-    from rich.progress import Progress, TimeRemainingColumn
-
     end_s = time.monotonic() + seconds
-    with Progress(*Progress.get_default_columns()[:2], TimeRemainingColumn(), console=Console(stderr=True),
-                  disable=not sys.stderr.isatty()) as progress:  # fmt: skip
-        task = progress.add_task("recording", total=seconds)
+    with progress("recording", seconds) as bar:
         while (left_s := end_s - time.monotonic()) > 0:
-            progress.update(task, completed=seconds - left_s)
+            bar.completed(seconds - left_s)
             time.sleep(min(0.5, left_s))
 
 
@@ -88,7 +83,9 @@ def _export(settings: Settings, folder: Path, since_ns: int, until_ns: int) -> N
     inventory = asyncio.run(inventory_in_effect(settings.kafka, until_ns))
     clickhouse = ClickHouse(settings.store)
     try:
-        counts = write_recording(history.messages(clickhouse, since_ns, until_ns), folder)
+        with progress("export") as bar:
+            messages = history.messages(clickhouse, since_ns, until_ns)
+            counts = write_recording(bar.counted(messages, "messages"), folder)
     finally:
         clickhouse.close()
     if inventory is None:

@@ -73,7 +73,10 @@ def explain(
     bootstrap: Bootstrap = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the guard that binds one remediation, the condition that would satisfy it, and its history."""
+    """Print the guard that binds one remediation, the condition that would satisfy it, and its history.
+
+    Example: `railsight remediations explain 9a41c0`.
+    """
     try:
         revisions = asyncio.run(remediation_revisions(settings_of(config, bootstrap, READER).kafka, identity))
     except NoSuchRemediation as error:

@@ -12,7 +12,10 @@ def score(
     truth: Annotated[Path, typer.Option(help="Ground truth, as CSV.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
-    """Print precision, recall and time to detect per condition; exit 1 unless precision and recall are 1."""
+    """Print precision, recall and time to detect per condition; exit 1 unless precision and recall are 1.
+
+    Example: `railsight score --findings findings.jsonl --truth truth.csv`.
+    """
     from streams.replay.results import read_findings
     from streams.replay.score import read_truth
     from streams.replay.score import score as compare

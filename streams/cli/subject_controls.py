@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
+from streams.cli.control_table import print_controls
 from streams.cli.options import TIMES, AsJson, Bootstrap, Config, ns_of, settings_of
 from streams.cli.publish_control import HOUR_NS, Actor, Key, Reason, actor_name, fail, publish_control
+from streams.cli.tables import Output, OutputForm, form_of
 from streams.instrument.time_format import format_time
 from streams.report.remediation_reader import current_controls
-from streams.wire import codec
 from streams.wire.access import OPERATOR
 from streams.wire.control_scope import has_ended
 from streams.wire.errors import Misconfigured
@@ -62,7 +63,7 @@ def _application(kind: ControlKind, command: str, ending: str, text: str) -> typ
     """Return the subcommands `add`, `list`, and the one that ends a control of this kind."""
     app = typer.Typer(no_args_is_help=True, help=text)
 
-    @app.command()
+    @app.command(epilog=f"Example: `railsight {command} add device:leaf1 --hours 2 --reason 'new optic'`.")
     def add(
         subject: SubjectId,
         config: Config = None,
@@ -83,17 +84,19 @@ def _application(kind: ControlKind, command: str, ending: str, text: str) -> typ
         publish_control(settings_of(config, bootstrap, OPERATOR), control, key)
         typer.echo(f"{command} of {control_line(control)}")
 
-    @app.command("list")
-    def list_active(config: Config = None, bootstrap: Bootstrap = None, as_json: AsJson = False) -> None:
+    @app.command("list", epilog=f"Examples: `railsight {command} list`, `railsight {command} list -o json`.")
+    def list_active(
+        config: Config = None,
+        bootstrap: Bootstrap = None,
+        output: OutputForm = Output.TABLE,
+        as_json: AsJson = False,
+    ) -> None:
         """List those that have not ended."""
         now_ns, kafka = time.time_ns(), settings_of(config, bootstrap, OPERATOR).kafka
         found = [c for c in asyncio.run(current_controls(kafka)) if c.kind is kind and not has_ended(c, now_ns)]
-        for control in found:
-            typer.echo(codec.to_json(control) if as_json else control_line(control))
-        if not found and not as_json:
-            typer.echo(f"no {command}")
+        print_controls(found, form_of(output, as_json), f"no {command}")
 
-    @app.command(ending)
+    @app.command(ending, epilog=f"Example: `railsight {command} {ending} device:leaf1`.")
     def end(
         subject: SubjectId,
         config: Config = None,

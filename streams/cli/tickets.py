@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def tickets(config: Config = None, bootstrap: Bootstrap = None, metrics_port: MetricsPort = None) -> None:
-    """Open, update and close tickets of repairs and escalations; several instances elect one that delivers."""
+    """Open, update and close tickets of repairs and escalations; several instances elect one that delivers.
+
+    Example: `railsight tickets --config railsight.toml`.
+    """
     from streams.cli.notify import params_of, run_until_stopped
     from streams.health.health import Health
     from streams.instrument.metrics import NullMetrics

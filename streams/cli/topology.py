@@ -31,7 +31,10 @@ def export(
     config: Config = None,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Write topology.conf, topology.yaml, labels of nodes, or JSON; nothing is written if the result is not valid."""
+    """Write topology.conf, topology.yaml, labels of nodes, or JSON; nothing is written if the result is not valid.
+
+    Example: `railsight topology export --format slurm --out topology.conf`.
+    """
     locality = locality_from(inventory, config, bootstrap)
     params = settings_of(config, bootstrap).locality
     text, without = export_text(locality.state, form, plugin, params, None if nodes is None else _read(nodes))

@@ -31,6 +31,8 @@ def tune(
     """Propose settings for so many findings a week, and show which findings would appear and disappear.
 
     Runs the backtest over the history with the present settings and with more and less sensitive ones; changes nothing.
+
+    Example: `railsight tune link/degrading --per-week 5 --inventory fabric --from history`.
     """
     from streams.instrument.pages import retain_malloc_pages
     from streams.replay.backtest import Recording, history_of, recording_of

@@ -1,6 +1,6 @@
 """Compares two versions of an inventory: what the second one adds, removes and changes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -18,6 +18,11 @@ class RowChanges:
     added: tuple[str, ...]
     removed: tuple[str, ...]
     changed: tuple[str, ...]
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """Yield `added`, `removed` or `changed` with the name, for each row."""
+        for what, names in (("added", self.added), ("removed", self.removed), ("changed", self.changed)):
+            yield from ((what, name) for name in names)
 
     def __str__(self) -> str:
         parts = [

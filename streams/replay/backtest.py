@@ -1,6 +1,6 @@
 """Runs backtests: from recordings or ClickHouse to every revision of findings and remediations."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -27,6 +27,9 @@ from streams.store.queries import history, job_allocations
 from streams.wire.errors import Misconfigured
 from streams.wire.models import CollectorStatus, Control, Facts, Finding, Message, Remediation
 from streams.wire.topics import REMEDIATIONS
+
+OnMessages = Callable[[int], None]
+"""Receives the number of messages so far, after each batch is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,13 @@ def stages(settings: Settings) -> Stages:
 
 
 def run(
-    source: Recording, settings: Settings, out: Path, against: Settings | None = None, *, policies: bool = False
+    source: Recording,
+    settings: Settings,
+    out: Path,
+    against: Settings | None = None,
+    *,
+    policies: bool = False,
+    on_messages: OnMessages = lambda _count: None,
 ) -> Summary:
     """Run the stages over a recording and write their conclusions; raises Misconfigured on unreadable input.
 
@@ -112,7 +121,7 @@ def run(
     """
     rejected = RejectedRows()
     with recording_of(source, rejected) as (messages, topology):
-        return _run(messages, topology, (settings, against), out, rejected, policies)
+        return _run(messages, topology, (settings, against), out, rejected, policies, on_messages)
 
 
 def run_history(
@@ -124,10 +133,11 @@ def run_history(
     against: Settings | None = None,
     *,
     policies: bool = False,
+    on_messages: OnMessages = lambda _count: None,
 ) -> Summary:
     """Run the stages over the rows of [since, until) in ClickHouse; raises Retry while it is unavailable."""
     with history_of(since_ns, until_ns, inventory, settings) as (messages, topology):
-        return _run(messages, topology, (settings, against), out, RejectedRows(), policies)
+        return _run(messages, topology, (settings, against), out, RejectedRows(), policies, on_messages)
 
 
 @contextmanager
@@ -198,7 +208,8 @@ def _run(
     configurations: tuple[Settings, Settings | None],
     out: Path,
     rejected: RejectedRows,
-    policies: bool = False,
+    policies: bool,
+    on_messages: OnMessages,
 ) -> Summary:
     settings, against = configurations
     run = _Run(settings, topology, policies)
@@ -208,6 +219,7 @@ def _run(
         with relaxed_gc(), out.open("w", encoding="utf-8") as file:
             for batch in batches(messages):
                 count += len(batch)
+                on_messages(count)
                 warnings.examine(batch)
                 results.write(run.process(batch), file)
                 if other is not None:

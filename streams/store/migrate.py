@@ -9,7 +9,7 @@ skipped: such settings affect only the cost of rows, and were introduced by diff
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,11 +72,14 @@ def pending_migrations(database: MigrationClient, migrations: tuple[Migration, .
 
 
 def apply(
-    database: MigrationClient, migrations: tuple[Migration, ...], params: StoreParams | None = None
+    database: MigrationClient,
+    migrations: tuple[Migration, ...],
+    params: StoreParams | None = None,
+    on_start: Callable[[Migration], None] = lambda _: None,
 ) -> tuple[Migration, ...]:
     """Create the database and apply the pending migrations in the form of `params`; return them.
 
-    Raises Misconfigured where the tables have another form.
+    Calls `on_start` before each. Raises Misconfigured where the tables have another form.
     """
     params = params or StoreParams()
     database.ensure_database()
@@ -84,6 +87,7 @@ def apply(
     pending = pending_migrations(database, migrations)
     database.command(_applied_table(params))
     for migration in pending:
+        on_start(migration)
         for statement in migration.statements():
             if _is_supported(database, statement):
                 for rendered in render(statement, params):

@@ -13,7 +13,10 @@ def gnmi(
     bootstrap: Annotated[str, typer.Option(help="Kafka to write to; default: a broker of its own.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure the CPU of reading a switch by gNMI, from the socket to Kafka, beside a client that walks paths."""
+    """Measure the CPU of reading a switch by gNMI, from the socket to Kafka, beside a client that walks paths.
+
+    Example: `railsight bench gnmi --updates 100000`.
+    """
     import orjson
 
     from collectors.core.costs import as_dict, lines

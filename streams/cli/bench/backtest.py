@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import AsJson
+from streams.cli.progress import progress
 
 
 def backtest(
@@ -17,13 +18,16 @@ def backtest(
     keep: Annotated[Path | None, typer.Option(help="Write the recording to this new folder and keep it.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a backtest of a generated recording; exit 1 if it is too slow or its findings are wrong."""
+    """Measure a backtest of a generated recording; exit 1 if it is too slow or its findings are wrong.
+
+    Example: `railsight bench backtest --gpus 1024`.
+    """
     import orjson
 
     from streams.bench.backtest import TARGET, measure_backtest, speed_lines
     from streams.bench.session import run_folder
 
-    with run_folder(keep) as folder:
+    with run_folder(keep) as folder, progress("bench backtest"):
         speeds = measure_backtest(folder, gpus, seconds, cadence, seed)
     if as_json:
         typer.echo(orjson.dumps(asdict(speeds)))

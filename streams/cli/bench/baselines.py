@@ -7,6 +7,7 @@ import orjson
 import typer
 
 from streams.cli.options import AsJson
+from streams.cli.progress import progress
 
 
 def baselines(
@@ -19,18 +20,18 @@ def baselines(
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Compare with stock Faust, aiokafka, Quix Streams, Bytewax and gnmic's rows; each as a ratio."""
+    """Compare with stock Faust, aiokafka, Quix Streams, Bytewax and gnmic's rows; each as a ratio.
+
+    Example: `railsight bench baselines --messages 10000 --no-install`.
+    """
     from streams.bench.baselines.session import compare_baselines
     from streams.bench.baselines.table import render_table
 
     # A broker that has just started reports no leader for a second; the client retries, and logs each attempt.
     logging.getLogger("aiokafka").setLevel(logging.ERROR)
-    table = compare_baselines(messages, only or (), install=install, report_progress=_print_progress)
+    with progress("bench baselines") as bar:
+        table = compare_baselines(messages, only or (), install=install, report_progress=bar.step)
     for line in [orjson.dumps(line.to_json()).decode() for line in table] if as_json else render_table(table):
         typer.echo(line)
     if any(line.is_wrong for line in table):
         raise typer.Exit(1)
-
-
-def _print_progress(line: str) -> None:
-    typer.echo(line, err=True)

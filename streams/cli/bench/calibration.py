@@ -10,7 +10,10 @@ def calibration(
     results: Annotated[list[Path], typer.Argument(help="Results of `railsight bench detection --json`.")],
     plot: Annotated[Path | None, typer.Option(help="Write the plot to this SVG file.")] = None,
 ) -> None:
-    """Print how many findings of each confidence are true, over detection trials, as a Markdown table."""
+    """Print how many findings of each confidence are true, over detection trials, as a Markdown table.
+
+    Example: `railsight bench calibration results.json --plot calibration.svg`.
+    """
     import orjson
 
     from streams.bench.detection import calibration as own

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from streams.cli.bench.pipeline import print_progress
 from streams.cli.options import AsJson
+from streams.cli.progress import progress
 
 
 def corropt(
@@ -21,7 +21,10 @@ def corropt(
     picture: Annotated[Path | None, typer.Option(help="Draw the penalties over time to this SVG or PNG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the penalty of corrupting links under three policies; exit 1 if railsight breached a constraint."""
+    """Compare the penalty of corrupting links under three policies; exit 1 if railsight breached a constraint.
+
+    Example: `railsight bench corropt --days 30`.
+    """
     import orjson
 
     from streams.bench.corropt.report import HEAD, as_dict, draw, outcomes, row
@@ -32,15 +35,16 @@ def corropt(
     if not as_json:
         typer.echo(HEAD)
     results = []
-    for outcome in outcomes(
-        days=days,
-        constraints=_numbers(constraints, "--constraints", most=1),
-        mttf_hours=_numbers(mttf_hours, "--mttf-hours"),
-        seed=seed,
-        on_progress=print_progress,
-    ):
-        results.append(outcome)
-        typer.echo(orjson.dumps(as_dict(outcome)) if as_json else row(outcome, results))
+    with progress("bench corropt") as bar:
+        for outcome in outcomes(
+            days=days,
+            constraints=_numbers(constraints, "--constraints", most=1),
+            mttf_hours=_numbers(mttf_hours, "--mttf-hours"),
+            seed=seed,
+            on_progress=bar.step,
+        ):
+            results.append(outcome)
+            bar.echo(orjson.dumps(as_dict(outcome)) if as_json else row(outcome, results))
     if picture is not None:
         draw(results, picture)
     if any(outcome.breaches for outcome in results):

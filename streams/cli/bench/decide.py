@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import AsJson
+from streams.cli.progress import progress
 
 
 def decide(
@@ -18,13 +19,16 @@ def decide(
 ) -> None:
     """Time decisions on links and hosts, with all guards; exit 1 if one costs more than 10 ms (99th percentile), or one
     control with 300 open approvals more than 100 ms.
+
+    Example: `railsight bench decide --gpus 2048`.
     """
     import orjson
 
     from streams.bench.decide_cost import Options, measure, table_lines
     from streams.bench.machine import machine_info
 
-    cost = measure(Options(gpus, decisions, down, unobserved, isolated, approvals))
+    with progress("bench decide"):
+        cost = measure(Options(gpus, decisions, down, unobserved, isolated, approvals))
     if as_json:
         typer.echo(orjson.dumps(cost))
     else:

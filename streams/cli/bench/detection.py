@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import AsJson, Config
+from streams.cli.progress import progress
 
 Only = Annotated[list[str] | None, typer.Option(help="A condition, as link/flap; repeatable. Default: all.")]
 Without = Annotated[str, typer.Option(help="Compare with the same day without a source, as gnmi.")]
@@ -29,14 +30,18 @@ def detection(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score the detectors in a simulated fabric; exit 1 unless recall, precision and delays meet their goals."""
+    """Score the detectors in a simulated fabric; exit 1 unless recall, precision and delays meet their goals.
+
+    Examples: `railsight bench detection --gpus 256 --each 3`, `railsight bench detection --only link/flap`.
+    """
     import orjson
 
     from streams.bench.detection.session import DetectionOptions, run_detection
     from streams.cli.options import settings_of
 
     options = DetectionOptions(gpus, seed, each, days, cadence, nic_cadence, only or (), without, fabric)
-    result = run_detection(options, settings_of(config))
+    with progress("bench detection"):
+        result = run_detection(options, settings_of(config))
     if as_json:
         typer.echo(orjson.dumps(result.values))
     else:

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from streams.cli.bench.pipeline import print_progress
 from streams.cli.options import AsJson, Config
+from streams.cli.progress import progress
 
 
 def findings(
@@ -24,6 +24,8 @@ def findings(
 
     Exit 1 if there are too many pages, an outage does not page, an id is decided twice differently, a finding is lost,
     or the state of decide grows without a bound.
+
+    Example: `railsight bench findings --findings 1000 --hours 1 --kills 5`.
     """
     import orjson
 
@@ -34,7 +36,8 @@ def findings(
 
     options = Options(findings, hours, gpus, planes, times=times, kills=kills, seed=seed)
     try:
-        outcome = measure(options, settings_of(config), print_progress)
+        with progress("bench findings") as bar:
+            outcome = measure(options, settings_of(config), bar.step)
     except ValueError as error:
         raise Misconfigured(str(error)) from error
     if as_json:

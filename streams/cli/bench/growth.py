@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from streams.cli.bench.pipeline import Cadence, Partitions, print_progress
+from streams.cli.bench.pipeline import Cadence, Partitions
 from streams.cli.options import AsJson
+from streams.cli.progress import progress
 from streams.runtime.foreground import INTERRUPTED
 
 
@@ -19,7 +20,10 @@ def growth(
     picture: Annotated[Path | None, typer.Option(help="Draw the curves to this SVG or PNG file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run `bench pipeline` for each size and number of workers, one after the other; exit 1 if one broke a promise."""
+    """Run `bench pipeline` for each size and number of workers, one after the other; exit 1 if one broke a promise.
+
+    Example: `railsight bench growth --gpus 256,1024 --seconds 30`.
+    """
     import orjson
 
     from streams.bench.params import Params
@@ -34,10 +38,9 @@ def growth(
         typer.echo(HEAD)
     reports = []
     for size, count in [(size, count) for size in sizes for count in counts]:
-        print_progress(f"{size} GPUs, {count} workers")
-        with run_folder(None) as folder:
+        with run_folder(None) as folder, progress(f"bench growth: {size} GPUs, {count} workers") as bar:
             params = Params(folder, size, cadence, seconds, partitions=partitions, workers=count)
-            report = run_benchmark(params, print_progress)
+            report = run_benchmark(params, bar.step)
         if report is None:
             raise typer.Exit(INTERRUPTED)
         reports.append(report)

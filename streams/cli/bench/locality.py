@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import AsJson
+from streams.cli.progress import progress
 
 
 def locality(
@@ -14,13 +15,17 @@ def locality(
     impaired: Annotated[float, typer.Option(min=0, max=1, help="Share of links and hosts with a finding.")] = 0.001,
     as_json: AsJson = False,
 ) -> None:
-    """Time the locality; exit 1 if a distance takes more than 1 ms, a placement 1 s, or an export 10 s."""
+    """Time the locality; exit 1 if a distance takes more than 1 ms, a placement 1 s, or an export 10 s.
+
+    Example: `railsight bench locality --gpus 2048 --placed-gpus 256`.
+    """
     import orjson
 
     from streams.bench.locality_cost import Options, measure, table_lines
     from streams.bench.machine import machine_info
 
-    cost = measure(Options(gpus, placed_gpus, queries, impaired))
+    with progress("bench locality"):
+        cost = measure(Options(gpus, placed_gpus, queries, impaired))
     if as_json:
         typer.echo(orjson.dumps(cost))
     else:

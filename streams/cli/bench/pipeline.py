@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streams.cli.options import AsJson
+from streams.cli.progress import progress
 from streams.runtime.foreground import INTERRUPTED
 from streams.runtime.supervise import STEADY_S
 
@@ -37,7 +38,10 @@ def pipeline(
     keep: Annotated[Path | None, typer.Option(help="Run in this new folder and do not remove it.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the whole pipeline under a fabric's load; exit 1 if anything was lost, missed, invented or late."""
+    """Measure the whole pipeline under a fabric's load; exit 1 if anything was lost, missed, invented or late.
+
+    Examples: `railsight bench pipeline --gpus 64 --seconds 10`, `railsight bench pipeline --gpus 1024 --json`.
+    """
     import orjson
 
     from streams.bench.params import Params
@@ -53,7 +57,9 @@ def pipeline(
         )  # fmt: skip
         if profile is not None:
             params = replace(params, profile=parse_profile(profile, [*worker_names(params), SINK]))
-        report = run_benchmark(params, print_progress)
+        with progress("bench pipeline") as bar:
+            bar.step(f"about {params.expected_s:.0f} s in all")
+            report = run_benchmark(params, bar.step)
     if report is None:
         raise typer.Exit(INTERRUPTED)
     if as_json:
@@ -63,11 +69,6 @@ def pipeline(
             typer.echo(line)
     if not report.is_passed:
         raise typer.Exit(1)
-
-
-def print_progress(status: str) -> None:
-    """Print a step of the benchmark to standard error."""
-    typer.echo(f"railsight bench: {status}", err=True)
 
 
 def _compression(given: str) -> "Compression":

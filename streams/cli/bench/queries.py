@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import AsJson
+from streams.cli.progress import progress
 
 
 def queries(
@@ -14,13 +15,17 @@ def queries(
     ] = 1.0,
     as_json: AsJson = False,
 ) -> None:
-    """Fill rollups and time queries; exit 1 if one takes longer than 1 s over the day or 2 s over the week."""
+    """Fill rollups and time queries; exit 1 if one takes longer than 1 s over the day or 2 s over the week.
+
+    Example: `railsight bench queries --gpus 256 --share 0.05`.
+    """
     import orjson
 
     from streams.bench.machine import machine_info
     from streams.bench.query_times import measure, table_lines
 
-    found = measure(gpus, share)
+    with progress("bench queries"):
+        found = measure(gpus, share)
     if as_json:
         typer.echo(orjson.dumps(found))
     else:

@@ -14,7 +14,10 @@ def sizing(
     used: Annotated[float, typer.Option(min=0.1, max=1.0, help="Share of a core that may be used.")] = 0.6,
     as_json: AsJson = False,
 ) -> None:
-    """Compute the brokers, partitions, workers and ClickHouse cores of many such fabrics from one run's cost."""
+    """Compute the brokers, partitions, workers and ClickHouse cores of many such fabrics from one run's cost.
+
+    Example: `railsight bench sizing report.json --fabrics 1,10`.
+    """
     import orjson
 
     from streams.bench.sizing import Terms, capacity_needs, table_lines

@@ -1,27 +1,31 @@
-"""Renders lemon scores as a table of at most 80 columns."""
+"""Renders lemon scores as rows of at most 80 columns."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from streams.report.lemons.score import is_lemon
 from streams.wire.models import Lemon
 
-_HEADER = f"{'':1} {'KIND':8} {'SUBJECT':22} {'FAULTS':>13} {'REST':>15} {'RATIO':>16}"
+_SUBJECT = 17
+"""Characters of a subject, with which the widest row of a firmware fits 80 columns."""
+LEMON_COLUMNS = ("", "KIND", "SUBJECT", "FAULTS", "REST", "RATIO")
 
 
-def lemon_lines(lemons: Sequence[Lemon], days: float) -> Iterator[str]:
-    """Yield the table; a lemon has a mark. Long subjects are cut; `--json` has them whole."""
-    yield _HEADER
-    for lemon in lemons:
-        faults, rest = (
-            f"{lemon.events} of {lemon.exposure}",
-            f"{lemon.fleet_events} of {lemon.fleet_exposure}",
-        )
-        yield (
-            f"{'*' if is_lemon(lemon) else '':1} {lemon.kind.name.lower():8} {_cut(lemon.subject_id, 22):22}"
-            f" {faults:>13} {rest:>15} {_interval(lemon):>16}"
-        )
+def lemon_cells(lemon: Lemon, *, is_cut: bool) -> list[str]:
+    """Return the row of a subject; a lemon has a mark. With `is_cut`, the middle of a long subject is left out."""
+    return [
+        "*" if is_lemon(lemon) else "",
+        lemon.kind.name.lower(),
+        _cut(lemon.subject_id, _SUBJECT) if is_cut else lemon.subject_id,
+        f"{lemon.events} of {lemon.exposure}",
+        f"{lemon.fleet_events} of {lemon.fleet_exposure}",
+        _interval(lemon),
+    ]
+
+
+def count_line(lemons: Sequence[Lemon], days: float) -> str:
+    """Return the line below the table."""
     count = sum(map(is_lemon, lemons))
-    yield f"{count} of {len(lemons)} in {days:g} days are lemons (*): the whole interval is above 1"
+    return f"{count} of {len(lemons)} in {days:g} days are lemons (*): the whole interval is above 1"
 
 
 def _interval(lemon: Lemon) -> str:

@@ -1,6 +1,6 @@
 """Renders distances, neighbors and placements for people, in lines of at most 100 columns where names are short."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from streams.locality.distance import GpuDistance, HostDistance, HostNeighbor
 from streams.locality.fabric_state import Usability
@@ -10,17 +10,13 @@ _LEFT_OUT = 20
 _HOSTS = 16
 
 
-def near_lines(host: str, neighbors: Sequence[HostNeighbor]) -> Iterator[str]:
-    """Yield a table of the hosts near one, with what is known against them."""
-    yield f"{'HOST':24} {'UNIT':20} {'POD':10} {'TIER':4} {'SWITCHES':>8} {'CAPACITY':>8}  STATE"
-    for each in neighbors:
-        state = each.usability.name.lower() if each.usability else "good"
-        yield (
-            f"{each.host:24} {each.unit:20} {each.pod:10} {each.tier:4} {each.switches:8} {each.ratio:8.0%}  {state}"
-        )
-        yield from (f"  {reason}" for reason in each.reasons)
-    if not neighbors:
-        yield f"no host is connected with {host}"
+NEAR_COLUMNS = ("HOST", "UNIT", "POD", "TIER", "SWITCHES", "CAPACITY", "STATE")
+
+
+def near_cells(near: HostNeighbor) -> list[str]:
+    """Return the row of a host near another one, with what is known against it."""
+    state = "; ".join((near.usability.name.lower() if near.usability else "good", *near.reasons))
+    return [near.host, near.unit, near.pod, near.tier, str(near.switches), f"{near.ratio:.0%}", state]
 
 
 def distance_lines(distance: HostDistance) -> Iterator[str]:

@@ -63,7 +63,7 @@ def _lines(entry: Entry) -> Iterator[str]:
     arguments = [one for one in parameters if one.param_type_name == "argument"]
     options = [one for one in parameters if one.param_type_name == "option"]
     yield f"{'#' * min(2 + entry.name.count(' '), 4)} railsight {entry.name}\n"
-    yield inspect.cleandoc(entry.command.help or "") + "\n"
+    yield help_of(entry.command) + "\n"
     if inner := sorted(getattr(entry.command, "commands", {})):
         yield "Commands: " + ", ".join(f"`{name}`" for name in inner) + ".\n"
     usage = " ".join(_usage(one) for one in arguments)
@@ -75,6 +75,11 @@ def _lines(entry: Entry) -> Iterator[str]:
             cells = (_name(one), _value(one), _default(one), " ".join((one.help or "").split()))
             yield "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
         yield ""
+
+
+def help_of(command: Any) -> str:
+    """Return the help of a command with its epilog."""
+    return "\n\n".join(inspect.cleandoc(text) for text in (command.help, command.epilog) if text)
 
 
 def _argument(one: Any) -> str:

@@ -3,21 +3,18 @@
 `python -m tests.contract.docs` writes docs/configuration.md; test_reference.py compares both.
 """
 
-import ast
 import inspect
 import json
-import textwrap
 from collections.abc import Iterator
-from functools import cache
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, create_model
 from pydantic_core import PydanticUndefined
 
 from streams.cli.collector_registry import collector_params
 from streams.config.loader import PREFIX
+from streams.config.setting_meanings import meanings, section_of
 from streams.config.settings import Collectors, Settings
 
 PAGE = Path(__file__).parents[3] / "docs/configuration.md"
@@ -81,39 +78,11 @@ def settings_model() -> type[BaseModel]:
     return create_model("Settings", __base__=Settings, collect=(collect, collect()))
 
 
-@cache
-def meanings(model: type[BaseModel]) -> dict[str, str]:
-    """Return the text behind each field of a model and its bases, or the field's description."""
-    found: dict[str, str] = {}
-    for base in reversed(model.__mro__):
-        if base.__module__.startswith(("streams.", "collectors.")):
-            found |= _attribute_docstrings(base)
-    described = {name: info.description for name, info in model.model_fields.items() if info.description}
-    return {name: " ".join(text.split()) for name, text in (found | described).items()}
-
-
-def _attribute_docstrings(base: type) -> dict[str, str]:
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
-    except (OSError, TypeError):  # a model that create_model made has no source
-        return {}
-    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-    return {
-        field.target.id: text.value.value
-        for field, text in pairwise(body)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(field.target, ast.Name)
-        and isinstance(text, ast.Expr)
-        and isinstance(text.value, ast.Constant)
-        and isinstance(text.value.value, str)
-    }
-
-
 def sections(model: type[BaseModel] | None = None, path: str = "") -> Iterator[Section]:
     """Yield the sections of the configuration, each before those inside it."""
     model = model or settings_model()
     schema = model.model_json_schema()
-    inner = {name: found for name in model.model_fields if (found := _model_of(model, name)) is not None}
+    inner = {name: found for name in model.model_fields if (found := section_of(model, name)) is not None}
     plain = tuple(
         _setting(model, name, f"{path}.{name}".lstrip("."), schema) for name in model.model_fields if name not in inner
     )
@@ -121,16 +90,6 @@ def sections(model: type[BaseModel] | None = None, path: str = "") -> Iterator[S
         yield Section(path, _sentence(model), plain)
     for name, section in inner.items():
         yield from sections(section, f"{path}.{name}".lstrip("."))
-
-
-def _model_of(model: type[BaseModel], name: str) -> type[BaseModel] | None:
-    annotation = model.model_fields[name].annotation
-    parts = get_args(annotation) or (annotation,)
-    return (
-        next((part for part in parts if isinstance(part, type) and issubclass(part, BaseModel)), None)
-        if getattr(annotation, "__origin__", None) not in (tuple, dict, list)
-        else None
-    )
 
 
 def _sentence(model: type[BaseModel]) -> str:

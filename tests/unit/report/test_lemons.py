@@ -4,9 +4,10 @@ import math
 
 import pytest
 
+from streams.cli.tables import Cell, table_lines
 from streams.report.lemons.history import named_parts, parts_of
 from streams.report.lemons.rate_ratio import rate_ratio
-from streams.report.lemons.render import lemon_lines
+from streams.report.lemons.render import LEMON_COLUMNS, count_line, lemon_cells
 from streams.report.lemons.score import Fault, FaultKind, Fleet, Part, is_lemon, scores
 from streams.store.queries.lemon_history import LinkEnds, PartsRow
 from streams.wire.models import Lemon, LemonKind
@@ -168,8 +169,9 @@ def test_the_table_fits_80_columns() -> None:
         exposure=393_216, fleet_events=99_999, fleet_exposure=393_215, ratio=9.0, ratio_low=1234.5, ratio_high=98765.4,
     )  # fmt: skip
     unbounded = Lemon(LemonKind.PART, "PN", events=1, exposure=1, ratio_low=0.5)
-    lines = list(lemon_lines([lemon, unbounded], 28))
+    cells = [[Cell(text) for text in lemon_cells(one, is_cut=True)] for one in (lemon, unbounded)]
+    lines = [*table_lines(LEMON_COLUMNS, cells, None, colored=False), count_line([lemon, unbounded], 28)]
     assert max(map(len, lines)) <= 80
-    assert lines[1].startswith("* link") and "…" in lines[1]
+    assert lines[1].startswith("*  link") and "…" in lines[1]
     assert lines[2].endswith("0.5..inf")
     assert lines[3] == "1 of 2 in 28 days are lemons (*): the whole interval is above 1"

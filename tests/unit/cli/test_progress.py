@@ -1,0 +1,44 @@
+"""Progress of long work: on a terminal it is drawn and removed, elsewhere nothing is printed."""
+
+import io
+import sys
+
+import pytest
+
+from streams.cli.progress import progress
+
+
+class Terminal(io.StringIO):
+    """Standard error of a terminal."""
+
+    def isatty(self) -> bool:
+        """Return True."""
+        return True
+
+
+def work() -> list[int]:
+    with progress("count", 3) as bar:
+        bar.step("the first step")
+        bar.completed(1)
+        bar.echo("a row")
+        return list(bar.counted(range(1500), "rows"))
+
+
+def test_nothing_is_printed_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Only the result is."""
+    assert len(work()) == 1500
+    assert capsys.readouterr() == ("a row\n", "")
+
+
+def test_a_terminal_shows_the_step_and_is_left_clean(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The step is on standard error; results stay on standard output; the cursor is shown again at the end."""
+    terminal = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", terminal)
+    work()
+    drawn = terminal.getvalue()
+    assert "the first step" in drawn and "1000 rows" in drawn and "a row" not in drawn
+    assert drawn.rfind("\x1b[?25h") > drawn.rfind("\x1b[?25l")
+    assert capsys.readouterr().out == "a row\n"
