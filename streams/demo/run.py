@@ -7,7 +7,7 @@ report.py the output at the end.
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -79,6 +79,14 @@ class Demo:
         """The settings of this run, once its servers run."""
         assert self.running_settings is not None, "the servers are not started"
         return self.running_settings
+
+    @property
+    def truths(self) -> Sequence[Truth]:
+        """The faults of this run as far as they are known: those of the simulation once it has begun."""
+        if self.plan.playback is not None:
+            return self.plan.playback.truths or ()
+        path = self.plan.folder / process_specs.TRUTH
+        return read_truth(path) if path.exists() else ()
 
     def _instance(self) -> Instance:
         return Instance("demo", self.addresses["config"], self.addresses["kafka"], self.addresses["run_dir"])

@@ -1,12 +1,14 @@
-"""Adds to the terminal program what only a demo has: its status, the pipeline with its parts, the remediations."""
+"""Adds to the terminal program what only a demo has: its status, faults, pipeline and remediations."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from streams.demo.fault_list import fault_list
 from streams.demo.remediation_lines import answer_lines, headline, outcome, shown
+from streams.replay.score import Truth
 from streams.report.top.state import TopState
 from streams.runtime.supervise import PartState
 from streams.wire.models import RemediationState as State
@@ -21,11 +23,15 @@ def tabs(
     parts: Callable[[], Iterable[PartState]],
     clock: Callable[[], tuple[float, int]],
     bootstrap: Callable[[], str],
+    truths: Callable[[], Sequence[Truth]],
     *,
     acts: bool,
 ) -> dict[str, Callable[[], RenderableType]]:
     """Return the tabs of the demo by title; `clock` returns monotonic seconds and Unix ns."""
-    found: dict[str, Callable[[], RenderableType]] = {"Pipeline": lambda: pipeline(state, parts(), *clock())}
+    found: dict[str, Callable[[], RenderableType]] = {
+        "Faults": lambda: fault_list(truths(), state.findings.values(), clock()[1]),
+        "Pipeline": lambda: pipeline(state, parts(), *clock()),
+    }
     if acts:
         found["Remediations"] = lambda: remediations(state, bootstrap())
     return found

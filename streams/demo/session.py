@@ -119,7 +119,7 @@ async def _draw_screen(demo: Demo) -> None:
 
     extras = Extras(status, tabs(
         demo.state.view, demo.supervisor.states, lambda: (time.monotonic(), time.time_ns()),
-        lambda: demo.addresses.get("kafka", ""), acts=demo.plan.act,
+        lambda: demo.addresses.get("kafka", ""), lambda: demo.truths, acts=demo.plan.act,
     ))  # fmt: skip
     await run_until_cancelled(TopApp(demo.state.view, actions(lambda: demo.running_settings), extras))
     # A person quits: end the demo as Ctrl-C does.

@@ -115,7 +115,7 @@ class TopApp(App[None]):
         Binding("o", "view('findings-tab')", "Open"),
         Binding("l", "view('links-tab')", "Links"),
         Binding("j", "view('jobs-tab')", "Jobs"),
-        Binding("p", "more", "Pipeline", show=False),
+        Binding("p", "more", "More", show=False),
         Binding("e", "explain", "Explain"),
         Binding("a", "acknowledge", "Ack"),
         Binding("slash", "search", "Find", key_display="/"),
