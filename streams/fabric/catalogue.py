@@ -107,6 +107,14 @@ class Metric(IntEnum):
     NVLINK_REPLAYS = 156
     PCIE_REPLAYS = 157
     GPU_ECC_UNCORRECTED = 158
+    COLLECTIVE_SIZE_BYTES = 170
+    COLLECTIVE_ELEMENTS = 171
+    COLLECTIVE_TIME_US = 172
+    COLLECTIVE_ALGORITHM_BYTES_PER_S = 173
+    COLLECTIVE_BUS_BYTES_PER_S = 174
+    COLLECTIVE_WRONG_ELEMENTS = 175
+    COLLECTIVE_RANKS = 176
+    COLLECTIVE_RANK = 177
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +122,7 @@ class MetricSpec:
     """The kind and unit of one metric.
 
     `unit` is the unit on the wire; `index` names what the column index counts (lane, priority, queue, bin, link,
-    kind), None where the metric is a scalar of the row.
+    kind, placement, group), None where the metric is a scalar of the row.
     """
 
     counter: bool
@@ -227,6 +235,14 @@ CATALOGUE: dict[Metric, MetricSpec] = {
     Metric.NVLINK_REPLAYS: _counter("events", "link"),
     Metric.PCIE_REPLAYS: _counter("events"),
     Metric.GPU_ECC_UNCORRECTED: _counter("events"),
+    Metric.COLLECTIVE_SIZE_BYTES: _gauge("bytes", "placement"),
+    Metric.COLLECTIVE_ELEMENTS: _gauge("elements", "placement"),
+    Metric.COLLECTIVE_TIME_US: _gauge("µs", "placement"),
+    Metric.COLLECTIVE_ALGORITHM_BYTES_PER_S: _gauge("bytes/s", "placement"),
+    Metric.COLLECTIVE_BUS_BYTES_PER_S: _gauge("bytes/s", "placement"),
+    Metric.COLLECTIVE_WRONG_ELEMENTS: _gauge("elements", "placement"),
+    Metric.COLLECTIVE_RANKS: _gauge("ranks", "placement"),
+    Metric.COLLECTIVE_RANK: _gauge("rank", "group"),
 }
 
 COUNTERS = tuple(m for m in Metric if CATALOGUE[m].counter)

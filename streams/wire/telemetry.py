@@ -24,6 +24,7 @@ class Source(IntEnum):
     SOURCE_HOST = 4
     SOURCE_BRIDGE = 5
     SOURCE_PROBE = 6
+    SOURCE_BENCHMARK = 7
 
     @property
     def label(self) -> str:
@@ -36,6 +37,7 @@ class RowKind(IntEnum):
     ROW_KIND_PORT = 1
     ROW_KIND_GPU = 2
     ROW_KIND_DEVICE = 3
+    ROW_KIND_COLLECTIVE = 4
 
 
 class EventKind(IntEnum):

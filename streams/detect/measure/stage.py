@@ -28,7 +28,18 @@ from streams.detect.params import DetectParams
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
-from streams.wire.models import IDLE_NS, CollectorStatus, Event, EventKind, Facts, Message, Progress, Samples, Symptom
+from streams.wire.models import (
+    IDLE_NS,
+    CollectorStatus,
+    Event,
+    EventKind,
+    Facts,
+    Message,
+    Progress,
+    Samples,
+    Source,
+    Symptom,
+)
 from streams.wire.stage import Output
 
 if TYPE_CHECKING:
@@ -81,7 +92,9 @@ class Measure:
         found = self._found
         for number, message in enumerate(batch):
             if isinstance(message, Samples):
-                self._samples(number, message)
+                # A benchmark is no source of readings: it is never silent, and has no rates.
+                if message.source is not Source.SOURCE_BENCHMARK:
+                    self._samples(number, message)
             elif isinstance(message, Event):
                 found += [(number, symptom) for symptom in self._event(message)]
             elif isinstance(message, CollectorStatus):

@@ -8,6 +8,7 @@ from streams.instrument.time_format import format_duration, format_time
 from streams.report.job.coverage import PortCoverage
 from streams.report.job.domain import Domain
 from streams.report.job.impact import Impact
+from streams.report.job.render_collectives import collective_lines
 from streams.report.job.summary import summary_lines
 from streams.report.job.verdict import Conclusion, Verdict
 from streams.wire.models import Severity
@@ -38,6 +39,7 @@ def verdict_lines(verdict: Verdict) -> Iterator[str]:
         if impact.domain is Domain.HOST:
             yield from _impact_lines(impact, "  ")
     yield from _witness_lines(verdict)
+    yield from collective_lines(verdict.collectives, _MAX_LINES)
     yield ""
     yield from _coverage_lines(verdict)
     yield from _gap_lines(verdict)
@@ -56,12 +58,18 @@ def _answer(verdict: Verdict) -> str:
             never = f", {unread} of its {len(ports)} ports never" if unread else ""
             answer = f"NOT KNOWN: only {observed} of it was observed{never}"
             if verdict.is_covered:
-                return f"NOT KNOWN: no finding explains transport errors of NCCL ({len(verdict.unexplained)})"
+                return f"NOT KNOWN: no finding explains {_unexplained(verdict)}"
         case Conclusion.HOST:
             return f"HOST: {about_hosts}; its network was clean, as far as observed: {observed} of its time"
         case Conclusion.CLEAN:
             return f"CLEAN, as far as observed: {observed} of its time"
     return f"{answer}; {about_hosts}" if hosts else answer
+
+
+def _unexplained(verdict: Verdict) -> str:
+    errors, slow = len(verdict.unexplained), len(verdict.slow_collectives)
+    texts = [f"transport errors of NCCL ({errors})"] if errors else []
+    return " and ".join([*texts, f"slow or wrong results of nccl-tests ({slow})"] if slow else texts)
 
 
 def _findings(count: int) -> str:

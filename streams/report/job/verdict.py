@@ -9,13 +9,14 @@ import orjson
 from streams.detect.detectors.telemetry_stale.params import StaleParams
 from streams.detect.thresholds import ns
 from streams.fabric.intervals import Interval
+from streams.report.job.collectives import PEERS_NS, CollectiveReport, collective_reports
 from streams.report.job.coverage import Coverage, Names, PortCoverage, job_coverage
 from streams.report.job.domain import Domain
 from streams.report.job.footprint import JobFootprint, job_footprint
 from streams.report.job.impact import Impact, is_coverage_gap, job_impacts
 from streams.report.job.summary import JobSummary, summaries
 from streams.report.job.witness import WitnessReport, witness_reports
-from streams.store.queries import job_allocations, job_history
+from streams.store.queries import collective_results, job_allocations, job_history
 from streams.store.queries.job_stays import query_stays
 from streams.store.query_client import QueryClient
 from streams.wire import codec
@@ -43,6 +44,7 @@ class Verdict:
     witness_reports: tuple[WitnessReport, ...] = ()
     summary: JobSummary | None = None
     """The description of the job; None where only older inventories have its allocations."""
+    collectives: tuple[CollectiveReport, ...] = ()
 
     def significant(self, domain: Domain) -> list[Impact]:
         """Return the significant impacts of a domain."""
@@ -57,13 +59,21 @@ class Verdict:
             return Conclusion.UNKNOWN
         if self.significant(Domain.HOST):
             return Conclusion.HOST
-        return Conclusion.UNKNOWN if self.unexplained else Conclusion.CLEAN
+        return Conclusion.UNKNOWN if self.unexplained or self.slow_collectives else Conclusion.CLEAN
 
     @property
     def unexplained(self) -> list[WitnessReport]:
         """Transport errors of NCCL, where no finding explains any."""
-        has_finding = any(impact.is_significant for impact in self.impacts)
-        return [] if has_finding else [one for one in self.witness_reports if one.is_transport_error]
+        return [] if self._has_finding else [one for one in self.witness_reports if one.is_transport_error]
+
+    @property
+    def slow_collectives(self) -> list[CollectiveReport]:
+        """Benchmarks that were slow or had wrong results, where no finding explains any."""
+        return [] if self._has_finding else [one for one in self.collectives if one.is_witness]
+
+    @property
+    def _has_finding(self) -> bool:
+        return any(impact.is_significant for impact in self.impacts)
 
     @property
     def is_clean(self) -> bool:
@@ -91,6 +101,7 @@ class Verdict:
             "stale": [orjson.loads(codec.to_json(finding)) for finding in self.stale],
             "ports": [_port_as_dict(port) for port in self.coverage.ports],
             "nccl": [report.as_dict() for report in self.witness_reports],
+            "collectives": [report.as_dict() for report in self.collectives],
             "summary": None if self.summary is None else self.summary.as_dict(),
         }  # fmt: skip
 
@@ -132,7 +143,20 @@ def job_verdict(
     coverage = _coverage(client, stale, footprint, names)
     reported = witness_reports(footprint, job_history.nccl_events(client, footprint.allocations, window), names)
     summary = next(iter(summaries(query_stays(client, *window, job))), None)
-    return Verdict(footprint, impacts, tuple(gap.finding for gap in gaps), coverage, min_coverage, reported, summary)
+    return Verdict(
+        footprint, impacts, tuple(gap.finding for gap in gaps), coverage, min_coverage, reported, summary,
+        _collectives(client, footprint),
+    )  # fmt: skip
+
+
+def _collectives(client: QueryClient, footprint: JobFootprint) -> tuple[CollectiveReport, ...]:
+    begin_ns, end_ns = footprint.window
+    interval = begin_ns - PEERS_NS, end_ns
+    results = collective_results.collective_results(client, footprint.allocations, begin_ns, interval)
+    if not results:
+        return ()
+    gpus = collective_results.benchmark_gpus(client, interval)
+    return collective_reports(footprint, results, gpus, collective_results.gpus_of_hosts(client, footprint.allocations))
 
 
 def _with_parents(client: QueryClient, near: list[Finding]) -> list[Finding]:

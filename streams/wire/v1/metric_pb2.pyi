@@ -167,6 +167,17 @@ class _MetricEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Metric.ValueTy
     """counter"""
     GPU_ECC_UNCORRECTED: _Metric.ValueType  # 158
     """counter"""
+    COLLECTIVE_SIZE_BYTES: _Metric.ValueType  # 170
+    """Results of a collective benchmark (nccl-tests): gauges; index: 0 out of place, 1 in place."""
+    COLLECTIVE_ELEMENTS: _Metric.ValueType  # 171
+    COLLECTIVE_TIME_US: _Metric.ValueType  # 172
+    COLLECTIVE_ALGORITHM_BYTES_PER_S: _Metric.ValueType  # 173
+    COLLECTIVE_BUS_BYTES_PER_S: _Metric.ValueType  # 174
+    COLLECTIVE_WRONG_ELEMENTS: _Metric.ValueType  # 175
+    COLLECTIVE_RANKS: _Metric.ValueType  # 176
+    """of one communicator"""
+    COLLECTIVE_RANK: _Metric.ValueType  # 177
+    """of a GPU; index: the group of ranks that it belongs to"""
 
 class Metric(_Metric, metaclass=_MetricEnumTypeWrapper): ...
 
@@ -310,4 +321,15 @@ PCIE_REPLAYS: Metric.ValueType  # 157
 """counter"""
 GPU_ECC_UNCORRECTED: Metric.ValueType  # 158
 """counter"""
+COLLECTIVE_SIZE_BYTES: Metric.ValueType  # 170
+"""Results of a collective benchmark (nccl-tests): gauges; index: 0 out of place, 1 in place."""
+COLLECTIVE_ELEMENTS: Metric.ValueType  # 171
+COLLECTIVE_TIME_US: Metric.ValueType  # 172
+COLLECTIVE_ALGORITHM_BYTES_PER_S: Metric.ValueType  # 173
+COLLECTIVE_BUS_BYTES_PER_S: Metric.ValueType  # 174
+COLLECTIVE_WRONG_ELEMENTS: Metric.ValueType  # 175
+COLLECTIVE_RANKS: Metric.ValueType  # 176
+"""of one communicator"""
+COLLECTIVE_RANK: Metric.ValueType  # 177
+"""of a GPU; index: the group of ranks that it belongs to"""
 Global___Metric: _TypeAlias = Metric  # noqa: Y015

@@ -35,6 +35,8 @@ class _SourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Source.ValueTy
     """another collector's stream"""
     SOURCE_PROBE: _Source.ValueType  # 6
     """active probes between hosts"""
+    SOURCE_BENCHMARK: _Source.ValueType  # 7
+    """a benchmark that ran on the device: read by reports, by no detector"""
 
 class Source(_Source, metaclass=_SourceEnumTypeWrapper): ...
 
@@ -47,6 +49,8 @@ SOURCE_BRIDGE: Source.ValueType  # 5
 """another collector's stream"""
 SOURCE_PROBE: Source.ValueType  # 6
 """active probes between hosts"""
+SOURCE_BENCHMARK: Source.ValueType  # 7
+"""a benchmark that ran on the device: read by reports, by no detector"""
 Global___Source: _TypeAlias = Source  # noqa: Y015
 
 class _RowKind:
@@ -60,6 +64,8 @@ class _RowKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RowKind.Value
     ROW_KIND_GPU: _RowKind.ValueType  # 2
     ROW_KIND_DEVICE: _RowKind.ValueType  # 3
     """one row: the device itself"""
+    ROW_KIND_COLLECTIVE: _RowKind.ValueType  # 4
+    """a row for each result of a collective benchmark"""
 
 class RowKind(_RowKind, metaclass=_RowKindEnumTypeWrapper): ...
 
@@ -68,6 +74,8 @@ ROW_KIND_PORT: RowKind.ValueType  # 1
 ROW_KIND_GPU: RowKind.ValueType  # 2
 ROW_KIND_DEVICE: RowKind.ValueType  # 3
 """one row: the device itself"""
+ROW_KIND_COLLECTIVE: RowKind.ValueType  # 4
+"""a row for each result of a collective benchmark"""
 Global___RowKind: _TypeAlias = RowKind  # noqa: Y015
 
 @_typing.final

@@ -106,6 +106,14 @@ REASONS: dict[Metric, str] = {
     M.GPU_POWER_W: "follows the load; a GPU that is limited by it shows in its clock, which is not collected",
     M.NVLINK_TX_BYTES: "traffic within the host, for boards",
     M.NVLINK_RX_BYTES: "traffic within the host, for boards",
+    M.COLLECTIVE_SIZE_BYTES: "nccl-tests: identifies the results that the verdict on a job compares (`railsight job`)",
+    M.COLLECTIVE_ELEMENTS: "nccl-tests: beside the size",
+    M.COLLECTIVE_TIME_US: "nccl-tests: the verdict compares the bandwidth that follows from it",
+    M.COLLECTIVE_ALGORITHM_BYTES_PER_S: "nccl-tests: the bus bandwidth does not depend on the number of ranks",
+    M.COLLECTIVE_BUS_BYTES_PER_S: "nccl-tests: the verdict on a job compares it with its peers",
+    M.COLLECTIVE_WRONG_ELEMENTS: "nccl-tests: the verdict on a job reads it",
+    M.COLLECTIVE_RANKS: "nccl-tests: peers have the same number",
+    M.COLLECTIVE_RANK: "nccl-tests: the GPUs that took part, and so the rails",
 }
 """Metrics that are only stored, and why."""
 
