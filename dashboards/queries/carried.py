@@ -29,7 +29,10 @@ def carried(ports: str, since: str, time: str, *, recent: bool = False) -> str:
     switch received.
     """
     ends = both_ends(ports)
-    near = f"device IN (SELECT device FROM ({ends})) AND sampled_at > {since} - INTERVAL 120 SECOND"
+    near = (
+        f"device IN (SELECT device FROM ({ends})) AND (device, row) IN (SELECT device, port FROM ({ends}))"
+        f" AND sampled_at > {since} - INTERVAL 120 SECOND"
+    )
     return f"""
         SELECT time, host, host_port, if(countIf(far = 0) > 0, maxIf(bps, far = 0), maxIf(bps, far = 1)) AS bps FROM (
             SELECT {time} AS time, host, host_port, far,

@@ -7,11 +7,13 @@ from dashboards.queries.query import (
     KNOWN,
     LINKS,
     NONE,
+    OF_ALL_PORTS,
     OPEN,
     USABLE,
     WORKS,
     Query,
     finding_times,
+    lane_gauges,
     lane_readings,
     readings,
 )
@@ -35,7 +37,8 @@ PAUSED = Query(
     SELECT $__timeInterval(sampled_at) AS time, concat(kinds.kind, if(metric = 'pfc_rx_frames', ' is paused',
         ' pauses')) AS series, readings.device, row, `index`, sum(grown) / sum(elapsed_s) AS rate
     FROM {lane_readings("'pfc_rx_frames', 'pfc_tx_frames'", _IN_PODS)} AS readings
-    INNER JOIN {_KIND} AS kinds USING device WHERE {_GROWN} GROUP BY time, series, device, row, `index`
+    INNER JOIN {_KIND} AS kinds USING device
+    WHERE grown >= 0 AND {OF_ALL_PORTS} GROUP BY time, series, device, row, `index`
 ) GROUP BY time, series ORDER BY time, series""",
     ("time", "series", "frames"),
     series=True,
@@ -63,7 +66,7 @@ MARKED = Query(
     ]) AS metric_sum, (metric_sum.1, metric_sum.2 / sum(elapsed_s)) AS metric
     FROM {readings(
         ["port_ecn_marked_packets", "roce_ecn_marked_packets", "cnp_sent", "cnp_handled"], _IN_PODS
-    )} AS readings WHERE {USABLE} GROUP BY time, device, row, source
+    )} AS readings WHERE {OF_ALL_PORTS} GROUP BY time, device, row, source
 ) WHERE metric.2 >= 0 GROUP BY time, series ORDER BY time, series""",
     ("time", "series", "rate"),
     series=True,
@@ -74,20 +77,22 @@ DISCARDS = Query(
         ('in', sum(grown_rx_discards)), ('out', sum(grown_tx_discards))
     ]) AS metric_sum, (concat(any(kinds.kind), ' discards ', metric_sum.1), metric_sum.2 / sum(elapsed_s)) AS metric
     FROM {readings(["rx_discards", "tx_discards"], _IN_PODS)} AS readings INNER JOIN {_KIND} AS kinds USING device
-    WHERE {USABLE} GROUP BY time, device, row, source
+    WHERE {OF_ALL_PORTS} GROUP BY time, device, row, source
 ) WHERE metric.2 >= 0 GROUP BY time, series ORDER BY time, series""",
     ("time", "series", "rate"),
     series=True,
 )
+_DROPPED = "metric = 'queue_dropped_packets'"
 QUEUES = Query(
-    f"""SELECT device, row AS port, `index` AS queue, maxIf(gauge, metric = 'queue_depth_bytes') AS depth,
-    maxIf(gauge, metric = 'queue_watermark_bytes') AS watermark,
-    if(countIf(metric = 'queue_dropped_packets') = 0, NULL, maxIf(counter, metric = 'queue_dropped_packets')
-        - minIf(counter, metric = 'queue_dropped_packets')) AS dropped
-FROM sample_lanes
-WHERE metric IN ('queue_depth_bytes', 'queue_watermark_bytes', 'queue_dropped_packets') AND {_IN_PODS}
-    AND $__timeFilter(sampled_at) AND arrived_at >= $__fromTime
-GROUP BY device, port, queue ORDER BY dropped DESC, watermark DESC, depth DESC LIMIT 30""",
+    f"""SELECT device, row AS port, `index` AS queue, maxIf(value, metric = 'queue_depth_bytes') AS depth,
+    maxIf(value, metric = 'queue_watermark_bytes') AS watermark,
+    sumIf(value, {_DROPPED}) / nullIf(uniqExactIf(source, {_DROPPED}), 0) AS dropped
+FROM (
+    SELECT device, row, source, metric, `index`, highest AS value
+    FROM {lane_gauges("'queue_depth_bytes', 'queue_watermark_bytes'", _IN_PODS)} WHERE at >= $__fromTime
+    UNION ALL SELECT device, row, source, metric, `index`, toFloat64(grown) AS value
+    FROM {lane_readings("'queue_dropped_packets'", _IN_PODS)} WHERE {_GROWN}
+) GROUP BY device, port, queue ORDER BY dropped DESC, watermark DESC, depth DESC LIMIT 30""",
     ("device", "port", "queue", "depth", "watermark", "dropped"),
 )
 _UPLINKS = f"""

@@ -33,7 +33,7 @@ _IS_HOST = f"{_HOST} IN (a_device, z_device) OR subject_id = concat('device:', {
 _RAILS = host_ports(f"a_device = {_HOST}")
 _PLACES = f"SELECT *, concat(name, ' ') AS place FROM ({_RAILS})"
 _ENDS = both_ends(_RAILS)
-_NEAR = f"device IN (SELECT device FROM ({_ENDS}))"
+_NEAR = f"device IN (SELECT device FROM ({_ENDS})) AND (device, row) IN (SELECT device, port FROM ({_ENDS}))"
 _ROWS = f"device = {_HOST}"
 # Every row of the host, by its own name: GPUs and modules are no ports of the inventory.
 _PARTS = f"""

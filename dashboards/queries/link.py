@@ -19,6 +19,7 @@ from dashboards.queries.query import (
     finding_times,
     findings_where,
     gauges,
+    lane_gauges,
     lane_readings,
     rates,
     remediation_times,
@@ -171,13 +172,11 @@ FROM (
 BER_COURSE = _course("pre_fec_ber")
 LIGHT_COURSE = _course("rx_power_dbm")
 LIGHT = Query(
-    f"""SELECT $__timeInterval(sampled_at) AS time,
-    concat(ends.place, if(metric = 'rx_power_dbm', 'received', 'sent'),
-        if(`index` < 0, '', concat(' lane ', toString(`index`)))) AS series, min(gauge) AS power
-FROM sample_lanes INNER JOIN ({_ENDS}
-) AS ends ON ends.device = sample_lanes.device AND ends.port = sample_lanes.row
-WHERE {_FEW} AND metric IN ('rx_power_dbm', 'tx_power_dbm') AND gauge IS NOT NULL AND $__timeFilter(sampled_at)
-    AND arrived_at >= $__fromTime
+    f"""SELECT $__timeInterval(at) AS time, concat(ends.place, if(metric = 'rx_power_dbm', 'received', 'sent'),
+    if(`index` < 0, '', concat(' lane ', toString(`index`)))) AS series, min(lowest) AS power
+FROM {lane_gauges("'rx_power_dbm', 'tx_power_dbm'", _FEW)} AS readings INNER JOIN ({_ENDS}
+) AS ends ON ends.device = readings.device AND ends.port = readings.row
+WHERE at >= $__fromTime
 GROUP BY time, series ORDER BY time, series""",
     ("time", "series", "power"),
     series=True,

@@ -140,6 +140,10 @@ class Board:
             lines = "\n".join(json.dumps(row) for row in rows)
             self._server.execute(f"INSERT INTO {table} FORMAT JSONEachRow\n{lines}")
 
+    def execute(self, sql: str) -> None:
+        """Run a statement that returns no rows."""
+        self._server.execute(sql)
+
     def ask(
         self,
         query: Query,
@@ -147,13 +151,14 @@ class Board:
         interval_s: int = 10,
         to: int = NOW,
         texts: Mapping[str, str] | None = None,
+        since: int = FROM,
     ) -> Rows:
         """Return the rows of a query; `texts` are the values of text boxes."""
         opened = {
             "pod": pods, "severity": ("critical", "warning", "info"), "finding": ("critical",),
             "runbooks": ("https://git/",), "device": ("",), "rail": ("",), "job": ("",), "team": ("",),
         }  # fmt: skip
-        sql = View(FROM, to, interval_s, opened | {name: (value,) for name, value in (texts or {}).items()}).expand(
+        sql = View(since, to, interval_s, opened | {name: (value,) for name, value in (texts or {}).items()}).expand(
             query.sql
         )
         return self.run(sql)
