@@ -15,6 +15,16 @@ _GLOBAL = ", distributed_product_mode = 'global'"
 """Views join tables, and each shard has only some of the rows of either."""
 
 
+READER_LIMITS = {
+    "max_execution_time": (30, 60),
+    "max_memory_usage": (4 << 30, 8 << 30),
+    "max_rows_to_read": (20_000_000_000, 20_000_000_000),
+    "max_result_rows": (1_000_000, 10_000_000),
+    "max_threads": (4, 8),
+}
+"""Settings of a query of the reader: the value, and the highest that it may choose; 0, no limit, is refused."""
+
+
 def user_statements(params: StoreParams, passwords: Mapping[str, str]) -> Iterator[str]:
     """Yield the statements; `passwords` are those of the users by name, and must have one for each of USERS.
 
@@ -22,13 +32,12 @@ def user_statements(params: StoreParams, passwords: Mapping[str, str]) -> Iterat
     """
     on = f" ON CLUSTER `{params.cluster}`" if params.cluster else ""
     database = f"`{params.database}`"
-    yield (
-        f"CREATE SETTINGS PROFILE IF NOT EXISTS {PREFIX}_reader{on} SETTINGS readonly = 2 READONLY,"
-        " max_execution_time = 30 MIN 1 MAX 60, max_memory_usage = 4294967296 MAX 8589934592,"
-        " max_rows_to_read = 20000000000 MAX 20000000000, max_result_rows = 1000000 MAX 10000000,"
-        " max_threads = 4 MAX 8, allow_ddl = 0 READONLY, allow_introspection_functions = 0 READONLY"
-        f"{_GLOBAL if params.sharded else ''}"
-    )
+    limits = ", ".join(f"{name} = {value} MIN 1 MAX {highest}" for name, (value, highest) in READER_LIMITS.items())
+    for verb in ("CREATE SETTINGS PROFILE IF NOT EXISTS", "ALTER SETTINGS PROFILE"):
+        yield (
+            f"{verb} {PREFIX}_reader{on} SETTINGS readonly = 2 READONLY, {limits}, allow_ddl = 0 READONLY,"
+            f" allow_introspection_functions = 0 READONLY{_GLOBAL if params.sharded else ''}"
+        )
     yield (
         f"CREATE QUOTA IF NOT EXISTS {PREFIX}_reader{on} KEYED BY user_name FOR INTERVAL 1 minute MAX queries = 6000,"
         " execution_time = 120"

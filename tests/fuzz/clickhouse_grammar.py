@@ -382,6 +382,8 @@ class Grammar:
     def _structure(self) -> str:
         name = self._one(("null", "generateRandom", "values", "input", "format"))
         kind = self._one(("DEFAULT", "ALIAS", "MATERIALIZED"))
+        if self._one((True, False)):
+            return f"SELECT * FROM values({self._quoted('x String')}, ({self._scalar()}), {self._scalar()})"
         return f"{self._one(('DESCRIBE TABLE', 'SELECT * FROM'))} {name}({self._quoted(f'x String {kind} {self._scalar()}')})"
 
     def _format_data(self) -> str:

@@ -368,7 +368,7 @@ _REFUSED = """
     source sqlite structuretocapnprotoschema structuretoprotobufschema tcpport tid timeseriesdata
     timeseriesidtogroup timeseriesidtotags timeseriesidtotagsgroup timeseriesmetricfamilies timeseriesmetrics
     timeseriessamples timeseriesselector timeseriesstoretags timeseriestags transactionid transactionlatestsnapshot
-    transactionoldestsnapshot url urlcluster validatenestedarraysizes values viewexplain viewifpermitted ytsaurus
+    transactionoldestsnapshot url urlcluster validatenestedarraysizes viewexplain viewifpermitted ytsaurus
     zookeepersessionuptime
 """
 REFUSED = frozenset(_REFUSED.split())

@@ -12,7 +12,7 @@ import uuid
 from pathlib import Path
 
 from streams.embedded.clickhouse.allowed_names import ENGINES
-from streams.embedded.clickhouse.params import Limits
+from streams.embedded.clickhouse.params import READER_LIMITS, Limits
 from streams.embedded.directories import write_private
 from streams.wire.errors import Misconfigured
 
@@ -62,13 +62,19 @@ _USERS = """<clickhouse>
 <max_read_buffer_size_local_fs>{read}</max_read_buffer_size_local_fs>
 <allow_introspection_functions>0</allow_introspection_functions>
 <constraints>
-<max_memory_usage><max>{memory}</max></max_memory_usage>
+<max_memory_usage><min>1</min><max>{memory}</max></max_memory_usage>
 {constants}
 </constraints>
-</default></profiles>
+</default>
+<{reader}><constraints>
+{limits}
+</constraints></{reader}></profiles>
 <quotas><default/></quotas>
 </clickhouse>
 """
+
+READER_PROFILE = "reader"
+"""Constrains the settings of a connection that has it; another profile does not lift them."""
 
 # No client changes these settings: they name files, folders, hosts or secrets, hold SQL as text (which no policy of
 # statements sees), choose another language for statements, or another engine for a table without one.
@@ -133,6 +139,10 @@ def write_configuration(data: Path, limits: Limits) -> Path:
             memory=limits.query_memory_bytes,
             read=_READ_BYTES,
             grants="\n".join(f"<query>GRANT {grant}</query>" for grant in GRANTS),
+            reader=READER_PROFILE,
+            limits="\n".join(
+                f"<{name}><min>1</min><max>{highest}</max></{name}>" for name, (_, highest) in READER_LIMITS.items()
+            ),
             constants="\n".join(f"<{name}><readonly/></{name}>" for name in _CONSTANT_SETTINGS),
         ),
     )

@@ -14,11 +14,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from streams.embedded.clickhouse.data_dir import BOOT_DATABASE, engine_folder
+from streams.embedded.clickhouse.data_dir import BOOT_DATABASE, READER_PROFILE, engine_folder
 from streams.embedded.clickhouse.errors import ClickHouseError, from_engine
+from streams.embedded.clickhouse.params import READER_LIMITS
 
 # Settings that clickhouse-local has for interactive use, and a server has not.
 _AS_A_SERVER = {"implicit_select": "0", "allow_introspection_functions": "0"}
+
+READER_SETTINGS = {name: str(value) for name, (value, _) in READER_LIMITS.items()}
+"""Of a reader's connection, as long as a request has no other."""
 
 _CALLED = "SELECT lower(name) FROM system.functions UNION ALL SELECT lower(name) FROM system.table_functions"
 """The names that the engine itself gives to calls."""
@@ -194,10 +198,13 @@ class Engine:
                 f"The disk of {self._folder} has {free} free bytes, and an INSERT of {data_bytes} needs {needed}",
             )
 
-    def connect(self, settings: Mapping[str, str], database: str, *, read_only: bool = False) -> Connection:
+    def connect(
+        self, settings: Mapping[str, str], database: str, *, read_only: bool = False, is_reader: bool = False
+    ) -> Connection:
         """Open a connection that behaves like one to a server, with these settings and this database.
 
-        `read_only` is `readonly = 2` from the connection's first statement on; nothing can revert it.
+        `read_only` is `readonly = 2` from the connection's first statement on, `is_reader` adds the limits of readers;
+        nothing can revert either.
         """
         import chdb
 
@@ -207,6 +214,9 @@ class Engine:
         except RuntimeError as error:
             raise from_engine(str(error)) from None
         try:
+            if is_reader:
+                connection.query(f"SET profile = {quoted(READER_PROFILE)}")
+                connection.configure(READER_SETTINGS, "")
             connection.configure({**_AS_A_SERVER, **settings}, "" if database == "default" else database)
         except BaseException:
             connection.close()

@@ -4,6 +4,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+READER_LIMITS: Mapping[str, tuple[int, int]] = {
+    "max_execution_time": (30, 60),
+    "max_rows_to_read": (20_000_000_000, 20_000_000_000),
+    "max_result_rows": (1_000_000, 10_000_000),
+    "max_threads": (4, 8),
+}
+"""Settings of a read-only user: the value, and the highest that a query may choose; 0, no limit, is refused.
+
+They are those of the profile that `railsight migrate --users` makes on a server.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class User:

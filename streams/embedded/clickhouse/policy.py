@@ -232,6 +232,9 @@ def _check_call(seen: Sequence[Token], at: int, is_view: Callable[[str], bool]) 
     if name in STRUCTURE_FUNCTIONS:
         _check_structure(seen, at)
         return
+    if name == "values":
+        _check_constant_table(seen, at)
+        return
     known = name in FUNCTIONS or name in TABLE_FUNCTIONS or name in DATA_TYPES or name in PARTS_OF_TABLES
     if known or is_aggregate(name) or (token.kind == "word" and name in CLAUSES):
         return
@@ -280,6 +283,23 @@ def _check_format(seen: Sequence[Token], at: int) -> None:
         raise denied("format() takes a pattern with {}, or a format's name, and texts")
     if len(values) > 1:
         rebuild(plain_string(values[0]))
+
+
+def _check_constant_table(seen: Sequence[Token], at: int) -> None:
+    """Allow the table function values('structure', row, …) of literals: the engine would evaluate expressions."""
+    inside = seen[at + 2 :]
+    if len(inside) < 3 or inside[0].kind != "string" or inside[1].text != ",":
+        raise denied("values() takes its structure as one string, then rows of literals")
+    rebuild(plain_string(inside[0]))
+    depth = 1
+    for token in inside[1:]:
+        depth += (token.text in "([") - (token.text in ")]") if token.kind == "sign" else 0
+        if not depth:
+            return
+        is_literal = token.kind in {"number", "string"} or token.keyword in {"NULL", "TRUE", "FALSE"}
+        if not (is_literal or (token.kind == "sign" and token.text in {"(", ")", "[", "]", ",", "-"})):
+            raise denied(f"values() takes literals only, not {token.text[:40]}")
+    raise denied("values() is not closed")
 
 
 def plain_string(token: Token) -> str:

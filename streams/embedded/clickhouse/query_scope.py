@@ -6,7 +6,7 @@ A client sends the same settings and database with all its requests, so a sessio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from streams.embedded.clickhouse.engine import Connection, Engine, identifier, quoted
+from streams.embedded.clickhouse.engine import READER_SETTINGS, Connection, Engine, identifier, quoted
 from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.request_body import ExternalTable
 from streams.embedded.clickhouse.sessions import Session
@@ -21,12 +21,15 @@ class QueryScope:
     settings: Mapping[str, str]
     database: str
     read_only: str
+    is_reader: bool
     tables: Sequence[ExternalTable]
 
     def open(self, engine: Engine) -> Connection:
         """Open a separate connection for the statement."""
         # A read-only connection is that from its first statement on: what a client sends never runs before it.
-        connection = engine.connect(self.settings, self.database, read_only=bool(self.read_only))
+        connection = engine.connect(
+            self.settings, self.database, read_only=bool(self.read_only), is_reader=self.is_reader
+        )
         try:
             self._create_tables(connection)
         except BaseException:
@@ -46,7 +49,7 @@ class QueryScope:
             session.has_own_settings = True
         elif session.overrides != requested:
             _undo(session)
-            session.undo_statements = _undo_statements(session, self.settings, self.database)
+            session.undo_statements = self._undo_statements(session)
             # Unknown until all are set, because one may be refused.
             session.overrides = None
             session.connection.configure(self.settings, self.database)
@@ -57,6 +60,16 @@ class QueryScope:
         """Drop the external tables of the statement."""
         for table in self.tables:
             session.connection.query(f"DROP TEMPORARY TABLE IF EXISTS {identifier(table.name)}")
+
+    def _undo_statements(self, session: Session) -> list[str]:
+        names = [name for name in self.settings if not name.startswith("param_")]
+        if not session.has_own_settings:
+            own = READER_SETTINGS if self.is_reader else {}
+            undo = [f"SET {name} = {own.get(name, 'DEFAULT')}" for name in names]
+            return [*undo, "USE default"] if self.database else undo
+        undo = [f"SET {name} = {quoted(session.connection.value(f'getSetting({quoted(name)})'))}" for name in names]
+        current = session.connection.value("currentDatabase()")
+        return [*undo, f"USE {identifier(current)}"] if self.database else undo
 
     def _create_tables(self, connection: Connection) -> None:
         for table in self.tables:
@@ -75,13 +88,3 @@ def _undo(session: Session) -> None:
             # Nothing to revert: the setting was refused, or the database was dropped.
             continue
     session.undo_statements, session.overrides = [], ({}, "")
-
-
-def _undo_statements(session: Session, settings: Mapping[str, str], database: str) -> list[str]:
-    names = [name for name in settings if not name.startswith("param_")]
-    if not session.has_own_settings:
-        undo = [f"SET {name} = DEFAULT" for name in names]
-        return [*undo, "USE default"] if database else undo
-    undo = [f"SET {name} = {quoted(session.connection.value(f'getSetting({quoted(name)})'))}" for name in names]
-    current = session.connection.value("currentDatabase()")
-    return [*undo, f"USE {identifier(current)}"] if database else undo

@@ -105,7 +105,7 @@ class HttpServer:
     ) -> AsyncIterator[Connection]:
         """Yield a connection with the request's settings, database and external tables."""
         settings, read_only = settings_for(user, call)
-        scope = QueryScope(settings, call.database, read_only, tables)
+        scope = QueryScope(settings, call.database, read_only, user.read_only, tables)
         session_id = call.parameters.get("session_id", "")
         if not session_id:
             connection = await self._in_thread(lambda: scope.open(self._engine))
@@ -119,7 +119,7 @@ class HttpServer:
             session_id,
             must_exist=call.flag("session_check"),
             timeout_s=call.session_timeout_s,
-            connect=lambda: self._engine.connect({}, "", read_only=user.read_only),
+            connect=lambda: self._engine.connect({}, "", read_only=user.read_only, is_reader=user.read_only),
         )
         try:
             await self._in_thread(lambda: scope.enter(session, statement))

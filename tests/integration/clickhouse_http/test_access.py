@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from streams.embedded.clickhouse.params import READER_LIMITS
 from tests.integration.clickhouse_http.plain import Client
 
 
@@ -92,3 +93,42 @@ def test_a_dropped_default_database_is_recreated(client: Client) -> None:
     client.table()
     assert client.ask("DROP DATABASE default").status == 200
     assert client.ask("SHOW TABLES").text == ""
+
+
+@pytest.mark.parametrize("session", [{}, {"session_id": "limits"}])
+def test_a_reader_cannot_raise_its_limits(reader: Client, session: dict[str, Any]) -> None:
+    """Neither by a query, nor by the URL, nor by SET in a session, by another profile, or by no limit at all."""
+    for name, (value, highest) in READER_LIMITS.items():
+        asked = f"SELECT getSetting('{name}')"
+        assert reader.ask(asked, **session).text == str(value), name
+        chosen: dict[str, Any] = {**session, name: highest}
+        assert reader.ask(asked, **chosen).text == str(highest), name
+        # No threads is as many as there are cores.
+        for other in (highest + 1,) if name == "max_threads" else (0, highest + 1):
+            assert reader.ask(asked, **{**chosen, name: other}).code == 452, (name, other)
+            assert reader.ask(f"{asked} SETTINGS {name} = {other}", **session).code == 452, (name, other)
+        assert reader.ask(asked, **session).text == str(value), f"{name}: that of one query is its own"
+    assert reader.ask("SELECT 1", max_memory_usage=0, **session).code == 452
+
+
+def test_a_session_of_a_reader_cannot_raise_its_limits(reader: Client) -> None:
+    """A SET of an own session lasts, within the limits; a profile of fewer constraints lifts none."""
+    session = {"session_id": "own"}
+    assert reader.ask("SET max_execution_time = 40", **session).status == 200
+    assert reader.ask("SELECT getSetting('max_execution_time')", **session).text == "40"
+    reader.ask("SET profile = 'default'", **session)
+    for sql in ("SET max_execution_time = 0", "SET max_execution_time = 61", "SET max_execution_time = DEFAULT"):
+        assert reader.ask(sql, **session).code == 452, sql
+    assert reader.ask("SELECT getSetting('max_execution_time')", **session).text == "40"
+
+
+def test_the_limits_of_a_reader_end_a_query(reader: Client, client: Client) -> None:
+    """Time, rows that are read and rows of the result, in a subquery with settings too; a writer has no such limits."""
+    slow = "SELECT * FROM (SELECT sleepEachRow(0.1) FROM numbers(100) SETTINGS max_block_size = 1{})"
+    for more in ("", ", max_execution_time = 0"):
+        assert "TIMEOUT_EXCEEDED" in reader.ask(slow.format(more), max_execution_time=1).text, more
+    read = "SELECT count() FROM (SELECT number FROM numbers(10000) SETTINGS max_rows_to_read = {}) WHERE number % 2"
+    assert reader.ask(read.format("DEFAULT"), max_rows_to_read=5000).code == 158
+    assert reader.ask(read.format("9000")).code == 158
+    assert reader.ask("SELECT number FROM numbers(200000)", max_result_rows=1000).code == 396
+    assert client.ask("SELECT getSetting('max_execution_time')").text == "0"

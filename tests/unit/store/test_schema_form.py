@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from streams.embedded.clickhouse.params import READER_LIMITS as EMBEDDED_LIMITS
 from streams.store.migrate import apply, shipped_migrations
 from streams.store.params import StoreParams
 from streams.store.schema_form import SHARDING_KEYS, render
-from streams.store.users import PLACEHOLDERS, USERS, read_passwords, user_statements
+from streams.store.users import PLACEHOLDERS, READER_LIMITS, USERS, read_passwords, user_statements
 from streams.wire.errors import Misconfigured
 from tests.fakes.database import FakeDatabase
 
@@ -80,12 +81,22 @@ def test_users_have_the_least_rights(tmp_path: Path) -> None:
     assert grants["railsight_reader"] == "GRANT SELECT ON `net`.*"
     assert "GRANT SELECT, INSERT, ALTER DELETE ON `net`.* TO railsight_sink" in statements
     assert not any("ALL" in one.split() or "*.*" in one for one in statements)
-    profile = next(one for one in statements if "PROFILE" in one)
-    assert "readonly = 2 READONLY" in profile
-    assert "max_execution_time = 30 MIN 1 MAX 60" in profile
+    profiles = [one for one in statements if "SETTINGS PROFILE" in one and "USER" not in one]
+    assert [one.split()[0] for one in profiles] == ["CREATE", "ALTER"], "a profile of an earlier version is changed"
+    for profile in profiles:
+        assert "readonly = 2 READONLY" in profile
+        assert "max_execution_time = 30 MIN 1 MAX 60" in profile
+        assert all("MIN 1 MAX" in one for one in profile.split(", ") if one.split()[0].startswith("max_")), (
+            "0 is no limit"
+        )
     assert any("BY 'it\\'s'" in one for one in statements)
     first = read_passwords(tmp_path / "users")
     assert read_passwords(tmp_path / "users") == first
     assert len(set(first.values())) == len(USERS)
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "users").iterdir()} == {0o600}
     assert "PASSWORD" in "".join(user_statements(StoreParams(), PLACEHOLDERS))
+
+
+def test_readers_have_the_same_limits_on_a_server_and_in_the_embedded_engine() -> None:
+    """Memory is a setting of the embedded engine, of all its users."""
+    assert {name: both for name, both in READER_LIMITS.items() if name != "max_memory_usage"} == EMBEDDED_LIMITS

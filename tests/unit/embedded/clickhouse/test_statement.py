@@ -142,3 +142,33 @@ def test_a_view_is_called_with_its_parameters() -> None:
     assert parse(call, {"rates"}.__contains__).kind == "select"
     with pytest.raises(ClickHouseError, match="outside of this database"):
         parse(b"SELECT * FROM file('/etc/passwd')", {"file"}.__contains__)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "'x Int8', 1",
+        "'x Nullable(Int8), s String', (-1, 'a'), (NULL, 'b')",
+        "'a Array(Int8)', [1, 2]",
+        "'b Bool', (true)",
+    ],
+)
+def test_a_table_of_literals_is_allowed(rows: str) -> None:
+    """values() computes nothing then."""
+    assert parse(f"SELECT * FROM values({rows}) AS v WHERE 1".encode()).kind == "select"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "", "1", "(1, 2)", "'x Int8'", "1, 'x Int8'", "'x String', file('/etc/hostname')", "'x Int8', (SELECT 1)",
+        "'x Int8', 1 + 1", "'x Int8', y", "'x Int8', `y`", "'x Int8', {p:Int8}", "'x Int8' || '', 1",
+        "'x Int8 DEFAULT 1', 1", "'x String DEFAULT file(\\'/etc/hostname\\')', 'a'", "'x Int8', (1",
+        "concat('x', ' Int8'), 1",
+        "'x Int8', CAST('1' AS Int8)", "'x Int8', 1::Int8", "'x Int8', [1, toInt8(1)]",
+    ],
+)  # fmt: skip
+def test_a_table_of_anything_else_is_refused(rows: str) -> None:
+    """The engine evaluates the arguments of values() as expressions, and its structure may have them."""
+    with pytest.raises(ClickHouseError):
+        parse(f"SELECT * FROM values({rows}".encode() + (b"" if rows.endswith("(1") else b")"))
