@@ -1,8 +1,9 @@
-"""`python -m dashboards` writes dashboards/json, which Grafana is provisioned with; a test compares both."""
+"""`python -m dashboards` writes dashboards/json and the alert rules, with which Grafana is provisioned."""
 
 from pathlib import Path
 
 from dashboards import (
+    alerts,
     congestion,
     fabric,
     finding,
@@ -17,6 +18,7 @@ from dashboards import (
 from dashboards.board import as_json
 
 FOLDER = Path(__file__).parent / "json"
+ALERTS = Path(__file__).parent / "provisioning/alerting/railsight.json"
 BOARDS = {
     "fabric": fabric.board, "link": link.board, "host": host.board, "rails": rails.board,
     "congestion": congestion.board, "remediation": remediation.board, "job": job.board,
@@ -28,3 +30,4 @@ BOARDS = {
 if __name__ == "__main__":
     for name, board in BOARDS.items():
         (FOLDER / f"{name}.json").write_text(as_json(board()))
+    ALERTS.write_text(alerts.rules())

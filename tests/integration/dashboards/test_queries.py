@@ -1,10 +1,13 @@
 """Tests the queries of the wall, of a finding and of the pipeline on a small fabric with known results."""
 
+import json
 import time
 from typing import Any
 
 import pytest
 
+from dashboards import alerts
+from dashboards.preview.macros import View
 from dashboards.queries import fabric as queries
 from dashboards.queries import finding as finding_queries
 from dashboards.queries import pipeline
@@ -183,6 +186,27 @@ def test_the_sinks_delay_is_measured_against_the_clock(board: Board) -> None:
     """The newest row is as old as the view's end."""
     (row,) = board.ask(pipeline.SINK_DELAY)
     assert row["delay"] == pytest.approx(time.time() - NOW, abs=5)
+
+
+def test_alert_rules_fire_by_the_age_of_the_newest_row(empty: Board) -> None:
+    """Their SQL as Grafana has it after provisioning; without rows there is no data, which alerts."""
+    group = json.loads(alerts.rules())["groups"][0]
+    sql = {rule["uid"]: rule["data"][0]["model"]["rawSql"].replace("$$", "$") for rule in group["rules"]}
+
+    def value(uid: str) -> list[float]:
+        now = int(time.time())
+        rows = empty.run(View(now - alerts.RANGE_S, now, 10, {}).expand(sql[uid]))
+        return [float(next(iter(row.values()))) for row in rows]
+
+    assert value("railsight-no-clickhouse") == [1]
+    assert value("railsight-no-new-rows") == []
+    for ago in (200, 0):
+        empty.execute(
+            "INSERT INTO progress (stage, partition, epoch, watermark, arrived_at)"
+            f" SELECT 'measure', 0, 1, now64(9), now64(3) - INTERVAL {ago} SECOND"
+        )
+        (age,) = value("railsight-no-new-rows")
+        assert (age > alerts.LATE_S) is (ago > alerts.LATE_S), age
 
 
 def test_the_last_revision_of_a_remediation_is_shown(board: Board) -> None:

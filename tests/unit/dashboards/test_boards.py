@@ -9,8 +9,8 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from dashboards import links, looks
-from dashboards.__main__ import BOARDS, FOLDER
+from dashboards import alerts, links, looks
+from dashboards.__main__ import ALERTS, BOARDS, FOLDER
 from dashboards.board import as_json, shown_queries
 from dashboards.clickhouse import PLUGIN
 from dashboards.limits import DECIDE, DETECT
@@ -238,3 +238,22 @@ def test_provisioning_names_the_plugin_and_takes_secrets_from_files() -> None:
     assert source["secureJsonData"]["password"].startswith("$__file{")
     (provider,) = yaml.safe_load((PROVISIONING / "dashboards/railsight.yml").read_text())["providers"]
     assert provider["type"] == "file" and provider["options"]["path"] == "/var/lib/grafana/dashboards"
+
+
+def test_alert_rules_are_for_what_the_pipeline_cannot_report() -> None:
+    """The newest row is old, or absent; ClickHouse does not answer: one rule each, on the provisioned source."""
+    text = ALERTS.read_text()
+    assert text == alerts.rules(), "run python -m dashboards"
+    (source,) = yaml.safe_load((PROVISIONING / "datasources/clickhouse.yml").read_text())["datasources"]
+    (group,) = json.loads(text)["groups"]
+    states = {rule["uid"]: (rule["noDataState"], rule["execErrState"]) for rule in group["rules"]}
+    assert states == {
+        "railsight-no-new-rows": ("Alerting", "OK"),
+        "railsight-no-clickhouse": ("Alerting", "Alerting"),
+    }, "a dead server is one alert, and no data is none of health"
+    for rule in group["rules"]:
+        query, threshold = rule["data"]
+        assert (query["datasourceUid"], threshold["datasourceUid"]) == (source["uid"], "__expr__")
+        assert rule["condition"] == threshold["refId"] and threshold["model"]["expression"] == query["refId"]
+        assert query["relativeTimeRange"]["from"] > threshold["model"]["conditions"][0]["evaluator"]["params"][0]
+        assert not re.search(r"(?<!\$)\$(?!\$)", json.dumps(rule).replace("$$", "")), "Grafana expands single dollars"

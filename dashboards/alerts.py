@@ -1,0 +1,61 @@
+"""Grafana's alert rules, for what the pipeline cannot report of itself: nothing new in ClickHouse, or no ClickHouse.
+
+All other alerts come from the pipeline (`railsight notify`), with their evidence. Grafana notifies its own default
+contact point.
+"""
+
+import json
+
+from dashboards.clickhouse import Target
+from dashboards.fabric import SINK_LIMITS
+from dashboards.queries.pipeline import SINK_DELAY
+from dashboards.queries.query import Query
+
+SOURCE_UID = "railsight-clickhouse"
+"""Of provisioning/datasources."""
+RANGE_S = 600
+LATE_S = SINK_LIMITS[-1][0]
+ANSWER = Query("SELECT 1 AS answer", ("answer",))
+
+
+def _rule(
+    uid: str, title: str, summary: str, query: Query, above: float, *, no_data: str, error: str
+) -> dict[str, object]:
+    """Return a rule that fires if the query's value is above `above` for two minutes."""
+    # Grafana expands $NAME in provisioned files by its environment; a doubled dollar is one.
+    model = {**Target(query).build().to_json(), "rawSql": query.sql.replace("$", "$$")}  # type: ignore[dict-item]
+    del model["datasource"]
+    threshold = {
+        "refId": "B", "type": "threshold", "expression": "A",
+        "conditions": [{"evaluator": {"type": "gt", "params": [above]}}],
+    }  # fmt: skip
+    return {
+        "uid": uid, "title": title, "condition": "B", "for": "2m", "noDataState": no_data, "execErrState": error,
+        "data": [
+            {"refId": "A", "datasourceUid": SOURCE_UID, "relativeTimeRange": {"from": RANGE_S, "to": 0},
+             "model": model},
+            {"refId": "B", "datasourceUid": "__expr__", "model": threshold},
+        ],
+        "annotations": {"summary": summary},
+        "labels": {"severity": "critical", "service": "railsight"},
+    }  # fmt: skip
+
+
+def rules() -> str:
+    """Return the file of provisioning/alerting, ending in a newline."""
+    found = [
+        _rule(
+            "railsight-no-new-rows", "ClickHouse gets no new rows",
+            f"The newest row is older than {LATE_S} s, or there was none for {RANGE_S // 60} minutes: boards show the"
+            " past. Check `railsight status`, then the sink's log.",
+            SINK_DELAY, LATE_S, no_data="Alerting", error="OK",
+        ),
+        _rule(
+            "railsight-no-clickhouse", "ClickHouse does not answer Grafana",
+            "No board has data. Check the server, and the reader's user and password.",
+            # The value never fires; an error of the query does, and the other rule leaves errors to this one.
+            ANSWER, 1, no_data="Alerting", error="Alerting",
+        ),
+    ]  # fmt: skip
+    group = {"orgId": 1, "name": "railsight", "folder": "railsight", "interval": "1m", "rules": found}
+    return json.dumps({"apiVersion": 1, "groups": [group]}, indent=2, sort_keys=True) + "\n"
