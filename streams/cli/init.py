@@ -22,7 +22,10 @@ def init(
     snmp: Annotated[
         list[str] | None, typer.Option(metavar="NAME=ADDRESS", help="A switch by SNMP v2c; repeatable.")
     ] = None,
-    host: Annotated[list[str] | None, typer.Option(help="A host of the fabric, by name; repeatable.")] = None,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME[=ADDRESS]", help="A host; with an address it is read by SNMP; repeatable."),
+    ] = None,
     this_host: Annotated[
         bool, typer.Option("--this-host", help="Also read this machine's NICs and kernel log.")
     ] = False,
@@ -37,13 +40,12 @@ def init(
     Example: `railsight init site --snmp leaf1=10.0.0.1 --snmp leaf2=10.0.0.2 --host gpu1 --host gpu2 --up`.
     """
     name = socket.gethostname() if this_host else ""
-    if gnmi or snmp or this_host:
+    hosts = _hosts(host)
+    if gnmi or snmp or this_host or any(hosts.values()):
         by_gnmi, by_snmp = _targets(gnmi), _targets(snmp)
         password = _secret("RAILSIGHT_INIT_PASSWORD", f"Password of {gnmi_username} by gNMI") if gnmi_username else ""
-        community = _secret("RAILSIGHT_INIT_COMMUNITY", "SNMP community") if by_snmp else ""
-        first = FirstConfiguration(
-            cluster, by_gnmi, gnmi_username, password, gnmi_tls, by_snmp, community, host or (), name
-        )
+        community = _secret("RAILSIGHT_INIT_COMMUNITY", "SNMP community") if by_snmp or any(hosts.values()) else ""
+        first = FirstConfiguration(cluster, by_gnmi, gnmi_username, password, gnmi_tls, by_snmp, community, hosts, name)
     else:
         first = _asked(cluster)
     for path in write(folder, first, force=force):
@@ -71,8 +73,8 @@ def _asked(cluster: str) -> FirstConfiguration:
     password = typer.prompt("Its password", hide_input=True) if username else ""
     tls = typer.confirm("Do these switches have TLS for gNMI?", default=True) if gnmi else True
     snmp = _targets(_words("Switches by SNMP v2c, as NAME=HOST, separated by spaces"))
-    community = typer.prompt("SNMP community", hide_input=True) if snmp else ""
-    hosts = _words("Hosts of the fabric, by name, separated by spaces")
+    hosts = _hosts(_words("Hosts, as NAME, or NAME=HOST where one has an SNMP agent, separated by spaces"))
+    community = typer.prompt("SNMP community", hide_input=True) if snmp or any(hosts.values()) else ""
     here = socket.gethostname()
     this_host = here if typer.confirm(f"Is this machine ({here}) one of the hosts?", default=False) else ""
     return FirstConfiguration(cluster, gnmi, username, password, tls, snmp, community, hosts, this_host)
@@ -92,6 +94,12 @@ def _targets(given: list[str] | None) -> dict[str, str]:
             raise Misconfigured(f"{name} is given twice; give each switch once")
         found[name] = address
     return found
+
+
+def _hosts(given: list[str] | None) -> dict[str, str]:
+    """Return the address of each host, empty for one without."""
+    plain = {one: "" for one in given or () if "=" not in one}
+    return plain | _targets([one for one in given or () if "=" in one])
 
 
 def _secret(variable: str, question: str) -> str:

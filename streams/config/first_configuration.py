@@ -5,16 +5,17 @@ Every path in it is absolute, so that `railsight up --config FILE` works from an
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from streams.embedded.directories import refusing_disk_errors, write_private
-from streams.fabric.inventory import Device, Inventory, write_folder
+from streams.fabric.inventory import Device, Inventory, Link, write_folder
 from streams.wire.errors import Misconfigured
 
 CONFIG = "railsight.toml"
 _SPINE_WORDS = ("spine", "agg", "t1")
+_LINK_COLUMNS = tuple(name for name in Link._fields if name != "id")
 _CORE_WORDS = ("core", "superspine", "t2")
 
 
@@ -29,20 +30,26 @@ class FirstConfiguration:
     gnmi_tls: bool = True
     snmp: Mapping[str, str] | None = None
     snmp_community: str = ""
-    hosts: Sequence[str] = ()
+    hosts: Mapping[str, str] | None = None
+    """The hosts of the fabric; the address of its SNMP agent, or empty for one that is not read by SNMP."""
     this_host: str = ""
     """The name of this machine if it is one of the hosts; its own collectors then run here."""
+
+    @property
+    def by_snmp(self) -> Mapping[str, str]:
+        """The switches and hosts that are read by SNMP."""
+        return {**(self.snmp or {}), **{name: address for name, address in (self.hosts or {}).items() if address}}
 
     def problems(self) -> list[str]:
         """Return what is missing, a line for each."""
         found = []
-        if not (self.gnmi or self.snmp or self.this_host):
+        if not (self.gnmi or self.by_snmp or self.this_host):
             found.append("nothing to read: give --gnmi NAME=HOST:PORT, --snmp NAME=HOST or --this-host")
-        if self.snmp and not self.snmp_community:
-            found.append("--snmp needs a community: answer the question, or set RAILSIGHT_INIT_COMMUNITY")
+        if self.by_snmp and not self.snmp_community:
+            found.append("SNMP needs a community: answer the question, or set RAILSIGHT_INIT_COMMUNITY")
         if bool(self.gnmi_username) != bool(self.gnmi_password):
             found.append("--gnmi-username needs a password: answer the question, or set RAILSIGHT_INIT_PASSWORD")
-        twice = sorted({*(self.gnmi or {})} & {*(self.hosts)} | ({*(self.snmp or {})} & {*(self.hosts)}))
+        twice = sorted({*(self.gnmi or {}), *(self.snmp or {})} & {*(self.hosts or {})})
         return [*found, *(f"{name} is a switch and a host: rename one" for name in twice)]
 
 
@@ -72,7 +79,7 @@ def _write_secrets(folder: Path, first: FirstConfiguration) -> list[Path]:
 
 def _write_targets(folder: Path, first: FirstConfiguration) -> list[Path]:
     paths = []
-    for name, targets in (("gnmi-targets.json", first.gnmi), ("snmp-targets.json", first.snmp)):
+    for name, targets in (("gnmi-targets.json", first.gnmi), ("snmp-targets.json", first.by_snmp)):
         if targets:
             rows = [{"name": device, "address": address} for device, address in targets.items()]
             (folder / name).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
@@ -83,11 +90,14 @@ def _write_targets(folder: Path, first: FirstConfiguration) -> list[Path]:
 def _write_inventory(folder: Path, first: FirstConfiguration) -> list[Path]:
     """Write the devices; the links are for a person, or for a copy of what the site has."""
     switches = {**(first.gnmi or {}), **(first.snmp or {})}
-    hosts = dict.fromkeys([*first.hosts, *([first.this_host] if first.this_host else [])])
+    hosts = dict.fromkeys([*(first.hosts or {}), *([first.this_host] if first.this_host else [])])
     devices = [Device(name, "switch", _tier(name), "pod1") for name in switches]
     devices += [Device(name, "host", "host", "pod1") for name in hosts]
     write_folder(Inventory(tuple(devices)), folder / "inventory", "csv")
-    return [folder / "inventory" / "devices.csv", folder / "inventory" / "links.csv"]
+    links = folder / "inventory" / "links.csv"
+    # The columns that a person fills in; a table without rows has only those that are required.
+    links.write_text(",".join(_LINK_COLUMNS) + "\n", encoding="utf-8")
+    return [folder / "inventory" / "devices.csv", links]
 
 
 def _tier(name: str) -> str:
@@ -118,7 +128,7 @@ def _lines(folder: Path, first: FirstConfiguration) -> list[str]:
             lines += [f"username = {quoted(first.gnmi_username)}"]
             lines += [f"password_file = {quoted(str(folder / 'secrets/gnmi-password'))}"]
             lines += [] if first.gnmi_tls else ["clear_text = true  # the password crosses the network without TLS"]
-    if first.snmp:
+    if first.by_snmp:
         lines += ["", "[collect.snmp]", f"targets_file = {quoted(str(folder / 'snmp-targets.json'))}"]
         lines += [f"community_file = {quoted(str(folder / 'secrets/snmp-community'))}"]
     if first.this_host:

@@ -16,19 +16,22 @@ from jsonschema import Draft7Validator
 from railsight_automation.config import load as load_automation
 
 from collectors.core.params import CollectorParams
-from streams.cli.collector_registry import collector_params
+from streams.cli.collector_registry import collector_params, installed_collectors
 from streams.cli.main import COMMANDS
 from streams.cli.notify import params_of
 from streams.config.settings import load
+from streams.runtime.principals import accesses
 from streams.wire.topics import STAGES
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "deploy/compose"
 SCHEMA = resources.files("check_jsonschema") / "builtin_schemas/vendor/compose-spec.json"
-OURS = {*STAGES, "topics", "migrate", "persist", "notify", "tickets", "collect-gnmi", "inventory"}
+ON_HOST = {"collect-nic", "collect-host"}
+COLLECTORS = {"collect-gnmi", "collect-snmp", "collect-bridge", *ON_HOST}
+OURS = {*STAGES, "topics", "acl", "migrate", "persist", "notify", "tickets", "inventory", *COLLECTORS}
 AUTOMATION = "automation"
 # They have no health port; they exit on failure and are restarted.
-WITHOUT_HEALTHCHECK = {*OURS, AUTOMATION} - {*STAGES, "collect-gnmi", "notify", "tickets", "persist"}
+WITHOUT_HEALTHCHECK = {*OURS, AUTOMATION} - {*STAGES, *COLLECTORS, "notify", "tickets", "persist"}
 
 
 @pytest.fixture(scope="module")
@@ -59,13 +62,14 @@ def test_nothing_is_open_to_the_outside(project: dict[str, Any]) -> None:
     assert ports and all(port.startswith("127.0.0.1:") for port in ports)
     internal = {name for name, network in project["networks"].items() if network == {"internal": True}}
     assert internal == {"pipeline", "store", "alerts"}
-    outside = {name for name in OURS if set(project["services"][name]["networks"]) - internal}
-    assert outside == {"collect-gnmi", "tickets"}
+    outside = {name for name in OURS - ON_HOST if set(project["services"][name]["networks"]) - internal}
+    assert outside == {"collect-gnmi", "collect-snmp", "tickets"}
+    assert {name for name, one in project["services"].items() if "network_mode" in one} == ON_HOST
 
 
 def test_only_those_that_use_a_server_share_a_network_with_it(project: dict[str, Any]) -> None:
     """ClickHouse is reached by the sink, the migrations and Grafana; Alertmanager by the notifier and Prometheus."""
-    services = {name: set(service["networks"]) - {"board"} for name, service in project["services"].items()}
+    services = {name: set(service.get("networks", ())) - {"board"} for name, service in project["services"].items()}
 
     def neighbors(server: str) -> set[str]:
         return {name for name, networks in services.items() if networks & services[server]} - {server}
@@ -114,7 +118,7 @@ def test_nothing_starts_before_what_it_needs(project: dict[str, Any]) -> None:
             if asked["condition"] == "service_healthy":
                 assert "healthcheck" in needed, name
             else:
-                assert other in ("topics", "migrate"), name
+                assert other in ("topics", "acl", "migrate"), name
             assert set(needed.get("profiles", [])) <= set(service.get("profiles", [])), name
 
 
@@ -175,6 +179,85 @@ def test_only_who_asks_clickhouse_has_its_password(project: dict[str, Any], tmp_
     assert settings.store.secret() == "from the file"
 
 
+def login_of(project: dict[str, Any], name: str) -> set[str]:
+    """Return the parts of railsight whose passwords a service has."""
+    own = sources(project["services"][name])
+    return {secret.removeprefix("kafka_") for secret in own if secret in LOGINS}
+
+
+LOGINS = {
+    f"kafka_{part}"
+    for part in accesses(load(FOLDER / "railsight.toml", environ={}), {}).keys() | {"collector", "bridge"}
+}
+
+
+def login_problems(project: dict[str, Any]) -> list[str]:
+    """Return each service with another login than its own, or with a file where its settings do not look for it."""
+    own = {
+        **{name: name for name in (*STAGES, "persist", "notify", "tickets", "automation")}, "topics": "admin",
+        "acl": "admin", "inventory": "operator", "collect-bridge": "bridge",
+    }  # fmt: skip
+    settings = load(FOLDER / "railsight.toml", environ={})
+    problems = []
+    for name, service in project["services"].items():
+        expected = own.get(name, "collector" if name in COLLECTORS else None)
+        if login_of(project, name) != ({expected} if expected else set()):
+            problems.append(f"{name} has the logins {sorted(login_of(project, name))}")
+        elif expected and name != AUTOMATION:
+            wanted = {
+                f"kafka_{expected}": str(settings.kafka.of_part(expected).password_file),
+                "kafka_ca": str(settings.kafka.ca_file),
+            }
+            found = sources(service)
+            problems += [
+                f"{name}: {secret} at {found.get(secret)}" for secret in wanted if found.get(secret) != wanted[secret]
+            ]
+    return problems
+
+
+def test_each_part_has_the_login_of_its_own_and_no_other(project: dict[str, Any]) -> None:
+    """The file is where its settings look for it; the part is one to which `railsight acl` gives rights."""
+    assert login_problems(project) == []
+
+
+@pytest.mark.parametrize(
+    ("service", "secrets", "problem"),
+    [
+        ("persist", ["kafka_ca", "kafka_admin"], "persist has the logins ['admin']"),
+        ("notify", ["kafka_ca"], "notify has the logins []"),
+        ("measure", ["kafka_ca", "kafka_measure"], "measure: kafka_measure at /run/secrets/kafka_measure"),
+        ("grafana", ["kafka_reader", "kafka_operator"], "grafana has the logins ['operator', 'reader']"),
+    ],
+)
+def test_a_wrong_login_would_be_found(project: dict[str, Any], service: str, secrets: list[str], problem: str) -> None:
+    """The password of another part, none, one at another path, one too many."""
+    services = project["services"] | {service: project["services"][service] | {"secrets": secrets}}
+    assert problem in login_problems(project | {"services": services})
+
+
+def test_kafka_accepts_only_tls_with_a_login(project: dict[str, Any]) -> None:
+    """No listener is plain text; the controller is on loopback; the users are those of the parts."""
+    environment = project["services"]["kafka"]["environment"]
+    assert "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP" not in environment
+    assert "CONTROLLER://127.0.0.1:" in environment["KAFKA_LISTENERS"]
+    text = (FOLDER / "secrets.sh").read_text()
+    assert "INTERNAL:SASL_SSL,HOST:SASL_SSL,CONTROLLER:SASL_PLAINTEXT" in text and "PLAINTEXT:" not in text
+    assert "allow.everyone.if.no.acl.found=false" in text
+    (parts,) = re.findall(r'^parts="(.*)"$', text, re.MULTILINE)
+    assert {f"kafka_{part}" for part in parts.split()} <= LOGINS
+    used = {part for name in project["services"] for part in login_of(project, name)}
+    assert used == set(parts.split()) - {"reader"}
+
+
+def test_every_collector_has_a_profile(project: dict[str, Any]) -> None:
+    """Those of a fabric with switches and hosts; the simulation is none of production."""
+    kinds = installed_collectors().keys() - {"sim"}
+    elsewhere = {"jobs", "probe"}
+    assert {name.removeprefix("collect-") for name in COLLECTORS} == kinds - elsewhere
+    for name in COLLECTORS:
+        assert project["services"][name]["profiles"] == [name.removeprefix("collect-")]
+
+
 def test_every_file_that_is_mounted_exists(project: dict[str, Any]) -> None:
     """A path that is not there would become an empty folder of root's."""
     for name, service in project["services"].items():
@@ -192,11 +275,17 @@ def test_secrets_are_files_and_no_password_is_in_the_project(project: dict[str, 
     for service in project["services"].values():
         for variable, value in service.get("environment", {}).items():
             assert "PASSWORD" not in variable or str(value).startswith("/run/secrets/"), variable
-        assert set(service.get("secrets", [])) <= set(project["secrets"])
+        assert set(sources(service)) <= set(project["secrets"])
+
+
+def sources(service: dict[str, Any]) -> dict[str, str]:
+    """Return the path in the container of each secret that a service has."""
+    found = (one if isinstance(one, dict) else {"source": one} for one in service.get("secrets", []))
+    return {one["source"]: one.get("target", f"/run/secrets/{one['source']}") for one in found}
 
 
 def test_secrets_are_made_once_and_are_no_bodys_business(project: dict[str, Any], tmp_path: Path) -> None:
-    """Three different passwords in a folder that only its owner enters; a second run changes none."""
+    """Different passwords in a folder that only its owner enters; a second run changes none."""
     script = tmp_path / "secrets.sh"
     script.write_text((FOLDER / "secrets.sh").read_text())
     script.chmod(0o755)
@@ -204,8 +293,13 @@ def test_secrets_are_made_once_and_are_no_bodys_business(project: dict[str, Any]
     subprocess.run([script], check=True, capture_output=True, timeout=20)
     made = {path.name: path.read_text() for path in folder.iterdir()}
     # The token of the ticket system is one that it has issued.
-    assert set(made) == set(project["secrets"]) - {"ticket_token"} and len(set(made.values())) == 3
-    assert all(re.fullmatch(r"[0-9a-f]{48}", value) for value in made.values())
+    given = {"ticket_token", "snmp_community"}
+    # The brokers' own password and that of the reader are in files of theirs, and in those of Kafka.
+    assert set(made) == (set(project["secrets"]) - given) | {"kafka_broker", "kafka_reader"}
+    composed = {"kafka_properties", "kafka_keystore", "kafka_ca", "kafka_health"}
+    passwords = {name: value for name, value in made.items() if name not in composed}
+    assert len(set(passwords.values())) == len(passwords)
+    assert all(re.fullmatch(r"[0-9a-f]{48}", value) for value in passwords.values())
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     subprocess.run([script], check=True, capture_output=True, timeout=20)
     assert {path.name: path.read_text() for path in folder.iterdir()} == made
