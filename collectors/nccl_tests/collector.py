@@ -179,4 +179,4 @@ async def once(params: Params, core: Core) -> AsyncIterator[str]:
                 yield line
 
 
-SPEC = Spec("nccl_tests", Params, run, once)
+SPEC = Spec("nccl_tests", Params, run, once, example="--once --print < results.txt")

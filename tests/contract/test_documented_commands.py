@@ -30,7 +30,7 @@ def commands_of(text: str) -> Iterator[str]:
 def arguments_of(line: str) -> list[str]:
     """Return the arguments of a line, without its comment and redirection."""
     words = shlex.split(line, comments=True)[1:]
-    end = next((at for at, word in enumerate(words) if word in ("|", ">", "&&")), len(words))
+    end = next((at for at, word in enumerate(words) if word in ("|", "<", ">", "&&")), len(words))
     return [PLACEHOLDERS.get(word, word) for word in words[:end]]
 
 
