@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 SHELL  := /bin/bash
 
-.PHONY: help env demo test check docs docs-commands chart host-agent fuzz fuzz-clickhouse peers lock sbom audit proto format clean
+.PHONY: help env demo test check docs docs-commands chart host-agent fuzz fuzz-clickhouse locality-requests peers lock sbom audit proto format clean
 
 help:
 	@echo "make demo   a simulated fabric through the whole pipeline (ARGS='--headless --seconds 60')"
@@ -15,6 +15,7 @@ help:
 	@echo "make chart  the Helm chart rendered and checked (needs Go);  make host-agent  a Debian package for GPU hosts"
 	@echo "make fuzz   every parser under atheris, which sees the code that an input reaches, MINUTES=30 in all"
 	@echo "make fuzz-clickhouse   attacks on the embedded ClickHouse, MINUTES=60 through HTTP and as long on the engine"
+	@echo "make locality-requests   10,000 requests and more that schemathesis makes of the locality service"
 	@echo "make env    only the environment, in $(VENV)"
 	@echo "make peers  Debian's kcat, snmp, Alertmanager, Prometheus, Slurm: programs the tests use (needs root)"
 	@echo "make sbom   sbom.json: every package of requirements.lock, as CycloneDX;  make audit  known vulnerabilities of them"
@@ -67,6 +68,10 @@ fuzz-clickhouse: MINUTES ?= 60
 fuzz-clickhouse: env
 	$(BIN)/python -m tests.fuzz.clickhouse --minutes $(MINUTES) $(ARGS)
 	$(BIN)/python -m tests.fuzz.clickhouse --minutes $(MINUTES) --layer engine $(ARGS)
+
+# Schemathesis comes into an environment of its own: the lock has nothing of it.
+locality-requests: env
+	$(BIN)/python -m tests.bench.locality_requests $(ARGS)
 
 peers:
 	deploy/peers.sh

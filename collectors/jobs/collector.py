@@ -126,6 +126,6 @@ async def once(params: Params, core: Core) -> AsyncIterator[str]:
 
 SPEC = Spec(
     "jobs", Params, run, once, part="jobs", access=lambda _: Access(reads=(JOBS,), writes=(JOBS,)),
-    example="--set scheduler=slurm --once --print",
+    example="--set slurm.team_by=user --once --print",
 )  # fmt: skip
 """Its principal reads its own jobs back, and may write no telemetry."""

@@ -7,7 +7,7 @@
 set -euo pipefail
 
 folder=$(realpath "$(dirname "$0")")/secrets
-parts="admin collector bridge measure correlate attribute decide persist notify tickets automation operator reader"
+parts="admin collector bridge measure correlate attribute decide persist notify tickets jobs locality automation operator reader"
 mkdir -p "$folder"
 chmod 700 "$folder"
 umask 077
@@ -18,7 +18,7 @@ keep() { # NAME: standard input becomes the file
     echo "made $folder/$1"
 }
 
-for name in clickhouse_password clickhouse_reader_password grafana_admin_password kafka_broker \
+for name in clickhouse_password clickhouse_reader_password grafana_admin_password locality_token kafka_broker \
     $(printf 'kafka_%s ' $parts); do
     [ -s "$folder/$name" ] || od -An -N24 -tx1 /dev/urandom | tr -d ' \n' | keep "$name"
 done

@@ -50,6 +50,11 @@ class Problem(BaseModel):
     detail: str
 
 
+def _link(operation: str, **parameters: str) -> dict[str, Any]:
+    """Return a link of OpenAPI: an operation whose parameters are in an answer."""
+    return {"operationId": operation, "parameters": parameters}
+
+
 HostName = Annotated[str, Path(max_length=MAX_NAME, description="A host of the inventory.")]
 End = Annotated[str, Query(max_length=MAX_NAME, description="A host of the inventory.")]
 Gpu = Annotated[int | None, Query(ge=0, le=1023, description="A GPU of this host, from 0; both or none.")]
@@ -63,9 +68,24 @@ _EXPORTS: dict[int | str, dict[str, Any]] = {
     409: {"model": Problem, "description": "The inventory has names or hosts that this format cannot have."},
 }
 _NOT_FOUND: dict[int | str, dict[str, Any]] = {404: {"model": Problem, "description": "No such host, or GPU."}}
+_NEAR: dict[int | str, dict[str, Any]] = {
+    **_NOT_FOUND,
+    200: {"links": {"distance": _link("distance", a="$request.path.host", z="$response.body#/0/host")}},
+}
+_PLACED: dict[int | str, dict[str, Any]] = {
+    200: {
+        "links": {
+            "near": _link("near", host="$response.body#/sets/0/hosts/0"),
+            "distance": _link("distance", a="$response.body#/sets/0/hosts/0", z="$response.body#/sets/1/hosts/0"),
+        }
+    }
+}
+_VERSIONS: dict[int | str, dict[str, Any]] = {
+    200: {"links": {"change": _link("version", after="$response.body#/version")}}
+}
 
 
-router = APIRouter(prefix="/v1")
+router = APIRouter(prefix="/v1", generate_unique_id_function=lambda route: route.name)
 
 
 def application(service: LocalityService, params: LocalityParams, token: str) -> FastAPI:
@@ -120,7 +140,7 @@ def _current(service: Service, if_none_match: Annotated[str | None, Header(max_l
 State = Annotated[Current, Depends(_current)]
 
 
-@router.get("/hosts/{host}/near", response_model=list[NeighborAnswer], responses=_NOT_FOUND)
+@router.get("/hosts/{host}/near", response_model=list[NeighborAnswer], responses=_NEAR)
 def near(host: HostName, found: State, limit: Annotated[int, Query(ge=1, le=10_000)] = 20) -> Response:
     """Return the hosts nearest to one, usable ones first."""
     with _not_found():
@@ -144,7 +164,7 @@ def distance(a: End, z: End, found: State, a_gpu: Gpu = None, z_gpu: Gpu = None)
     return _json(answer.model_dump_json().encode(), found)
 
 
-@router.get("/placement", response_model=PlacementAnswer)
+@router.get("/placement", response_model=PlacementAnswer, responses=_PLACED)
 def placement(
     gpus: Annotated[int, Query(ge=1, le=MAX_GPUS)],
     found: State,
@@ -175,7 +195,7 @@ def _refuse_too_many(service: Service, params: Params) -> None:
         raise HTTPException(503, f"{service.waiting} clients wait already: try again", {"Retry-After": "5"})
 
 
-@router.get("/version", response_model=VersionAnswer, dependencies=[Depends(_refuse_too_many)])
+@router.get("/version", response_model=VersionAnswer, responses=_VERSIONS, dependencies=[Depends(_refuse_too_many)])
 async def version(
     service: Service,
     after: Annotated[str, Query(max_length=64, description="Wait until the version is another.")] = "",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from streams.health.health import Health
 from streams.health.supervision import stop_of, supervised
@@ -43,7 +43,7 @@ def listen(params: LocalityParams) -> socket.socket:
         ) from error
 
 
-def _server(app: FastAPI, params: LocalityParams) -> _Server:
+def http_server(app: ASGIApp, params: LocalityParams) -> uvicorn.Server:
     """Return the server; raises Misconfigured for a certificate that cannot be used."""
     config = uvicorn.Config(
         app, log_config=None, log_level="warning", access_log=False, ws="none", server_header=False, lifespan="off",
@@ -68,7 +68,7 @@ async def serve(
 ) -> None:
     """Serve until SIGINT or SIGTERM; `on_start` receives the address."""
     listener = listen(params)
-    server = _server(application(service, params, token), params)
+    server = http_server(application(service, params, token), params)
     health.ready_while("locality", service.problem)
     health.started()
 

@@ -154,6 +154,15 @@ def test_an_array_is_its_tasks_and_a_heterogeneous_job_is_one(live: LiveJobs) ->
     live.until(het, has_ended)
 
 
+def test_a_job_without_gpus_has_its_hosts_and_no_number_of_gpus(live: LiveJobs) -> None:
+    """`-c` alone: Slurm lists no GPUs by host, which is unknown and not none."""
+    job = live.submit("-c", "1", "-w", "h0")
+    found = live.until(job, is_running)
+    assert found.hosts == ("h0",) and found.gpus is None
+    live.slurm.run("scancel", job)
+    live.until(job, has_ended)
+
+
 def test_a_requeued_job_is_the_same_job_in_another_run(live: LiveJobs) -> None:
     """The first run ends when the second one waits; Slurm lets it wait for 120 s, which a release ends."""
     job = live.submit("-w", "h0", "--requeue")
@@ -212,3 +221,14 @@ def test_a_job_that_ends_while_the_collector_does_not_run_ends_afterwards(live: 
     live.start_collector()
     found = live.until(job, lambda found: found.state == "CANCELLED")
     assert found.end_ns is not None and found.end_ns / 1e9 < cancelled_s + 2
+
+
+def test_a_job_that_slurm_has_no_longer_ends_as_gone(live: LiveJobs) -> None:
+    """The controller starts again without its state: `absent_s` later the job has ended when it was last reported."""
+    job = live.submit("-w", "h0")
+    running = live.until(job, is_running)
+    live.slurm.stop_controller()
+    live.slurm.start_controller("-c")
+    found = live.until(job, lambda found: found.state == "GONE", 60)
+    assert found.end_ns is not None and running.start_ns < found.end_ns < time.time_ns()
+    assert found.stale_since_ns is None

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from jsonschema import Draft7Validator
+from pydantic import ValidationError
 from railsight_automation.config import load as load_automation
 
 from collectors.core.params import CollectorParams
@@ -20,6 +21,7 @@ from streams.cli.collector_registry import collector_params, installed_collector
 from streams.cli.main import COMMANDS
 from streams.cli.notify import params_of
 from streams.config.settings import load
+from streams.locality.params import LocalityParams
 from streams.runtime.principals import accesses
 from streams.wire.topics import STAGES
 
@@ -28,10 +30,11 @@ FOLDER = ROOT / "deploy/compose"
 SCHEMA = resources.files("check_jsonschema") / "builtin_schemas/vendor/compose-spec.json"
 ON_HOST = {"collect-nic", "collect-host"}
 COLLECTORS = {"collect-gnmi", "collect-snmp", "collect-bridge", *ON_HOST}
-OURS = {*STAGES, "topics", "acl", "migrate", "persist", "notify", "tickets", "inventory", *COLLECTORS}
+SERVING = {*STAGES, *COLLECTORS, "persist", "notify", "tickets", "collect-jobs", "locality"}
+OURS = SERVING | {"topics", "acl", "migrate", "inventory"}
 AUTOMATION = "automation"
 # They have no health port; they exit on failure and are restarted.
-WITHOUT_HEALTHCHECK = {*OURS, AUTOMATION} - {*STAGES, *COLLECTORS, "notify", "tickets", "persist"}
+WITHOUT_HEALTHCHECK = {*OURS, AUTOMATION} - SERVING
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +66,7 @@ def test_nothing_is_open_to_the_outside(project: dict[str, Any]) -> None:
     internal = {name for name, network in project["networks"].items() if network == {"internal": True}}
     assert internal == {"pipeline", "store", "alerts"}
     outside = {name for name in OURS - ON_HOST if set(project["services"][name]["networks"]) - internal}
-    assert outside == {"collect-gnmi", "collect-snmp", "tickets"}
+    assert outside == {"collect-gnmi", "collect-snmp", "collect-jobs", "locality", "tickets"}
     assert {name for name, one in project["services"].items() if "network_mode" in one} == ON_HOST
 
 
@@ -187,15 +190,16 @@ def login_of(project: dict[str, Any], name: str) -> set[str]:
 
 LOGINS = {
     f"kafka_{part}"
-    for part in accesses(load(FOLDER / "railsight.toml", environ={}), {}).keys() | {"collector", "bridge"}
+    for part in accesses(load(FOLDER / "railsight.toml", environ={}), {}).keys()
+    | {"collector", "bridge", "jobs", "locality"}
 }
 
 
 def login_problems(project: dict[str, Any]) -> list[str]:
     """Return each service with another login than its own, or with a file where its settings do not look for it."""
     own = {
-        **{name: name for name in (*STAGES, "persist", "notify", "tickets", "automation")}, "topics": "admin",
-        "acl": "admin", "inventory": "operator", "collect-bridge": "bridge",
+        **{name: name for name in (*STAGES, "persist", "notify", "tickets", "locality", "automation")},
+        "topics": "admin", "acl": "admin", "inventory": "operator", "collect-bridge": "bridge", "collect-jobs": "jobs",
     }  # fmt: skip
     settings = load(FOLDER / "railsight.toml", environ={})
     problems = []
@@ -258,6 +262,27 @@ def test_every_collector_has_a_profile(project: dict[str, Any]) -> None:
         assert project["services"][name]["profiles"] == [name.removeprefix("collect-")]
 
 
+def test_the_locality_listens_off_loopback_with_a_certificate_and_a_token(project: dict[str, Any]) -> None:
+    """Its settings and its option are accepted together, and refused without the certificate."""
+    service = project["services"]["locality"]
+    settings = load(FOLDER / "railsight.toml", environ=service["environment"]).locality
+    host = service["command"][service["command"].index("--host") + 1]
+    with_host = LocalityParams.model_validate(settings.model_dump() | {"host": host})
+    assert {str(with_host.token_file), str(with_host.cert_file)} <= set(sources(service).values())
+    assert service["ports"] == [f"127.0.0.1:{with_host.port}:{with_host.port}"]
+    with pytest.raises(ValidationError, match="cert_file"):
+        LocalityParams.model_validate({**settings.model_dump(), "host": host, "cert_file": None})
+
+
+def test_the_jobs_collector_has_the_scheduler_of_its_secret(project: dict[str, Any]) -> None:
+    """The environment gives it the section that it needs, and the kubeconfig is the secret's file."""
+    service = project["services"]["collect-jobs"]
+    params = load(FOLDER / "railsight.toml", collector_params(), environ=service["environment"]).collectors["jobs"]
+    (scheduler,) = params.schedulers()  # type: ignore[attr-defined]
+    assert scheduler.kubeconfig in sources(service).values()
+    assert service["command"][-4:] == ["--metrics-port", "9100", "--metrics-host", "0.0.0.0"]
+
+
 def test_every_file_that_is_mounted_exists(project: dict[str, Any]) -> None:
     """A path that is not there would become an empty folder of root's."""
     for name, service in project["services"].items():
@@ -293,7 +318,7 @@ def test_secrets_are_made_once_and_are_no_bodys_business(project: dict[str, Any]
     subprocess.run([script], check=True, capture_output=True, timeout=20)
     made = {path.name: path.read_text() for path in folder.iterdir()}
     # The token of the ticket system is one that it has issued.
-    given = {"ticket_token", "snmp_community"}
+    given = {"ticket_token", "snmp_community", "kubeconfig", "locality_pem"}
     # The brokers' own password and that of the reader are in files of theirs, and in those of Kafka.
     assert set(made) == (set(project["secrets"]) - given) | {"kafka_broker", "kafka_reader"}
     composed = {"kafka_properties", "kafka_keystore", "kafka_ca", "kafka_health"}
@@ -330,7 +355,7 @@ def test_prometheus_scrapes_every_part_where_it_listens(project: dict[str, Any])
     """Each target is a service of the project, and a collector serves its metrics to it."""
     config = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())
     targets = [t for job in config["scrape_configs"] for one in job["static_configs"] for t in one["targets"]]
-    expected = {*STAGES, "persist", "notify", "alertmanager", "collect-gnmi", "tickets"}
+    expected = {*STAGES, "persist", "notify", "alertmanager", "collect-gnmi", "collect-jobs", "locality", "tickets"}
     assert {target.partition(":")[0] for target in targets} == expected <= set(project["services"])
     collector, prometheus = project["services"]["collect-gnmi"], project["services"]["prometheus"]
     assert collector["command"][-4:] == ["--metrics-port", "9100", "--metrics-host", "0.0.0.0"]
