@@ -1,7 +1,7 @@
 """Opens a board on a ClickHouse: chooses the values of its variables, and runs the queries of its panels."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,16 +55,21 @@ def _options(variable: Mapping[str, Any], run: Run, view: View) -> Sequence[str]
     return [str(next(iter(row.values()))) for row in run(view.expand(variable["query"]))]
 
 
-def answers(board: Mapping[str, Any], run: Run, view: View) -> list[Answer]:
-    """Return the rows of every query of every panel, and of the annotations."""
-    found = []
+def panel_queries(board: Mapping[str, Any], view: View) -> Iterator[tuple[Mapping[str, Any], int, str]]:
+    """Yield each query of each panel: the panel, the number of its target, and the SQL."""
     for panel in board["panels"]:
         width = max(int(float(str(panel.get("interval", "1s")).rstrip("s"))), 1)
         points = panel.get("maxDataPoints", 500)
         interval = max(view.interval_s, width, round((view.to_s - view.from_s) / points))
         for number, target in enumerate(panel.get("targets", ())):
-            sql = replace(view, interval_s=interval).expand(target["rawSql"])
-            began = time.perf_counter()
-            rows = run(sql)
-            found.append(Answer(panel["id"], panel["title"], panel["type"], number, rows, time.perf_counter() - began))
+            yield panel, number, replace(view, interval_s=interval).expand(target["rawSql"])
+
+
+def answers(board: Mapping[str, Any], run: Run, view: View) -> list[Answer]:
+    """Return the rows of every query of every panel."""
+    found = []
+    for panel, number, sql in panel_queries(board, view):
+        began = time.perf_counter()
+        rows = run(sql)
+        found.append(Answer(panel["id"], panel["title"], panel["type"], number, rows, time.perf_counter() - began))
     return found

@@ -126,10 +126,12 @@ FROM (
 HOSTS = states_over_time(
     f"SELECT device AS place FROM ({_HOSTS})",
     f"""
-        SELECT DISTINCT seen.host AS place, intDiv(toUnixTimestamp(sampled_at), 10) * 10 AS begin,
-            begin + {OBSERVED_S - 1} AS end, toInt32(0) AS level
-        FROM sample_messages INNER JOIN ({_SEEN_BY}) AS seen ON seen.reader = sample_messages.device
-        WHERE device IN (SELECT reader FROM ({_SEEN_BY})) AND $__timeFilter(sampled_at) AND arrived_at >= $__fromTime
+        SELECT DISTINCT seen.host AS place, slot AS begin, begin + {OBSERVED_S - 1} AS end, toInt32(0) AS level
+        FROM (
+            SELECT DISTINCT device, intDiv(toUnixTimestamp(sampled_at), step) * step AS slot FROM sample_messages
+            WHERE device IN (SELECT reader FROM ({_SEEN_BY})) AND $__timeFilter(sampled_at)
+                AND arrived_at >= $__fromTime
+        ) AS sampled INNER JOIN ({_SEEN_BY}) AS seen ON seen.reader = sampled.device
         UNION ALL SELECT arrayJoin(hosts) AS place, toUnixTimestamp(started_at) AS begin,
             ifNull(toUnixTimestamp(resolved_at), toUnixTimestamp($__toTime)) AS end, {LEVEL} AS level
         FROM {KNOWN} WHERE {VALID} AND started_at <= $__toTime AND {_AFFECTS}""",

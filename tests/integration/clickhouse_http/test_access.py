@@ -132,3 +132,18 @@ def test_the_limits_of_a_reader_end_a_query(reader: Client, client: Client) -> N
     assert reader.ask(read.format("9000")).code == 158
     assert reader.ask("SELECT number FROM numbers(200000)", max_result_rows=1000).code == 396
     assert client.ask("SELECT getSetting('max_execution_time')").text == "0"
+
+
+def test_a_reader_sees_its_own_grants_and_no_file(reader: Client) -> None:
+    """SHOW GRANTS names what the user may, not what the engine's one user may; a result goes to the client only."""
+    assert reader.ask("SHOW GRANTS").text == "GRANT SELECT, SHOW ON *.* TO reader"
+    for sql in ("SELECT 1 INTO OUTFILE '/dev/shm/railsight-out'", "SELECT throwIf(number = 5) FROM numbers(10)"):
+        refused = reader.ask(sql)
+        assert refused.code in {358, 395} and "/dev/fd" not in refused.text and "/proc" not in refused.text
+
+
+def test_the_comment_of_a_table_may_change(client: Client) -> None:
+    """Alembic does it."""
+    client.ask("CREATE TABLE commented (a Int8) ENGINE = Memory COMMENT 'one'")
+    assert client.ask("ALTER TABLE commented MODIFY COMMENT 'two'").status == 200
+    assert client.ask("SELECT comment FROM system.tables WHERE name = 'commented'").text == "two"

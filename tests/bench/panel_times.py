@@ -1,0 +1,186 @@
+"""Times every panel of every board over a day and over a week of a fabric of 2,048 GPUs.
+
+    python -m tests.bench.panel_times [--pods 8]
+
+The rows are made by SQL: the inventory, findings, progress and messages of wall_cost.py for the week; rollups by hour
+for the week and by minute for the day, of every port (one priority of PFC, and four lanes of optical power of the first
+pod); readings of the last ten minutes of every port, and of the week for the first host and its leaves. A panel's
+queries run one after another: the sum of their medians of three, and of the rows that they read. It prints a table of
+Markdown with the load of the machine.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from dashboards.__main__ import BOARDS, FOLDER
+from dashboards.preview.__main__ import http_run
+from dashboards.preview.macros import View
+from dashboards.preview.reading import opened, panel_queries
+from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
+from streams.store import migrate
+from streams.store.clickhouse import ClickHouse
+from streams.store.params import StoreParams
+from tests.bench import wall_cost
+
+HOUR_S, DAY_S, WEEK_S = 3600, 86_400, 7 * 86_400
+LIMITS_S = {"a day": 1.0, "a week": 2.0}
+RANGES_S = {"a day": DAY_S, "a week": WEEK_S}
+REPEATS = 3
+POINTS = 1000
+"""Of a panel that is as wide as the screen."""
+HOST = "pod1-host1"
+
+_PORTS = """(SELECT one.1 AS device, one.2 AS row, one.3 AS source, pod FROM (
+    SELECT pod, arrayJoin([
+        (a_device, a_port, if(role = 'host-link', 'nic', 'gnmi')), (z_device, z_port, 'gnmi')
+    ]) AS one
+    FROM inventory_links
+)) AS ports"""
+_NEAR = f"device = '{HOST}' OR device IN (SELECT z_device FROM inventory_links WHERE a_device = '{HOST}')"
+
+
+class PanelTime(NamedTuple):
+    """One panel over one range: seconds, and rows that the engine read."""
+
+    board: str
+    panel: str
+    range: str
+    seconds: float
+    read_rows: int
+
+
+def fill_rollups(store: ClickHouse, table: str, step_s: int, begin_s: int, end_s: int) -> None:
+    """Insert a row of each port, and of each lane, for each step."""
+    counted, counts = ("minutes, readings", "60, 360") if step_s == HOUR_S else ("readings", "6")
+    at = f"toDateTime({begin_s} + number * {step_s}, 'UTC')"
+    steps = f"numbers({(end_s - begin_s) // step_s}) AS n"
+    rate = f"(cityHash64(device, intDiv(number * {step_s}, 3600)) % 40 + 5) * 1000000000 * {step_s}"
+    store.command(
+        f"INSERT INTO samples_{table} (device, row, row_kind, source, bucket, {counted}, observed_s, arrived_at,"
+        " rx_bytes_increase, tx_bytes_increase, rx_discards_increase, rx_errors_increase, fec_corrected_bits_increase,"
+        " link_down_events_increase, roce_ecn_marked_packets_increase, cnp_handled_increase, pre_fec_ber_min,"
+        " pre_fec_ber_max, pre_fec_ber_avg, module_temperature_c_max, oper_up_min)"
+        f" SELECT device, row, 'port', source, {at} AS bucket, {counts}, {step_s}, toDateTime64(bucket, 3, 'UTC'),"
+        f" {rate} AS rx, rx, 0, cityHash64(device, row, number) % 5000 = 0, 400 * {step_s}, 0, number % 100,"
+        f" number % 100, 1e-9, 2e-9, 1.5e-9, 45, 1 FROM {_PORTS} CROSS JOIN {steps}"
+    )
+    for metric, lanes, where, increase, value in (
+        ("pfc_rx_frames", 1, "1", "number % 10", "NULL"), ("rx_power_dbm", 4, "pod = 'pod1'", "NULL", "-2 - lane"),
+    ):  # fmt: skip
+        store.command(
+            f"INSERT INTO sample_lanes_{table} (device, row, row_kind, source, metric, `index`, bucket, {counted},"
+            " observed_s, arrived_at, increase, value_min, value_max, value_avg)"
+            f" SELECT device, row, 'port', source, '{metric}', lane, {at} AS bucket, {counts}, {step_s},"
+            f" toDateTime64(bucket, 3, 'UTC'), {increase}, {value} AS value, value, value FROM {_PORTS}"
+            f" CROSS JOIN (SELECT toInt32(number) AS lane FROM numbers({lanes})) AS l CROSS JOIN {steps} WHERE {where}"
+        )
+
+
+def fill_readings(store: ClickHouse, begin_s: int, end_s: int, where: str) -> None:
+    """Insert a reading every ten seconds of the ports that meet the condition."""
+    cadence = wall_cost.CADENCE_S
+    at = f"toDateTime64({begin_s} + number * {cadence}, 9, 'UTC')"
+    store.command(
+        "INSERT INTO samples (device, row, row_kind, source, boot_id, sampled_at, arrived_at, rx_bytes, tx_bytes,"
+        f" oper_up, admin_up, module_temperature_c) SELECT device, row, 'port', source, 1, {at} AS at, at,"
+        f" number * 100000000000 AS bytes, bytes, 1, 1, 45 FROM {_PORTS}"
+        f" CROSS JOIN numbers({(end_s - begin_s) // cadence}) AS n WHERE {where}"
+    )
+
+
+def fill(store: ClickHouse, pods: int, end_s: int) -> dict[str, int]:
+    """Insert the rows of a week; return how many each table has."""
+    wall_cost.fill(store, pods, WEEK_S, end_s)
+    hour_s = end_s // HOUR_S * HOUR_S
+    fill_rollups(store, "1h", HOUR_S, hour_s - WEEK_S, hour_s)
+    fill_rollups(store, "1m", 60, end_s // 60 * 60 - DAY_S, end_s // 60 * 60)
+    fill_readings(store, end_s - WEEK_S, end_s - 600, _NEAR)
+    fill_readings(store, end_s - 600, end_s, "1")
+    counted = store.query(
+        "SELECT table, sum(rows) FROM system.parts WHERE active AND database = currentDatabase() GROUP BY table"
+        " ORDER BY table"
+    )
+    return {str(table): int(rows) for table, rows in counted}
+
+
+def timed(url: str, user: str, password: str, sql: str) -> tuple[float, int]:
+    """Run a query; return the seconds until its whole answer, and the rows that the engine read."""
+    headers = {"X-ClickHouse-User": user, "X-ClickHouse-Key": password}
+    request = urllib.request.Request(f"{url}/?database=railsight", f"{sql}\nFORMAT JSON".encode(), headers)
+    began = time.perf_counter()
+    with urllib.request.urlopen(request, timeout=300) as answer:
+        read = json.load(answer)["statistics"]["rows_read"]
+    return time.perf_counter() - began, int(read)
+
+
+def measure(server: EmbeddedClickHouse, end_s: int) -> Iterator[PanelTime]:
+    """Open each board over each range, and time the queries of its panels."""
+    run = http_run(server.url, server.user, server.password, "railsight")
+    for name in BOARDS:
+        board = json.loads((FOLDER / f"{name}.json").read_text())
+        for panel in board["panels"]:
+            panel["maxDataPoints"] = panel.get("maxDataPoints", POINTS * panel["gridPos"]["w"] // 24)
+        for label, range_s in RANGES_S.items():
+            chosen = {"host": HOST} if name == "host" else {}
+            view = opened(board, run, View(end_s - range_s, end_s, 10, {}), chosen)
+            sums: dict[str, tuple[float, int]] = {}
+            for panel, _, sql in panel_queries(board, view):
+                took = [timed(server.url, server.user, server.password, sql) for _ in range(REPEATS)]
+                seconds, read = sums.get(panel["title"], (0.0, 0))
+                sums[panel["title"]] = seconds + statistics.median(s for s, _ in took), read + took[-1][1]
+            for title, (seconds, read) in sums.items():
+                yield PanelTime(name, title, label, seconds, read)
+
+
+def page(times: list[PanelTime], rows: dict[str, int], load: float) -> Iterator[str]:
+    """Yield the lines of the table, and what is longer than the limits."""
+    filled = ", ".join(f"{table} {count:,}" for table, count in rows.items())
+    yield f"{os.cpu_count()} cores, load {load:.0f}; median of {REPEATS}. Rows: {filled}."
+    yield ""
+    yield "| board | panel | a day, s | rows read | a week, s | rows read |"
+    yield "|---|---|---|---|---|---|"
+    found = {(one.board, one.panel, one.range): one for one in times}
+    for board, panel in dict.fromkeys((one.board, one.panel) for one in times):
+        cells = [found[board, panel, label] for label in RANGES_S]
+        shown = " | ".join(f"{one.seconds:.2f} | {one.read_rows:,}" for one in cells)
+        yield f"| {board} | {panel} | {shown} |"
+    yield ""
+    for label, limit_s in LIMITS_S.items():
+        late = [
+            f"{one.board}/{one.panel} {one.seconds:.2f} s"
+            for one in times
+            if one.range == label and one.seconds > limit_s
+        ]
+        yield f"Longer than {limit_s:.0f} s over {label}: {', '.join(late) or 'none'}."
+        yield ""
+
+
+def main() -> int:
+    """Print the table; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pods", type=int, default=8, help="of 32 hosts with 8 GPUs each")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, EmbeddedClickHouse(ClickHouseParams(data=Path(folder))) as server:
+        login = {"url": server.url, "user": server.user, "password": server.password, "timeout_s": 600}
+        store = ClickHouse(StoreParams.model_validate({**login, "database": "railsight"}))
+        migrate.apply(store, migrate.shipped_migrations())
+        end_s = int(time.time())
+        rows = fill(store, given.pods, end_s)
+        store.close()
+        times = list(measure(server, end_s))
+    for line in page(times, rows, os.getloadavg()[1]):
+        sys.stdout.write(f"{line}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
