@@ -37,6 +37,7 @@ Name = Literal[
     "overdue",
     "restricted",
     "throttled",
+    "not_admitted",
 ]
 
 
@@ -70,6 +71,7 @@ HELP: dict[Name | Gauge, str] = {
     "overdue": "Readings cancelled at their deadline.",
     "restricted": "Functions whose counters are not read because reading them does harm.",
     "throttled": "Times that a target exceeded its rate limit and was delayed.",
+    "not_admitted": "Streams that were refused: not one of the targets, or too many of one.",
     "waiting": "Records that Kafka has not acknowledged yet.",
     "clock_offset_seconds": "Device clock minus local clock.",
     "sensors_left_out": "Sensors that may be a port's and match none.",
@@ -106,6 +108,7 @@ UNIT_AND_LABEL: dict[Name | Gauge, tuple[str, str]] = {
     "overdue": ("readings", _DEVICE),
     "restricted": ("functions", "port"),
     "throttled": ("times", "device, local reader or source topic"),
+    "not_admitted": ("streams", _NOTHING),
     "waiting": ("records", _NOTHING),
     "clock_offset_seconds": ("seconds", _DEVICE),
     "sensors_left_out": ("sensors", _DEVICE),

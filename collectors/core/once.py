@@ -52,10 +52,12 @@ class _FirstReadings:
         return True
 
 
-async def first_readings(devices: Iterable[str], core: Core, collect: Collect, bound_s: float) -> AsyncIterator[str]:
+async def first_readings(
+    devices: Iterable[str], core: Core, collect: Collect, bound_s: float, give_up_s: float = GIVE_UP_S
+) -> AsyncIterator[str]:
     """Yield one reading of every device as it arrives.
 
-    Raises Retry with a line for each device that gave none in time, or not within `GIVE_UP_S` of its first error.
+    Raises Retry with a line for each device that gave none in time, or not within `give_up_s` of its first error.
     """
     wanted = set(devices)
     first = _FirstReadings()
@@ -69,7 +71,7 @@ async def first_readings(devices: Iterable[str], core: Core, collect: Collect, b
                 wanted.discard(samples.device)
                 for line in json_lines(samples):
                     yield line
-            elif now_s() >= min(end_s, max(first.failed_s.get(one, end_s) + GIVE_UP_S for one in wanted)):
+            elif now_s() >= min(end_s, max(first.failed_s.get(one, end_s) + give_up_s for one in wanted)):
                 raise Retry("\n".join(
                     f"no reading of {one}: {first.errors.get(one, f'nothing received within {bound_s:g} s')}; "
                     "check its address and login" for one in sorted(wanted)

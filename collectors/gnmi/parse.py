@@ -5,7 +5,7 @@ connection is its present state and no change. The device's facts and boot time 
 """
 
 from collections.abc import Iterable
-from typing import cast
+from typing import Protocol, cast
 
 from collectors.core.clock_skew import AHEAD_NS
 from collectors.core.columns import Reading
@@ -15,7 +15,6 @@ from collectors.gnmi import values
 from collectors.gnmi.burst import Burst, row_delays
 from collectors.gnmi.device_identity import DeviceIdentity
 from collectors.gnmi.message_templates import MessageTemplates
-from collectors.gnmi.params import Params
 from collectors.gnmi.path_index import SAMPLED, STATES, Node, OnChange, PathIndex, SlotTable
 from collectors.gnmi.path_mapping import Kind, PathMapping, path_mapping
 from collectors.gnmi.paths import from_bytes
@@ -41,11 +40,24 @@ _EVENTS = {
 Output = Reading | DeviceEvent
 
 
+class Limits(Protocol):
+    """The settings of a collector that a connection needs."""
+
+    @property
+    def cadence_s(self) -> float: ...
+    @property
+    def quiet_s(self) -> float: ...
+    @property
+    def max_ports(self) -> int: ...
+    @property
+    def max_paths(self) -> int: ...
+
+
 class Connection:
     """The state of one connection. `on_change` has the paths that the device sends on change; True: all states."""
 
     def __init__(
-        self, device: str, params: Params, identity: DeviceIdentity, metrics: CollectorMetrics, *,
+        self, device: str, params: Limits, identity: DeviceIdentity, metrics: CollectorMetrics, *,
         on_change: bool | OnChange,
         mapping: PathMapping | None = None,
     ) -> None:  # fmt: skip

@@ -6,6 +6,7 @@ from tests.fuzz.targets import (
     bridge,
     clickhouse_http,
     configuration,
+    dialout,
     gnmi,
     host,
     inventory,
@@ -15,7 +16,20 @@ from tests.fuzz.targets import (
     wire,
 )
 
-_MODULES = (gnmi, snmp, host, jobs, bridge, wire, snapshots, inventory, configuration, clickhouse_http, answers)
+_MODULES = (
+    gnmi,
+    dialout,
+    snmp,
+    host,
+    jobs,
+    bridge,
+    wire,
+    snapshots,
+    inventory,
+    configuration,
+    clickhouse_http,
+    answers,
+)
 
 TARGETS: tuple[Target, ...] = tuple(target for module in _MODULES for target in module.TARGETS)
 BY_NAME = {target.name: target for target in TARGETS}

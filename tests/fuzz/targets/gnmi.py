@@ -27,7 +27,7 @@ _STATE = "/interfaces/interface[name=Ethernet1]/state"
 _CHASSIS = "/components/component[name=Chassis]/state"
 
 
-class _Device:
+class GnmiDevice:
     """One device and what a collector makes of its messages."""
 
     def __init__(self, mapping: PathMapping) -> None:
@@ -55,6 +55,12 @@ class _Device:
         for output in outputs:
             self._emit(output)
 
+    def notify(self, notification: gnmi_lite_pb2.Notification) -> None:
+        """Process a notification that was no gNMI message."""
+        self._now_ns += S
+        for output in self._connection.process(notification, self._now_ns):
+            self._emit(output)
+
     def end(self) -> None:
         """Emit the rest, and the facts."""
         self._connection.synced()
@@ -72,7 +78,7 @@ class _Device:
 
 
 def _parse(profile: str, data: bytes) -> None:
-    device = _Device(path_mapping(() if profile == COMMON else (profile,)))
+    device = GnmiDevice(path_mapping(() if profile == COMMON else (profile,)))
     for message in frames(data):
         device.receive(message)
     device.end()

@@ -51,7 +51,7 @@ class Acknowledgements:
     refused: int = 0
     spooled: int = 0
     stored: int = 0
-    """How many records are in the spool now; `spooled` is how many have ever been."""
+    """The number of records in the spool now; `spooled` counts all that have been in it."""
 
 
 async def collector(bootstrap: str, folder: Path, state_file: Path, cadence_s: float) -> None:
@@ -149,8 +149,10 @@ async def play(folder: Path, outage_s: float, cadence_s: float) -> Outcome:
             await _end(third)
         state = tuple(Acknowledgements(**json.loads(path.read_text())) for path in files)
         complaints = sum(path.with_suffix(".log").read_bytes().count(b"\n") for path in files)
-        held = [samples for name in ("spool", "old") for samples in await asyncio.to_thread(_spooled, folder / name)]
-        return await _evaluate(bootstrap, state, held, complaints)
+        in_spools = [
+            samples for name in ("spool", "old") for samples in await asyncio.to_thread(_spooled, folder / name)
+        ]
+        return await _evaluate(bootstrap, state, in_spools, complaints)
     finally:
         await asyncio.to_thread(kafka.stop)
 
@@ -189,7 +191,7 @@ def _spooled(folder: Path) -> list[Samples]:
 
 
 async def _evaluate(
-    bootstrap: str, state: tuple[Acknowledgements, ...], held: Sequence[Samples], complaints: int
+    bootstrap: str, state: tuple[Acknowledgements, ...], in_spools: Sequence[Samples], complaints: int
 ) -> Outcome:
     """Compare the content of Kafka, and of the spools, with the promised samples, device by device."""
     taken: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -202,7 +204,7 @@ async def _evaluate(
         run = (samples.device, "gnmi", samples.collector, samples.collector_run)
         if downstream.is_new(run, samples.sequence, 0):
             retained.append((samples.device, samples.collector_run, samples.sequence))
-    spooled = {(samples.device, samples.collector_run, samples.sequence) for samples in held}
+    spooled = {(samples.device, samples.collector_run, samples.sequence) for samples in in_spools}
     missing = disordered = 0
     runs = [one.run for one in state]
     for device in range(DEVICES):

@@ -1,0 +1,131 @@
+"""Settings of the dial-out collector: where it listens, its TLS, and the devices that may send."""
+
+import ipaddress
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, field_validator, model_validator
+
+from collectors.core.params import CollectorParams
+from collectors.core.settings_files import read_file, read_json
+from streams.wire.errors import Misconfigured
+from streams.wire.loopback import is_loopback
+
+
+class Target(BaseModel):
+    """One device that sends: its name in the inventory, and how its connections are recognized."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1)
+    """The device's name in the inventory."""
+    node: str = ""
+    """The name that it gives itself (MDT's node id, gNMI's target), if that is not `name`."""
+    addresses: tuple[str, ...] = ()
+    """The addresses that it connects from; with client certificates they are an additional condition."""
+    certificate: str = ""
+    """The common name or DNS name in its client certificate, if that is not `name`."""
+
+    @field_validator("addresses")
+    @classmethod
+    def _addresses(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            return tuple(str(ipaddress.ip_address(address)) for address in given)
+        except ValueError as error:
+            raise ValueError(f"{error}; names are not resolved here") from error
+
+    @property
+    def node_name(self) -> str:
+        """The name that it gives itself."""
+        return self.node or self.name
+
+    @property
+    def certificate_name(self) -> str:
+        """The name in its client certificate."""
+        return self.certificate or self.name
+
+
+def _targets(value: object) -> object:
+    return orjson.loads(value) if isinstance(value, str) else value
+
+
+class Params(CollectorParams):
+    """Settings of `[collect.dialout]`.
+
+    Devices come from `targets`, `targets_file` (JSON: a list of {"name", "addresses"}) or both. A connection that is
+    none of them is refused.
+    """
+
+    listen: str = Field(default="127.0.0.1:57500", pattern=r"^.+:\d{1,5}$")
+    """The address to listen on, `host:port`; off this machine it needs TLS or `clear_text`."""
+    targets: Annotated[tuple[Target, ...], BeforeValidator(_targets)] = ()
+    """The devices that may send; more may come from `targets_file`."""
+    targets_file: Path | None = None
+    """A file with devices (JSON: a list of {"name", "addresses"}); it is read again when it changes."""
+    cert_file: Path | None = None
+    """This server's certificate, in PEM."""
+    key_file: Path | None = None
+    """The key of that certificate."""
+    client_ca_file: Path | None = None
+    """The CA of the devices' certificates, in PEM: every device must then have one with its name."""
+    clear_text: bool = False
+    """Allow devices to connect without TLS from other machines."""
+    cadence_s: float = Field(default=10.0, ge=0.05, le=3600)
+    """The interval that the devices are configured to send in; without samples for three of them a device is silent."""
+    quiet_s: float = Field(default=0.05, ge=0.005, le=5)
+    """A burst is over when the device has sent no sample for this long."""
+    once_s: float = Field(default=20.0, gt=0)
+    """`--once` waits so long, and at least two cadences, for a device's first reading."""
+    max_message_bytes: int = Field(default=4 << 20, ge=1 << 16)
+    """The largest message, and the largest one that is sent in parts; a larger one ends its stream."""
+    max_streams: int = Field(default=32, ge=1)
+    """The limit of streams of one device at a time; another is refused."""
+    max_ports: int = Field(default=4096, ge=1)
+    """The limit of ports of one device; more are left out and counted."""
+    max_paths: int = Field(default=200_000, ge=1000)
+    """The limit of paths of one device; more are left out and counted."""
+    max_updates_per_s: int = Field(default=250_000, ge=1000)
+    """A device that sends more is read more slowly, so that it does not delay the others."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Params":
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("cert_file and key_file must be set together")
+        if self.client_ca_file is not None and self.cert_file is None:
+            raise ValueError("client_ca_file requires cert_file and key_file")
+        if self.cert_file is None and not (self.clear_text or is_loopback(self.listen)):
+            raise ValueError("listening off this machine without TLS: set cert_file and key_file, or clear_text")
+        return self
+
+    def all_targets(self) -> dict[str, Target]:
+        """Return the devices by name; raises Misconfigured for none, for duplicates, and for one without an identity.
+
+        A list or a file may be empty: a site without devices yet starts, and a reload brings them.
+        """
+        targets = self.targets + (read_json("dialout", self.targets_file, _TARGETS) if self.targets_file else ())
+        if not (targets or self.targets_file or "targets" in self.model_fields_set):
+            raise Misconfigured("collect.dialout: no targets; set targets or targets_file")
+        names = [target.name for target in targets]
+        if duplicates := sorted({name for name in names if names.count(name) > 1}):
+            raise Misconfigured(f"collect.dialout: duplicate targets: {', '.join(duplicates)}")
+        for target in targets:
+            if self.client_ca_file is None and not target.addresses:
+                raise Misconfigured(
+                    f"collect.dialout: target {target.name}: without client certificates (client_ca_file) a device is "
+                    "recognized by its addresses; set addresses"
+                )
+        return {target.name: target for target in targets}
+
+    def files(self) -> tuple[Path, ...]:
+        return tuple(path for path in (self.targets_file,) if path is not None)
+
+    def tls(self) -> tuple[bytes, bytes, bytes | None] | None:
+        """Return key, certificate and the CA of clients; None without TLS. Raises Misconfigured."""
+        if self.cert_file is None or self.key_file is None:
+            return None
+        authority = None if self.client_ca_file is None else read_file("dialout", self.client_ca_file)
+        return read_file("dialout", self.key_file), read_file("dialout", self.cert_file), authority
+
+
+_TARGETS = TypeAdapter(tuple[Target, ...])

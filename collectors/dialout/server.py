@@ -1,0 +1,189 @@
+"""Serves the dial-out services of gRPC: Arista's gNMIReverse, Nokia's DialoutTelemetry, Cisco's gRPCMdtDialout. I/O.
+
+The first two carry gNMI's SubscribeResponse. A device past its rate is read more slowly, which gRPC's flow control
+passes on to it.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import grpc
+import grpc.aio
+import structlog
+from google.protobuf.message import DecodeError
+
+from collectors.core.metrics import CollectorMetrics
+from collectors.dialout.admission import candidates, named, peer_of
+from collectors.dialout.device import DialOutDevice
+from collectors.dialout.mdt import Assembly, notifications
+from collectors.dialout.params import Params
+from collectors.gnmi.path_mapping import path_mapping
+from collectors.gnmi.v1 import gnmi_pb2
+from streams.wire.errors import Misconfigured, Reject
+
+if TYPE_CHECKING:
+    from collectors.gnmi.feed import Feed
+
+_log = structlog.get_logger("railsight.dialout")
+
+_LOG_INTERVAL_S = 60.0
+_MOST_LOGGED = 1000
+"""Subjects whose last log line is remembered; past it all are forgotten."""
+_OPTIONS: tuple[tuple[str, Any], ...] = (
+    ("grpc.so_reuseport", 0),
+    # Devices send keepalives every few seconds; gRPC's default would close their connections for that.
+    ("grpc.http2.min_ping_interval_without_data_ms", 1000),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+)
+_STOP_S = 0.2
+
+Messages = AsyncIterator[bytes]
+Context = grpc.aio.ServicerContext[bytes, bytes]
+
+
+class DialOutServer(grpc.GenericRpcHandler):
+    """Admits streams of the present `devices`, by name, and passes their messages to them."""
+
+    def __init__(self, params: Params, metrics: CollectorMetrics) -> None:
+        self.devices: dict[str, DialOutDevice] = {}
+        self._params = params
+        self._metrics = metrics
+        self._keys_of = path_mapping().keys_of
+        self._logged_s: dict[tuple[str, str], float] = {}
+        self._methods: dict[str, Any] = {
+            "/gnmireverse.gNMIReverse/Publish": grpc.stream_unary_rpc_method_handler(self._receive_gnmi),
+            "/Nokia.SROS.DialoutTelemetry/Publish": grpc.stream_stream_rpc_method_handler(self._receive_gnmi),
+            "/mdt_dialout.gRPCMdtDialout/MdtDialout": grpc.stream_stream_rpc_method_handler(self._receive_mdt),
+        }
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        return self._methods.get(handler_call_details.method)
+
+    async def serve(self, on_listening: Callable[[int], None]) -> None:
+        """Listen until cancelled; `on_listening` receives the port. Raises Misconfigured."""
+        size = ("grpc.max_receive_message_length", self._params.max_message_bytes)
+        server = grpc.aio.server(options=(*_OPTIONS, size))
+        server.add_generic_rpc_handlers((self,))
+        credentials = _credentials(self._params)
+        listen = self._params.listen
+        try:
+            port = (
+                server.add_insecure_port(listen) if credentials is None else server.add_secure_port(listen, credentials)
+            )
+        except RuntimeError as error:
+            raise Misconfigured(
+                f"collect.dialout: cannot listen on {listen}: in use, or no address of this machine"
+            ) from error
+        await server.start()
+        _log.info("listening", address=listen, port=port, tls=credentials is not None)
+        on_listening(port)
+        try:
+            await server.wait_for_termination()
+        finally:
+            await server.stop(_STOP_S)
+
+    async def _receive_gnmi(self, messages: Messages, context: Context) -> bytes:
+        possible = await self._admitted(context)
+        with contextlib.ExitStack() as stack:
+            feed = None
+            async for message in messages:
+                if feed is None:
+                    feed = stack.enter_context((await self._device(possible, _target_of(message), context)).stream())
+                await feed.add(message)
+        return b""
+
+    async def _receive_mdt(self, messages: Messages, context: Context) -> None:
+        possible = await self._admitted(context)
+        assembly = Assembly(self._params.max_message_bytes)
+        feeds: dict[str, Feed] = {}
+        with contextlib.ExitStack() as stack:
+            async for message in messages:
+                try:
+                    telemetry = assembly.add(message)
+                    if telemetry is None:
+                        continue
+                    node = telemetry.node_id_str
+                    if node not in feeds:
+                        device = await self._device(possible, node, context)
+                        feeds[node] = stack.enter_context(device.stream())
+                    for notification in notifications(telemetry, self._keys_of):
+                        await feeds[node].add_notification(notification)
+                except Reject as error:
+                    names = ", ".join(device.target.name for device in possible)
+                    self._metrics.add("unreadable", names)
+                    self._warn("message left out", names, why=str(error))
+
+    async def _admitted(self, context: Context) -> tuple[DialOutDevice, ...]:
+        """Return the devices that a connection may be; end its stream if there are none."""
+        peer = peer_of(context.peer(), context.auth_context())
+        by_certificate = self._params.client_ca_file is not None
+        targets = [device.target for device in self.devices.values()]
+        possible = candidates(targets, peer, by_certificate=by_certificate)
+        if not possible:
+            names = f" with a certificate of {', '.join(sorted(peer.names))[:200]}" if by_certificate else ""
+            await self._refuse(
+                context, grpc.StatusCode.PERMISSION_DENIED, f"{peer.address}{names} is none of the targets"
+            )
+        return tuple(self.devices[target.name] for target in possible)
+
+    async def _device(self, possible: tuple[DialOutDevice, ...], node: str, context: Context) -> DialOutDevice:
+        target = named([device.target for device in possible], node)
+        device = next((device for device in possible if device.target is target), None)
+        if device is None:
+            names = ", ".join(device.target.node_name for device in possible)
+            why = f"it names itself {node[:200]!r}; expected: {names[:200]}"
+            return await self._refuse(context, grpc.StatusCode.PERMISSION_DENIED, why)
+        if device.is_full:
+            why = f"{device.target.name} has {self._params.max_streams} streams, the most (max_streams)"
+            return await self._refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, why)
+        return device
+
+    async def _refuse(self, context: Context, code: grpc.StatusCode, why: str) -> NoReturn:
+        """Count and log it, and end the stream; raises what gRPC ends a handler with."""
+        self._metrics.add("not_admitted")
+        self._warn("stream refused", context.peer().rpartition(":")[0], why=why, next="see collect.dialout targets")
+        await context.abort(code, why)
+        raise AssertionError("abort returned")
+
+    def _warn(self, event: str, subject: str, **fields: str) -> None:
+        """Log once a minute for each event and subject."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._logged_s.get((event, subject), -_LOG_INTERVAL_S) < _LOG_INTERVAL_S:
+            return
+        if len(self._logged_s) >= _MOST_LOGGED:
+            self._logged_s.clear()
+        self._logged_s[event, subject] = now_s
+        _log.warning(event, subject=subject, **fields)
+
+
+def _target_of(message: bytes) -> str:
+    """Return the target that a gNMI message names, empty if none."""
+    try:
+        return gnmi_pb2.SubscribeResponse.FromString(message).update.prefix.target
+    except DecodeError:
+        return ""
+
+
+def _credentials(params: Params) -> grpc.ServerCredentials | None:
+    """Return the TLS credentials, whose files are read again at each handshake; None without TLS."""
+    read = params.tls()
+    if read is None:
+        return None
+
+    def configuration() -> Any:
+        nonlocal read
+        try:
+            read = params.tls()
+        except Misconfigured as error:
+            _log.error("certificate not read again, the old one stays in force", why=str(error))
+        assert read is not None
+        key, certificate, authority = read
+        return grpc.ssl_server_certificate_configuration([(key, certificate)], authority)
+
+    return grpc.dynamic_ssl_server_credentials(
+        configuration(), configuration, require_client_authentication=params.client_ca_file is not None
+    )

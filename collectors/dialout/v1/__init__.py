@@ -1,0 +1,1 @@
+"""Generated from proto/collectors/dialout/v1; see proto/generate.py."""

@@ -1,0 +1,110 @@
+"""Passes the messages of one connection through its parser to the output; a reading is complete when they pause."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Protocol
+
+from google.protobuf.message import DecodeError
+
+from collectors.core.metrics import CollectorMetrics
+from collectors.gnmi.device_output import DeviceOutput, silent_after_s
+from collectors.gnmi.parse import Connection
+from collectors.gnmi.update_limit import UpdateLimiter
+from collectors.gnmi.v1 import gnmi_lite_pb2
+from streams.instrument.clock import Clock
+from streams.wire.errors import Retry
+
+
+class FeedParams(Protocol):
+    """The settings of a collector that a feed needs."""
+
+    @property
+    def cadence_s(self) -> float: ...
+    @property
+    def quiet_s(self) -> float: ...
+    @property
+    def max_updates_per_s(self) -> int: ...
+
+
+class Feed:
+    """One connection, of one stream or of several.
+
+    `on_response` is called at each message that had to be decoded, as the first one is.
+    """
+
+    def __init__(
+        self, connection: Connection, output: DeviceOutput, params: FeedParams, metrics: CollectorMetrics,
+        clock: Clock, *, on_response: Callable[[], None], unsynced: int = 1,
+    ) -> None:  # fmt: skip
+        self._connection = connection
+        self._output = output
+        self._params = params
+        self._metrics = metrics
+        self._clock = clock
+        self._on_response = on_response
+        self._unsynced = unsynced
+        self._limiter = UpdateLimiter(params.max_updates_per_s, lambda: metrics.add("throttled", output.name))
+        self._bursting = asyncio.Event()
+
+    async def add(self, message: bytes) -> None:
+        """Process an encoded SubscribeResponse; return later if the device exceeds its rate of updates."""
+        received_ns = self._clock.now_ns()
+        outputs = self._connection.process_known(message, received_ns)
+        if outputs is None:
+            if (response := decoded(message, self._output.name, self._metrics)) is None:
+                return
+            self._on_response()
+            if not response.HasField("update"):
+                self._unsynced -= 1
+                if not self._unsynced:
+                    self._connection.synced()
+                return
+            outputs = self._connection.process(response.update, received_ns, message)
+        if outputs:
+            self._output.emit(outputs, received_ns)
+        await self._processed(received_ns)
+
+    async def add_notification(self, notification: gnmi_lite_pb2.Notification) -> None:
+        """Process a notification that was no gNMI message on the wire; as `add` does."""
+        received_ns = self._clock.now_ns()
+        self._on_response()
+        self._output.emit(self._connection.process(notification, received_ns), received_ns)
+        await self._processed(received_ns)
+
+    async def _processed(self, received_ns: int) -> None:
+        if self._connection.is_bursting:
+            self._bursting.set()
+        wait_s = self._limiter.delay_s(self._connection.work, received_ns)
+        if wait_s > 0:
+            await asyncio.sleep(wait_s)
+
+    async def watch(self) -> None:
+        """Emit each reading once the device is quiet; raise Retry if it has sent no sample for too long."""
+        silent_s = silent_after_s(self._params.cadence_s)
+        loop = asyncio.get_running_loop()
+        identity = self._output.identity
+        last_s, before = loop.time(), identity.last_sample_at_ns
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._bursting.wait(), self._params.cadence_s)
+            self._bursting.clear()
+            if self._connection.is_bursting:
+                self._bursting.set()
+                await asyncio.sleep(self._params.quiet_s)
+            now_ns = self._clock.now_ns()
+            if (reading := self._connection.flush(now_ns)) is not None:
+                self._output.emit([reading], now_ns)
+            if identity.last_sample_at_ns != before:
+                last_s, before = loop.time(), identity.last_sample_at_ns
+            elif loop.time() - last_s > silent_s:
+                raise Retry(f"no samples for {silent_s:.0f} s")
+
+
+def decoded(message: bytes, device: str, metrics: CollectorMetrics) -> gnmi_lite_pb2.SubscribeResponse | None:
+    """Return the decoded message; None, and counted, if it cannot be decoded: the next may be correct."""
+    try:
+        return gnmi_lite_pb2.SubscribeResponse.FromString(message)
+    except DecodeError:
+        metrics.add("unreadable", device)
+        return None
