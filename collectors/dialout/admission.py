@@ -1,7 +1,7 @@
 """Decides which device a connection is, by its client certificate or its address. Pure.
 
-What a device says about itself selects only between devices that its connection may be: a relay, or several behind one
-address. Who is none of them is refused.
+The name that a device gives itself selects only between devices that its connection may be: a relay, or several behind
+one address. Any other is refused.
 """
 
 import ipaddress

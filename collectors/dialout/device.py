@@ -52,7 +52,7 @@ class DialOutDevice:
     def stream(self) -> Iterator[Feed]:
         """Yield the feed that all streams of the device share; the last one that ends makes it unreachable."""
         if self._feed is None:
-            # A device says neither what it samples nor what it sends on change: a state holds until it changes.
+            # Whether a leaf is sampled or sent on change is unknown here: a state is valid until it changes.
             connection = Connection(
                 self.target.name, self._params, self._output.identity, self._context.metrics, on_change=True
             )

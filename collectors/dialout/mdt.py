@@ -1,7 +1,7 @@
 """Reads Cisco's Model-Driven Telemetry, self-describing GPB, as gNMI notifications. Pure.
 
-A row has its list's keys apart from its content, and does not say which step of the path each key belongs to: that is
-known from the profiles. Rows become JSON below a path, which the gNMI parser reads as a device's own JSON.
+A row has its list's keys apart from its content, without the steps of the path that they belong to: those are known
+from the profiles. Rows become JSON below a path, which the gNMI parser reads as a device's own JSON.
 """
 
 from collections.abc import Callable, Iterable, Iterator

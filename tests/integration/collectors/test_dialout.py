@@ -123,7 +123,7 @@ async def test_a_connected_device_that_is_silent_is_unreachable_until_it_sends()
 
 
 async def test_a_connection_that_is_no_target_is_refused() -> None:
-    """Counted, and told the reason; nothing of it is published."""
+    """It is counted and gets the reason; nothing of it is published."""
     async with listening(targets=[{"name": "leaf1", "addresses": ["192.0.2.1"]}]) as now:
         assert await now.code(counters(now_ms(), "a", 1)) is grpc.StatusCode.PERMISSION_DENIED
         assert now.metrics.value("not_admitted") == 1
