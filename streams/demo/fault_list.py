@@ -13,25 +13,24 @@ from streams.report.top.state import SEVERITY_COLORS
 from streams.simulation.faults import FAULT_OF
 from streams.wire.models import Finding, Severity, Status
 
-FOUND, WAITING, PLANNED, ABSENT = "found", "waiting", "planned", "-"
-_COLORS = {FOUND: "green", WAITING: "yellow", PLANNED: "", ABSENT: "dim"}
-_LEGEND = (
-    "found: a finding has it    waiting: it has begun, no finding yet",
-    "planned: it begins later   -: the simulation can inject it, this demo does not",
-)
+FOUND, WAITING, PLANNED = "found", "waiting", "planned"
+_COLORS = {FOUND: "green", WAITING: "yellow", PLANNED: ""}
+_LEGEND = "found: by a finding   waiting: begun, no finding yet   planned: begins later"
 _ID_CHARACTERS = 12
-_PLACE = 24
-"""Characters of the place, with which a row has 80."""
+_PLACE = 22
+"""Characters of the place, with which a row has 78: a scroll bar takes two of 80."""
 
 
 def fault_list(truths: Sequence[Truth], findings: Iterable[Finding], at_ns: int) -> RenderableType:
-    """Return the legend, then a row for each fault of this demo and for each condition that it has no fault of."""
+    """Return the legend, a row for each fault of this demo, and the conditions that it has no fault of."""
     known = [one for one in findings if one.status is not Status.RETRACTED]
     head = f"{'STATE':<8} {'CONDITION':<22} {'PLACE':<{_PLACE}} {'SEVERITY':<9} FINDING"
-    lines = [*(Text(line, "dim") for line in _LEGEND), Text(head, "bold"), *_rows(truths, known, at_ns)]
+    lines = [Text(_LEGEND, "dim"), Text(head, "bold"), *_rows(truths, known, at_ns)]
     for line in lines:
         line.no_wrap, line.overflow = True, "ellipsis"
-    return Group(*lines)
+    absent = [slug for slug in FAULT_OF if slug not in {truth.condition.slug for truth in truths}]
+    others = f"The simulation can also inject: {', '.join(absent)}" if absent else ""
+    return Group(*lines, Text(""), Text(others, "dim"))
 
 
 def _rows(truths: Sequence[Truth], findings: Sequence[Finding], at_ns: int) -> Iterator[Text]:
@@ -41,8 +40,6 @@ def _rows(truths: Sequence[Truth], findings: Sequence[Finding], at_ns: int) -> I
             finding = next((one for one in findings if _is_of(one, truth)), None)
             state = FOUND if finding else WAITING if at_ns >= truth.start_ns else PLANNED
             yield _row(state, slug, "/".join(filter(None, (truth.device, truth.port))), finding)
-        if not injected:
-            yield _row(ABSENT, slug, "", None)
 
 
 def _row(state: str, slug: str, place: str, finding: Finding | None) -> Text:
@@ -50,7 +47,7 @@ def _row(state: str, slug: str, place: str, finding: Finding | None) -> Text:
     severity = finding.severity if finding else Severity.SEVERITY_UNSPECIFIED
     return Text.assemble(
         (f"{state:<8} ", _COLORS[state]),
-        (f"{slug:<22} {place:<{_PLACE}} ", "dim" if state == ABSENT else ""),
+        f"{slug:<22} {place:<{_PLACE}} ",
         (f"{severity.name if finding else '-':<9} ", SEVERITY_COLORS.get(severity, "dim")),
         (finding.id[:_ID_CHARACTERS] if finding else "-", ""),
     )

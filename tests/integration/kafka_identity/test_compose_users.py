@@ -96,7 +96,7 @@ async def test_the_jobs_of_compose_can_run_twice_and_give_each_part_its_rights(c
         {"tls": False, "ca_file": None},
         {"tls": False, "ca_file": None, "sasl_mechanism": None, "username": None, "password_file": None},
         {"username": "railsight-admin"},
-        {"username": "railsight-nobody"},
+        {"username": "railsight-stranger"},
     ],
     ids=["plaintext login", "no login", "password of another part", "unknown user"],
 )
