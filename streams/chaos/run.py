@@ -101,7 +101,7 @@ class ChaosSession:
                 task.cancel()
             await asyncio.gather(*background, sending, return_exceptions=True)
         # What was observed is of the time after the load, in which devices become silent.
-        truth = replace(_truth(self._load.fabric), load_ended_ns=self._load.last_turn_ns)
+        truth = replace(_truth(self._load.fabric), load_ended_ns=self._load.last_turn_ns, may_lose=scene.may_lose)
         return build_report(params, results, scene, seen, truth, problems, reported_before)
 
     async def _begin(self) -> None:
@@ -160,7 +160,7 @@ class ChaosSession:
 
     async def _recover(self, scene: Scene, kafka: KafkaReader) -> list[str]:
         """Wait until every step has recovered and the open findings are those of the truth."""
-        truth = _truth(scene.load.fabric)
+        truth = replace(_truth(scene.load.fabric), may_lose=scene.may_lose)
 
         async def is_right() -> bool:
             findings = await asyncio.wait_for(kafka.findings(), 10)

@@ -34,8 +34,14 @@ class FindingTruth:
     ever: frozenset[str]
     since: str = ""
     """RFC 3339; findings of link/down that began before belong to an earlier sequence."""
+    may_lose: bool = False
+    """A fault deletes records unread: findings that state losses of input are true."""
     load_ended_ns: int | None = None
     """The time since which no device is read; None while the load runs."""
+
+    def is_loss(self, finding: Mapping[str, Any]) -> bool:
+        """Return whether a finding states a loss of input that this or an earlier sequence has caused."""
+        return finding.get("cause") == "RETENTION" and (self.may_lose or finding["startedAt"] < self.since)
 
     def is_silence_after_load(self, finding: Mapping[str, Any]) -> bool:
         """Return whether a finding states that a device is silent since the load ended, which is true."""
@@ -93,16 +99,18 @@ def check_findings(seen: Observation, truth: FindingTruth) -> list[str]:
 
 def check_open(newest: Iterable[Revision], truth: FindingTruth) -> list[str]:
     """Return the differences between the open findings and the truth."""
-    open_, ever = [], set()
+    open_, ever, losses = [], set(), 0
     for one in newest:
         fields = one.fields
         condition, subject = fields["condition"], fields["subject"]["id"]
         if condition == "LINK_DOWN" and fields["status"] != "RETRACTED" and fields["startedAt"] >= truth.since:
             ever.add(subject)
-        if fields["status"] not in CLOSED and not truth.is_silence_after_load(fields):
+        losses += fields.get("cause") == "RETENTION" and fields["startedAt"] >= truth.since
+        if fields["status"] not in CLOSED and not (truth.is_silence_after_load(fields) or truth.is_loss(fields)):
             open_.append((condition, subject))
     wanted = {("LINK_DOWN", subject) for subject in truth.open}
     return [
+        *(["no finding states that records were deleted unread"] if truth.may_lose and not losses else []),
         *_listed("open findings that are not true", [" ".join(one) for one in open_ if one not in wanted]),
         *_listed("open findings that are missing", [" ".join(one) for one in wanted if one not in set(open_)]),
         *_listed("invented link/down", sorted(ever - truth.ever)),

@@ -4,12 +4,15 @@ Imports the module of a subcommand only when it is called, so that `railsight --
 Exit 0: success; 1: a problem was found, or a server does not answer; 2: misconfigured, with one line per error.
 """
 
+import atexit
 import importlib
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 
@@ -189,5 +192,26 @@ def _unloaded() -> None:
     raise AssertionError("only the called subcommand is loaded")
 
 
+def program() -> NoReturn:
+    """Run `main` as a process, and end it as the interpreter does, but for freeing each object.
+
+    That took a collector of 20 devices 0.25 CPU seconds after all its work was done, which is 3 to 9 s on a machine
+    with a load of 40: longer than a stop may take (docs/supervision.md).
+    """
+    code: int | str | None = 0
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code
+    if isinstance(code, str):
+        sys.exit(code)
+    threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001 — it waits for threads, as the interpreter does
+    atexit._run_exitfuncs()  # noqa: SLF001 — as above
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code or 0)
+
+
 if __name__ == "__main__":
-    main()
+    program()

@@ -39,9 +39,10 @@ def notify(config: Config = None, bootstrap: Bootstrap = None, metrics_port: Met
 
     settings = settings_of(config, bootstrap, NOTIFY)
     health = Health(settings.health, time.monotonic)
+    metrics = None
     if metrics_port is not None:
-        PrometheusMetrics(settings.runtime.metrics_host, metrics_port, health)
-    service = NotifyService(params_of(settings), settings.kafka.client_options(), _WallClock())
+        metrics = PrometheusMetrics(settings.runtime.metrics_host, metrics_port, health)
+    service = NotifyService(params_of(settings), settings.kafka.client_options(), _WallClock(), metrics)
     asyncio.run(run_until_stopped(service, settings, health))
 
 

@@ -212,5 +212,7 @@ _LOGGING = [
         "dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSZ",
         "log.kafka.server.KafkaRaftServer=info",
         "log.org.apache.kafka.clients.NetworkClient=error",
+        # Each operation that no ACL permits.
+        "log.kafka.authorizer.logger=info",
     )
 ]

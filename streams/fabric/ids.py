@@ -1,7 +1,8 @@
 """Defines the ids of devices, ports, links and groups, and the order of tiers that selects the lower end of a link.
 
 Subject ids are part of the public interface: `link:<a>/<port>--<z>/<port>` (lower end first), `port:<device>/<port>`
-where no link is known, `rail:<host>/<rail>`, `device:<device>`, `pod:<pod>`, `plane:<plane>`, `collector:<name>`.
+where no link is known, `rail:<host>/<rail>`, `device:<device>`, `pod:<pod>`, `plane:<plane>`, `collector:<name>`,
+`input:<consumer>/<topic>`.
 """
 
 import hashlib
@@ -42,6 +43,11 @@ def device_id(device: str) -> str:
 def collector_id(collector: str) -> str:
     """Return the subject id of a collector."""
     return f"collector:{collector}"
+
+
+def input_id(consumer: str, topic: str) -> str:
+    """Return the subject id of a topic as the input of a part of the pipeline."""
+    return f"input:{consumer}/{topic}"
 
 
 def finding_id(detector: str, subject_id: str, anchor: str) -> str:

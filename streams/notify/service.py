@@ -20,6 +20,7 @@ from aiokafka.errors import KafkaConnectionError, KafkaError
 from streams.instrument.attendance import Attendance
 from streams.instrument.broker_clock import BrokerClock
 from streams.instrument.clock import Clock
+from streams.instrument.metrics import Metrics, NullMetrics
 from streams.notify.alertmanager import Alertmanager
 from streams.notify.board import TOPICS, Board
 from streams.notify.notifier import Notifier
@@ -28,12 +29,16 @@ from streams.wire.access import Access
 from streams.wire.client_stop import stop_client
 from streams.wire.errors import Misconfigured, Reject, Retry
 from streams.wire.group_errors import rejoin_after_error, require_tasks
-from streams.wire.models import Control, Finding, Progress, Rejected, Remediation, RemediationResult
+from streams.wire.loss_report import publish_loss
+from streams.wire.models import Control, Finding, InputLoss, Progress, Rejected, Remediation, RemediationResult
 from streams.wire.producer_backoff import throttle_metadata_refresh
-from streams.wire.topics import BY_NAME, FINDINGS, PROGRESS, REJECTED, decode, encode
+from streams.wire.topics import BY_NAME, FINDINGS, INPUT_LOSSES, PROGRESS, REJECTED, decode, encode
 
 GROUP = "railsight-notify"
-ACCESS = Access(reads=TOPICS, writes=(REJECTED,), groups=(GROUP,))
+STAGE = "notify"
+"""The label `stage` of its metrics, and of the records that it rejects."""
+_FINDINGS = TopicPartition(FINDINGS.name, 0)
+ACCESS = Access(reads=TOPICS, writes=(REJECTED, INPUT_LOSSES), groups=(GROUP,))
 POLL_MS = 500
 """The maximum delay of a page beyond its hold."""
 SESSION_S = 10
@@ -70,8 +75,11 @@ class NotifyService:
     `run` ends only by cancellation, with Misconfigured, or with Retry where Kafka or a topic is missing at the start.
     """
 
-    def __init__(self, params: NotifyParams, kafka: Mapping[str, Any], clock: Clock) -> None:
+    def __init__(
+        self, params: NotifyParams, kafka: Mapping[str, Any], clock: Clock, metrics: Metrics | None = None
+    ) -> None:
         self._params = params
+        self._metrics = metrics or NullMetrics()
         self._kafka = kafka
         self._clock = BrokerClock(clock, time.monotonic_ns)
         self._notifier = Notifier(params)
@@ -153,9 +161,23 @@ class NotifyService:
         async for record in self._board.read_all(now_ns):
             await self._process(record, is_history=record.topic == FINDINGS.name)
         notifier.restore(await self._alertmanager.active_alerts(), now_ns)
+        await self._report_lost(findings)
         self._ownership.takeover_pending = False
         self._clock_wanted_until = time.monotonic() + _CLOCK_WAIT_S
         log.info("took over as the notifier", alerts=len(notifier.desired_alerts))
+
+    async def _report_lost(self, findings: AIOKafkaConsumer) -> None:
+        """Report findings that were deleted unread: alerts that they ended are ended without their details."""
+        first = await findings.committed(_FINDINGS)
+        begin = (await findings.beginning_offsets([_FINDINGS]))[_FINDINGS]
+        if first is None or first >= begin:
+            return
+        count = begin - first
+        log.error("findings were deleted by retention before they were read", records=count)
+        self._metrics.count("railsight_input_lost_records_total", STAGE, 0, topic=FINDINGS.name, by=count)
+        loss = InputLoss(STAGE, FINDINGS.name, 0, first, count, self._clock.now_ns())
+        await publish_loss(self._producer, loss)
+        await findings.commit({_FINDINGS: begin})  # else the next takeover would report them again
 
     def _observe_time(self, changes: Sequence[ConsumerRecord]) -> None:
         """Learn the brokers' time from Progress, which each stage sends every second."""
@@ -184,7 +206,7 @@ class NotifyService:
             topic=record.topic,
             partition=record.partition,
             offset=record.offset,
-            stage="notify",
+            stage=STAGE,
             reason=reason,
             at_ns=self._clock.now_ns(),
             value=record.value,

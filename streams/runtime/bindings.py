@@ -44,6 +44,8 @@ class Binding:
     """Inputs that an owner reads to their end before anything else."""
     history: tuple[Topic, ...] = ()
     """Own outputs that an owner without a state reads as well."""
+    present: tuple[Topic, ...] = ()
+    """Compacted topics of the present states, which an owner reads after records of its input were deleted unread."""
     covers: Topic | None = None
     """The topic whose offsets its Progress beside covers, for a stage without Progress in band."""
     outputs: tuple[Topic, ...] = ()
@@ -61,8 +63,10 @@ class Binding:
         """Return what the stage does on Kafka; an owner without a snapshot reads its own outputs (known_epochs.py)."""
         own = (*self.outputs, *self.progress_in_band, self.progress_topic)
         return Access(
-            reads=tuple(dict.fromkeys((*self.inputs, self.snapshots, *own, topics.INVENTORY, topics.JOBS))),
-            writes=tuple(dict.fromkeys((*own, self.snapshots, topics.REJECTED))),
+            reads=tuple(
+                dict.fromkeys((*self.inputs, self.snapshots, *own, *self.present, topics.INVENTORY, topics.JOBS))
+            ),
+            writes=tuple(dict.fromkeys((*own, self.snapshots, topics.REJECTED, topics.INPUT_LOSSES))),
             groups=(self.group(cluster),),
             checks_topics=True,
         )
@@ -91,10 +95,11 @@ BINDINGS: dict[str, Binding] = {
             progress_topic=topics.PROGRESS,
             # The state of links whose pod changes, for another partition.
             outputs=(topics.SYMPTOMS,),
+            present=(topics.PORT_STATES,),
         ),
         Binding(
             "attribute",
-            inputs=(topics.EPISODES,),
+            inputs=(topics.EPISODES, topics.INPUT_LOSSES),
             snapshots=topics.SNAPSHOTS["attribute"],
             upstream=Upstream("correlate", topics.SYMPTOMS, (topics.EPISODES,)),
             progress_in_band=(),

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -122,6 +122,8 @@ class PartitionOwner:
                 chunk = await self.input.next(self._next_turn() - time.monotonic())
                 if chunk is not None:
                     await self._publish(self._processor.on_chunk(chunk))
+                if self._processor.losses.must_reconcile:
+                    await self._reconcile()
                 if self.input.may_be_rewound:
                     await self._check_rewound()
                 await self._housekeeping(time.monotonic())
@@ -183,7 +185,9 @@ class PartitionOwner:
         epoch, states, earliest, end = await retry(read, AWAY, _RETRY, before_wait=warn)
         # The state of thousands of devices takes a while to read; owners beside this one go on meanwhile.
         digest = await asyncio.to_thread(processor.begin, epoch, states, earliest, end)
-        recovered, ends = await self._read_recovered()
+        binding = self._binding
+        wanted = (*binding.recovered, *(() if processor.is_restored else binding.history))
+        recovered, ends = await self._read_whole(wanted)
         await self._publish(processor.resume(digest))
         await self._publish(processor.recover(recovered, ends))
         self.input.begin(processor.positions, end)
@@ -223,19 +227,24 @@ class PartitionOwner:
         if rewound := {name: at for name, at in positions.items() if end[name] < at}:
             raise InputRewound(", ".join(f"{name} ends at {end[name]}, {at} is read" for name, at in rewound.items()))
 
-    async def _read_recovered(self) -> tuple[dict[Topic, list[Any]], dict[str, int]]:
-        """Return the records that the stage needs before its first message, and the offsets after them."""
+    async def _reconcile(self) -> None:
+        """Evaluate the present states, because input was deleted before it was read."""
+        read, _ = await self._read_whole(self._binding.present)
+        await self._publish(self._processor.reconcile(read))
+
+    async def _read_whole(self, wanted: Sequence[Topic]) -> tuple[dict[Topic, list[Any]], dict[str, int]]:
+        """Return all records of topics with one partition, and the offsets after them."""
         binding, partition = self._binding, self._processor.partition
-        wanted = (*binding.recovered, *(() if self._processor.is_restored else binding.history))
 
         async def read(_: int) -> tuple[dict[Topic, list[Any]], dict[str, int]]:
             self._takeover_attempts += 1
             async with asyncio.timeout(_TAKE_OVER_S), open_consumer(self._context.kafka) as consumer:
-                found = {topic: [one async for one in records(consumer, topic.name, partition)] for topic in wanted}
+                found = {topic: [one async for one in records(consumer, topic.name, 0)] for topic in wanted}
                 return found, {topic.name: own[-1].offset + 1 for topic, own in found.items() if own}
 
         def warn(failure: Failure) -> None:
-            log.warning("%s/%d: cannot read controls, retrying: %s", binding.stage, partition, failure.error)
+            names = ", ".join(topic.name for topic in wanted)
+            log.warning("%s/%d: cannot read %s, retrying: %s", binding.stage, partition, names, failure.error)
 
         return await retry(read, AWAY, _RETRY, before_wait=warn) if wanted else ({}, {})
 

@@ -13,6 +13,7 @@ from streams.runtime.arrival import FUTURE_NS, ArrivalClock, dated_by_arrival, w
 from streams.runtime.bindings import Binding
 from streams.runtime.chunk import Chunk
 from streams.runtime.event_time import event_time_ns
+from streams.runtime.input_losses import InputLosses
 from streams.runtime.inventory_schedule import InventorySchedule
 from streams.runtime.snapshots import SCHEMA
 from streams.runtime.versions import Versions
@@ -22,7 +23,15 @@ from streams.wire.batch_fetch import FetchedRecord
 from streams.wire.bounds import clean
 from streams.wire.errors import Reject
 from streams.wire.models import IDLE_NS, Message, Progress, Rejected, Snapshot
-from streams.wire.stage import MeteredStage, Output, RecoverableStage, Stage, TimeLimitedStage, VerifyingStage
+from streams.wire.stage import (
+    MeteredStage,
+    Output,
+    ReconcilingStage,
+    RecoverableStage,
+    Stage,
+    TimeLimitedStage,
+    VerifyingStage,
+)
 from streams.wire.topics import Partitions, Record, Topic
 
 log = logging.getLogger(__name__)
@@ -75,6 +84,7 @@ class PartitionProcessor:
         dated = binding.inputs if is_live and binding.upstream is None else ()
         self._arrivals = {topic.name: ArrivalClock(clock.now_ns) for topic in dated}
         """Of inputs of telemetry, whose messages are dated by their arrival."""
+        self.losses = InputLosses(binding, partition, clock, metrics)
         self._stale_progress = 0
         self.positions: dict[str, int] = {}
         self._set_up()
@@ -113,7 +123,9 @@ class PartitionProcessor:
         for topic in self.binding.inputs:
             offset = offsets.get(f"{topic.name}/{self.partition}")
             if offset is not None:
-                self._report_lost(topic, earliest[topic.name] - offset)
+                is_recreated = offset > end[topic.name]
+                first = 0 if is_recreated else offset
+                self.losses.report(topic, first, earliest[topic.name] - first, is_recreated=is_recreated)
         self.positions = {
             topic.name: self._first_offset(topic, offsets.get(f"{topic.name}/{self.partition}", 0), earliest, end)
             for topic in self.binding.inputs
@@ -153,7 +165,19 @@ class PartitionProcessor:
 
     def resume(self, inventory_digest: str) -> list[Record]:
         """Adopt the version of the inventory that the state was made under."""
-        return self._records(self._inventory.restore(inventory_digest))
+        return self.losses.take() + self._records(self._inventory.restore(inventory_digest))
+
+    def reconcile(self, read: dict[Topic, list[FetchedRecord]]) -> list[Record]:
+        """Give the stage the present states, after input was deleted unread."""
+        self.losses.must_reconcile = False
+        if not isinstance(self.stage, ReconcilingStage):
+            return []
+        records: list[Record] = []
+        batch = self._decode_all(read, records)
+        pods = self._partitions.count(self.binding.inputs[0])
+        outputs = self.stage.reconcile(batch, lambda pod: topics.partition_of(pod, pods) == self.partition)
+        self.changed = True
+        return records + self._records(outputs)
 
     def recover(self, read: dict[Topic, list[FetchedRecord]], ends: dict[str, int]) -> list[Record]:
         """Give the stage the topics that it needs before its first message; `ends` are the offsets after them.
@@ -163,19 +187,21 @@ class PartitionProcessor:
         if not isinstance(self.stage, RecoverableStage):
             return []
         records: list[Record] = []
-        batch = [
-            message
-            for topic, fetched in read.items()
-            for record in fetched
-            if (message := self._decode(topic, record, records)) is not None
-        ]
-        records += self._records(self.stage.recover(batch))
+        records += self._records(self.stage.recover(self._decode_all(read, records)))
         for topic, end in ends.items():
             if topic in self.positions:
                 self.positions[topic] = max(self.positions[topic], end)
                 self.set_end_offset(topic, end)
         self.changed = True
         return records
+
+    def _decode_all(self, read: dict[Topic, list[FetchedRecord]], records: list[Record]) -> list[Message]:
+        return [
+            message
+            for topic, fetched in read.items()
+            for record in fetched
+            if (message := self._decode(topic, record, records)) is not None
+        ]
 
     def on_chunk(self, chunk: Chunk) -> list[Record]:
         """Fold a chunk that begins where the last of its input ended, or before: what was read is left out."""
@@ -184,10 +210,10 @@ class PartitionProcessor:
         if chunk.end <= position:
             return []
         topic = self._topics[chunk.topic]
-        records: list[Record] = []
         batch: list[Message] = []
         fresh = [record for record in chunk.records if record.offset >= position]
-        self._report_lost(topic, chunk.end - position - len(fresh))
+        self.losses.report(topic, position, chunk.end - position - len(fresh))
+        records = self.losses.take()
         for record in fresh:
             message = self._decode(topic, record, records)
             if isinstance(message, Progress) and self._upstreams is not None:
@@ -213,19 +239,6 @@ class PartitionProcessor:
         )
         self._count(chunk.topic)
         return records
-
-    def _report_lost(self, topic: Topic, count: int) -> None:
-        """Log and count records that the brokers had deleted before they were read; compaction loses nothing."""
-        if count <= 0 or topic.retention_s is None:
-            return
-        log.error(
-            "input is lost, records were deleted before they were read: stage=%s topic=%s partition=%d records=%d; "
-            "give the topic more retention than the longest outage",
-            self.binding.stage, topic.name, self.partition, count,
-        )  # fmt: skip
-        self._metrics.count(
-            "railsight_input_lost_records_total", self.binding.stage, self.partition, topic=topic.name, by=count
-        )
 
     def _count(self, topic: str) -> None:
         """Pass on what the stage and the clock of an input counted."""

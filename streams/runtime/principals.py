@@ -37,7 +37,7 @@ def accesses(settings: Settings, collectors: Mapping[str, Access]) -> dict[str, 
         NOTIFY: notifier.ACCESS,
         TICKETS: ticket_desk.ACCESS,
         LOCALITY: LOCALITY_ACCESS,
-        AUTOMATION: Access(reads=(topics.REMEDIATIONS,), writes=(topics.REMEDIATION_RESULTS,)),
+        AUTOMATION: Access(reads=(topics.REMEDIATIONS,), writes=(topics.REMEDIATION_RESULTS, topics.INPUT_LOSSES)),
         OPERATOR: Access(reads=(*_RESULTS, topics.FACTS), writes=_COMMANDS),
         READER: Access(reads=_RESULTS, group_prefixes=("reader.",)),
     }

@@ -270,3 +270,14 @@ class Rejected:
     reason: str
     at_ns: int
     value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class InputLoss:
+    consumer: str
+    topic: str
+    partition: int
+    first_offset: int
+    records: int
+    at_ns: int
+    is_recreated: bool = False

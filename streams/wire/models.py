@@ -14,6 +14,7 @@ from enum import IntEnum
 from streams.wire.bounds import IDLE_NS
 from streams.wire.internal_messages import (
     CablingReport,
+    InputLoss,
     InventoryChunk,
     Job,
     LevelExtreme,
@@ -77,6 +78,7 @@ __all__ = [
     "HostIssue",
     "HostLocality",
     "HostUsability",
+    "InputLoss",
     "InventoryChunk",
     "Job",
     "Lemon",
@@ -201,6 +203,7 @@ class Cause(IntEnum):
     GPU_MEMORY = 26
     GPU_OFF_BUS = 27
     NVLINK = 28
+    RETENTION = 29
 
     @property
     def label(self) -> str:
@@ -532,4 +535,5 @@ Message = (
     | InventoryChunk
     | Job
     | Rejected
+    | InputLoss
 )

@@ -5,7 +5,7 @@ Neither depends on what a stage decides. A stage has no access to either of them
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -106,5 +106,18 @@ class RecoverableStage(Stage, Protocol):
         """Fold in these topics up to their end; called once, after `set_topology` and before the first `process`.
 
         A topic of its own outputs is in the batch only if there was no snapshot.
+        """
+        ...
+
+
+@runtime_checkable
+class ReconcilingStage(Stage, Protocol):
+    """A stage whose input reports changes: where some were deleted unread, it evaluates the present states again."""
+
+    def reconcile(self, batch: Sequence[Message], owns: Callable[[str], bool]) -> list[Output]:
+        """Compare its state with the present one, as the topics of `Binding.present` have it.
+
+        Called after records were deleted before they were read, when the topics were read to their end. `owns` returns
+        whether a pod belongs to this partition.
         """
         ...

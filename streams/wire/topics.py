@@ -24,6 +24,7 @@ from streams.wire.models import (
     Facts,
     Finding,
     HostLocality,
+    InputLoss,
     InventoryChunk,
     Job,
     Lemon,
@@ -139,6 +140,7 @@ CONTROLS = Topic("railsight.controls.v1", Control, PartitionScheme.SINGLE, json=
 LEMONS = Topic("railsight.lemons.v1", Lemon, PartitionScheme.SINGLE, json=True)
 TOPOLOGY = Topic("railsight.topology.v1", HostLocality, PartitionScheme.SINGLE, json=True)
 REJECTED = Topic("railsight.rejected.v1", Rejected, PartitionScheme.SINGLE, 7 * _DAY)
+INPUT_LOSSES = Topic("railsight.input-losses.v1", InputLoss, PartitionScheme.SINGLE, 7 * _DAY, json=True)
 
 STAGES = ("measure", "correlate", "attribute", "decide")
 SNAPSHOTS = {
@@ -151,7 +153,7 @@ SNAPSHOTS = {
 TOPICS: tuple[Topic, ...] = (
     SAMPLES, EVENTS, FACTS, COLLECTOR_STATUS, PROBES, TARGETS, INVENTORY, JOBS, SYMPTOMS, SUMMARIES, EPISODES,
     PORT_STATES, FINDINGS, FINDINGS_OPEN, PROGRESS, REMEDIATIONS, REMEDIATIONS_OPEN, REMEDIATION_RESULTS, CONTROLS,
-    LEMONS, TOPOLOGY, REJECTED, *SNAPSHOTS.values(),
+    LEMONS, TOPOLOGY, REJECTED, INPUT_LOSSES, *SNAPSHOTS.values(),
 )  # fmt: skip
 BY_NAME = {topic.name: topic for topic in TOPICS}
 
@@ -280,12 +282,14 @@ def _key_and_route(message: Message) -> tuple[str, str]:
         case Window(device=device) | PeerWindow(device=device) | StateTransfer(pod=device):
             return device, ""
         case _:
-            return _compacted_key(message), ""
+            return _own_key(message), ""
 
 
-def _compacted_key(message: Message) -> str:
-    """Return the key of a message of PORT_STATES, LEMONS or TOPOLOGY; empty for other messages."""
+def _own_key(message: Message) -> str:
+    """Return the key of a message of PORT_STATES, LEMONS, TOPOLOGY or INPUT_LOSSES; empty for other messages."""
     match message:
+        case InputLoss(consumer=consumer, topic=topic, partition=partition):
+            return f"{consumer}/{topic}/{partition}"
         case HostLocality(host=host):
             return host
         case Lemon(kind=kind, subject_id=subject_id):

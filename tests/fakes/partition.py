@@ -185,11 +185,16 @@ class FakeRejects:
     def __init__(self, log: FakeLog, fuse: Fuse) -> None:
         self._log = log
         self._fuse = fuse
+        self.losses: list[tuple[int, int, bool]] = []
+        """The first offset and the number of the records of each report, and whether the topic was created again."""
 
     async def send(self, rejected: list[Rejected]) -> None:
         self._fuse.burn(done=False)
         self._log.rejected.extend(rejected)
         self._fuse.burn(done=True)
+
+    async def report_loss(self, at: Any, first: int, count: int, now_ns: int, *, is_recreated: bool) -> None:
+        self.losses.append((first, count, is_recreated))
 
     async def already_rejected(self, intent: Any) -> set[int]:
         return {one.offset for one in self._log.rejected if intent.first <= one.offset <= intent.last}

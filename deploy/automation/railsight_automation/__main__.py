@@ -94,11 +94,18 @@ async def run(config: Config, folder: Path) -> None:
             stack,
         )
         answers = KafkaAnswers(
-            producer, config.kafka.results, config.actor, time.time_ns, KafkaError, signer, status=status
+            producer,
+            config.kafka.results,
+            config.actor,
+            time.time_ns,
+            KafkaError,
+            signer,
+            status=status,
+            losses=config.kafka.losses,
         )
         engine = Engine(journal, Parts(parts), answers, config.actor, time.time_ns, config.confirm_s)
         stack.callback(asyncio.create_task(status.watch(consumer)).cancel)
-        await Service(consumer, engine, journal, status).run()
+        await Service(consumer, engine, journal, status, answers).run()
 
 
 def host_parts(config: Config) -> list[Part]:

@@ -27,6 +27,8 @@ class KafkaParams:
     bootstrap: str = "127.0.0.1:9092"
     remediations: str = "railsight.remediations.v1"
     results: str = "railsight.remediation-results.v1"
+    losses: str = "railsight.input-losses.v1"
+    """The topic in which records are reported that were deleted before they were read; empty: they are only logged."""
     tls: bool = False
     ca: str = ""
     cert: str = ""

@@ -79,6 +79,15 @@ def encode_result(
     return json.dumps({name: value for name, value in fields.items() if value}).encode()
 
 
+def encode_loss(
+    actor: str, topic: str, partition: int, first_offset: int, records: int, at_ns: int, *, is_recreated: bool
+) -> bytes:
+    """Return the JSON of a report of records that were deleted before they were read."""
+    fields = {"consumer": actor, "topic": topic, "partition": partition, "firstOffset": str(first_offset)}
+    counts = {"records": str(records), "atNs": str(at_ns), "isRecreated": is_recreated}
+    return json.dumps(fields | counts).encode()
+
+
 def unix_ns(text: str) -> int:
     """Return the time of an RFC 3339 text in nanoseconds; Python's datetime has only microseconds."""
     seconds, dot, rest = text.partition(".")

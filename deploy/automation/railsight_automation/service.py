@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from railsight_automation.engine import Engine
 from railsight_automation.journal import Journal
-from railsight_automation.messages import decode_remediation, encode_result
+from railsight_automation.messages import decode_remediation, encode_loss, encode_result
 from railsight_automation.signing import Headers, Signer
 from railsight_automation.status import Status
 
@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 
 _POLL_MS = 500
 _RETRY_S = 2.0
+_LOSS_S = 10.0
 
 
 class Record(Protocol):
@@ -64,15 +65,30 @@ class KafkaAnswers:
         signer: Signer | None = None,
         retry_s: float = _RETRY_S,
         status: Status | None = None,
+        losses: str = "",
     ) -> None:
         self._producer = producer
         self._topic = topic
+        self._losses = losses
         self._actor = actor
         self._now_ns = now_ns
         self._retry_on = retry_on
         self._signer = signer
         self._retry_s = retry_s
         self._status = status or Status(lambda: 0.0)
+
+    async def report_loss(self, topic: str, partition: int, first: int, records: int, *, is_recreated: bool) -> None:
+        """Publish that records were deleted before they were read, once: it is in the log and in the metric already."""
+        if not self._losses:
+            return
+        now_ns = self._now_ns()
+        value = encode_loss(self._actor, topic, partition, first, records, now_ns, is_recreated=is_recreated)
+        key = f"{self._actor}/{topic}/{partition}".encode()
+        try:
+            async with asyncio.timeout(_LOSS_S):
+                await self._producer.send_and_wait(self._losses, value, key, headers=[])
+        except (self._retry_on, TimeoutError) as error:
+            log.warning("cannot publish a loss of input topic=%s error=%s", self._losses, error or type(error).__name__)
 
     async def send(self, remediation_id: str, outcome: str, detail: str, prior_values: Mapping[str, str]) -> None:
         now_ns = self._now_ns()
@@ -93,11 +109,19 @@ class KafkaAnswers:
 class Service:
     """Follows the topic of remediations."""
 
-    def __init__(self, consumer: Consumer, engine: Engine, journal: Journal, status: Status | None = None) -> None:
+    def __init__(
+        self,
+        consumer: Consumer,
+        engine: Engine,
+        journal: Journal,
+        status: Status | None = None,
+        answers: KafkaAnswers | None = None,
+    ) -> None:
         self._consumer = consumer
         self._engine = engine
         self._journal = journal
         self._status = status or Status(lambda: 0.0)
+        self._answers = answers
         self._tasks: set[asyncio.Task[None]] = set()
         self._positions = dict(journal.positions)
 
@@ -136,9 +160,12 @@ class Service:
         ends = await self._consumer.end_offsets(partitions)
         begins = await self._consumer.beginning_offsets(partitions)
         for partition in partitions:
-            known = self._positions.get(str(partition.partition), 0)
-            # After the topic was made again its offsets are below the journal's.
-            start = known if begins[partition] <= known <= ends[partition] else begins[partition]
+            known = self._positions.get(str(partition.partition))
+            start = begins[partition]
+            if known is not None and begins[partition] <= known <= ends[partition]:
+                start = known
+            elif known is not None:
+                await self._report_lost(partition, known, begins[partition], ends[partition])
             self._consumer.seek(partition, start)
             self._positions[str(partition.partition)] = start
         seen: dict[str, None] = {}
@@ -146,6 +173,20 @@ class Service:
             batches = await self._consumer.getmany(timeout_ms=_POLL_MS)
             seen.update(dict.fromkeys(await self._observe(batches)))
         return list(seen)
+
+    async def _report_lost(self, partition: Any, known: int, begin: int, end: int) -> None:
+        """Report the records between the journal's position and the first that Kafka has."""
+        is_recreated = known > end
+        first = 0 if is_recreated else known
+        log.error(
+            "input is lost, records were deleted before they were read: topic=%s partition=%d records=%d recreated=%s",
+            partition.topic, partition.partition, begin - first, is_recreated,
+        )  # fmt: skip
+        self._status.lost.inc(begin - first)
+        if self._answers is not None:
+            await self._answers.report_loss(
+                partition.topic, partition.partition, first, begin - first, is_recreated=is_recreated
+            )
 
     async def _observe(self, batches: dict[Any, list[Any]]) -> list[str]:
         """Fold a batch into the highest revisions; return the ids in order of their last record."""

@@ -58,6 +58,7 @@ class Status:
 
         self.records = counter("records", "Records of remediations that were read.")
         self.unreadable = counter("unreadable", "Records that could not be read, and were skipped.")
+        self.lost = counter("input_lost_records", "Records that were deleted before they were read.")
         self.answers = counter("answers", "Results that Kafka has acknowledged, by outcome.", "outcome")
         self.retries = counter("send_retries", "Attempts to send a result that failed and were repeated.")
         self.open = gauge("open", "Remediations that are accepted and not answered yet.")

@@ -7,22 +7,33 @@ requires it or its deadline passes. Symptoms of whole devices are forwarded to `
 import itertools
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from streams.detect.correlate.moved import MovedState, take_moved
+from streams.detect.correlate.present_states import missed_changes
 from streams.detect.correlate.state import CorrelateState, restore, snapshot
 from streams.detect.detector import NOW, Context, Detector, Observation, Observed, PodSide, Scope, input_key, input_of
 from streams.detect.detectors import DETECTORS
 from streams.detect.evidence.deadlines import Deadlines
-from streams.detect.evidence.link_history import FOREVER, RECORDED_KINDS
+from streams.detect.evidence.link_history import FOREVER, RECORDED_KINDS, LinkHistory
 from streams.detect.params import DetectParams
-from streams.fabric.ids import Port
+from streams.fabric.ids import Port, port_id
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
-from streams.wire.models import Episode, Message, PeerWindow, StateTransfer, Symptom, SymptomsReplaced, VersionCensus
+from streams.wire.models import (
+    Episode,
+    Message,
+    PeerWindow,
+    PortStates,
+    StateTransfer,
+    Subject,
+    Symptom,
+    SymptomsReplaced,
+    VersionCensus,
+)
 from streams.wire.stage import Output
 from streams.wire.symptoms import SymptomKind
 from streams.wire.topics import EPISODES, SYMPTOMS
@@ -198,6 +209,27 @@ class Correlate:
             unit, _, key = name.partition(" ")
             outputs += self._evaluate(self._units[unit], key)
         self._state.watermark_ns = until_ns
+        return outputs
+
+    def reconcile(self, batch: Sequence[Message], owns: Callable[[str], bool]) -> list[Output]:
+        """Add the changes of ports that were among deleted symptoms, as their present states show them."""
+        known = self._state.evidence.links
+
+        def history_of(port: Port) -> LinkHistory | None:
+            link = self._topology.link_at(port)
+            if (history := known.get(port_id(port) if link is None else link.id)) is not None:
+                return history
+            return LinkHistory(Subject(link.id)) if link is not None and owns(link.pod) else None
+
+        outputs: list[Output] = []
+        for states in batch:
+            if isinstance(states, PortStates):
+                for symptom in missed_changes(states, self._topology, history_of):
+                    log.warning(
+                        "a change of a port was lost with its symptom: device=%s port=%s change=%s",
+                        symptom.device, symptom.port, symptom.kind.name.lower(),
+                    )  # fmt: skip
+                    outputs += self._link_symptom(symptom)
         return outputs
 
     def snapshot(self) -> bytes:

@@ -21,7 +21,7 @@ from streams.wire.models import (
     Subject,
     Symptom,
 )
-from streams.wire.symptoms import CounterGrowth, PortFault, SymptomKind
+from streams.wire.symptoms import CounterGrowth, PortFault, PortTransition, SymptomKind
 
 _FAULT_NS, _FLAG_NS = ns(600), ns(60)
 """Faults of one kind, and changes of one flag to one side, are retained once in this time."""
@@ -130,11 +130,15 @@ class LinkHistory:
 
     def disabled(self) -> list[Interval]:
         """Return when either end was administratively down, since the last reading at which it was not."""
-        spans = (
-            self._spans(end, self.disabled_since, SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED)
-            for end in self.ends()
-        )
-        return merge_intervals(span for ends in spans for span in ends)
+        return merge_intervals(span for end in self.ends() for span in self.disabled_of(end))
+
+    def disabled_of(self, end: Endpoint) -> list[Interval]:
+        """Return when this end was administratively down."""
+        return self._spans(end, self.disabled_since, SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED)
+
+    def newest_change_ns(self, end: Endpoint) -> int:
+        """Return the time of the newest change of the state of this end that is retained; 0 without one."""
+        return max((s.at_ns for s in self.at(end) if isinstance(s.payload, PortTransition)), default=0)
 
     def _spans(self, end: Endpoint, since: Mapping[str, int], on: SymptomKind, off: SymptomKind) -> list[Interval]:
         spans: list[Interval] = []

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from streams.fabric.ids import Port, collector_id, device_id, port_id
+from streams.fabric.ids import Port, collector_id, device_id, input_id, port_id
 from streams.fabric.topology import Topology
 from streams.wire.models import Endpoint, Subject
 
@@ -31,6 +31,11 @@ def device_subject(topology: Topology, device: str) -> Subject:
 def collector_subject(collector: str) -> Subject:
     """Return a collector on a machine of its own, which the inventory does not know."""
     return Subject(collector_id(collector), role="collector")
+
+
+def input_subject(consumer: str, topic: str) -> Subject:
+    """Return a topic as the input of one part of the pipeline."""
+    return Subject(input_id(consumer, topic), role="input")
 
 
 def subject_ends(subject: Subject) -> tuple[Endpoint, ...]:

@@ -34,12 +34,13 @@ from streams.wire.access import Access
 from streams.wire.client_stop import stop_client
 from streams.wire.errors import Misconfigured, Reject, Retry
 from streams.wire.group_errors import rejoin_after_error, require_tasks
-from streams.wire.models import Rejected, Remediation
+from streams.wire.loss_report import publish_loss
+from streams.wire.models import InputLoss, Rejected, Remediation
 from streams.wire.producer_backoff import throttle_metadata_refresh
-from streams.wire.topics import REJECTED, REMEDIATIONS, decode, encode
+from streams.wire.topics import INPUT_LOSSES, REJECTED, REMEDIATIONS, decode, encode
 
 GROUP = "railsight-tickets"
-ACCESS = Access(reads=(REMEDIATIONS,), writes=(REJECTED,), groups=(GROUP,))
+ACCESS = Access(reads=(REMEDIATIONS,), writes=(REJECTED, INPUT_LOSSES), groups=(GROUP,))
 STAGE = "tickets"
 """The label `stage` of its metrics, and of the records that it rejects."""
 POLL_MS = 500
@@ -174,6 +175,7 @@ class TicketService:
         self._past_end = 0
         if first is not None and first > end:
             log.warning("the topic is not the one of the committed offset, beginning as for the first time")
+            await self._publish_loss(0, 0, is_recreated=True)
             first = None
         if first is None:
             await self._rebuild(election, end)
@@ -182,6 +184,8 @@ class TicketService:
         elif first < begin:
             log.error("remediations were deleted by retention before they were read", records=begin - first)
             self._count("railsight_input_lost_records_total", begin - first)
+            await self._publish_loss(first, begin - first)
+            first = begin
         if not self._is_replaced(election):
             # Kafka refuses it if another process was elected while this one was stopped.
             await consumer.commit({PARTITION: first})
@@ -191,6 +195,11 @@ class TicketService:
         self._election, self._is_prepared = election, False
         self._ownership.takeover_pending = False
         log.info("took over as the deliverer of tickets", open=len(self._book.open_tickets), offset=first)
+
+    async def _publish_loss(self, first: int, count: int, *, is_recreated: bool = False) -> None:
+        now_ns = self._clock.now_ns()
+        loss = InputLoss(STAGE, PARTITION.topic, PARTITION.partition, first, count, now_ns, is_recreated=is_recreated)
+        await publish_loss(self._producer, loss)
 
     async def _rebuild(self, election: int, first: int) -> None:
         """Read from the beginning up to the offset `first`, and queue what follows it."""

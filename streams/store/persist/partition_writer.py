@@ -202,7 +202,8 @@ class PartitionWriter:
             # Retention deletes from the beginning. The last table completes a message.
             deleted = replace(intent, last=intent.first + missing - 1)
             query = partial(self._context.writer.stored_offsets, deleted, self._persisted.tables[-1])
-            self._report_lost(missing - await self._retry("stored offsets", partial(asyncio.to_thread, query)))
+            stored = await self._retry("stored offsets", partial(asyncio.to_thread, query))
+            await self._report_lost(intent.first, missing - stored)
 
     async def _already_rejected(self, block: PendingBlock, intent: BlockIntent) -> set[int]:
         return await self._context.rejects.already_rejected(intent) if block.rejected else set()
@@ -220,7 +221,7 @@ class PartitionWriter:
                 block.first_at = time.monotonic()
             expected = max(self._position, block.last + 1)
             added = await self._add(block, records, until_full=True)
-            self._report_lost(block.last + 1 - expected - added)
+            await self._report_lost(expected, block.last + 1 - expected - added)
             reader.unread(self._at, records[added:])
             if self._blocks.is_full(block) or time.monotonic() >= block.first_at + self._linger_s(block):
                 self._position = block.last + 1
@@ -251,17 +252,21 @@ class PartitionWriter:
         _log.warning("topic was rewound", topic=self._at.topic, partition=self._at.partition, to=self._position)
         self._context.stats.rewinds += 1
         self._context.reader.seek(self._at, self._position)
+        await self._report_lost(self._position, 0, is_recreated=True)
         return False
 
-    def _report_lost(self, count: int) -> None:
-        """Log and count records that the brokers had deleted before they were read; compaction loses nothing."""
-        if count <= 0 or self._persisted.topic.retention_s is None:
+    async def _report_lost(self, first: int, count: int, *, is_recreated: bool = False) -> None:
+        """Report records that the brokers had deleted before they were read; compaction loses nothing."""
+        if (count <= 0 and not is_recreated) or self._persisted.topic.retention_s is None:
             return
-        self._context.stats.add_lost(self._at, count)
-        _log.error(
-            "records were deleted before they were stored; give the topic more retention than the longest outage",
-            topic=self._at.topic, partition=self._at.partition, records=count,
-        )  # fmt: skip
+        if count > 0:
+            self._context.stats.add_lost(self._at, count)
+            _log.error(
+                "records were deleted before they were stored; give the topic more retention than the longest outage",
+                topic=self._at.topic, partition=self._at.partition, records=count,
+            )  # fmt: skip
+        now_ns = self._context.now_ns()
+        await self._context.rejects.report_loss(self._at, first, max(0, count), now_ns, is_recreated=is_recreated)
 
     async def _add(self, block: PendingBlock, records: Sequence[Any], *, until_full: bool = False) -> int:
         add = partial(self._blocks.add, block, records, until_full=until_full)

@@ -229,7 +229,11 @@ PERSISTED_TOPICS: tuple[PersistedTopic, ...] = (
 
 def access(group: str) -> Access:
     """Return what a sink of this consumer group does on Kafka."""
-    return Access(reads=tuple(one.topic for one in PERSISTED_TOPICS), writes=(topics.REJECTED,), groups=(group,))
+    return Access(
+        reads=tuple(one.topic for one in PERSISTED_TOPICS),
+        writes=(topics.REJECTED, topics.INPUT_LOSSES),
+        groups=(group,),
+    )
 
 
 def persisted_topics(*, rollups: bool) -> tuple[PersistedTopic, ...]:

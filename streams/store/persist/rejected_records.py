@@ -14,7 +14,8 @@ from aiokafka.errors import KafkaError
 from streams.store.persist.block_intent import BlockIntent
 from streams.wire import topics
 from streams.wire.errors import Reject, Retry
-from streams.wire.models import Rejected
+from streams.wire.loss_report import publish_loss
+from streams.wire.models import InputLoss, Rejected
 
 STAGE = "persist"
 MAX_VALUE_BYTES = 4096
@@ -41,6 +42,11 @@ class RejectedRecords:
             await asyncio.gather(*sent)
         except KafkaError as error:
             raise Retry(f"Kafka: cannot send rejected records: {type(error).__name__}") from error
+
+    async def report_loss(self, at: TopicPartition, first: int, count: int, now_ns: int, *, is_recreated: bool) -> None:
+        """Publish that records were deleted before they were stored."""
+        loss = InputLoss(STAGE, at.topic, at.partition, first, count, now_ns, is_recreated=is_recreated)
+        await publish_loss(self._producer, loss)
 
     async def already_rejected(self, intent: BlockIntent) -> set[int]:
         """Return the offsets of this block that the topic has."""

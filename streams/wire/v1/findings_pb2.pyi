@@ -570,6 +570,8 @@ class Finding(_message.Message):
         GPU_MEMORY: Finding._Cause.ValueType  # 26
         GPU_OFF_BUS: Finding._Cause.ValueType  # 27
         NVLINK: Finding._Cause.ValueType  # 28
+        RETENTION: Finding._Cause.ValueType  # 29
+        """records were deleted before a part of the pipeline read them"""
 
     class Cause(_Cause, metaclass=_CauseEnumTypeWrapper):
         """The part or the event that is at fault, as far as it is known."""
@@ -609,6 +611,8 @@ class Finding(_message.Message):
     GPU_MEMORY: Finding.Cause.ValueType  # 26
     GPU_OFF_BUS: Finding.Cause.ValueType  # 27
     NVLINK: Finding.Cause.ValueType  # 28
+    RETENTION: Finding.Cause.ValueType  # 29
+    """records were deleted before a part of the pipeline read them"""
 
     ID_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int

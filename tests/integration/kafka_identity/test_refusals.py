@@ -89,6 +89,15 @@ async def test_expired_and_unknown_certificates_are_named(secure: SecureKafka, t
         server.close()
 
 
+async def test_an_expired_certificate_of_the_client_is_named(secure: SecureKafka) -> None:
+    """The broker's alert has no reason that a person could use; the line has the file and when it expired."""
+    certificate, key = secure.ca.signed("late", dt.timedelta(hours=-1))
+    line = r"the broker refuses the client's certificate .*late\.pem, which expired at \S+Z \(.*\); renew it"
+    with pytest.raises(KafkaError, match=line) as refused:
+        await connect(login(secure, cert_file=certificate, key_file=key))
+    assert "\n" not in str(refused.value)
+
+
 async def tls_server(certificate: Path, key: Path) -> Any:
     """Return a server that only makes TLS handshakes."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -92,7 +92,10 @@ class PipelineRig:
         }
         pipeline_topics = (self.events, self.extra_events, self.symptoms, self.windows, self.progress, first, second)
         self.wiring = StageSet(
-            bindings, (*pipeline_topics, self.inventory, self.jobs, topics.REJECTED), self.inventory, self.jobs
+            bindings,
+            (*pipeline_topics, self.inventory, self.jobs, topics.REJECTED, topics.INPUT_LOSSES),
+            self.inventory,
+            self.jobs,
         )
 
     def run_worker(self, stages: Iterable[str]) -> None:

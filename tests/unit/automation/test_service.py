@@ -14,6 +14,8 @@ from railsight_automation.journal import Journal
 from railsight_automation.messages import decode_remediation
 from railsight_automation.service import KafkaAnswers, Service
 
+from streams.wire.models import InputLoss
+from streams.wire.topics import INPUT_LOSSES, decode
 from tests.fixtures.automation import ACTOR, NOW_NS, Devices, MemoryPlanner, remediation_json
 
 
@@ -38,6 +40,7 @@ class FakeKafka:
     begin: int = 0
     position: int = 0
     results: list[dict[str, str]] = field(default_factory=list)
+    losses: list[InputLoss] = field(default_factory=list)
     headers: list[tuple[str, bytes]] = field(default_factory=list)
     """Of the last result."""
     failures: int = 0
@@ -72,6 +75,12 @@ class FakeKafka:
         if self.failures:
             self.failures -= 1
             raise ConnectionError
+        if topic == "losses":
+            message = decode(INPUT_LOSSES, value)
+            assert isinstance(message, InputLoss)
+            assert key == f"netbot/{message.topic}/{message.partition}".encode()
+            self.losses.append(message)
+            return
         result = json.loads(value)
         assert (topic, key.decode(), result["actor"]) == ("results", result["remediationId"], "netbot")
         self.results.append(result)
@@ -93,9 +102,9 @@ class FakeKafka:
 async def running(kafka: FakeKafka, folder: Path) -> AsyncIterator[Journal]:
     """Run the service on settings in memory."""
     journal = Journal(folder / "journal.jsonl")
-    answers = KafkaAnswers(kafka, "results", ACTOR, lambda: NOW_NS, ConnectionError, retry_s=0.001)
+    answers = KafkaAnswers(kafka, "results", ACTOR, lambda: NOW_NS, ConnectionError, retry_s=0.001, losses="losses")
     engine = Engine(journal, MemoryPlanner(Devices()), answers, ACTOR, lambda: NOW_NS)
-    task = asyncio.create_task(Service(kafka, engine, journal).run())
+    task = asyncio.create_task(Service(kafka, engine, journal, answers=answers).run())
     try:
         yield journal
     finally:
@@ -151,6 +160,26 @@ async def test_a_topic_that_was_made_again_is_read_from_its_begin(tmp_path: Path
     kafka = FakeKafka([remediation_json()])
     async with running(kafka, tmp_path):
         assert await kafka.until(2) == ["ACCEPTED", "DONE"]
+    assert kafka.losses == [loss(0, 0, is_recreated=True)]
+
+
+async def test_records_that_retention_deleted_are_reported(tmp_path: Path) -> None:
+    """From the position of the journal to the first record; a start without a journal has lost nothing."""
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.move({"0": 1})
+    journal.close()
+    kafka = FakeKafka([remediation_json()] * 4, begin=3)
+    async with running(kafka, tmp_path):
+        assert await kafka.until(2) == ["ACCEPTED", "DONE"]
+    assert kafka.losses == [loss(1, 2, is_recreated=False)]
+    another = FakeKafka([remediation_json()] * 4, begin=3)
+    async with running(another, tmp_path / "another"):
+        assert await another.until(2) == ["ACCEPTED", "DONE"]
+    assert another.losses == []
+
+
+def loss(first: int, records: int, *, is_recreated: bool) -> InputLoss:
+    return InputLoss("netbot", P0.topic, 0, first, records, NOW_NS, is_recreated=is_recreated)
 
 
 async def test_what_was_interrupted_is_resumed_at_the_start(tmp_path: Path) -> None:

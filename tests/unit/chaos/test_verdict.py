@@ -136,6 +136,21 @@ def test_poisoned_records_are_rejected_once() -> None:
     ]
 
 
+def test_a_loss_of_input_is_a_finding_only_where_a_fault_deletes_records() -> None:
+    """It must be there then, and anywhere else it is wrong, unless it is of an earlier sequence."""
+    fields = json.loads(finding("3", 1, "input:measure/events", "OPEN", "TELEMETRY_STALE").value) | {
+        "cause": "RETENTION"
+    }
+    lost = Revision("3", 1, json.dumps(fields).encode(), 1)
+    links = FINDINGS[::2]
+    assert check_open([*links, lost], replace(TRUTH, may_lose=True)) == []
+    assert check_open(links, replace(TRUTH, may_lose=True)) == ["no finding states that records were deleted unread"]
+    assert check_open([*links, lost], TRUTH) == [
+        "1 open findings that are not true: TELEMETRY_STALE input:measure/events"
+    ]
+    assert check_open([lost], FindingTruth(frozenset(), frozenset(), "2026-03-01T00:00:01")) == []
+
+
 def test_a_device_is_silent_after_the_load_ended() -> None:
     """The findings are read after the load ended: telemetry/stale since then is true, an earlier one is not."""
     stale = finding("3", 1, "device:leaf", "OPEN", "TELEMETRY_STALE")  # since 2026-03-01T00:00:00Z

@@ -10,7 +10,7 @@ from streams.fabric.topology import Topology
 from streams.runtime.partition_processor import REJECTED_BYTES
 from streams.runtime.versions import Versions
 from streams.wire import topics
-from streams.wire.models import IDLE_NS, Message, Progress, Rejected, Symptom
+from streams.wire.models import IDLE_NS, InputLoss, Message, Progress, Rejected, Symptom
 from streams.wire.stage import Output
 from streams.wire.topics import Record
 from tests.fakes.stages import CountingStage, WindowStage, count_of
@@ -33,10 +33,15 @@ from tests.fixtures.runtime_bindings import (
 )
 
 SECOND_NS = 10**9
+NOW_NS = FixedClock().now_ns()
 
 
 def read(record: Record) -> Message:
     return topics.decode(record.topic, record.value, record.headers)
+
+
+def losses(records: Sequence[Record]) -> list[Message]:
+    return [read(record) for record in records if record.topic is topics.INPUT_LOSSES]
 
 
 def progress(watermark_ns: int, partition: int = 0, epoch: int = 1) -> Progress:
@@ -164,6 +169,7 @@ def test_an_input_that_ends_before_the_state_is_read_from_its_start(caplog: pyte
     successor.begin(2, [predecessor.snapshot()], {"in": 0, "retained": 0}, {"in": 12, "retained": 0})
     assert successor.positions == {"in": 0, "retained": 0}
     assert "a topic was created again, reading from its start: stage=measure topic=in" in caplog.text
+    assert losses(successor.resume("")) == [InputLoss("measure", "in", 0, 0, 0, NOW_NS, is_recreated=True)]
 
 
 def test_an_unreadable_state_is_rebuilt_from_the_input() -> None:
@@ -185,12 +191,15 @@ def test_input_that_retention_deleted_is_counted() -> None:
     log = PartitionLog(IN).add(*(event(number) for number in range(150)))
     processor.on_chunk(log.chunk(0, 50))
     assert counted.counts.get("railsight_input_lost_records_total") is None
-    processor.on_chunk(replace(log.chunk(120, 150), start=50))
+    records = processor.on_chunk(replace(log.chunk(120, 150), start=50))
+    assert losses(records) == [InputLoss("measure", "in", 0, 50, 70, NOW_NS)]
     assert counted.counts["railsight_input_lost_records_total"] == 70
     snapshot = processor.snapshot()
     successor = make_processor(FIRST, lambda _: CountingStage(MID), metrics=counted)
     successor.begin(2, (snapshot,), {"in": 153, "retained": 5}, {"in": 160, "retained": 9})
     assert counted.counts["railsight_input_lost_records_total"] == 73
+    assert losses(successor.resume("")) == [InputLoss("measure", "in", 0, 150, 3, NOW_NS)]
+    assert losses(successor.resume("")) == []
 
 
 def test_input_that_retention_deleted_is_skipped() -> None:

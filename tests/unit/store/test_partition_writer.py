@@ -384,6 +384,9 @@ async def test_records_that_retention_deleted_are_counted(retention_s: int | Non
     owner = partition(made, tables, Fuse(), persisted=persisted)
     await run(owner, made)
     assert owner._context.stats.lost == (34 if retention_s else 0)
+    reported = owner._context.rejects.losses  # type: ignore[attr-defined] # a fake
+    assert [count for _, count, _ in reported] == ([4, 30] if retention_s else [])
+    assert not retention_s or reported[0] == (2, 4, False)
 
 
 @pytest.mark.parametrize("stored", [False, True])

@@ -5,10 +5,12 @@ CRITICAL where a collector is dead, or while a large share of the inventory is s
 
 from operator import attrgetter
 
+from streams.detect.detectors.telemetry_stale import losses
 from streams.detect.detectors.telemetry_stale.evaluate import evaluate
 from streams.detect.detectors.telemetry_stale.params import StaleParams
 from streams.detect.fabric_side import (
     CapacityEffect,
+    FabricEvaluator,
     FabricSide,
     GroupKey,
     GroupKind,
@@ -25,6 +27,8 @@ _FABRIC = GroupKey(GroupKind.FABRIC)
 def _is_critical(finding: Finding, context: SeverityContext) -> bool:
     if finding.cause is Cause.COLLECTOR:
         return True
+    if finding.cause is Cause.RETENTION:
+        return False  # the alert RailsightInputLost pages
     params: StaleParams = context.params_of(finding)
     detected_ns = finding.detected_at_ns or finding.started_at_ns
     silent = context.silent_devices_at(detected_ns)
@@ -59,6 +63,7 @@ FABRIC = FabricSide(
     is_critical=_is_critical,
     severity_due_ns=_severity_due_ns,
     evaluate_device=evaluate,
+    evaluator=FabricEvaluator(losses.LossState, losses.add_message, losses.add_published, losses.evaluate),
     silence_limit_ns=StaleParams.limit_ns,
     min_silent_ratio=attrgetter("unseen_ratio"),
 )

@@ -26,6 +26,9 @@ class StaleParams(Thresholds):
     unlearned_s: Seconds = 300
     """The limit of a source whose cadence is neither configured nor learned."""
 
+    loss_s: Seconds = 300
+    """A consumer that lost no input for this long is over it. As `clock.clear_s` (choice)."""
+
     def limit_ns(self, cadence_ns: int) -> int:
         """Return how long a source of a cadence may be silent; 0 is an unknown cadence."""
         return max(round(self.cadences * cadence_ns), ns(self.at_least_s)) if cadence_ns else ns(self.unlearned_s)
