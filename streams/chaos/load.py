@@ -71,13 +71,12 @@ class Load:
         self._rng = random.Random(seed)
         self._pending: deque[_Pending] = deque()
         self._stopped = False
-        self.last_turn_ns = 0
-        """The begin of the last turn in which every device was read."""
+        self._is_counting = True
 
     @property
     def pending(self) -> int:
-        """The number of messages that are not acknowledged yet."""
-        return len(self._pending)
+        """The number of messages in the ledger that are not acknowledged yet."""
+        return sum(1 for one in self._pending if one.identity is not None)
 
     async def publish_inventory(self) -> None:
         """Publish the inventory, effective from now on."""
@@ -88,19 +87,22 @@ class Load:
         for event in self.fabric.change(choose(self.fabric), time.time_ns(), down=down):
             self._offer(EVENTS, event)
 
+    def stop_counting(self) -> None:
+        """Offer on, so that no device becomes silent, what is no longer in the ledger."""
+        self._is_counting = False
+
     def stop(self) -> None:
         """Offer nothing more; `run` returns when all is acknowledged."""
         self._stopped = True
 
     async def run(self) -> None:
         """Offer and send until stopped and everything is acknowledged; it can run again then."""
-        self._stopped = False
+        self._stopped, self._is_counting = False, True
         await asyncio.gather(self._offer_readings(), self._send_pending())
 
     async def _offer_readings(self) -> None:
         next_s, turn = time.monotonic(), 0
         while not self._stopped:
-            self.last_turn_ns = time.time_ns()
             for device in self.fabric.devices:
                 now_ns = time.time_ns()
                 self._offer(SAMPLES, self.fabric.samples(device, now_ns))
@@ -114,7 +116,7 @@ class Load:
 
     def _offer(self, topic: Topic, message: Message) -> None:
         identity, rows = None, 0
-        if isinstance(message, Samples | Event):
+        if self._is_counting and isinstance(message, Samples | Event):
             identity = Identity(topic.name, message.device, message.sequence)
             rows = len(message.row) if isinstance(message, Samples) else 1
             self.ledger.offered += 1

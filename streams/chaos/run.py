@@ -71,7 +71,7 @@ class ChaosSession:
                 await kafka.close()
 
     async def run(self, params: ChaosParams) -> Report:
-        """Carry out one sequence and return its report; afterwards nothing is offered and everything is read."""
+        """Carry out one sequence and return its report; afterwards nothing is offered and what it offered is read."""
         plan = make_plan(params.seed, params.faults, params.seconds)
         self._report_line(f"seed {params.seed}: {', '.join(map(str, plan))}")
         self._recoveries.clear()
@@ -93,15 +93,18 @@ class ChaosSession:
             await background[-1]
             self._load.change_link(lambda fabric: fabric.truth.down_at_end, down=True)
             problems = await self._recover(scene, self._kafka)
-            self._load.stop()
-            problems += await self._drain(sending, scene, self._kafka)
+            # The load goes on while everything is read: on a slow machine all devices would be silent by then.
+            self._load.stop_counting()
+            problems += await self._drain(scene, self._kafka)
             seen = await self._observe(self._stack, self._kafka)
+            self._load.stop()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(sending), WARM_UP_S)
         finally:
             for task in (*background, sending):
                 task.cancel()
             await asyncio.gather(*background, sending, return_exceptions=True)
-        # What was observed is of the time after the load, in which devices become silent.
-        truth = replace(_truth(self._load.fabric), load_ended_ns=self._load.last_turn_ns, may_lose=scene.may_lose)
+        truth = replace(_truth(self._load.fabric), may_lose=scene.may_lose)
         return build_report(params, results, scene, seen, truth, problems, reported_before)
 
     async def _begin(self) -> None:
@@ -130,12 +133,7 @@ class ChaosSession:
         return result
 
     async def _expect_recovery(self, result: StepResult, kafka: KafkaReader) -> None:
-        while True:
-            with suppress(KafkaError, OSError, TimeoutError):
-                ends = await asyncio.wait_for(kafka.ends(), 5)
-                break
-            await asyncio.sleep(0.3)  # another fault has taken the broker
-        self._recoveries.append(_Recovery(result, result.healed_s, ends))
+        self._recoveries.append(_Recovery(result, result.healed_s, await _ends(kafka)))
 
     async def _watch(self, kafka: KafkaReader) -> None:
         """Note when each step has recovered, until cancelled."""
@@ -148,7 +146,7 @@ class ChaosSession:
 
     async def _warm_up(self, kafka: KafkaReader) -> None:
         """Wait until every group has read what was there at the start, so that the first fault finds all at work."""
-        ends = await kafka.ends()
+        ends = await _ends(kafka)
         if not await self._until(lambda: self._is_read(kafka, ends), WARM_UP_S):
             raise Retry(f"the pipeline did not start to read within {WARM_UP_S:g} s (logs: {self._stack.folder})")
 
@@ -170,15 +168,17 @@ class ChaosSession:
             return []
         return [f"not recovered after {RECOVERY_S:g} s: {one.result.step}" for one in self._recoveries]
 
-    async def _drain(self, sending: "asyncio.Task[None]", scene: Scene, kafka: KafkaReader) -> list[str]:
-        """Wait until everything offered is acknowledged, read and stored."""
-        try:
-            await asyncio.wait_for(asyncio.shield(sending), WARM_UP_S)
-        except TimeoutError:
+    async def _drain(self, scene: Scene, kafka: KafkaReader) -> list[str]:
+        """Wait until everything in the ledger is acknowledged, read and stored."""
+
+        async def is_acknowledged() -> bool:
+            return not scene.load.pending
+
+        if not await self._until(is_acknowledged, WARM_UP_S):
             return [f"{scene.load.pending} messages were not acknowledged after {WARM_UP_S:g} s without a fault"]
-        ends = await kafka.ends()
+        ends = await _ends(kafka)
         if not await self._until(lambda: self._is_read(kafka, ends), RECOVERY_S):
-            return [f"the lag was not zero {RECOVERY_S:g} s after the load ended"]
+            return [f"the lag was not zero {RECOVERY_S:g} s after the last counted message"]
         return []
 
     async def _observe(self, stack: Stack, kafka: KafkaReader) -> Observation:
@@ -212,6 +212,14 @@ class ChaosSession:
                     return True
             await asyncio.sleep(_POLL_S)
         return False
+
+
+async def _ends(kafka: KafkaReader) -> Offsets:
+    """Return the ends of all partitions; a fault may have taken the broker, or it is busy."""
+    while True:
+        with suppress(KafkaError, OSError, TimeoutError):
+            return await asyncio.wait_for(kafka.ends(), 5)
+        await asyncio.sleep(0.3)
 
 
 async def _until_done(act: Callable[[], Awaitable[None]]) -> None:

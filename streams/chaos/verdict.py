@@ -3,7 +3,6 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from streams.chaos.load import Acknowledged, Identity
@@ -36,19 +35,10 @@ class FindingTruth:
     """RFC 3339; findings of link/down that began before belong to an earlier sequence."""
     may_lose: bool = False
     """A fault deletes records unread: findings that state losses of input are true."""
-    load_ended_ns: int | None = None
-    """The time since which no device is read; None while the load runs."""
 
     def is_loss(self, finding: Mapping[str, Any]) -> bool:
         """Return whether a finding states a loss of input that this or an earlier sequence has caused."""
         return finding.get("cause") == "RETENTION" and (self.may_lose or finding["startedAt"] < self.since)
-
-    def is_silence_after_load(self, finding: Mapping[str, Any]) -> bool:
-        """Return whether a finding states that a device is silent since the load ended, which is true."""
-        if self.load_ended_ns is None or finding["condition"] != "TELEMETRY_STALE":
-            return False
-        # In whole milliseconds: a datetime has no nanoseconds.
-        return int(datetime.fromisoformat(finding["startedAt"]).timestamp() * 1000) >= self.load_ended_ns // 1_000_000
 
 
 @dataclass
@@ -106,7 +96,7 @@ def check_open(newest: Iterable[Revision], truth: FindingTruth) -> list[str]:
         if condition == "LINK_DOWN" and fields["status"] != "RETRACTED" and fields["startedAt"] >= truth.since:
             ever.add(subject)
         losses += fields.get("cause") == "RETENTION" and fields["startedAt"] >= truth.since
-        if fields["status"] not in CLOSED and not (truth.is_silence_after_load(fields) or truth.is_loss(fields)):
+        if fields["status"] not in CLOSED and not truth.is_loss(fields):
             open_.append((condition, subject))
     wanted = {("LINK_DOWN", subject) for subject in truth.open}
     return [

@@ -33,7 +33,6 @@ CONTENT = {
     "railsight.port-states.v1": "states and quality of ports, for the guards of `decide`",
     "railsight.progress.v1": "the watermark of `attribute`",
     "railsight.rejected.v1": "records that a stage could not read, with the reason",
-    "railsight.input-losses.v1": "records that were deleted before a part of the pipeline read them",
     "railsight.snapshots.measure.v1": "the state of `measure`, in chunks",
     "railsight.snapshots.correlate.v1": "the state of `correlate`, in chunks",
     "railsight.snapshots.attribute.v1": "the state of `attribute`, in chunks",

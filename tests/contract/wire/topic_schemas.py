@@ -31,6 +31,9 @@ ROWS: dict[str, tuple[str, str, str]] = {
         "the control's id", "approvals, maintenance, exclusions, kill switch, acknowledgements", "it is removed",
     ),
     "railsight.lemons.v1": ("kind and subject", "repeat offenders", "it is a lemon no longer"),
+    "railsight.input-losses.v1": (
+        "consumer, topic and partition", "records that were deleted before a part of the pipeline read them", "none",
+    ),
     "railsight.topology.v1": (
         "the host", "unit, groups, leaves and usability of each host", "the inventory has the host no longer",
     ),

@@ -16,7 +16,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 
-from streams.cli.collector_registry import collector_access
+from streams.cli.collector_registry import collector_access, collector_params
 from streams.config.settings import load
 from streams.demo import acting
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
@@ -111,7 +111,7 @@ def started(folder: Path, *, certificates: bool) -> Iterator[WholePath]:
             own |= {"cert_file": str(cert_file), "key_file": str(key_file)}
             identity = [f"{name} = {json.dumps(value)}" for name, value in own.items()]
             stages[stage] = write(folder / f"{stage}.toml", "[kafka]", *identity, *lines)
-        settings = load(config, None, {})
+        settings = load(config, collector_params(), {})
         asyncio.run(create_users(kafka, login, accesses(settings, collector_access(settings))))
         stack.enter_context(alertmanager(folder, alerts))
         yield WholePath(folder, kafka, clickhouse, f"http://127.0.0.1:{alerts}", config, stages)
@@ -233,8 +233,11 @@ async def outcomes(path: WholePath) -> set[str]:
     await consumer.start()
     try:
         consumer.assign([at])
-        records = (await consumer.getmany(at, timeout_ms=1000)).get(at, ())
-        return {json.loads(record.value)["outcome"] for record in records}
+        end, found = (await consumer.end_offsets([at]))[at], set()
+        while await consumer.position(at) < end:
+            records = (await consumer.getmany(at, timeout_ms=1000)).get(at, ())
+            found |= {json.loads(record.value)["outcome"] for record in records}
+        return found
     finally:
         await consumer.stop()
 
@@ -258,13 +261,15 @@ def test_a_fault_is_found_stored_paged_and_answered_and_nothing_is_denied(tmp_pa
 
 async def check_path(path: WholePath, stack: ExitStack) -> None:
     """Start all parts, and wait for the finding in ClickHouse, its alert, the answer, and the bridged reading."""
-    processes = [stack.enter_context(running(path.folder, *part)) for part in parts(path)]
+    simulation, *others = parts(path)
+    processes = [stack.enter_context(running(path.folder, *simulation))]
     targets = path.folder / "sim/targets.json"
 
     async def has_targets() -> bool:
         return targets.exists()
 
-    await until("the simulated fabric", has_targets)
+    await until("the simulated fabric", has_targets, processes)
+    processes += [stack.enter_context(running(path.folder, *part)) for part in others]
     processes.append(stack.enter_context(running(path.folder, "automation", automation(path))))
 
     async def is_alerted() -> bool:

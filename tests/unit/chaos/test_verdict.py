@@ -149,13 +149,3 @@ def test_a_loss_of_input_is_a_finding_only_where_a_fault_deletes_records() -> No
         "1 open findings that are not true: TELEMETRY_STALE input:measure/events"
     ]
     assert check_open([lost], FindingTruth(frozenset(), frozenset(), "2026-03-01T00:00:01")) == []
-
-
-def test_a_device_is_silent_after_the_load_ended() -> None:
-    """The findings are read after the load ended: telemetry/stale since then is true, an earlier one is not."""
-    stale = finding("3", 1, "device:leaf", "OPEN", "TELEMETRY_STALE")  # since 2026-03-01T00:00:00Z
-    breach = ["1 open findings that are not true: TELEMETRY_STALE device:leaf"]
-    assert check_open([*FINDINGS[::2], stale], TRUTH) == breach
-    began_ns = 1_772_323_200 * 10**9
-    assert check_open([*FINDINGS[::2], stale], replace(TRUTH, load_ended_ns=began_ns + 10**9)) == breach
-    assert check_open([*FINDINGS[::2], stale], replace(TRUTH, load_ended_ns=began_ns)) == []
