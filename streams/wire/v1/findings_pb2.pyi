@@ -1332,3 +1332,48 @@ class Control(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Control: _TypeAlias = Control  # noqa: Y015
+
+@_typing.final
+class InputLoss(_message.Message):
+    """Records that the brokers deleted before a consumer read them. Topic railsight.input-losses.v1, as JSON, key
+    consumer/topic/partition. Two owners of one partition may report the same records.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONSUMER_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    FIRST_OFFSET_FIELD_NUMBER: _builtins.int
+    RECORDS_FIELD_NUMBER: _builtins.int
+    AT_NS_FIELD_NUMBER: _builtins.int
+    IS_RECREATED_FIELD_NUMBER: _builtins.int
+    consumer: _builtins.str
+    """a stage, persist, notify, tickets, or the actor of an automation"""
+    topic: _builtins.str
+    partition: _builtins.int
+    first_offset: _builtins.int
+    """of those that were deleted unread"""
+    records: _builtins.int
+    at_ns: _builtins.int
+    """when the consumer found out"""
+    is_recreated: _builtins.bool
+    """the topic was created again: what was unread of the former one is not counted"""
+    def __init__(
+        self,
+        *,
+        consumer: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        partition: _builtins.int = ...,
+        first_offset: _builtins.int = ...,
+        records: _builtins.int = ...,
+        at_ns: _builtins.int = ...,
+        is_recreated: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "consumer", b"consumer", "first_offset", b"first_offset", "is_recreated", b"is_recreated", "partition", b"partition", "records", b"records", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___InputLoss: _TypeAlias = InputLoss  # noqa: Y015
