@@ -58,4 +58,4 @@ def _prepare(params: Params) -> None:
     params.tls()
 
 
-SPEC = Spec("dialout", Params, run, once, new_loop, prepare=_prepare)
+SPEC = Spec("dialout", Params, run, once, new_loop, prepare=_prepare, example="--config railsight.toml")

@@ -256,7 +256,7 @@ def test_kafka_accepts_only_tls_with_a_login(project: dict[str, Any]) -> None:
 def test_every_collector_has_a_profile(project: dict[str, Any]) -> None:
     """Those of a fabric with switches and hosts; the simulation is none of production."""
     kinds = installed_collectors().keys() - {"sim"}
-    elsewhere = {"jobs", "nccl_tests", "probe"}
+    elsewhere = {"dialout", "jobs", "nccl_tests", "probe"}
     assert {name.removeprefix("collect-") for name in COLLECTORS} == kinds - elsewhere
     for name in COLLECTORS:
         assert project["services"][name]["profiles"] == [name.removeprefix("collect-")]
