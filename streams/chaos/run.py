@@ -17,7 +17,7 @@ from streams.chaos.faults import make_fault
 from streams.chaos.load import Load
 from streams.chaos.params import ChaosParams
 from streams.chaos.plan import Step, make_plan
-from streams.chaos.reader import ClickHouseReader, KafkaReader, Offsets
+from streams.chaos.reader import ClickHouseReader, KafkaReader, Offsets, Revision
 from streams.chaos.report import Report, StepResult, build_report, reported_lost
 from streams.chaos.scene import Fault, Need, Scene
 from streams.chaos.stack import SINK, Stack
@@ -186,7 +186,7 @@ class ChaosSession:
         database = ClickHouseReader(
             stack.clickhouse.url, stack.clickhouse.user, stack.clickhouse.password, stack.settings.store.database
         )
-        findings = await kafka.findings()
+        findings, open_topic = await _unchanged(kafka)
 
         async def has_rows() -> bool:
             rows = await asyncio.to_thread(database.findings)
@@ -200,7 +200,7 @@ class ChaosSession:
             await asyncio.to_thread(database.sample_rows, COLLECTOR),
             findings,
             type(rows)({key: times for key, times in rows.items() if key not in later}),
-            await kafka.open_topic(),
+            open_topic,
             await asyncio.to_thread(database.rejected, _STAGE_OF_REJECTED),
         )
 
@@ -212,6 +212,15 @@ class ChaosSession:
                     return True
             await asyncio.sleep(_POLL_S)
         return False
+
+
+async def _unchanged(kafka: KafkaReader) -> tuple[list[Revision], dict[str, bytes | None]]:
+    """Return all revisions and what is open, of one moment: none was published between the two."""
+    while True:
+        findings = await kafka.findings()
+        open_topic = await kafka.open_topic()
+        if len(await kafka.findings()) == len(findings):
+            return findings, open_topic
 
 
 async def _ends(kafka: KafkaReader) -> Offsets:
