@@ -72,14 +72,6 @@ _NEAR: dict[int | str, dict[str, Any]] = {
     **_NOT_FOUND,
     200: {"links": {"distance": _link("distance", a="$request.path.host", z="$response.body#/0/host")}},
 }
-_PLACED: dict[int | str, dict[str, Any]] = {
-    200: {
-        "links": {
-            "near": _link("near", host="$response.body#/sets/0/hosts/0"),
-            "distance": _link("distance", a="$response.body#/sets/0/hosts/0", z="$response.body#/sets/1/hosts/0"),
-        }
-    }
-}
 _VERSIONS: dict[int | str, dict[str, Any]] = {
     200: {"links": {"change": _link("version", after="$response.body#/version")}}
 }
@@ -164,7 +156,7 @@ def distance(a: End, z: End, found: State, a_gpu: Gpu = None, z_gpu: Gpu = None)
     return _json(answer.model_dump_json().encode(), found)
 
 
-@router.get("/placement", response_model=PlacementAnswer, responses=_PLACED)
+@router.get("/placement", response_model=PlacementAnswer)
 def placement(
     gpus: Annotated[int, Query(ge=1, le=MAX_GPUS)],
     found: State,
