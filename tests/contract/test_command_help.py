@@ -10,7 +10,7 @@ from streams.cli.collector_help import collector_help
 from streams.cli.collector_registry import collector_params, installed_collectors
 from streams.cli.main import application
 from tests.contract.docs.commands_page import Entry, entries, help_of
-from tests.contract.test_documented_commands import USAGE_ERROR, arguments_of, parse
+from tests.fixtures.command_lines import USAGE_ERROR, arguments_of, parse
 
 ENTRIES = list(entries())
 COMMANDS = [entry for entry in ENTRIES if not getattr(entry.command, "commands", None)]

@@ -1,22 +1,16 @@
 """Every `railsight` command in the pages exists with the options that it is written with."""
 
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
-from streams.cli.main import application
+from tests.fixtures.command_lines import USAGE_ERROR, arguments_of, parse
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PLACEHOLDERS = {"…": "2026-03-01T00:00:00Z"}
-USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
-"""Click's error for a wrong command line, in the copy of Click that typer has."""
 
 
 def commands_of(text: str) -> Iterator[str]:
@@ -25,25 +19,6 @@ def commands_of(text: str) -> Iterator[str]:
         if language == "sh":
             lines = block.replace("\\\n", " ").splitlines()
             yield from (line for line in lines if line.startswith("railsight "))
-
-
-def arguments_of(line: str) -> list[str]:
-    """Return the arguments of a line, without its comment and redirection."""
-    words = shlex.split(line, comments=True)[1:]
-    end = next((at for at, word in enumerate(words) if word in ("|", "<", ">", "&&")), len(words))
-    return [PLACEHOLDERS.get(word, word) for word in words[:end]]
-
-
-def parse(arguments: list[str]) -> None:
-    """Parse arguments as the command line does, without running the command; raise USAGE_ERROR."""
-    command: Any = typer.main.get_command(application(arguments))
-    context = command.make_context("railsight", list(arguments))
-    while hasattr(command, "resolve_command"):
-        given = [*context._protected_args, *context.args]
-        if not given and command.invoke_without_command:
-            return
-        name, command, rest = command.resolve_command(context, given)
-        context = command.make_context(name, rest, parent=context)
 
 
 DOCUMENTED = sorted({(str(page.relative_to(ROOT)), line) for page in PAGES for line in commands_of(page.read_text())})

@@ -17,6 +17,8 @@ def fields_of(content: Mapping[str, Any]) -> Iterator[TelemetryField]:
                     yield TelemetryField(name=name, fields=fields_of(one))
                 case bool():
                     yield TelemetryField(name=name, bool_value=one)
+                case int() if one < 0:
+                    yield TelemetryField(name=name, sint64_value=one)
                 case int():
                     yield TelemetryField(name=name, uint64_value=one)
                 case float():

@@ -46,7 +46,7 @@ def findings(losses: Sequence[InputLoss], until: float) -> list[Finding]:
 
 
 def test_a_loss_is_one_finding_with_its_number_of_records() -> None:
-    """Of each partition the records count once, whoever reported them; it resolves when no loss followed."""
+    """Of each partition the records count once, also if two report them; it resolves when no loss followed."""
     found = findings([loss(80, 70, 1), loss(100, 60, 2), loss(5, 3, 2, partition=0)], until=400)
     opened, *_, last = found
     assert (opened.status, last.status, {one.id for one in found}) == (Status.OPEN, Status.RESOLVED, {opened.id})
@@ -61,7 +61,7 @@ def test_a_loss_is_one_finding_with_its_number_of_records() -> None:
 
 
 def test_losses_far_apart_are_two_findings_and_a_new_topic_is_named() -> None:
-    """What was unread of a topic that was deleted is not known, which the evidence states."""
+    """The evidence of a topic that was deleted states that what was unread of it is not counted."""
     found = findings([loss(80, 70, 1), loss(0, 0, 400, again=True)], until=405)
     assert len({one.id for one in found}) == 2
     statement = max(found, key=lambda one: one.started_at_ns).evidence[0].statement
@@ -94,7 +94,7 @@ BOTH_DOWN = [down(LEAF, 10, since=0), down(HOST, 10, since=0, source=NIC)]
 BOTH_UP = [states(LEAF, PortState.UP, 50), states(HOST, PortState.UP, 51, NIC)]
 
 
-def test_a_link_whose_up_was_lost_resolves_by_the_state_of_its_ports() -> None:
+def test_a_link_resolves_by_the_state_of_its_ports_if_its_up_was_lost() -> None:
     """Without the states it is open for ever, as the up is not reported again."""
     (still_open,) = correlate(BOTH_DOWN, [])
     assert still_open.status in (Status.OPEN, Status.UPDATED)
