@@ -10,7 +10,7 @@ from streams.cli.collector_help import collector_help
 from streams.cli.collector_registry import collector_params, installed_collectors
 from streams.cli.main import application
 from tests.contract.docs.commands_page import Entry, entries, help_of
-from tests.fixtures.command_lines import USAGE_ERROR, arguments_of, parse
+from tests.fixtures.command_lines import arguments_of, check_parses, parse
 
 ENTRIES = list(entries())
 COMMANDS = [entry for entry in ENTRIES if not getattr(entry.command, "commands", None)]
@@ -57,14 +57,7 @@ def test_the_help_of_a_command_has_an_example_that_parses(
     assert found, f"{entry.name}: no example with this command"
     monkeypatch.chdir(tmp_path)
     for line in found:
-        arguments = arguments_of(line)
-        for name in arguments:
-            if "/" not in name and Path(name).suffix:
-                (tmp_path / name).touch()
-        try:
-            parse(arguments)
-        except USAGE_ERROR as error:
-            pytest.fail(f"{entry.name}: {line}: {error}")
+        check_parses(line, entry.name, tmp_path)
 
 
 def test_a_command_without_an_example_would_be_found() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.command_lines import USAGE_ERROR, arguments_of, parse
+from tests.fixtures.command_lines import USAGE_ERROR, arguments_of, check_parses, parse
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -27,15 +27,8 @@ DOCUMENTED = sorted({(str(page.relative_to(ROOT)), line) for page in PAGES for l
 @pytest.mark.parametrize(("page", "line"), DOCUMENTED)
 def test_a_documented_command_parses(page: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its subcommand and every option are known, every value is valid, and no argument is missing."""
-    arguments = arguments_of(line)
     monkeypatch.chdir(tmp_path)
-    for name in arguments:
-        if "/" not in name and Path(name).suffix:
-            (tmp_path / name).touch()
-    try:
-        parse(arguments)
-    except USAGE_ERROR as error:
-        pytest.fail(f"{page}: {line}: {error}")
+    check_parses(line, page, tmp_path)
 
 
 def test_the_pages_have_commands() -> None:
