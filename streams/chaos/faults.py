@@ -14,7 +14,7 @@ from streams.chaos.network_faults import BrokerDiskFull, BrokerUnreachable, Netw
 from streams.chaos.params import PAUSE_S
 from streams.chaos.promises import NOTHING_LOST, REPORTED
 from streams.chaos.scene import NOTHING, Fault, Need, Scene
-from streams.chaos.stack import SINK, WORKERS, send_signal
+from streams.chaos.stack import ALL_TARGETS, SINK, WORKERS, send_signal
 
 
 class PartKilled:
@@ -59,15 +59,11 @@ class BrokerKilled:
     needs = NOTHING
     name, target, promise, hold_s = "broker-killed", "kafka", NOTHING_LOST, (1.0, 6.0)
 
-    def __init__(self) -> None:
-        self._node = 1
-
     async def begin(self, scene: Scene) -> None:
-        self._node = scene.rng.choice(scene.stack.brokers)
-        await asyncio.to_thread(scene.stack.kafka.kill, self._node)
+        await asyncio.to_thread(scene.stack.kafka.kill, scene.rng.choice(scene.stack.brokers))
 
     async def heal(self, scene: Scene) -> None:
-        await asyncio.to_thread(scene.stack.kafka.restart, self._node)
+        await asyncio.to_thread(scene.stack.restart_brokers)
 
 
 class BrokersInTurn:
@@ -91,7 +87,7 @@ class BrokersInTurn:
         assert self._turns is not None
         self._is_over.set()
         await self._turns
-        await asyncio.to_thread(scene.stack.kafka.restart, self._down)
+        await asyncio.to_thread(scene.stack.restart_brokers)
 
     async def _take_turns(self, scene: Scene) -> None:
         kafka = scene.stack.kafka
@@ -196,7 +192,7 @@ class RecordsDeleted:
     """Deletes all telemetry while nothing reads, so that offsets are out of range: retention overtakes the readers."""
 
     needs = NOTHING
-    name, target, promise, hold_s = "records-deleted", "all", REPORTED, (3.0, 5.0)
+    name, target, promise, hold_s = "records-deleted", ALL_TARGETS, REPORTED, (3.0, 5.0)
 
     async def begin(self, scene: Scene) -> None:
         scene.may_lose = True
@@ -228,7 +224,7 @@ class PowerFailure:
     """Kills every process at once, the servers included, and starts them again in a random order."""
 
     needs = NOTHING
-    name, target, promise, hold_s = "power-failure", "all", NOTHING_LOST, (1.0, 3.0)
+    name, target, promise, hold_s = "power-failure", ALL_TARGETS, NOTHING_LOST, (1.0, 3.0)
 
     async def begin(self, scene: Scene) -> None:
         stack = scene.stack

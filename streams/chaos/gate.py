@@ -70,7 +70,8 @@ class Gate:
         try:
             async with asyncio.TaskGroup() as tasks:
                 request = tasks.create_task(_copy(reader, far_writer))
-                await self._answer(far_reader, writer)
+                with contextlib.suppress(OSError):
+                    await self._answer(far_reader, writer)
                 request.cancel()
         finally:
             far_writer.close()

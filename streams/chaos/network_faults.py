@@ -50,8 +50,7 @@ class BrokerDiskFull:
 
     async def heal(self, scene: Scene) -> None:
         isolation.empty(scene.stack.kafka.data)
-        if ended := scene.stack.kafka.ended():
-            await asyncio.to_thread(scene.stack.kafka.restart, *ended)
+        await asyncio.to_thread(scene.stack.restart_brokers)
 
 
 class StoreDiskFull:
@@ -65,8 +64,7 @@ class StoreDiskFull:
 
     async def heal(self, scene: Scene) -> None:
         isolation.empty(scene.stack.clickhouse_data)
-        if scene.stack.clickhouse.exit_code is not None:
-            await asyncio.to_thread(scene.stack.restart_clickhouse)
+        await asyncio.to_thread(scene.stack.restart_clickhouse)
 
 
 def _rules(ports: Iterable[int], percent: int) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from streams.chaos.faults import FAULTS, make_fault
 from streams.chaos.scene import NOTHING
+from streams.chaos.stack import ALL_TARGETS
 from streams.wire.errors import Misconfigured
 
 ALL, EVERY = "all", "every"
@@ -55,7 +56,11 @@ def make_plan(seed: int, faults: Sequence[str], seconds: float) -> tuple[Step, .
     while not steps or begin_s < seconds:
         name = rng.choice(faults)
         fault = make_fault(name)
-        taken = free_s.values() if fault.target == ALL else (free_s.get(fault.target, 0.0), free_s.get(ALL, 0.0))
+        taken = (
+            free_s.values()
+            if fault.target == ALL_TARGETS
+            else (free_s.get(fault.target, 0.0), free_s.get(ALL_TARGETS, 0.0))
+        )
         begin_s = max(begin_s, *taken, 0.0)
         heal_s = begin_s + rng.uniform(*fault.hold_s)
         if begin_s >= seconds and steps:

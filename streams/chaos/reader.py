@@ -40,7 +40,7 @@ class Revision:
 
 
 class KafkaReader:
-    """A consumer and an admin client without a group, opened again after errors."""
+    """A consumer and an admin client without a group, opened at the first use; its methods raise KafkaError."""
 
     def __init__(self, bootstrap: str, groups: tuple[str, ...]) -> None:
         self._options = {"bootstrap_servers": bootstrap, "request_timeout_ms": _TIMEOUT_MS}

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar
 
 from aiokafka.errors import KafkaError
 
@@ -25,11 +25,14 @@ from streams.chaos.verdict import FindingTruth, Observation, check_open, newest_
 from streams.wire.errors import Retry
 from streams.wire.topics import STAGES
 
+T = TypeVar("T")
+
 WARM_UP_S = 60.0
 RECOVERY_S = 150.0
 """The longest wait for lag zero and for findings that are right, after the last fault has healed."""
 _STAYS_DOWN_AFTER_S, _DOWN_AFTER_S, _UP_AFTER_S = 1.0, 3.0, 15.0
 _POLL_S = 1.0
+_RETRY_S = 0.3
 _STAGE_OF_REJECTED = "persist"
 
 
@@ -96,7 +99,7 @@ class ChaosSession:
             # The load goes on while everything is read: on a slow machine all devices would be silent by then.
             self._load.stop_counting()
             problems += await self._drain(scene, self._kafka)
-            seen = await self._observe(self._stack, self._kafka)
+            seen = await retried(lambda: self._observe(self._stack, self._kafka))
             self._load.stop()
             with suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(sending), WARM_UP_S)
@@ -122,9 +125,10 @@ class ChaosSession:
         own = Scene(scene.stack, scene.load, random.Random(step.seed))
         await asyncio.sleep(max(0.0, began_s + step.begin_s - time.monotonic()))
         result = StepResult(step, fault.promise, time.monotonic())
-        await _until_done(lambda: fault.begin(own))
-        await asyncio.sleep(max(0.0, began_s + step.heal_s - time.monotonic()))
-        await _until_done(lambda: fault.heal(own))
+        with scene.stack.fault(fault.target):
+            await retried(lambda: fault.begin(own))
+            await asyncio.sleep(max(0.0, began_s + step.heal_s - time.monotonic()))
+        await retried(lambda: fault.heal(own))
         result.healed_s = time.monotonic()
         scene.poisoned += own.poisoned
         scene.may_lose |= own.may_lose
@@ -224,20 +228,26 @@ async def _unchanged(kafka: KafkaReader) -> tuple[list[Revision], dict[str, byte
 
 
 async def _ends(kafka: KafkaReader) -> Offsets:
-    """Return the ends of all partitions; a fault may have taken the broker, or it is busy."""
-    while True:
-        with suppress(KafkaError, OSError, TimeoutError):
-            return await asyncio.wait_for(kafka.ends(), 5)
-        await asyncio.sleep(0.3)
+    """Return the ends of all partitions."""
+    return await retried(lambda: asyncio.wait_for(kafka.ends(), 5))
 
 
-async def _until_done(act: Callable[[], Awaitable[None]]) -> None:
-    """Carry out a step of a fault; one that needs Kafka waits while another fault has taken it."""
-    while True:
-        with suppress(KafkaError, TimeoutError):
-            await act()
-            return
-        await asyncio.sleep(0.3)
+async def retried(act: Callable[[], Awaitable[T]], within_s: float = RECOVERY_S) -> T:
+    """Return the result of an action that needs Kafka or ClickHouse; a fault may have taken them, or they are busy.
+
+    Raises Retry, with the last error, if it has not succeeded within the time that a recovery may take.
+    """
+    last: Exception = TimeoutError("no answer")
+    try:
+        async with asyncio.timeout(within_s):
+            while True:
+                try:
+                    return await act()
+                except (KafkaError, OSError, TimeoutError) as error:
+                    last = error
+                await asyncio.sleep(_RETRY_S)
+    except TimeoutError:
+        raise Retry(f"Kafka and ClickHouse were not usable within {within_s:g} s: {last!r}") from last
 
 
 async def _change_links(load: Load) -> None:

@@ -14,7 +14,7 @@ from streams.chaos.report import Report
 from streams.chaos.run import ChaosSession
 from streams.chaos.scene import Need
 from streams.runtime.foreground import run_until_signalled
-from streams.wire.errors import Misconfigured
+from streams.wire.errors import Misconfigured, Retry
 
 
 @contextmanager
@@ -70,7 +70,15 @@ async def _run_all(
         async with ChaosSession.started(own, runs[0].seed, needs, report_line) as session:
             is_usable = True
             while runs and is_usable:
-                report = await session.run(runs.popleft())
+                report = await _report(session, runs.popleft())
                 on_report(report)
                 is_usable = share and report.is_passed
     return True
+
+
+async def _report(session: ChaosSession, params: ChaosParams) -> Report:
+    """Return the report of a sequence; one that could not be judged is a breach, and the next one is carried out."""
+    try:
+        return await session.run(params)
+    except Retry as error:
+        return Report(params, (), 0, 0, 0, 0, {}, [f"not judged: {error}"])

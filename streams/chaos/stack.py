@@ -3,8 +3,8 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Self
@@ -12,6 +12,7 @@ from typing import Literal, Self
 from streams.chaos import isolation
 from streams.chaos.gate import Gate
 from streams.chaos.params import POD_PARTITIONS, SETTINGS, TELEMETRY_PARTITIONS
+from streams.chaos.restarts import Restarts
 from streams.config.kafka import KafkaSettings
 from streams.config.settings import load
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
@@ -24,6 +25,8 @@ from streams.wire.errors import Misconfigured
 
 WORKERS = ("worker-a", "worker-b")
 SINK = "persist"
+ALL_TARGETS = "all"
+"""The target of a fault that acts on everything."""
 SMALL_DISK_MIB = 640
 """Of the brokers and of ClickHouse each, where a fault fills them: a broker starts with 256 MiB and more."""
 _SETUP_S = 120.0
@@ -83,6 +86,7 @@ class Stack:
         self.clickhouse = EmbeddedClickHouse(ClickHouseParams(data=self.clickhouse_data, port=clickhouse_port))
         self._small_disks = (self.kafka.data, self.clickhouse_data) if has_small_disks else ()
         self.gate = Gate(clickhouse_port)
+        self.restarts = {"kafka": Restarts(self._start_brokers), "clickhouse": Restarts(self._start_clickhouse)}
         self.parts: dict[str, PartProcess] = {}
         self.settings = load(None, None, {})
 
@@ -129,13 +133,30 @@ class Stack:
         for node in self.brokers:
             self.kafka.kill(node)
 
+    @contextmanager
+    def fault(self, target: str) -> Iterator[None]:
+        """Count a fault of this target, which may interrupt the start of a server."""
+        with ExitStack() as stack:
+            for name, restarts in self.restarts.items():
+                if target in (name, ALL_TARGETS):
+                    stack.enter_context(restarts.fault())
+            yield
+
     def restart_brokers(self) -> None:
-        """Start every broker again."""
-        self.kafka.restart(*self.brokers)
+        """Start the brokers that have ended again, also when another fault interrupts it."""
+        self.restarts["kafka"].restart()
 
     def restart_clickhouse(self) -> None:
-        """Start ClickHouse again after a kill."""
-        self.clickhouse.start()
+        """Start ClickHouse again if it has ended, also when another fault interrupts it."""
+        self.restarts["clickhouse"].restart()
+
+    def _start_brokers(self) -> None:
+        if ended := self.kafka.ended():
+            self.kafka.restart(*ended)
+
+    def _start_clickhouse(self) -> None:
+        if self.clickhouse.exit_code is not None:
+            self.clickhouse.start()
 
     async def _start_parts(self) -> None:
         config = self._write_config()

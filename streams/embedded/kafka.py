@@ -125,6 +125,8 @@ class EmbeddedKafka:
         while not self._running_ready():
             for node in self._nodes.values():
                 node.check()
+            if len(self.ended()) == len(self._nodes):
+                raise Misconfigured("every broker was killed while it started")
             if time.monotonic() > give_up:
                 logs = ", ".join(str(node.log) for node in self._nodes.values())
                 raise Misconfigured(f"Kafka was not ready after {self.params.start_timeout_s:g} s (logs: {logs})")

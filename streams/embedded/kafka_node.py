@@ -61,7 +61,8 @@ class Node:
     @property
     def is_running(self) -> bool:
         """The process of the broker is running."""
-        return self.process is not None and self.process.exit_code is None
+        process = self.process  # a kill in another thread clears it
+        return process is not None and process.exit_code is None
 
     def format(self, cluster_id: str, aot: Sequence[str], inherited: Sequence[int], niceness: int = 0) -> None:
         """Make its data directory for this cluster, unless it has one.
@@ -106,12 +107,12 @@ class Node:
 
     def check(self) -> None:
         """Raise Misconfigured, with the reason, if its process ended by itself."""
-        if self.process is not None and self.process.exit_code is not None:
+        process = self.process  # a kill in another thread clears it
+        if process is not None and (code := process.exit_code) is not None:
             ports = self.ports[self.number - 1]
             reason = failure_reason(self.log)
             if "Address already in use" in reason:
                 reason = f"port {ports.broker} or {ports.controller} on 127.0.0.1 is taken"
-            code = self.process.exit_code
             raise self._error(f"broker {self.number} ended with {code}: {reason} (log: {self.log})")
 
     def stop(self) -> None:

@@ -152,7 +152,7 @@ class EmbeddedClickHouse:
             )
             answer = connection.getresponse()
             body = answer.read()
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             raise Misconfigured(f"ClickHouse does not answer on port {self.port}: {error}; see {self.log}") from error
         finally:
             connection.close()

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.chaos.faults import FAULTS, make_fault, needs_of
-from streams.chaos.plan import ALL, fault_names, make_plan
+from streams.chaos.plan import fault_names, make_plan
 from streams.chaos.scene import NOTHING, Need
+from streams.chaos.stack import ALL_TARGETS
 from streams.wire.errors import Misconfigured
 
 
@@ -27,7 +28,7 @@ def test_faults_of_one_target_do_not_overlap(seed: int) -> None:
     for i, first in enumerate(plan):
         for second in plan[i + 1 :]:
             targets = {make_fault(first.fault).target, make_fault(second.fault).target}
-            if len(targets) == 1 or ALL in targets:
+            if len(targets) == 1 or ALL_TARGETS in targets:
                 assert first.heal_s < second.begin_s
 
 

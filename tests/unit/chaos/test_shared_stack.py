@@ -40,7 +40,7 @@ def test_outages_of_an_earlier_sequence_are_not_invented_ones() -> None:
     assert check_open([begun], truth) == ["1 invented link/down: link:a"]
 
 
-class _Session:
+class SessionWithoutProcesses:
     """A session without processes; sequences of odd seeds break a promise."""
 
     started_with: ClassVar[list[int]] = []
@@ -49,10 +49,10 @@ class _Session:
         self.started_with.append(seed)
 
     @classmethod
-    def started(cls, _folder: object, seed: int, _needs: object, _report_line: object) -> "_Session":
+    def started(cls, _folder: object, seed: int, _needs: object, _report_line: object) -> "SessionWithoutProcesses":
         return cls(seed)
 
-    async def __aenter__(self) -> "_Session":
+    async def __aenter__(self) -> "SessionWithoutProcesses":
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -70,8 +70,8 @@ def test_a_new_stack_begins_after_a_breach(
     share: bool, stacks: list[int], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A failed sequence does not count against the next; with `--fresh` each has a stack of its own."""
-    monkeypatch.setattr(session, "ChaosSession", _Session)
-    _Session.started_with = []
+    monkeypatch.setattr(session, "ChaosSession", SessionWithoutProcesses)
+    SessionWithoutProcesses.started_with = []
     reported: list[int] = []
 
     def add(report: Any) -> None:
@@ -80,4 +80,4 @@ def test_a_new_stack_begins_after_a_breach(
     runs = sequences(2, ("poison",), 5, 5, each=False)
     assert run_chaos(tmp_path, runs, print, add, share=share)
     assert reported == [2, 3, 4, 5, 6]
-    assert _Session.started_with == stacks
+    assert SessionWithoutProcesses.started_with == stacks

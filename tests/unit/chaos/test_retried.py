@@ -1,0 +1,71 @@
+"""Reads of Kafka and ClickHouse are repeated while they fail, within a bound; a sequence without a verdict fails."""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from aiokafka.errors import KafkaTimeoutError
+
+from streams.chaos import session
+from streams.chaos.params import ChaosParams
+from streams.chaos.run import retried
+from streams.chaos.session import run_chaos, sequences
+from streams.wire.errors import Retry
+from tests.unit.chaos.test_shared_stack import SessionWithoutProcesses
+
+if TYPE_CHECKING:
+    from streams.chaos.report import Report
+
+
+@pytest.mark.parametrize(
+    "error", [KafkaTimeoutError("Failed to get offsets by times in 5000 ms"), ConnectionResetError()]
+)
+def test_a_read_is_repeated_until_it_succeeds(error: Exception) -> None:
+    """A busy broker does not end the run."""
+    errors = [error, error]
+
+    async def read() -> int:
+        if errors:
+            raise errors.pop()
+        return 7
+
+    assert asyncio.run(retried(read)) == 7
+
+
+def test_a_read_that_never_succeeds_ends_with_its_error() -> None:
+    """So does one that never returns."""
+
+    async def fail() -> None:
+        raise KafkaTimeoutError("Failed to get offsets")
+
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(Retry, match="Failed to get offsets"):
+        asyncio.run(retried(fail, 0.01))
+    with pytest.raises(Retry, match="no answer"):
+        asyncio.run(retried(hang, 0.01))
+
+
+class _Unreadable(SessionWithoutProcesses):
+    """A session in which the first sequence cannot be judged."""
+
+    async def run(self, params: ChaosParams) -> "Report":
+        if params.seed == 2:
+            raise Retry("Kafka and ClickHouse were not usable")
+        report: Report = await super().run(params)
+        return report
+
+
+def test_a_sequence_that_cannot_be_judged_is_a_breach_and_the_next_one_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one begins on a new stack."""
+    monkeypatch.setattr(session, "ChaosSession", _Unreadable)
+    _Unreadable.started_with = []
+    reports: list[Report] = []
+    assert run_chaos(tmp_path, sequences(2, ("poison",), 5, 3, each=False), print, reports.append)
+    assert reports[0].breaches == ["not judged: Kafka and ClickHouse were not usable"]
+    assert [report.is_passed for report in reports] == [False, False, True]
+    assert _Unreadable.started_with == [2, 3, 4]
