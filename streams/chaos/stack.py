@@ -54,9 +54,10 @@ class PartProcess:
 
     def kill(self) -> None:
         """End the part with SIGKILL; it stays away until `start`."""
-        if self.process is not None:
-            self.process.kill()
-            self.process = None
+        # Taken out first, or `Stack.keep` would see it end meanwhile, and start it again.
+        process, self.process = self.process, None
+        if process is not None:
+            process.kill()
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal to the part's process if it runs."""
