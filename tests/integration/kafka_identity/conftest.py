@@ -28,8 +28,9 @@ _MORE = {
         "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
         ' unsecuredLoginStringClaim_sub="broker";'
     ),
-    # Clients may have a certificate; without a login of SASL, it would be their identity.
-    "ssl.client.auth": "requested",
+    # Clients may have a certificate, which is verified. For a listener with SASL only the setting of the listener counts
+    # (KIP-684).
+    "listener.name.client.ssl.client.auth": "requested",
 }
 
 
