@@ -12,7 +12,7 @@ from streams.chaos.params import ChaosParams
 from streams.chaos.run import retried
 from streams.chaos.session import run_chaos, sequences
 from streams.wire.errors import Retry
-from tests.unit.chaos.test_shared_stack import SessionWithoutProcesses
+from tests.fakes.chaos_session import SessionWithoutProcesses
 
 if TYPE_CHECKING:
     from streams.chaos.report import Report

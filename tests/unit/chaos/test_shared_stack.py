@@ -1,16 +1,16 @@
 """Sequences that share one stack: each has links of its own, and is judged by what began in it."""
 
 import json
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
 from streams.chaos import session
 from streams.chaos.fabric import Fabric, subject_id
-from streams.chaos.params import ChaosParams
 from streams.chaos.reader import Revision
 from streams.chaos.session import run_chaos, sequences
 from streams.chaos.verdict import FindingTruth, check_open
+from tests.fakes.chaos_session import SessionWithoutProcesses
 
 
 def test_sequences_that_follow_each_other_use_other_links() -> None:
@@ -38,31 +38,6 @@ def test_outages_of_an_earlier_sequence_are_not_invented_ones() -> None:
     assert check_open([still_open], truth) == ["1 open findings that are not true: LINK_DOWN link:a"]
     begun = Revision("1", 1, json.dumps(fields | {"startedAt": "2026-03-01T00:00:02Z"}).encode(), 0)
     assert check_open([begun], truth) == ["1 invented link/down: link:a"]
-
-
-class SessionWithoutProcesses:
-    """A session without processes; sequences of odd seeds break a promise."""
-
-    started_with: ClassVar[list[int]] = []
-
-    def __init__(self, seed: int) -> None:
-        self.started_with.append(seed)
-
-    @classmethod
-    def started(cls, _folder: object, seed: int, _needs: object, _report_line: object) -> "SessionWithoutProcesses":
-        return cls(seed)
-
-    async def __aenter__(self) -> "SessionWithoutProcesses":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        pass
-
-    async def run(self, params: ChaosParams) -> Any:
-        class Report:
-            seed, is_passed = params.seed, params.seed % 2 == 0
-
-        return Report
 
 
 @pytest.mark.parametrize(("share", "stacks"), [(True, [2, 4, 6]), (False, [2, 3, 4, 5, 6])])
