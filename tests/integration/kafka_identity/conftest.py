@@ -28,8 +28,7 @@ _MORE = {
         "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
         ' unsecuredLoginStringClaim_sub="broker";'
     ),
-    # Clients may have a certificate, which is verified. For a listener with SASL only the setting of the listener counts
-    # (KIP-684).
+    # Clients may have a certificate, which is verified. With SASL, only the listener's own setting counts (KIP-684).
     "listener.name.client.ssl.client.auth": "requested",
 }
 
