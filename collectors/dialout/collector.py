@@ -1,7 +1,7 @@
 """The dial-out collector: devices that connect to it and send by themselves. Wiring only."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from collectors.core.active_targets import ActiveTargets
 from collectors.core.context import CollectorContext
@@ -16,14 +16,23 @@ from streams.wire.event_loop import new_loop
 from streams.wire.models import Source
 
 
-async def collect(params: Params, context: CollectorContext) -> None:
-    """Listen until cancelled; settings of targets are reloaded, those of the server are read at the start."""
+async def collect(
+    params: Params, context: CollectorContext, on_listening: Callable[[int], None] = lambda _: None
+) -> None:
+    """Listen until cancelled; settings of targets are reloaded, those of the server are read at the start.
+
+    `on_listening` receives the port, which differs from that of the settings if that is 0.
+    """
     emitter = context.emitter(Source.SOURCE_GNMI)
     server = DialOutServer(params, context.metrics)
     active = ActiveTargets[Target](on_removed=context.end)
     active.configure(params.all_targets())
     ports: list[int] = []
     context.health.ready_while("listening", lambda: "" if ports else "not listening yet")
+
+    def listening(port: int) -> None:
+        ports.append(port)
+        on_listening(port)
 
     async def run_device(target: Target) -> None:
         device = server.devices[target.name] = DialOutDevice(target, params, context, emitter)
@@ -37,7 +46,7 @@ async def collect(params: Params, context: CollectorContext) -> None:
         tasks.create_task(
             reloads(params, context.core, context.metrics, lambda changed: active.configure(changed.all_targets()))
         )
-        tasks.create_task(server.serve(ports.append))
+        tasks.create_task(server.serve(listening))
 
 
 async def run(params: Params, core: Core) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,10 @@ from tests.fakes.mdt import counters
 from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.certificates import CertificateAuthority
 from tests.fixtures.gnmi_notifications import notification
-from tests.integration.collectors.snmp_peers import free_port
 
 MDT = "/mdt_dialout.gRPCMdtDialout/MdtDialout"
 LEAF1 = {"name": "leaf1", "addresses": ["127.0.0.1"]}
+_PATIENCE_S = 60.0
 PATH = "/interfaces/interface[name=Ethernet1/1]/state/counters/in-octets"
 
 
@@ -37,7 +37,7 @@ class Listening:
         self._address = address
 
     def channel(self, credentials: grpc.ChannelCredentials | None = None) -> grpc.aio.Channel:
-        options = [("grpc.ssl_target_name_override", "localhost"), ("grpc.max_send_message_length", -1)]
+        options = [("grpc.max_send_message_length", -1)]
         if credentials is None:
             return grpc.aio.insecure_channel(self._address, options=options)
         return grpc.aio.secure_channel(self._address, credentials, options=options)
@@ -57,9 +57,13 @@ class Listening:
             code: grpc.StatusCode = await call.code()
             return code
 
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until the condition is true, which a busy machine delays."""
+        await self.published.until(holds, _PATIENCE_S)
+
     async def sent(self, device: str, port: str, rx_bytes: int) -> None:
         """Wait until this sample is published."""
-        await self.published.until(lambda: (device, port, rx_bytes) in self.rx_bytes(), 30)
+        await self.until(lambda: (device, port, rx_bytes) in self.rx_bytes())
 
     def rx_bytes(self) -> list[tuple[str, str, int]]:
         """Return device, port and value of each sample of received bytes."""
@@ -72,12 +76,12 @@ class Listening:
 
 @asynccontextmanager
 async def listening(**settings: Any) -> AsyncIterator[Listening]:
-    address = f"127.0.0.1:{free_port()}"
-    params = Params.model_validate({"listen": address, "targets": [LEAF1], "cadence_s": 0.5} | settings)
+    params = Params.model_validate({"listen": "127.0.0.1:0", "targets": [LEAF1], "cadence_s": 0.5} | settings)
     published, metrics = RecordingPublisher(), CollectorMetrics()
-    work = asyncio.create_task(collect(params, CollectorContext(published, "test", metrics)))
+    port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    work = asyncio.create_task(collect(params, CollectorContext(published, "test", metrics), port.set_result))
     try:
-        yield Listening(address, published, metrics)
+        yield Listening(f"127.0.0.1:{await port}", published, metrics)
     finally:
         work.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -97,8 +101,8 @@ async def test_telemetry_of_cisco_is_read_until_the_device_ends() -> None:
                 await second.write(counters(now_ms(), "HundredGigE0/0/0/1", 10 * attempt + 1))
                 for port in (0, 1):
                     await now.sent("leaf1", f"HundredGigE0/0/0/{port}", 10 * attempt + port)
-                await now.published.until(lambda: now.published.of(CollectorStatus, "leaf1")[-1].reachable)
-            await now.published.until(lambda: not now.published.of(CollectorStatus, "leaf1")[-1].reachable)
+                await now.until(lambda: now.published.of(CollectorStatus, "leaf1")[-1].reachable)
+            await now.until(lambda: not now.published.of(CollectorStatus, "leaf1")[-1].reachable)
         assert "ended its streams" in now.published.of(CollectorStatus, "leaf1")[-1].error
 
 
@@ -108,18 +112,16 @@ async def test_gnmi_that_is_sent_is_read_as_gnmi_that_is_asked_for(method: str) 
     async with listening() as now, now.stream(method) as call:
         update = notification(now_ms() * 1_000_000, {PATH: 5})
         await call.write(gnmi_lite_pb2.SubscribeResponse(update=update).SerializeToString())
-        await now.published.until(lambda: now.rx_bytes() == [("leaf1", "Ethernet1/1", 5)])
+        await now.until(lambda: now.rx_bytes() == [("leaf1", "Ethernet1/1", 5)])
 
 
 async def test_a_connected_device_that_is_silent_is_unreachable_until_it_sends() -> None:
     """After three cadences, at least 15 s; the stream stays."""
     async with listening() as now, now.stream(MDT) as call:
         await call.write(counters(now_ms(), "a", 1))
-        await now.published.until(
-            lambda: "no samples for 15 s" in [s.error for s in now.published.of(CollectorStatus, "leaf1")], 60
-        )
+        await now.until(lambda: "no samples for 15 s" in [s.error for s in now.published.of(CollectorStatus, "leaf1")])
         await call.write(counters(now_ms(), "a", 2))
-        await now.published.until(lambda: now.published.of(CollectorStatus, "leaf1")[-1].reachable)
+        await now.until(lambda: now.published.of(CollectorStatus, "leaf1")[-1].reachable)
 
 
 async def test_a_connection_that_is_no_target_is_refused() -> None:
@@ -137,7 +139,7 @@ async def test_a_device_cannot_send_as_another() -> None:
         async with now.stream(MDT) as call:  # a relay of two devices
             await call.write(counters(now_ms(), "a", 1, node="leaf1"))
             await call.write(counters(now_ms(), "a", 2, node="leaf2"))
-            await now.published.until(lambda: set(now.rx_bytes()) == {("leaf1", "a", 1), ("leaf2", "a", 2)})
+            await now.until(lambda: set(now.rx_bytes()) == {("leaf1", "a", 1), ("leaf2", "a", 2)})
         assert await now.code(counters(now_ms(), "a", 3, node="leaf3")) is grpc.StatusCode.PERMISSION_DENIED
         assert await now.code(counters(now_ms(), "a", 3, node="")) is grpc.StatusCode.PERMISSION_DENIED
         assert {device for device, _, _ in now.rx_bytes()} == {"leaf1", "leaf2"}
@@ -146,7 +148,7 @@ async def test_a_device_cannot_send_as_another() -> None:
 async def test_with_a_ca_only_the_certificate_of_a_device_is_admitted(tmp_path: Path) -> None:
     """Without one there is no connection; with another device's, a refusal; the right one is read."""
     authority, foreign = CertificateAuthority(tmp_path / "ca"), CertificateAuthority(tmp_path / "foreign")
-    cert, key = authority.signed("localhost")
+    cert, key = authority.signed("collector")
     settings = {"cert_file": cert, "key_file": key, "client_ca_file": authority.file, "targets": [{"name": "leaf1"}]}
 
     def credentials(own: tuple[Path, Path] | None) -> grpc.ChannelCredentials:
@@ -156,7 +158,7 @@ async def test_with_a_ca_only_the_certificate_of_a_device_is_admitted(tmp_path: 
     async with listening(**settings) as now:
         async with now.stream(MDT, credentials(authority.signed("leaf1"))) as call:
             await call.write(counters(now_ms(), "a", 1))
-            await now.published.until(lambda: now.rx_bytes() == [("leaf1", "a", 1)])
+            await now.until(lambda: now.rx_bytes() == [("leaf1", "a", 1)])
         message = counters(now_ms(), "a", 2)
         assert await now.code(message, credentials(authority.signed("leaf2"))) is grpc.StatusCode.PERMISSION_DENIED
         for refused in (None, foreign.signed("leaf1")):
@@ -176,7 +178,7 @@ async def test_a_message_past_the_limit_ends_its_stream_alone() -> None:
     """Compressed or not: the decompressed size counts. A stream past the limit of streams is refused, others go on."""
     async with listening(max_message_bytes=1 << 16, max_streams=1) as now, now.stream(MDT) as call:
         await call.write(counters(now_ms(), "a", 1))
-        await now.published.until(lambda: bool(now.rx_bytes()))
+        await now.until(lambda: bool(now.rx_bytes()))
         assert await now.code(bytes(1 << 17)) is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert await now.code(counters(now_ms(), "b", 1)) is grpc.StatusCode.RESOURCE_EXHAUSTED
         async with now.channel() as channel:
@@ -192,5 +194,5 @@ async def test_what_cannot_be_read_is_counted_and_the_stream_goes_on() -> None:
     async with listening() as now, now.stream(MDT) as call:
         await call.write(b"\xff")
         await call.write(counters(now_ms(), "a", 1))
-        await now.published.until(lambda: now.rx_bytes() == [("leaf1", "a", 1)])
+        await now.until(lambda: now.rx_bytes() == [("leaf1", "a", 1)])
         assert now.metrics.value("unreadable") == 1
