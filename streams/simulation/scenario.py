@@ -15,6 +15,7 @@ import numpy as np
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.simulation.clos import GenerateParams, generate
+from streams.simulation.congestion_control import effects_without_pause, fault_without_pause
 from streams.simulation.delivery_model import Cadence, DeliveryModel
 from streams.simulation.effects import Effect, Interval
 from streams.simulation.fabric_arrays import fabric_arrays
@@ -58,6 +59,8 @@ class ScenarioSpec:
     cadence: Cadence = field(default_factory=Cadence)
     faults: tuple[Fault, ...] = FAULTS
     planes: int = 1
+    has_pause: bool = True
+    """False: the fabric relies on congestion control, and no port pauses another."""
 
     @property
     def description(self) -> str:
@@ -110,6 +113,8 @@ def _build(spec: ScenarioSpec, stretch: float) -> Scenario:
     negative_cases, more = _inject_negative_cases(spec, placer, within)
     negative_cases["host-in-maintenance"] = len(maintained)
     faults += _inject_from_own_streams(spec, placer, within)
+    if not spec.has_pause:
+        faults, more = [fault_without_pause(fault) for fault in faults], effects_without_pause(more)
     effects += more + [effect for fault in faults for effect in fault.effects]
     devices = tuple(d._replace(maintenance_until=maintained.get(d.name)) for d in inventory.devices)
     topology = Topology(Inventory(devices, inventory.links, inventory.ports, traffic.jobs(hosts)))

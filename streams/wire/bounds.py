@@ -100,6 +100,7 @@ _OF_FIELD: Mapping[tuple[str, str], Bound] = {
     ("SourceSilence", "live_sources"): Bound(0, 2**20),
     ("CounterGrowth", "growth"): Bound(0, 2**53),
     ("CnpThrottledBegan", "cnp_per_s"): Bound(0, 2**53),
+    ("SlowedByCnpBegan", "notified_per_s"): Bound(0, 2**53),
     ("Snapshot", "upstream_watermark_ns"): _WATERMARK,
 }
 

@@ -45,6 +45,8 @@ class SymptomKind(IntEnum):
     CLOCK_OFF = 28
     CLOCK_RIGHT = 29
     PORT_FAULT = 30
+    SLOWED_BY_CNP_BEGAN = 31
+    SLOWED_BY_CNP_ENDED = 32
 
 
 class PortChange(IntEnum):
@@ -108,6 +110,7 @@ class CongestionState(IntEnum):
     INCAST = 3
     THROTTLED_BY_PAUSE = 4
     CNP_THROTTLED = 5
+    SLOWED_BY_CNP = 6
 
 
 GROWTH_KINDS = {
@@ -349,6 +352,18 @@ class CnpThrottledBegan:
 
 
 @dataclass(frozen=True, slots=True)
+class SlowedByCnpBegan:
+    """A host's port handles congestion notifications and sends `tx_ratio` of what it sent before `began_ns`."""
+
+    kind: ClassVar = SymptomKind.SLOWED_BY_CNP_BEGAN
+    state: ClassVar = CongestionState.SLOWED_BY_CNP
+    began_ns: int
+    tx_ratio: float
+    notified_per_s: int
+    """Congestion notifications (CNPs) a second."""
+
+
+@dataclass(frozen=True, slots=True)
 class CongestionEnded:
     """A state of a port is over at `at_ns`; `last_active_ns` is the last reading that showed it."""
 
@@ -360,7 +375,9 @@ class CongestionEnded:
         return _ENDED[self.state]
 
 
-CongestionBegan = PauseBegan | PfcWatchdogStorm | IncastBegan | ThrottledByPauseBegan | CnpThrottledBegan
+ThrottledBegan = ThrottledByPauseBegan | SlowedByCnpBegan
+"""A host's port sends far less than before, by flow control or by congestion control."""
+CongestionBegan = PauseBegan | PfcWatchdogStorm | IncastBegan | CnpThrottledBegan | ThrottledBegan
 Congestion = CongestionBegan | PcieStall | CongestionEnded
 Payload = (
     PortTransition | CounterGrowth | Restart | SourceSilence | ClockOffset | GpuXid | PcieLinkState | LevelState

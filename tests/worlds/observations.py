@@ -32,7 +32,7 @@ from streams.wire.symptoms import (
     PortChange,
     PortTransition,
     Restart,
-    ThrottledByPauseBegan,
+    ThrottledBegan,
 )
 from tests.worlds.small_fabric import topology
 
@@ -71,7 +71,7 @@ def span(symptom: Symptom) -> tuple[float | None, float | None]:
     payload = symptom.payload
     if isinstance(payload, CongestionEnded):
         return after(payload.last_active_ns), after(symptom.at_ns)
-    assert isinstance(payload, PauseBegan | IncastBegan | ThrottledByPauseBegan | CnpThrottledBegan)
+    assert isinstance(payload, PauseBegan | IncastBegan | ThrottledBegan | CnpThrottledBegan)
     return after(payload.began_ns), after(symptom.at_ns)
 
 

@@ -36,6 +36,7 @@ class Fabric:
 
     description: str
     planes: int = 1
+    has_pause: bool = True
     cadence: Cadence = field(default_factory=Cadence)
     receive: Filter = lambda message: message
     """Returns a message as this fabric's sources send it; None for one that they do not send."""
@@ -120,6 +121,14 @@ def _hidden_from_nics(truth: Truth, kind: str, topology: Topology) -> str:
     return ""
 
 
+def _hidden_without_pause(truth: Truth, kind: str, _topology: Topology) -> str:
+    if truth.condition is Condition.CONGESTION_PFC_STORM:
+        return "no port pauses another"
+    if truth.condition is Condition.CONGESTION_INCAST and kind == "host pauses":
+        return "a host that does not drain its link shows it by pause alone"
+    return ""
+
+
 def _hidden_at_60_s(truth: Truth, _kind: str, _topology: Topology) -> str:
     if truth.condition is Condition.CONGESTION_PFC_STORM and truth.end_ns - truth.start_ns < 120 * 10**9:
         return "a storm of less than two polls"
@@ -132,6 +141,8 @@ FABRICS: dict[str, Fabric] = {
     "snmp": Fabric("SNMP alone, without traps", cadence=Cadence(30.0, 30.0), receive=_by_snmp,
                    hidden=_hidden_from_snmp),
     "slow": Fabric("all sources, every 60 s", cadence=Cadence(60.0, 60.0), hidden=_hidden_at_60_s),
+    "no-pause": Fabric("all sources; congestion control instead of pause", has_pause=False,
+                       hidden=_hidden_without_pause, promises_delays=True),
     "nic": Fabric("NIC data alone", receive=_by_nic, hidden=_hidden_from_nics),
 }  # fmt: skip
 

@@ -76,5 +76,6 @@ def _trial_spec(options: DetectionOptions) -> TrialSpec:
         Cadence(switch_s, nic_s),
         faults,
         own.planes,
+        own.has_pause,
         options.fabric,
     )

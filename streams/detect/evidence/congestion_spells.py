@@ -1,7 +1,7 @@
 """Spells of congestion: intervals in which an end of a link was in one state, as `measure` reported them.
 
-The states are paused without traffic (link held by pause), incast, throttled by pause, and throttled by CNPs; which
-ones a detector retains is its own decision.
+The states are paused without traffic (link held by pause), incast, throttled by pause, throttled by CNPs, and
+slowed by CNPs; which ones a detector retains is its own decision.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -20,6 +20,7 @@ from streams.wire.symptoms import (
     PauseBegan,
     PcieStall,
     PfcWatchdogStorm,
+    SlowedByCnpBegan,
     ThrottledByPauseBegan,
 )
 
@@ -79,7 +80,7 @@ class LinkSpells(Generic[Began]):
             case PfcWatchdogStorm():
                 at_ns = observed.at_ns
                 return self._begin(Spell(reporter, observed.source, cast("Began", payload), at_ns, at_ns, at_ns))
-            case PauseBegan() | IncastBegan() | ThrottledByPauseBegan() | CnpThrottledBegan():
+            case PauseBegan() | IncastBegan() | ThrottledByPauseBegan() | CnpThrottledBegan() | SlowedByCnpBegan():
                 began, begin_ns = cast("Began", payload), payload.began_ns
                 return self._begin(Spell(reporter, observed.source, began, begin_ns, observed.at_ns))
             case CongestionEnded():

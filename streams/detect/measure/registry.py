@@ -25,7 +25,7 @@ MONITORS: tuple[Callable[[DetectParams], Monitor], ...] = (
 REPLAYED: tuple[Callable[[DetectParams], ReplayedMonitor], ...] = (
     lambda params: PauseMonitor(params.storm, params.collapse),
     IncastMonitor,
-    lambda params: CnpMonitor(params.incast),
+    CnpMonitor,
 )
 
 Relevant = dict[tuple[ColumnMapping, ColumnMapping], tuple[Monitor, ...]]

@@ -20,7 +20,15 @@ from streams.store.rows.column_specs import (
 from streams.store.rows.native_format import LOW_CARDINALITY
 from streams.store.rows.row_builder import SourcedMessage, TableRows, TableSchema, build_rows
 from streams.wire.models import Symptom, SymptomsReplaced
-from streams.wire.symptoms import CnpThrottledBegan, CounterGrowth, GpuXid, Payload, Restart, SourceSilence
+from streams.wire.symptoms import (
+    CnpThrottledBegan,
+    CounterGrowth,
+    GpuXid,
+    Payload,
+    Restart,
+    SlowedByCnpBegan,
+    SourceSilence,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +140,10 @@ def _count(payload: Payload) -> int:
     match payload:
         case CounterGrowth(growth=count) | GpuXid(xid=count):
             return count
-        case SourceSilence(live_sources=count) | CnpThrottledBegan(cnp_per_s=count):
+        case (
+            SourceSilence(live_sources=count)
+            | CnpThrottledBegan(cnp_per_s=count)
+            | SlowedByCnpBegan(notified_per_s=count)
+        ):
             return count
     return 0

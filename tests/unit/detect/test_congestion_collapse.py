@@ -35,6 +35,8 @@ class Rates:
     """Ratio of its speed."""
     spans: tuple[tuple[float, float], ...] = ((200, 400),)
     load: float = 0.6
+    notified: float = 0
+    """Congestion notifications a second."""
 
 
 ALL = dict.fromkeys(POD1, Rates())
@@ -52,6 +54,7 @@ def readings(
             during = sum(max(0.0, min(now, end) - begin) for begin, end in rates.spans)
             cells: Cells = {
                 (Metric.PFC_RX_PAUSE_USECONDS, 3): {"mlx5_3": 1e6 * rates.paused * during},
+                (Metric.CNP_HANDLED, -1): {"mlx5_3": 300 * now + rates.notified * during},
                 (Metric.TX_BYTES, -1): {"mlx5_3": 1e12 + FULL * (rates.load * (now - during) + rates.sent * during)},
                 (Metric.SPEED_BPS, -1): {"mlx5_3": SPEED},
             }
@@ -82,6 +85,10 @@ NOT_A_COLLAPSE = {
     "one after the other": {host: Rates(spans=((150 + 130 * n, 220 + 130 * n),)) for n, host in enumerate(POD1[:4])},
     "what sent next to nothing before": of_all(Rates(load=0.05, sent=0.015)),
     "what was never otherwise": of_all(Rates(spans=((0, 700),))),
+    "congestion control that keeps all links busy": of_all(Rates(paused=0, sent=0.45, notified=8_000)),
+    "a job's end, with the last notifications": of_all(Rates(paused=0, sent=0, notified=2_000)),
+    "a phase with few notifications": of_all(Rates(paused=0, sent=0.15, notified=200)),
+    "two of six hosts that congestion control slows": dict.fromkeys(POD1[:2], Rates(paused=0, notified=8_000)),
 }
 
 
@@ -106,6 +113,17 @@ def test_hosts_that_are_paused_and_send_far_less_at_once_are_one_finding(cadence
     assert found.evidence[0].observed == pytest.approx(0.25, abs=0.05)
     assert "pfc" in found.evidence[-1].metric
     assert found.final
+
+
+@pytest.mark.parametrize("cadence", [1, 10, 30])
+def test_hosts_that_congestion_control_slows_without_a_pause_frame_are_one_finding(cadence: float) -> None:
+    """In a fabric that hardly pauses, notifications and the throughput show the collapse."""
+    (found,) = collapses(readings(of_all(Rates(paused=0, notified=8_000)), cadence))
+    assert (found.severity, found.status, found.final) == (Severity.CRITICAL, Status.RESOLVED, True)
+    assert after(found.started_at_ns) == pytest.approx(200, abs=2 * cadence)
+    assert after(found.resolved_at_ns) == pytest.approx(400, abs=2 * cadence)
+    assert found.summary.startswith("6 of 6 hosts of rail 3 in pod1 are throttled by congestion notifications and send")
+    assert found.evidence[-1].metric == "cnp_handled"
 
 
 @pytest.mark.parametrize("cadence", [1, 10, 30])

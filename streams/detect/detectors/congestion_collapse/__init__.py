@@ -1,4 +1,4 @@
-"""congestion/collapse: many hosts of a group are paused and send far less than just before, at the same time."""
+"""congestion/collapse: many hosts of a group are throttled and send far less than just before, at the same time."""
 
 from streams.detect.detector import Detector, PodSide, Scope
 from streams.detect.detectors.congestion_collapse import evaluate, report
@@ -17,7 +17,7 @@ DETECTOR = Detector(
     pod=PodSide(
         state=evaluate.CollapseState,
         scope=Scope.POD,
-        inputs=(CongestionState.THROTTLED_BY_PAUSE,),
+        inputs=(CongestionState.THROTTLED_BY_PAUSE, CongestionState.SLOWED_BY_CNP),
         observe=evaluate.observe,
         evaluate=evaluate.evaluate,
     ),

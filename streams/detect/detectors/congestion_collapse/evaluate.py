@@ -1,4 +1,4 @@
-"""congestion/collapse: many hosts of a group are paused and send far less than just before, at the same time.
+"""congestion/collapse: many hosts of a group are throttled and send far less than just before, at the same time.
 
 A group shares paths in one pod: a rail, a plane, the hosts of a job. One finding a pod; `attribute`, which receives
 all pods, joins those of one job and finds the storm that causes them.

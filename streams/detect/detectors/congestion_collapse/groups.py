@@ -10,9 +10,9 @@ from streams.detect.evidence.congestion_spells import LinkSpells, Spell, group_s
 from streams.fabric.ids import Port
 from streams.fabric.intervals import Interval, merge_intervals
 from streams.fabric.topology import Topology, TopologyLink
-from streams.wire.symptoms import ThrottledByPauseBegan
+from streams.wire.symptoms import ThrottledBegan
 
-ThrottledSpells = LinkSpells[ThrottledByPauseBegan]
+ThrottledSpells = LinkSpells[ThrottledBegan]
 
 
 class GroupKind(Enum):
@@ -27,7 +27,7 @@ class ThrottledLink(NamedTuple):
     """One host's link at one time in which it was throttled."""
 
     cable: TopologyLink
-    run: list[Spell[ThrottledByPauseBegan]]
+    run: list[Spell[ThrottledBegan]]
 
     @property
     def host(self) -> str:

@@ -1,21 +1,22 @@
 """The finding of congestion/collapse: the group that it shows most, its hosts and jobs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from streams.detect.detector import Context
-from streams.detect.detectors.congestion_collapse.groups import Group, GroupKind
+from streams.detect.detectors.congestion_collapse.groups import Group, GroupKind, ThrottledLink
 from streams.detect.detectors.congestion_collapse.params import CollapseParams
 from streams.detect.evidence.episodes import Conclusion, finding_defaults
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.thresholds import ns
 from streams.fabric.intervals import Interval
 from streams.wire.models import BlastRadius, Cause, Condition, Coverage, Evidence, Finding, Severity, Subject
+from streams.wire.symptoms import ThrottledBegan, ThrottledByPauseBegan
 
 SLUG = "congestion/collapse"
 VERSION = "1"
 
 _CONFIDENCE = 0.9
-"""Each throttled port counts pause and traffic itself; no counter shows the common reason."""
+"""Each throttled port counts pause or notifications, and traffic, itself; no counter shows the common reason."""
 
 
 def conclusion(
@@ -39,7 +40,8 @@ def conclusion(
     count = len(widest.throttled_hosts)
     rails = _rails(part)
     where = f"{len(rails)} rails" if len(rails) > 1 else widest.name
-    headline = f"{count} of {widest.hosts} hosts of {where} in {subject.pod} are paused and send {tx_ratio:.0%}"
+    throttling = _throttling(links.values())
+    headline = f"{count} of {widest.hosts} hosts of {where} in {subject.pod} {throttling} and send {tx_ratio:.0%}"
     finding = Finding(
         **finding_defaults(context.settings, SLUG, VERSION),
         condition=Condition.CONGESTION_COLLAPSE,
@@ -71,6 +73,19 @@ def _detected_ns(params: CollapseParams, group: Group) -> int:
     return reported[min(group.enough(params), len(reported)) - 1]
 
 
+def _throttling(links: Iterable[ThrottledLink]) -> str:
+    """Return how the hosts are throttled: by pause where any is, else by congestion notifications."""
+    is_paused = any(isinstance(spell.began, ThrottledByPauseBegan) for link in links for spell in link.run)
+    return "are paused" if is_paused else "are throttled by congestion notifications"
+
+
+def _reason(began: ThrottledBegan) -> tuple[str, str]:
+    """Return how one port is throttled, and the metric that shows it."""
+    if isinstance(began, ThrottledByPauseBegan):
+        return f"is paused {began.paused_ratio:.0%} of the time", "pfc_rx_frames"
+    return f"handles {began.notified_per_s} congestion notifications a second", "cnp_handled"
+
+
 def _rails(groups: Sequence[Group]) -> list[Group]:
     return sorted((g for g in groups if g.kind is GroupKind.RAIL), key=lambda g: (len(g.name), g.name))
 
@@ -79,7 +94,8 @@ def _evidence(params: CollapseParams, groups: Sequence[Group], tx_ratio: float, 
     """Yield all links together, then each group, then the port that fell most."""
     links = {link.cable.id: link for group in groups for link in group.throttled}
     yield Evidence(
-        f"{len(links)} ports of hosts send {tx_ratio:.0%} of what they sent before, while they are paused",
+        f"{len(links)} ports of hosts send {tx_ratio:.0%} of what they sent before, "
+        f"while they {_throttling(links.values())}",
         metric="tx_bytes", observed=tx_ratio, expected=params.max_tx_ratio, comparison="threshold",
         window_start_ns=window[0], window_end_ns=window[1],
     )  # fmt: skip
@@ -101,8 +117,9 @@ def _evidence(params: CollapseParams, groups: Sequence[Group], tx_ratio: float, 
         )  # fmt: skip
     worst = min(links.values(), key=lambda link: (link.run[0].began.tx_ratio, link.cable.id))
     spell = worst.run[0]
+    reason, metric = _reason(spell.began)
     yield Evidence(
-        f"{spell.reporter.device}/{spell.reporter.port} is paused {spell.began.paused_ratio:.0%} of the time"
+        f"{spell.reporter.device}/{spell.reporter.port} {reason}"
         f" and sends {spell.began.tx_ratio:.0%} of what it sent before",
-        metric="pfc_rx_frames", at=spell.reporter, window_start_ns=spell.begin_ns, window_end_ns=window[1],
+        metric=metric, at=spell.reporter, window_start_ns=spell.begin_ns, window_end_ns=window[1],
     )  # fmt: skip

@@ -17,7 +17,12 @@ DETECTOR = Detector(
     pod=PodSide(
         state=evaluate.IncastState,
         scope=Scope.POD,
-        inputs=(CongestionState.INCAST, CongestionState.CNP_THROTTLED, CongestionState.THROTTLED_BY_PAUSE),
+        inputs=(
+            CongestionState.INCAST,
+            CongestionState.CNP_THROTTLED,
+            CongestionState.THROTTLED_BY_PAUSE,
+            CongestionState.SLOWED_BY_CNP,
+        ),
         observe=evaluate.observe,
         evaluate=evaluate.evaluate,
     ),

@@ -2,7 +2,7 @@
 
 A NIC does not count to which host it sends. Senders are hosts of the receiving job that CNPs throttle at the same
 time; where no job is known there, or none of its hosts is throttled, the evidence names no sender. Victims are hosts
-of other jobs at the same leaf that are paused and send far less meanwhile.
+of other jobs at the same leaf that are throttled and send far less meanwhile.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from streams.detect.evidence.congestion_spells import Began, LinkSpells, Spell
 from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import Endpoint, Evidence
-from streams.wire.symptoms import CnpThrottledBegan, ThrottledByPauseBegan
+from streams.wire.symptoms import CnpThrottledBegan, ThrottledBegan
 
 _NAMED = 8
 """Hosts that a sentence names."""
@@ -21,7 +21,7 @@ class ConcurrentSpells(NamedTuple):
     """Hosts' links, by subject id, that are throttled in a pod with an incast."""
 
     cnp_throttled: Mapping[str, LinkSpells[CnpThrottledBegan]]
-    pause_throttled: Mapping[str, LinkSpells[ThrottledByPauseBegan]]
+    slowed: Mapping[str, LinkSpells[ThrottledBegan]]
 
 
 class IncastCause(NamedTuple):
@@ -47,7 +47,7 @@ def attribute_incast(
     senders = tuple(sorted(throttled.keys() & others))
     near = {
         cable.lower.device
-        for cable, _ in _during(topology, concurrent.pause_throttled.values(), span)
+        for cable, _ in _during(topology, concurrent.slowed.values(), span)
         if cable.upper.device == receiver.upper.device
     }
     victims = tuple(sorted(v for v in near - others - {host} if set(topology.jobs_on([v], span[0])) - own))
@@ -109,7 +109,7 @@ def _victim_evidence(
     if victims:
         jobs = ", ".join(topology.jobs_on(victims, span[0]))
         yield Evidence(
-            f"victims: {_named(victims)} of job {jobs} at the same leaf, paused and sending far less meanwhile",
+            f"victims: {_named(victims)} of job {jobs} at the same leaf, throttled and sending far less meanwhile",
             metric="tx_bytes", at=at, observed=float(len(victims)), comparison="peers",
         )  # fmt: skip
 

@@ -19,7 +19,7 @@ from streams.detect.thresholds import ns
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.wire.models import Subject, Symptom, SymptomsReplaced
-from streams.wire.symptoms import CnpThrottledBegan, CongestionState, IncastBegan, ThrottledByPauseBegan
+from streams.wire.symptoms import CnpThrottledBegan, CongestionState, IncastBegan, ThrottledBegan
 
 _BATCH_NS = ns(10)
 """The links of a pod are evaluated together at this interval; load that oversubscribes all of them would otherwise
@@ -45,7 +45,8 @@ class IncastState:
 
     links: dict[str, IncastLink] = field(default_factory=dict)
     cnp_throttled: dict[str, LinkSpells[CnpThrottledBegan]] = field(default_factory=dict)
-    pause_throttled: dict[str, LinkSpells[ThrottledByPauseBegan]] = field(default_factory=dict)
+    pause_throttled: dict[str, LinkSpells[ThrottledBegan]] = field(default_factory=dict)
+    """Those that send far less, by pause or CNPs; snapshots have it under this name."""
 
     def or_none(self) -> "IncastState | None":
         """Return None where nothing is retained."""
@@ -71,8 +72,8 @@ def observe(
             cnp, is_new = _add(params, state, state.cnp_throttled, subject, observed, context.watermark_ns)
             state = replace(state, cnp_throttled=cnp)
         case _:
-            paused, is_new = _add(params, state, state.pause_throttled, subject, observed, context.watermark_ns)
-            state = replace(state, pause_throttled=paused)
+            slowed, is_new = _add(params, state, state.pause_throttled, subject, observed, context.watermark_ns)
+            state = replace(state, pause_throttled=slowed)
     return Observed(state.or_none(), batch_ns if is_new and state.links else None)
 
 

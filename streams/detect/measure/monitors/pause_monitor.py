@@ -22,7 +22,14 @@ from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.models import NO_INDEX, RowKind
-from streams.wire.symptoms import CongestionEnded, CongestionState, PauseBegan, PauseDirection, PcieStall
+from streams.wire.symptoms import (
+    CongestionEnded,
+    CongestionState,
+    PauseBegan,
+    PauseDirection,
+    PcieStall,
+    ThrottledByPauseBegan,
+)
 
 QUANTA_BITS = 65535 * 512
 """A pause frame stops the peer for at most the time of this many bits (IEEE 802.1Qbb)."""
@@ -72,7 +79,8 @@ class PauseMonitor(ReplayedMonitor):
         self._params = params
         self._min_ratios = min(params.paused, collapse.paused), params.paused
         """By direction: the share of the time from which on Python evaluates a cell."""
-        self._throttle = ThrottleMonitor(collapse, params)
+        self._throttle = ThrottleMonitor(collapse, params, CongestionState.THROTTLED_BY_PAUSE)
+        self._throttle_ratio = collapse.paused
         self._plans = MappingCache(_plan)
         self._active = ActiveConditions()
         self._throttled = self._throttle.active
@@ -123,14 +131,7 @@ class PauseMonitor(ReplayedMonitor):
                 yield int(number), int(row), direction
 
     def _interval(self, batch: MessageBatch, number: int, row: int, direction: int, topology: Topology) -> PortInterval:
-        samples = batch.messages[number].samples
-        speed = float(
-            np.broadcast_to(speeds_of(batch, unknown=np.nan), (len(batch.messages), len(samples.row)))[number, row]
-        )
-        if not speed > 0:
-            link = topology.link_at(topology.resolve_port(samples.device, samples.row[row]))
-            speed = float(link.speed_bps or 0) if link is not None else 0.0
-        return PortInterval(batch, number, row, direction, speed)
+        return PortInterval(batch, number, row, direction, speed_of(batch, number, row, topology))
 
     def _evaluate(self, interval: PortInterval, about: _About, topology: Topology) -> Iterator[NumberedSymptom]:
         message, direction = interval.message, DIRECTIONS[interval.direction]
@@ -140,7 +141,13 @@ class PauseMonitor(ReplayedMonitor):
         if not shares:
             return
         if interval.direction == _RECEIVED:
-            yield from self._throttle.evaluate(interval, max(shares.values())[0], topology)
+            paused_ratio = max(shares.values())[0]
+            yield from self._throttle.evaluate(
+                interval,
+                topology,
+                lambda since_ns, tx_ratio: ThrottledByPauseBegan(since_ns, tx_ratio, paused_ratio),
+                is_throttled=paused_ratio >= self._throttle_ratio,
+            )
         verdict = self._verdict(interval, shares)
         if verdict is None:
             return
@@ -218,3 +225,14 @@ def speeds_of(batch: MessageBatch, unknown: float = _SLOWEST_BPS) -> npt.NDArray
         return np.full((1, 1), unknown)
     speeds = batch.gauges.values[:, position]
     return np.where(speeds > 0, speeds, unknown)
+
+
+def speed_of(batch: MessageBatch, number: int, row: int, topology: Topology) -> float:
+    """Return the speed of a port, in bit/s: of its message, else of the inventory; 0 where neither has it."""
+    samples = batch.messages[number].samples
+    shape = len(batch.messages), len(samples.row)
+    speed = float(np.broadcast_to(speeds_of(batch, unknown=np.nan), shape)[number, row])
+    if speed > 0:
+        return speed
+    link = topology.link_at(topology.resolve_port(samples.device, samples.row[row]))
+    return float(link.speed_bps or 0) if link is not None else 0.0

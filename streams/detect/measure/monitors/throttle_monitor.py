@@ -1,11 +1,12 @@
-"""Finds ports of hosts that are paused for a part of the time and send much less than just before.
+"""Finds ports of hosts that flow or congestion control throttles and that send much less than just before.
 
-It evaluates the cells that pause_monitor.py evaluates, and conditions that last. The rate before is read from the
-windows that are stored of each host. The beginning is reported once the condition has lasted, and then its end. A port
-that sends almost nothing is a PFC storm, which pause_monitor.py reports.
+pause_monitor.py and cnp_monitor.py have one each and call it for the cells that they evaluate: whether a port is
+throttled is theirs. The rate before is read from the windows that are stored of each host. The beginning is reported
+once the condition has lasted, and then its end. A port that sends almost nothing is a PFC storm, which pause_monitor.py
+reports.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -19,45 +20,51 @@ from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.models import NO_INDEX
-from streams.wire.symptoms import CongestionEnded, CongestionState, ThrottledByPauseBegan
+from streams.wire.symptoms import CongestionEnded, CongestionState, ThrottledBegan
 
 
 class ThrottleMonitor:
     """Holds the throttled ports: none in a healthy fabric."""
 
-    def __init__(self, params: CollapseParams, storm: StormParams) -> None:
-        self._params, self._storm = params, storm
+    def __init__(self, params: CollapseParams, storm: StormParams, state: CongestionState) -> None:
+        self._params, self._storm, self._state = params, storm, state
         self.active = ActiveConditions()
 
-    def evaluate(self, interval: PortInterval, paused: float, topology: Topology) -> Iterator[NumberedSymptom]:
-        """Evaluate a port that was paused for this share of the time."""
+    def evaluate(
+        self,
+        interval: PortInterval,
+        topology: Topology,
+        began: Callable[[int, float], ThrottledBegan],
+        *,
+        is_throttled: bool,
+    ) -> Iterator[NumberedSymptom]:
+        """Evaluate a port; `began` makes the payload from the beginning and the ratio to the rate before it."""
         message = interval.message
         samples = message.samples
         row = samples.row[interval.row]
         condition = self.active.get(samples, row)
         sent = interval.counter_delta(Metric.TX_BYTES)
-        if sent is None or interval.speed_bps <= 0 or (condition is None and paused < self._params.paused):
+        if sent is None or interval.speed_bps <= 0 or (condition is None and not is_throttled):
             return
         rate_bps = sent[0] * 8 / sent[1]
         before_bps = condition.before_bps if condition is not None else self._before_bps(interval)
-        is_throttled = (
-            paused >= self._params.paused
+        is_slowed = (
+            is_throttled
             and rate_bps <= self._params.max_tx_ratio * before_bps
             and before_bps >= self._params.busy * interval.speed_bps
             and rate_bps > self._storm.traffic * interval.speed_bps
         )
         port = topology.resolve_port(samples.device, row)
-        if not is_throttled:
+        if not is_slowed:
             if (ended := self.active.end(samples, row)) is not None:
-                yield interval.symptom(port, CongestionEnded(CongestionState.THROTTLED_BY_PAUSE, ended.last_ns))
+                yield interval.symptom(port, CongestionEnded(self._state, ended.last_ns))
             return
         if condition is None and topology.host_link_at(port) is None:
             return
         condition = self.active.extend(samples, row, message.at_ns - round(sent[1] * 1e9), message.at_ns)
         condition.before_bps = before_bps
         if condition.has_lasted(ns(self._params.sustained_s)):
-            began = ThrottledByPauseBegan(condition.since_ns, in_millionths(rate_bps / before_bps), paused)
-            yield interval.symptom(port, began)
+            yield interval.symptom(port, began(condition.since_ns, in_millionths(rate_bps / before_bps)))
 
     def _before_bps(self, interval: PortInterval) -> float:
         """Return the rate from the end of the last final window up to this interval; 0 where unknown."""
