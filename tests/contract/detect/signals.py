@@ -49,7 +49,7 @@ SHARED: dict[str, dict[Metric, tuple[str, ...]]] = {
         (M.RX_BYTES, M.TX_BYTES, M.RX_PACKETS, M.TX_PACKETS, M.TX_DISCARDS, M.PFC_TX_FRAMES, M.PAUSE_TX_FRAMES,
          M.PFC_TX_PAUSE_USECONDS, M.ROCE_ECN_MARKED_PACKETS, M.PORT_ECN_MARKED_PACKETS, M.SPEED_BPS), (_INCAST,),
     ),
-    "measure/monitors/cnp_monitor.py": {M.CNP_HANDLED: (_INCAST,)},
+    "measure/monitors/cnp_monitor.py": {M.CNP_HANDLED: (_INCAST, _COLLAPSE)},
     "measure/monitors/port_interval.py": dict.fromkeys(
         (M.PCIE_STALLED_READ_SECONDS, M.PCIE_STALLED_WRITE_SECONDS), (_STORM, _INCAST)
     ),

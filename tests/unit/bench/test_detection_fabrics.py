@@ -28,6 +28,8 @@ HIDDEN = {
     "an uplink by NICs": ("nic", Condition.LINK_DOWN, "p1-l0", "u0", True),
     "a host link by NICs": ("nic", Condition.LINK_DOWN, "p1-l0", "d1", False),
     "a switch by NICs": ("nic", Condition.DEVICE_DOWN, "p1-l0", "", True),
+    "a storm without pause": ("no-pause", Condition.CONGESTION_PFC_STORM, "p1-h1", "e0", True),
+    "a collapse without pause": ("no-pause", Condition.CONGESTION_COLLAPSE, "p1", "", False),
     "all sources": ("all", Condition.RAIL_DEGRADED, "p1-h1", "e0", False),
 }  # fmt: skip
 

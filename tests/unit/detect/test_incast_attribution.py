@@ -39,6 +39,9 @@ class Does:
     cnp_throttled: float = 0
     """Congestion notifications a second."""
     throttled: bool = False
+    """It sends a fifth."""
+    paused: bool = True
+    """While it is throttled; else only CNPs throttle it."""
     port: str = "mlx5_3"
 
 
@@ -53,7 +56,7 @@ def readings(own: dict[str, Does], last_s: float = 900) -> Iterator[Samples]:
                 (Metric.RX_BYTES, -1): into, (Metric.RX_PACKETS, -1): into / 4096,
                 (Metric.ROCE_ECN_MARKED_PACKETS, -1): 0.4 * FULL / 4096 * during * does.incast,
                 (Metric.CNP_HANDLED, -1): 20 * t + does.cnp_throttled * during,
-                (Metric.PFC_RX_PAUSE_USECONDS, 3): 6e5 * during * does.throttled,
+                (Metric.PFC_RX_PAUSE_USECONDS, 3): 6e5 * during * (does.throttled and does.paused),
                 (Metric.TX_BYTES, -1): 1e13 + FULL * (0.5 * t - 0.4 * during * does.throttled),
                 (Metric.SPEED_BPS, -1): 400e9,
             }  # fmt: skip
@@ -122,6 +125,15 @@ def test_victims_are_hosts_of_other_jobs_at_the_leaf_that_are_paused_and_send_fa
     assert found.blast_radius.hosts == (RECEIVER, "pod1-host5")
     assert found.blast_radius.jobs == ("other", "train")
     assert found.blast_radius.gpus == 16
+
+
+def test_victims_are_found_without_a_pause_frame() -> None:
+    """Notifications and throughput show the victims in a fabric that congestion control alone slows."""
+    slowed = Does(cnp_throttled=8000, throttled=True, paused=False)
+    found, text = published(TOP, host2=CNP_THROTTLED, host5=slowed)
+    assert "victims: pod1-host5 of job other at the same leaf, throttled and sending far less" in text
+    assert found.blast_radius is not None
+    assert found.blast_radius.jobs == ("other", "train")
 
 
 @pytest.mark.parametrize("restart_at", [None, 130, 150, 200, 430])

@@ -1,0 +1,34 @@
+"""The simulated fabric without pause: what a port with PFC counts becomes notifications, or nothing."""
+
+from streams.fabric.catalogue import Metric
+from streams.simulation.effects import CounterIncrement
+from streams.simulation.faults import FAULT_OF
+from streams.simulation.scenario import ScenarioSpec, build
+
+_PAUSES = {metric for metric in Metric if metric.name.startswith(("PFC_", "PAUSE_"))}
+
+
+def _increments(slug: str, *, has_pause: bool) -> list[CounterIncrement]:
+    day = build(ScenarioSpec(gpus=256, each=2, seed=7, faults=(FAULT_OF[slug],), has_pause=has_pause))
+    return [effect for fault in day.faults for effect in fault.effects if isinstance(effect, CounterIncrement)]
+
+
+def test_no_fault_pauses_a_port() -> None:
+    """With pause a collapse and a storm count it; without, no effect of any of them does."""
+    for slug in ("congestion/collapse", "congestion/pfc-storm"):
+        assert any(effect.metric in _PAUSES for effect in _increments(slug, has_pause=True))
+        assert not any(effect.metric in _PAUSES for effect in _increments(slug, has_pause=False))
+
+
+def test_a_paused_sender_is_notified_instead() -> None:
+    """A port paused half of the time handles half of the 20,000 notifications a second that DCQCN sends at most."""
+    paused = [e for e in _increments("congestion/collapse", has_pause=True) if e.metric is Metric.PFC_RX_PAUSE_USECONDS]
+    notified = [e for e in _increments("congestion/collapse", has_pause=False) if e.metric is Metric.CNP_HANDLED]
+    assert [(e.port, e.interval) for e in paused] == [(e.port, e.interval) for e in notified] != []
+    assert [round(e.per_s * 0.02) for e in paused] == [round(e.per_s) for e in notified]
+
+
+def test_a_storm_has_no_effect() -> None:
+    """Nothing pauses without end where nothing pauses."""
+    day = build(ScenarioSpec(gpus=256, each=2, faults=(FAULT_OF["congestion/pfc-storm"],), has_pause=False))
+    assert [(fault.effects, fault.affected) for fault in day.faults] == [((), ())] * 2
