@@ -46,6 +46,8 @@ class GroundTruth:
     reported_by: tuple[int, int] | None = None
     devices: tuple[str, ...] = ()
     """Devices of a fault at several at once; a finding names the first that was reported."""
+    by_agent: bool = False
+    """The last poll of a host's agent dates it, which polls less often than NICs are read."""
 
     def at_reported_device(self, findings: Iterable[Finding]) -> "GroundTruth":
         """Return the same truth at the device that a finding of it names."""

@@ -40,8 +40,6 @@ _FAULTS_PER_HOUR = 24
 _STRETCHES = (1.0, 1.25, 1.5, 2.0, 3.0)
 """Factors by which the time is extended if the faults do not fit."""
 _REFERENCE_GPUS = 2048
-_DAYS_MODEL = DeliveryModel(agent_rounds=30)
-"""Agents send a tenth of all messages then, instead of two thirds."""
 _NEGATIVE_RATIO_OVER_DAYS = 0.1
 """Over days a negative case every few minutes is no healthy fabric; a tenth of them still is 100 a day."""
 _FAULTS_PER_SERVER_DAY = 1 / (5 * 400)
@@ -61,6 +59,11 @@ class ScenarioSpec:
     planes: int = 1
     has_pause: bool = True
     """False: the fabric relies on congestion control, and no port pauses another."""
+
+    @property
+    def delivery(self) -> DeliveryModel:
+        """Return how messages travel; over days agents send a tenth of all messages, instead of two thirds."""
+        return DeliveryModel(agent_rounds=30) if self.days else DeliveryModel()
 
     @property
     def description(self) -> str:
@@ -119,8 +122,7 @@ def _build(spec: ScenarioSpec, stretch: float) -> Scenario:
     devices = tuple(d._replace(maintenance_until=maintained.get(d.name)) for d in inventory.devices)
     topology = Topology(Inventory(devices, inventory.links, inventory.ports, traffic.jobs(hosts)))
     world = World(inventory, fabric, traffic, effects, START_NS, rng)
-    model = _DAYS_MODEL if spec.days else DeliveryModel()
-    telemetry = Telemetry(world, topology, effects, spec.cadence, model, rng)
+    telemetry = Telemetry(world, topology, effects, spec.cadence, spec.delivery, rng)
     return Scenario(within, whole, topology, faults, negative_cases, telemetry)
 
 

@@ -30,7 +30,7 @@ def shares_of(outcome: Outcome) -> list[Share]:
     for finding in outcome.findings.values():
         if finding.status is Status.RETRACTED or finding.shadow or finding.parent_id or finding.confidence is None:
             continue
-        is_true = _is_true(finding, outcome.injections, round(outcome.spec.slower_s * 1e9))
+        is_true = _is_true(finding, outcome.injections)
         if not is_true and outcome.is_effect_of_hidden(finding):
             continue
         count = counts[finding.condition.slug, round(finding.confidence, 2)]
@@ -39,15 +39,15 @@ def shares_of(outcome: Outcome) -> list[Share]:
     return [Share(slug, confidence, *count) for (slug, confidence), count in sorted(counts.items())]
 
 
-def _is_true(finding: Finding, injections: Iterable[InjectedFault], slower_ns: int) -> bool:
+def _is_true(finding: Finding, injections: Iterable[InjectedFault]) -> bool:
     places = {(end.device, end.port) for end in (finding.subject.a, finding.subject.z) if end is not None}
     places |= {(finding.subject.pod, "")} if finding.subject.is_pod else set()
     start_ns = finding.started_at_ns
     return any(
         truth.condition is finding.condition
         and (truth.device, truth.port) in places
-        and truth.start_ns - truth.tolerance_ns - slower_ns <= start_ns
-        and start_ns <= truth.end_ns + truth.tolerance_ns + slower_ns
+        and truth.start_ns - truth.tolerance_ns <= start_ns
+        and start_ns <= truth.end_ns + truth.tolerance_ns
         for injection in injections
         for truth in injection.truths
     )

@@ -77,13 +77,13 @@ class Outcome:
     def _has_fault(self, finding: Finding) -> bool:
         places = {end.device for end in (finding.subject.a, finding.subject.z) if end is not None}
         places |= {finding.subject.pod} if finding.subject.is_pod else set()
-        start_ns, slower_ns = finding.started_at_ns, round(self.spec.slower_s * 1e9)
+        start_ns = finding.started_at_ns
         if self.is_effect_of_hidden(finding):
             return True
         return any(
             truth.device in places
-            and truth.start_ns - truth.tolerance_ns - slower_ns <= start_ns
-            and start_ns <= truth.end_ns + truth.tolerance_ns + slower_ns
+            and truth.start_ns - truth.tolerance_ns <= start_ns
+            and start_ns <= truth.end_ns + truth.tolerance_ns
             for injection in self.injections
             for truth in injection.truths
         )

@@ -1,8 +1,9 @@
 """The specification of a trial: the simulated day, and a source to leave out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from streams.simulation.delivery_model import Cadence
+from streams.simulation.delivery_model import Cadence, DeliveryModel
+from streams.simulation.ground_truth import GroundTruth, InjectedFault
 from streams.simulation.scenario import ScenarioSpec
 
 _DAYS_SLICE_S = 15.0
@@ -17,10 +18,16 @@ class TrialSpec(ScenarioSpec):
     without: str = ""
     """One of SOURCES: no messages of it arrive after the warm-up."""
 
-    @property
-    def slower_s(self) -> float:
-        """Return by how much switches are polled less often than at the cadence for which tolerances are declared."""
-        return max(0.0, self.cadence.switch_s - Cadence().switch_s)
+    def with_tolerances(self, fault: InjectedFault) -> InjectedFault:
+        """Return a fault with tolerances as for the declared cadences, longer by as much as devices are read later."""
+        return replace(fault, ground_truths=tuple(map(self._tolerant, fault.ground_truths)))
+
+    def _tolerant(self, known: GroundTruth) -> GroundTruth:
+        declared_s, own_s = Cadence().switch_s, self.cadence.switch_s
+        if known.by_agent:
+            declared_s, own_s = declared_s * DeliveryModel().agent_rounds, own_s * self.delivery.agent_rounds
+        tolerance_s = known.truth.tolerance_s + max(0.0, own_s - declared_s)
+        return replace(known, truth=replace(known.truth, tolerance_s=tolerance_s))
 
     @property
     def slice_s(self) -> float:

@@ -3,7 +3,7 @@
 The day is drawn from the seed alone, so that a trial can be repeated; nothing here depends on a detector.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import astuple, dataclass, field, replace
 
 from streams.bench.detection.fabrics import FABRICS, received
@@ -15,7 +15,6 @@ from streams.config.settings import Settings
 from streams.notify.notifier import Notifier
 from streams.replay.driver import Driver, Stages
 from streams.replay.score import Truth, score
-from streams.simulation.ground_truth import InjectedFault
 from streams.simulation.scenario import build
 from streams.wire.models import Finding, Message
 
@@ -38,10 +37,12 @@ def run(spec: TrialSpec, settings: Settings, stages: Stages) -> Outcome:
     observer.follow(driver, arriving)
     findings = list(observer.findings.values())
     injections = [
-        replace(fault, ground_truths=tuple(known.at_reported_device(findings) for known in fault.ground_truths))
+        spec.with_tolerances(
+            replace(fault, ground_truths=tuple(known.at_reported_device(findings) for known in fault.ground_truths))
+        )
         for fault in scenario.faults
     ]
-    truths = list(_truths(spec, injections))
+    truths = [(injection, Truth(*astuple(own))) for injection in injections for own in injection.truths]
     scored = score(observer.revisions, [truth for _, truth in truths], settings.notify.hold_s)
     result = without_hidden(scored, truths, fabric, scenario.topology)
     return Outcome(
@@ -50,13 +51,6 @@ def run(spec: TrialSpec, settings: Settings, stages: Stages) -> Outcome:
         (whole.end_ns - whole.start_ns) / 3.6e12, scenario.negative_cases, result.counts,
         result.hidden,
     )  # fmt: skip
-
-
-def _truths(spec: TrialSpec, injections: Iterable[InjectedFault]) -> Iterator[tuple[InjectedFault, Truth]]:
-    """Yield all truths with their faults, and with the tolerances of a fabric that is read less often."""
-    for injection in injections:
-        for own in injection.truths:
-            yield injection, Truth(*astuple(replace(own, tolerance_s=own.tolerance_s + spec.slower_s)))
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ def inject(placer: FaultPlacer, within: Interval) -> InjectedFault:
     device, interval = placer.device(devices, within, (60, 900), alone=True)
     truth = Truth(*interval, Condition.TELEMETRY_STALE, placer.fabric.devices[device], "", POLL_TOLERANCE_S)
     return InjectedFault(
-        (GroundTruth(truth, interval.start_ns + _STALE_AFTER_NS),),
+        (GroundTruth(truth, interval.start_ns + _STALE_AFTER_NS, by_agent=not is_reported),),
         (NotPolled(device, interval, is_reported),),
         "unread" if is_reported else "no agent",
     )

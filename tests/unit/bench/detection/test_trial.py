@@ -6,6 +6,7 @@ from streams.bench.detection.trial import Outcome, TrialSpec
 from streams.fabric.ids import Port
 from streams.replay.score import Match, Score, ScoredFinding, Truth
 from streams.simulation import ground_truth
+from streams.simulation.delivery_model import Cadence
 from streams.simulation.ground_truth import GroundTruth, InjectedFault
 from streams.wire.models import Condition, Endpoint, Finding, Severity, Status, Subject
 
@@ -45,3 +46,13 @@ def test_a_fault_at_several_devices_is_at_the_device_of_its_finding() -> None:
     )  # fmt: skip
     assert known.at_reported_device([elsewhere, there]).truth.device == "leaf-2"
     assert known.at_reported_device([elsewhere]) == known
+
+
+def test_tolerances_follow_the_cadence_of_the_source_that_dates_a_fault() -> None:
+    """Read every 60 s, a host's agent polls every 180 s: its last poll may be that long before it ends."""
+    truth = ground_truth.Truth(1000 * S, 2000 * S, Condition.TELEMETRY_STALE, "host-1", "", 40.0)
+    known = GroundTruth(truth, 1030 * S), GroundTruth(truth, 1030 * S, by_agent=True)
+    stale = InjectedFault(known, (), "no agent")
+    for cadence, expected in ((Cadence(), [40.0, 40.0]), (Cadence(60.0, 60.0), [90.0, 190.0])):
+        tolerant = TrialSpec(cadence=cadence).with_tolerances(stale)
+        assert [own.tolerance_s for own in tolerant.truths] == expected
