@@ -22,7 +22,9 @@ from aiokafka import AIOKafkaProducer
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.wire.topics import SAMPLES
+from tests.fixtures import automation_process
 from tests.fixtures.external_programs import program
+from tests.fixtures.slurm import end_process
 from tests.integration.notify.conftest import free_port
 
 pytestmark = pytest.mark.peer("prometheus")
@@ -81,11 +83,22 @@ async def send_unreadable(bootstrap: str) -> None:
         await producer.send_and_wait(SAMPLES.name, b"not protobuf", partition=0)
 
 
+def configured(folder: Path, bootstrap: str, port: int) -> Path:
+    """Return a folder with the configuration of an automation that has no devices."""
+    (folder / "automation").mkdir()
+    (folder / "automation/targets.json").write_text("[]")
+    (folder / "automation/automation.toml").write_text(
+        f'actor = "netbot"\njournal = "journal.jsonl"\n[kafka]\nbootstrap = "{bootstrap}"\n'
+        f'[status]\nport = {port}\n[gnmi]\ntargets = "targets.json"\n[links]\n'
+    )
+    return folder / "automation"
+
+
 def test_every_metric_of_the_rules_is_scraped_and_a_first_rejected_message_alerts(tmp_path: Path) -> None:
     """The metrics are looked up by job; the reject is the first count of its series."""
     rules = yaml.safe_load((FOLDER / "rules.yml").read_text())["groups"][0]["rules"]
     metrics = {name for rule in rules for name in re.findall(r"\brailsight_\w+", rule["expr"])}
-    ports = {"measure:9100": free_port(), "collect-gnmi:9100": free_port()}
+    ports = {name: free_port() for name in ("measure:9100", "collect-gnmi:9100", "automation:9100")}
     addresses = {target: f"127.0.0.1:{port}" for target, port in ports.items()}
     config = tmp_path / "prometheus.yml"
     config.write_text(yaml.safe_dump(config_for(addresses)))
@@ -106,6 +119,8 @@ def test_every_metric_of_the_rules_is_scraped_and_a_first_rejected_message_alert
                 "--targets", str(targets),
             )
         )  # fmt: skip
+        automation = automation_process.start(configured(tmp_path, kafka.bootstrap, ports["automation:9100"]))
+        stack.callback(end_process, automation)
         stack.enter_context(
             running(
                 server, program("prometheus"), f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'tsdb'}",
@@ -115,7 +130,7 @@ def test_every_metric_of_the_rules_is_scraped_and_a_first_rejected_message_alert
 
         def exported() -> set[str]:
             data = ask(url, "targets/metadata") or []
-            jobs = ("railsight", "railsight-collectors")
+            jobs = ("railsight", "railsight-collectors", "railsight-automation")
             # OpenMetrics names a counter without the suffix of its samples.
             return {
                 one["metric"] + ("_total" if one["type"] == "counter" else "")
@@ -124,7 +139,7 @@ def test_every_metric_of_the_rules_is_scraped_and_a_first_rejected_message_alert
             }
 
         until(lambda: metrics <= exported(), 60, measure)
-        until(lambda: ask(url, "query", query='count(up{job=~"railsight.*"} == 1) == 2')["result"], 30, server)
+        until(lambda: ask(url, "query", query='count(up{job=~"railsight.*"} == 1) == 3')["result"], 30, server)
         until(lambda: ask(url, "query", query="railsight_epoch")["result"], 60, measure)
         asyncio.run(send_unreadable(kafka.bootstrap))
         until(

@@ -355,7 +355,8 @@ def test_prometheus_scrapes_every_part_where_it_listens(project: dict[str, Any])
     """Each target is a service of the project, and a collector serves its metrics to it."""
     config = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())
     targets = [t for job in config["scrape_configs"] for one in job["static_configs"] for t in one["targets"]]
-    expected = {*STAGES, "persist", "notify", "alertmanager", "collect-gnmi", "collect-jobs", "locality", "tickets"}
+    collectors = {"collect-gnmi", "collect-jobs"}
+    expected = {*STAGES, *collectors, "persist", "notify", "alertmanager", "locality", "tickets", "automation"}
     assert {target.partition(":")[0] for target in targets} == expected <= set(project["services"])
     collector, prometheus = project["services"]["collect-gnmi"], project["services"]["prometheus"]
     assert collector["command"][-4:] == ["--metrics-port", "9100", "--metrics-host", "0.0.0.0"]
