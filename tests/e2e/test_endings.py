@@ -80,6 +80,8 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
         until(lambda: terminal.shows("spines"), 120, "the fabric on the screen")
         until(lambda: terminal.shows("link/flap"), 60, "a finding on the screen")
         os.write(terminal.keyboard, b"p")
+        until(lambda: terminal.shows("planned: begins later"), 10, "the list of faults on the screen")
+        os.write(terminal.keyboard, b"p")
         until(lambda: terminal.shows("records/s"), 10, "the pipeline on the screen")
         os.write(terminal.keyboard, b"\x03")
         assert terminal.demo.process.wait(30) == 130
