@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import random
 from collections.abc import Iterator
 
 from collectors.core.context import CollectorContext
@@ -27,7 +26,6 @@ class DialOutDevice:
         self._output = DeviceOutput(
             target.name, params.cadence_s, params.status_every_s, emitter, context.metrics, context.clock
         )
-        self._phase = random.Random(context.rng.random()).random()  # noqa: S311 — spreads statuses
         self._streams = 0
         self._feed: Feed | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -36,7 +34,7 @@ class DialOutDevice:
         """Publish the status and the facts until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._output.report_status(self._phase))
+                tasks.create_task(self._output.report_status(self._context.rng.random()))
                 tasks.create_task(self._report_facts())
         finally:
             if self._watch is not None:
