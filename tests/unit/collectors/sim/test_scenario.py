@@ -7,6 +7,7 @@ import pytest
 
 from collectors.sim import files
 from collectors.sim.serve import Params, world_of
+from streams.detect.detectors.rail_degraded.params import RailParams
 from streams.fabric.inventory import read_folder
 from streams.simulation import demo_fabric
 from streams.simulation.demo_congestion import Collapse, Imbalance
@@ -74,6 +75,19 @@ def test_a_long_demo_has_a_degrading_link_and_a_slow_rail() -> None:
     assert (row.device, row.port, slow.link.role) == (slow.link.a_device, slow.link.a_port, "host-link")
     links = [fault.link for fault in faults if not isinstance(fault, ELSEWHERE)]
     assert len(set(links)) == len(links)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_slow_rail_is_of_a_host_that_the_detector_can_compare(seed: int) -> None:
+    """Enough other hosts of its pod run its job; where no pod has as many, no rail is slow."""
+    job_of = {job.device: job.job for job in INVENTORY.jobs}
+    pod_of = {device.name: device.pod for device in INVENTORY.devices}
+    (slow,) = (fault for fault in plan(INVENTORY, START, 1200, random.Random(seed)) if isinstance(fault, SlowRail))
+    own = slow.link.a_device
+    peers = [host for host, job in job_of.items() if host != own and (pod_of[host], job) == (pod_of[own], job_of[own])]
+    assert len(peers) >= RailParams().peers
+    small = demo_fabric.inventory(DemoShape(hosts=3), START)
+    assert not any(isinstance(fault, SlowRail) for fault in plan(small, START, 1200, random.Random(seed)))
 
 
 def test_a_short_demo_leaves_out_faults_that_it_could_not_show() -> None:
