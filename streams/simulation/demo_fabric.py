@@ -86,8 +86,11 @@ def _switch(name: str, tier: str, pod: str = "", plane: int | None = None) -> De
 
 
 def _jobs(shape: DemoShape, at_ns: int) -> tuple[Job, ...]:
-    """Return one job over all pods, on every host but the last of the first, and one on that host."""
+    """Return one job over all pods, on every host except the last of each, and one on the last host of the first."""
     start = datetime.fromtimestamp(at_ns // 10**9, UTC) - timedelta(hours=1)
-    other = _host(0, shape.hosts - 1)
-    hosts = [_host(pod, number) for pod in range(shape.pods) for number in range(shape.hosts)]
-    return tuple(Job("finetune-8b" if host == other else "pretrain-70b", host, start) for host in hosts)
+    wide = [
+        Job(job="pretrain-70b", device=_host(pod, number), start=start)
+        for pod in range(shape.pods)
+        for number in range(shape.hosts - 1)
+    ]
+    return (*wide, Job(job="finetune-8b", device=_host(0, shape.hosts - 1), start=start))

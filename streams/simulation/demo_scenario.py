@@ -4,13 +4,12 @@ Random numbers are an argument.
 """
 
 import random
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from streams.fabric.inventory import Inventory, Link
-from streams.simulation.demo_faults import AdminDown, Degrading, LinkDown, LinkFlap, Reboot, SlowRail
+from streams.simulation.demo_faults import AdminDown, Degrading, LinkDown, LinkFlap, Reboot
 from streams.simulation.effects import Interval
 from streams.simulation.fabric_arrays import fabric_arrays
 from streams.simulation.fault_placement import FaultPlacer
@@ -18,16 +17,14 @@ from streams.simulation.faults import FAULT_OF
 from streams.simulation.ground_truth import InjectedFault
 from streams.simulation.traffic import SteadyTraffic
 
-ScenarioFault = LinkFlap | LinkDown | AdminDown | Reboot | Degrading | SlowRail
+ScenarioFault = LinkFlap | LinkDown | AdminDown | Reboot | Degrading
 _S = 1_000_000_000
 _LINK_DOWN_S = 38.0
 """`link/down` opens after 30 s down (DETECTION 3): a fault that is to be found lasts longer."""
 _MIN_FOR_DOWNS_S = 50.0
 _REBOOT_S = 8.0
-_RAIL_PEERS = 3
-"""A rail is compared with this many other hosts of its job and pod (`[detect.rail]` `peers`)."""
 _MIN_FOR_DEGRADING_S = 1200.0
-"""`link/degrading` and `rail/degraded` need three bad minutes to open, and five or ten good ones to resolve."""
+"""`link/degrading` needs three bad minutes to open, and five or ten good ones to resolve."""
 
 
 def inject(inventory: Inventory, slugs: Sequence[str], within: Interval, seed: int) -> list[InjectedFault]:
@@ -44,9 +41,8 @@ def inject(inventory: Inventory, slugs: Sequence[str], within: Interval, seed: i
 def plan(inventory: Inventory, start_ns: int, duration_s: float, rng: random.Random) -> tuple[ScenarioFault, ...]:
     """Return two flaps, two downs, two shut ports, and reboots of a leaf and a spine; none share a link.
 
-    From 20 minutes on a link degrades and, where a pod has enough hosts of a job, a rail is slow. Faults begin in the
-    first half of `duration_s`, so that there is time to find them. Below 50 s the downs and the shut ports are left
-    out, because they could not last long enough.
+    From 20 minutes on a link degrades. No rail is slow: the demo reads switches, and rails are compared by the counters
+    of NICs. Faults begin in the first half of `duration_s`, so that there is time to find them. Below 50 s the downs and the shut ports are left out, because they could not last long enough.
     """
     draw = _Draw(inventory, rng)
     leaf, spine = draw.reboots()
@@ -71,8 +67,6 @@ def plan(inventory: Inventory, start_ns: int, duration_s: float, rng: random.Ran
         (worse,) = draw.fabric_links(1)
         bad = _interval(start_ns, 3 * share, 300.0)
         faults.append(Degrading(worse, worse.z, bad, lost_ratio=1e-6, ber=2e-5, lane=3))
-        for slow in draw.compared_rails(1):
-            faults.append(SlowRail(slow, _interval(start_ns, 4 * share, 300.0), 0.6))
     return tuple(faults)
 
 
@@ -113,15 +107,6 @@ class _Draw:
     def host_links(self, count: int) -> list[Link]:
         """Draw links of hosts, each at another leaf and host."""
         return self._links("host-link", count, lambda link: {link.a_device, link.z_device})
-
-    def compared_rails(self, count: int) -> list[Link]:
-        """Draw links of hosts whose rails are compared with enough peers; fewer or none in small pods."""
-        pods = {device.name: device.pod for device in self._inventory.devices}
-        groups = {job.device: (pods[job.device], job.job) for job in self._inventory.jobs}
-        sizes = Counter(groups.values())
-        compared = {host for host, group in groups.items() if sizes[group] > _RAIL_PEERS}
-        self._taken |= {device.name for device in self._inventory.devices if device.kind == "host"} - compared
-        return self.host_links(count)
 
     def fabric_links(self, count: int) -> list[Link]:
         """Draw links between leaves and spines, each at another leaf."""

@@ -7,7 +7,6 @@ import pytest
 
 from collectors.sim import files
 from collectors.sim.serve import Params, world_of
-from streams.detect.detectors.rail_degraded.params import RailParams
 from streams.fabric.inventory import read_folder
 from streams.simulation import demo_fabric
 from streams.simulation.demo_congestion import Collapse, Imbalance
@@ -20,7 +19,6 @@ from streams.simulation.demo_faults import (
     LinkFlap,
     OtherVersion,
     Reboot,
-    SlowRail,
 )
 from streams.simulation.demo_scenario import plan
 from streams.simulation.placed_fault import truth_rows
@@ -62,32 +60,16 @@ def test_shut_ports_have_no_truth() -> None:
     assert all((row.port == "") == (row.condition == "device_down") for row in rows)
 
 
-def test_a_long_demo_has_a_degrading_link_and_a_slow_rail() -> None:
-    """From twenty minutes on, on links without other faults; the truth names the end that counts the errors."""
+def test_a_long_demo_has_a_degrading_link() -> None:
+    """From twenty minutes on, on a link without other faults; the truth names the end that counts the errors."""
     faults = plan(INVENTORY, START, 1200, random.Random(1))
     (worse,) = (fault for fault in faults if isinstance(fault, Degrading))
     assert worse.link not in [f.link for f in faults if isinstance(f, LinkFlap | LinkDown | AdminDown)]
     (row,) = (row for row in truth_rows(faults) if row.condition == "link_degrading")
     assert (row.device, row.port) == (worse.link.z_device, worse.link.z_port)
     assert row.end - row.start == 300 * S
-    (slow,) = (fault for fault in faults if isinstance(fault, SlowRail))
-    (row,) = (row for row in truth_rows(faults) if row.condition == "rail_degraded")
-    assert (row.device, row.port, slow.link.role) == (slow.link.a_device, slow.link.a_port, "host-link")
     links = [fault.link for fault in faults if not isinstance(fault, ELSEWHERE)]
     assert len(set(links)) == len(links)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_slow_rail_is_of_a_host_that_the_detector_can_compare(seed: int) -> None:
-    """Enough other hosts of its pod run its job; where no pod has as many, no rail is slow."""
-    job_of = {job.device: job.job for job in INVENTORY.jobs}
-    pod_of = {device.name: device.pod for device in INVENTORY.devices}
-    (slow,) = (fault for fault in plan(INVENTORY, START, 1200, random.Random(seed)) if isinstance(fault, SlowRail))
-    own = slow.link.a_device
-    peers = [host for host, job in job_of.items() if host != own and (pod_of[host], job) == (pod_of[own], job_of[own])]
-    assert len(peers) >= RailParams().peers
-    small = demo_fabric.inventory(DemoShape(hosts=3), START)
-    assert not any(isinstance(fault, SlowRail) for fault in plan(small, START, 1200, random.Random(seed)))
 
 
 def test_a_short_demo_leaves_out_faults_that_it_could_not_show() -> None:
