@@ -42,7 +42,8 @@ def plan(inventory: Inventory, start_ns: int, duration_s: float, rng: random.Ran
     """Return two flaps, two downs, two shut ports, and reboots of a leaf and a spine; none share a link.
 
     From 20 minutes on a link degrades. No rail is slow: the demo reads switches, and rails are compared by the counters
-    of NICs. Faults begin in the first half of `duration_s`, so that there is time to find them. Below 50 s the downs and the shut ports are left out, because they could not last long enough.
+    of NICs. Faults begin in the first half of `duration_s`, so that there is time to find them. Below 50 s the downs
+    and the shut ports are left out, because they could not last long enough.
     """
     draw = _Draw(inventory, rng)
     leaf, spine = draw.reboots()
