@@ -6,6 +6,7 @@ Findings are JSON by contract (docs); samples and events are counted in ClickHou
 import asyncio
 import base64
 import json
+import urllib.error
 import urllib.request
 from collections import Counter
 from contextlib import suppress
@@ -22,6 +23,7 @@ _FINDINGS = "railsight.findings.v1"
 _FINDINGS_OPEN = "railsight.findings-open.v1"
 _READ_MS = 500
 _TIMEOUT_MS = 5000
+_ERROR_BYTES = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ class KafkaReader:
 
 @dataclass(frozen=True, slots=True)
 class ClickHouseReader:
-    """Queries over HTTP; its methods block."""
+    """Queries over HTTP; its methods block, and raise OSError with ClickHouse's message where it refuses."""
 
     url: str
     user: str
@@ -163,5 +165,9 @@ class ClickHouseReader:
             data=f"{sql} FORMAT JSONCompactEachRow".encode(),
             headers={"Authorization": f"Basic {login}"},
         )
-        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 — as above
-            return [json.loads(line) for line in answer.read().splitlines() if line]
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 — as above
+                return [json.loads(line) for line in answer.read().splitlines() if line]
+        except urllib.error.HTTPError as error:
+            message = error.read(_ERROR_BYTES).decode(errors="replace").strip()
+            raise OSError(f"ClickHouse answered HTTP {error.code}: {message}") from error

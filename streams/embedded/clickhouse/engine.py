@@ -187,16 +187,23 @@ class Engine:
         names = self._keeper.query(_CALLED, "TabSeparatedRaw").data.decode()
         self._functions = frozenset(names.splitlines())
 
+    def has_room(self) -> bool:
+        """Return whether the disk has the reserve free that INSERTs need."""
+        return self._free_bytes() >= RESERVE_BYTES
+
     def require_space(self, data_bytes: int) -> None:
         """Raise ClickHouseError unless the disk certainly has room for the parts of this many bytes of data."""
-        disk = os.statvfs(self._folder)
-        free, needed = disk.f_bavail * disk.f_frsize, RESERVE_BYTES + _PARTS_FACTOR * data_bytes
+        free, needed = self._free_bytes(), RESERVE_BYTES + _PARTS_FACTOR * data_bytes
         if free < needed:
             raise ClickHouseError(
                 243,
                 "NOT_ENOUGH_SPACE",
                 f"The disk of {self._folder} has {free} free bytes, and an INSERT of {data_bytes} needs {needed}",
             )
+
+    def _free_bytes(self) -> int:
+        disk = os.statvfs(self._folder)
+        return disk.f_bavail * disk.f_frsize
 
     def connect(
         self, settings: Mapping[str, str], database: str, *, read_only: bool = False, is_reader: bool = False
