@@ -63,7 +63,9 @@ def write_from(
 ) -> None:
     """Insert batches of 1000 rows from number `first` on until the server ends; append acknowledged numbers.
 
-    A batch whose answer never came is sent again under its own token by the next call: it must not be there twice.
+    A batch whose answer never came is sent again under its own token by the next call: it must not be there twice. A
+    server that was killed between recording a token and storing its rows has none; then, as the sink does, another
+    token is taken.
     """
     batch = first
     tally.append(batch)
@@ -71,6 +73,8 @@ def write_from(
         rows = b"".join(b"%d,%d\n" % (batch, i) for i in range(1000))
         try:
             ask(port, b"INSERT INTO n FORMAT CSV\n" + rows, f"insert_deduplication_token=b{batch}")
+            if batch == first and ask(port, b"SELECT count() FROM n WHERE batch = %d" % batch) == "0":
+                ask(port, b"INSERT INTO n FORMAT CSV\n" + rows, f"insert_deduplication_token=b{batch}#{time.time_ns()}")
         except (OSError, http.client.HTTPException):
             return
         batch += 1

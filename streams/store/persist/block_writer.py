@@ -27,7 +27,8 @@ _COUNT = (
 )
 """The margin of a day covers differing broker clocks; the condition limits which partitions of the table are read."""
 
-_MAX_TOKENS = 8
+MAX_TOKENS = 8
+"""The attempts to store rows whose tokens ClickHouse has without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class BlockWriter:
         self.client.insert(part.table, part.column_names, data, intent.token)
         # The count is not compared with the expected number: at the edge of the deduplication window a repeated
         # message may be classified differently.
-        for retry in range(1, _MAX_TOKENS):
+        for retry in range(1, MAX_TOKENS):
             if not doubtful or self._count(intent, part.table):
                 return
             _log.warning("ClickHouse has the token of a block without its rows", token=intent.token, table=part.table)

@@ -13,6 +13,7 @@ import structlog
 
 from streams.fabric.catalogue import CATALOGUE, Metric
 from streams.store.params import SinkParams, StoreParams
+from streams.store.persist.block_writer import MAX_TOKENS
 from streams.store.persist.retry import retry_forever
 from streams.store.query_client import CommandClient, QueryClient
 from streams.store.sample_layout import column_name, is_scalar
@@ -106,6 +107,8 @@ _INCOMPLETE = """SELECT toUnixTimestamp(hour) AS hour_s, sum(by_minute) AS expec
     WHERE bucket >= toStartOfHour(now('UTC')) - INTERVAL {window} HOUR GROUP BY hour
 ) GROUP BY hour HAVING expected != found ORDER BY hour"""
 
+_ROWS = "SELECT count() FROM {table}_1h WHERE bucket = toDateTime({hour}, 'UTC')"
+
 
 def roll_up_hours(client: CommandClient, params: StoreParams) -> int:
     """Bring the rollups by hour up to date; return how many hours were written. Blocks."""
@@ -115,7 +118,14 @@ def roll_up_hours(client: CommandClient, params: StoreParams) -> int:
         for hour, expected, found in client.query(incomplete):
             if found:
                 client.command(delete_from(f"{table}_1h", f"bucket = toDateTime({hour}, 'UTC')", params))
-            _roll_up(client, table, hour, f"{table}_1h/{hour}/{expected}")
+            token = f"{table}_1h/{hour}/{expected}"
+            _roll_up(client, table, hour, token)
+            for retry in range(1, MAX_TOKENS):
+                if client.query(_ROWS.format(table=table, hour=hour))[0][0]:
+                    break
+                # A server that was killed between recording a token and storing its rows (block_writer.py).
+                _log.warning("ClickHouse has the token of an hour without its rows", token=token, table=f"{table}_1h")
+                _roll_up(client, table, hour, f"{token}#{retry}")
             _log.info("hour rolled up", table=f"{table}_1h", hour=hour, readings=expected)
             written += 1
     return written

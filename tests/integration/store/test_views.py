@@ -348,3 +348,23 @@ def test_hours_are_rolled_up_once_and_again_with_late_minutes(filled: Fill) -> N
     tables.fill({"samples_1m": [of(31, 7)]})
     assert roll_up_hours(tables.client, tables.client.params) == 1
     assert [row[:5] for row in tables.rows(select)] == [(4, 20, 240, 1, 22)]
+
+
+def test_an_hour_is_rolled_up_whose_token_the_server_has_without_its_rows(filled: Fill) -> None:
+    """A server that is killed between recording a token and storing its rows skips the token ever after."""
+    begin = datetime.fromtimestamp(time.time(), UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=2)
+    bucket = str(begin.replace(tzinfo=None))
+    tables = filled({
+        "samples_1m": [minute("host-0", "eth1", "10:00:00", 1) | {"bucket": bucket, "arrived_at": bucket}]
+    })  # fmt: skip
+    [(readings,)] = tables.rows("SELECT sum(readings) FROM samples_1m")
+    key = "device, row, row_kind, source"
+    tables.client.command(
+        f"INSERT INTO samples_1h ({key}, bucket, readings, arrived_at)"
+        f" SETTINGS insert_deduplication_token = 'samples_1h/{round(begin.timestamp())}/{readings}'"
+        f" SELECT {key}, bucket - INTERVAL 1 DAY, readings, arrived_at FROM samples_1m"
+    )
+    assert roll_up_hours(tables.client, tables.client.params) == 1
+    assert tables.rows("SELECT bucket, readings FROM samples_1h ORDER BY bucket DESC LIMIT 1") == [
+        (begin.replace(tzinfo=None), readings)
+    ]
