@@ -350,7 +350,7 @@ def test_hours_are_rolled_up_once_and_again_with_late_minutes(filled: Fill) -> N
     assert [row[:5] for row in tables.rows(select)] == [(4, 20, 240, 1, 22)]
 
 
-def test_an_hour_is_rolled_up_whose_token_the_server_has_without_its_rows(filled: Fill) -> None:
+def test_an_hour_is_rolled_up_if_the_server_has_only_its_token(filled: Fill) -> None:
     """A server that is killed between recording a token and storing its rows skips the token ever after."""
     begin = datetime.fromtimestamp(time.time(), UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=2)
     bucket = str(begin.replace(tzinfo=None))
