@@ -80,5 +80,5 @@ async def _report(session: ChaosSession, params: ChaosParams) -> Report:
     """Return the report of a sequence; one that could not be judged is a breach, and the next one is carried out."""
     try:
         return await session.run(params)
-    except Retry as error:
+    except (Retry, Misconfigured) as error:
         return Report(params, (), 0, 0, 0, 0, {}, [f"not judged: {error}"])

@@ -11,7 +11,7 @@ from streams.chaos import session
 from streams.chaos.params import ChaosParams
 from streams.chaos.run import retried
 from streams.chaos.session import run_chaos, sequences
-from streams.wire.errors import Retry
+from streams.wire.errors import Misconfigured, Retry
 from tests.fakes.chaos_session import SessionWithoutProcesses
 
 if TYPE_CHECKING:
@@ -51,21 +51,25 @@ def test_a_read_that_never_succeeds_ends_with_its_error() -> None:
 class _Unreadable(SessionWithoutProcesses):
     """A session in which the first sequence cannot be judged."""
 
+    error: Exception
+
     async def run(self, params: ChaosParams) -> "Report":
         if params.seed == 2:
-            raise Retry("Kafka and ClickHouse were not usable")
+            raise self.error
         report: Report = await super().run(params)
         return report
 
 
+@pytest.mark.parametrize("error", [Retry("Kafka and ClickHouse were not usable"), Misconfigured("broker 3 ended")])
 def test_a_sequence_that_cannot_be_judged_is_a_breach_and_the_next_one_is_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next one begins on a new stack."""
+    """The next one begins on a new stack; so it does after a server that does not start again."""
+    monkeypatch.setattr(_Unreadable, "error", error, raising=False)
     monkeypatch.setattr(session, "ChaosSession", _Unreadable)
     _Unreadable.started_with = []
     reports: list[Report] = []
     assert run_chaos(tmp_path, sequences(2, ("poison",), 5, 3, each=False), print, reports.append)
-    assert reports[0].breaches == ["not judged: Kafka and ClickHouse were not usable"]
+    assert reports[0].breaches == [f"not judged: {error}"]
     assert [report.is_passed for report in reports] == [False, False, True]
     assert _Unreadable.started_with == [2, 3, 4]
