@@ -7,7 +7,7 @@
 set -euo pipefail
 
 folder=$(realpath "$(dirname "$0")")/secrets
-parts="admin collector bridge measure correlate attribute decide persist notify tickets jobs locality automation operator reader"
+parts="admin collector bridge probe measure correlate attribute decide persist notify tickets jobs locality automation operator reader"
 mkdir -p "$folder"
 chmod 700 "$folder"
 umask 077

@@ -7,6 +7,7 @@ empty folder with the programs of this environment, and the README's commands ar
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from tests.documented.run import Failed, Reader
@@ -29,9 +30,9 @@ def main(arguments: list[str]) -> int:
         else:
             folder.mkdir()
         for page in pages:
-            print(page)
+            print(page, flush=True)
             try:
-                with Reader(folder, programs, print) as reader:
+                with Reader(folder, programs, partial(print, flush=True)) as reader:
                     reader.follow(steps(page.read_text("utf-8")))
             except Failed as failure:
                 print(f"{page}: {failure}", file=sys.stderr)

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from railsight_automation.config import load as load_automation
 
 from collectors.core.params import CollectorParams
-from streams.cli.collector_registry import collector_params, installed_collectors
+from streams.cli.collector_registry import collector_access, collector_params, installed_collectors, spec_of
 from streams.cli.main import COMMANDS
 from streams.cli.notify import params_of
 from streams.config.settings import load
@@ -28,11 +28,12 @@ from streams.wire.topics import STAGES
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "deploy/compose"
 SCHEMA = resources.files("check_jsonschema") / "builtin_schemas/vendor/compose-spec.json"
-ON_HOST = {"collect-nic", "collect-host"}
-COLLECTORS = {"collect-gnmi", "collect-snmp", "collect-bridge", *ON_HOST}
+ON_HOST = {"collect-nic", "collect-host", "collect-probe"}
+COLLECTORS = {"collect-gnmi", "collect-dialout", "collect-snmp", "collect-bridge", "collect-nccl_tests", *ON_HOST}
 SERVING = {*STAGES, *COLLECTORS, "persist", "notify", "tickets", "collect-jobs", "locality"}
 OURS = SERVING | {"topics", "acl", "migrate", "inventory"}
 AUTOMATION = "automation"
+SETTINGS = load(FOLDER / "railsight.toml", environ={})
 # They have no health port; they exit on failure and are restarted.
 WITHOUT_HEALTHCHECK = {*OURS, AUTOMATION} - SERVING
 
@@ -62,11 +63,11 @@ def test_every_part_is_there(project: dict[str, Any]) -> None:
 def test_nothing_is_open_to_the_outside(project: dict[str, Any]) -> None:
     """Every published port is on loopback, and the stages' network has no way out."""
     ports = [port for service in project["services"].values() for port in service.get("ports", [])]
-    assert ports and all(port.startswith("127.0.0.1:") for port in ports)
+    assert ports and all(re.match(r"(\$\{[A-Z]+_ADDRESS:-)?127\.0\.0\.1\}?:", port) for port in ports)
     internal = {name for name, network in project["networks"].items() if network == {"internal": True}}
     assert internal == {"pipeline", "store", "alerts"}
     outside = {name for name in OURS - ON_HOST if set(project["services"][name]["networks"]) - internal}
-    assert outside == {"collect-gnmi", "collect-snmp", "collect-jobs", "locality", "tickets"}
+    assert outside == {"collect-gnmi", "collect-dialout", "collect-snmp", "collect-jobs", "locality", "tickets"}
     assert {name for name, one in project["services"].items() if "network_mode" in one} == ON_HOST
 
 
@@ -188,29 +189,25 @@ def login_of(project: dict[str, Any], name: str) -> set[str]:
     return {secret.removeprefix("kafka_") for secret in own if secret in LOGINS}
 
 
-LOGINS = {
-    f"kafka_{part}"
-    for part in accesses(load(FOLDER / "railsight.toml", environ={}), {}).keys()
-    | {"collector", "bridge", "jobs", "locality"}
-}
+LOGINS = {f"kafka_{part}" for part in accesses(SETTINGS, collector_access(SETTINGS))}
 
 
 def login_problems(project: dict[str, Any]) -> list[str]:
     """Return each service with another login than its own, or with a file where its settings do not look for it."""
     own = {
         **{name: name for name in (*STAGES, "persist", "notify", "tickets", "locality", "automation")},
-        "topics": "admin", "acl": "admin", "inventory": "operator", "collect-bridge": "bridge", "collect-jobs": "jobs",
+        "topics": "admin", "acl": "admin", "inventory": "operator",
+        **{f"collect-{kind}": spec_of(kind).part for kind in installed_collectors()},
     }  # fmt: skip
-    settings = load(FOLDER / "railsight.toml", environ={})
     problems = []
     for name, service in project["services"].items():
-        expected = own.get(name, "collector" if name in COLLECTORS else None)
+        expected = own.get(name)
         if login_of(project, name) != ({expected} if expected else set()):
             problems.append(f"{name} has the logins {sorted(login_of(project, name))}")
         elif expected and name != AUTOMATION:
             wanted = {
-                f"kafka_{expected}": str(settings.kafka.of_part(expected).password_file),
-                "kafka_ca": str(settings.kafka.ca_file),
+                f"kafka_{expected}": str(SETTINGS.kafka.of_part(expected).password_file),
+                "kafka_ca": str(SETTINGS.kafka.ca_file),
             }
             found = sources(service)
             problems += [
@@ -256,10 +253,9 @@ def test_kafka_accepts_only_tls_with_a_login(project: dict[str, Any]) -> None:
 def test_every_collector_has_a_profile(project: dict[str, Any]) -> None:
     """Those of a fabric with switches and hosts; the simulation is none of production."""
     kinds = installed_collectors().keys() - {"sim"}
-    elsewhere = {"dialout", "jobs", "nccl_tests", "probe"}
-    assert {name.removeprefix("collect-") for name in COLLECTORS} == kinds - elsewhere
-    for name in COLLECTORS:
-        assert project["services"][name]["profiles"] == [name.removeprefix("collect-")]
+    for kind in kinds:
+        assert project["services"][f"collect-{kind}"]["profiles"] == [kind]
+    assert {f"collect-{kind}" for kind in kinds} == COLLECTORS | {"collect-jobs"}
 
 
 def test_the_locality_listens_off_loopback_with_a_certificate_and_a_token(project: dict[str, Any]) -> None:
@@ -281,6 +277,25 @@ def test_the_jobs_collector_has_the_scheduler_of_its_secret(project: dict[str, A
     (scheduler,) = params.schedulers()  # type: ignore[attr-defined]
     assert scheduler.kubeconfig in sources(service).values()
     assert service["command"][-4:] == ["--metrics-port", "9100", "--metrics-host", "0.0.0.0"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "paths"),
+    [
+        ("dialout", ["targets_file", "cert_file", "key_file", "client_ca_file"]),
+        ("probe", ["inventory"]),
+        ("nccl_tests", ["outputs"]),
+    ],
+)
+def test_a_collector_has_the_section_that_it_needs(project: dict[str, Any], kind: str, paths: list[str]) -> None:
+    """From its environment, and each file or folder that it names is a secret or a volume of the service."""
+    service = project["services"][f"collect-{kind}"]
+    params = load(FOLDER / "railsight.toml", collector_params(), environ=service["environment"]).collectors[kind]
+    assert params.model_fields_set >= set(paths)
+    mounted = {*sources(service).values(), *(volume.rsplit(":", 2)[1] for volume in service["volumes"])}
+    values = [getattr(params, path) for path in paths]
+    named = [Path(str(each)) for value in values for each in (value if isinstance(value, tuple) else [value])]
+    assert [path for path in named if not {str(path), str(path.parent)} & mounted] == []
 
 
 def test_every_file_that_is_mounted_exists(project: dict[str, Any]) -> None:
@@ -318,7 +333,7 @@ def test_secrets_are_made_once_and_are_no_bodys_business(project: dict[str, Any]
     subprocess.run([script], check=True, capture_output=True, timeout=20)
     made = {path.name: path.read_text() for path in folder.iterdir()}
     # The token of the ticket system is one that it has issued.
-    given = {"ticket_token", "snmp_community", "kubeconfig", "locality_pem"}
+    given = {"ticket_token", "snmp_community", "kubeconfig", "locality_pem", "dialout_pem", "dialout_ca"}
     # The brokers' own password and that of the reader are in files of theirs, and in those of Kafka.
     assert set(made) == (set(project["secrets"]) - given) | {"kafka_broker", "kafka_reader"}
     composed = {"kafka_properties", "kafka_keystore", "kafka_ca", "kafka_health"}
@@ -361,17 +376,6 @@ def test_prometheus_scrapes_every_part_where_it_listens(project: dict[str, Any])
     collector, prometheus = project["services"]["collect-gnmi"], project["services"]["prometheus"]
     assert collector["command"][-4:] == ["--metrics-port", "9100", "--metrics-host", "0.0.0.0"]
     assert set(collector["networks"]) & set(prometheus["networks"])
-
-
-def test_the_image_is_made_of_hashed_wheels_and_has_no_root() -> None:
-    """Nothing is installed that the lock does not name with its digest."""
-    text = (FOLDER / "Dockerfile").read_text()
-    downloads = [line for line in text.splitlines() if "pip download" in line]
-    installs = [line for line in text.splitlines() if "pip install" in line or "pip wheel" in line]
-    assert len(downloads) == 1 and "--require-hashes" in downloads[0]
-    assert len(installs) == 2 and all("--no-index --find-links /wheels" in line for line in installs)
-    assert re.findall(r"^USER (.*)$", text, re.MULTILINE) == ["10001:10001"]
-    assert text.startswith("# ") and "FROM python:3.12-slim" in text
 
 
 DIGEST = f"sha256:{'5' * 64}"
