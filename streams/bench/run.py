@@ -23,6 +23,7 @@ from streams.bench.report import Report
 from streams.bench.summarize import summarize
 from streams.config.settings import Settings, load
 from streams.embedded.watched_process import WatchedProcess
+from streams.runtime.local_pipeline import SETUP_TIMEOUT_S
 from streams.runtime.process_specs import railsight_command, start_servers
 from streams.runtime.supervise import Part, Supervisor
 from streams.runtime.topic_writer import inventory_records, publish
@@ -32,7 +33,6 @@ from streams.store.clickhouse import ClickHouse
 from streams.wire.access import OPERATOR
 from streams.wire.errors import Misconfigured, Retry
 
-SETUP_TIMEOUT_S = 120.0
 READY_TIMEOUT_S = 180.0
 ROWS_TIMEOUT_S = 60.0
 """Time without new rows after which the wait for them ends."""

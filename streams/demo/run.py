@@ -26,6 +26,7 @@ from streams.demo.rows import TABLES, TABLES_OF_A_RECORDING, count_rows, empty_t
 from streams.demo.state import DemoState
 from streams.embedded.running_instances import Instance, registered
 from streams.replay.score import Score, Truth, read_truth, score
+from streams.runtime.local_pipeline import SETUP_TIMEOUT_S
 from streams.runtime.process_specs import start_servers
 from streams.runtime.stage_progress import StageProgress
 from streams.runtime.supervise import Supervisor
@@ -118,7 +119,8 @@ class Demo:
     async def _start_pipeline(self) -> None:
         config = self.plan.folder / process_specs.CONFIG
         self.phase = "making topics and tables"
-        await asyncio.gather(*(self.supervisor.run_once(part, 60) for part in process_specs.setup_parts(config)))
+        parts = process_specs.setup_parts(config)
+        await asyncio.gather(*(self.supervisor.run_once(part, SETUP_TIMEOUT_S) for part in parts))
         if self.plan.playback is not None:
             effective = self.plan.playback.playback.first_ns - INVENTORY_BEFORE_NS
             await publish(
