@@ -8,7 +8,7 @@ import pytest
 from railsight_automation.config import load as load_automation
 
 from deploy.helm.__main__ import EXAMPLES, RENDERED, digest, objects
-from streams.cli.collector_registry import collector_access, collector_params
+from streams.cli.collector_registry import collector_access, collector_params, spec_of
 from streams.cli.main import COMMANDS
 from streams.config.settings import load
 from streams.runtime.principals import accesses
@@ -51,8 +51,8 @@ def test_the_rendered_objects_are_those_of_the_chart(name: str) -> None:
 def test_every_part_is_there() -> None:
     """Stages, sink, notifier, tickets, collectors, the automation, and what is done once."""
     assert {part_of(one) for one in WORKLOADS} == {
-        *STAGES, "persist", "notify", "tickets", "automation", "topics", "acls", "migrations",
-        *(f"collect-{kind}" for kind in ("gnmi", "snmp", "bridge", "nic", "host")),
+        *STAGES, "persist", "notify", "tickets", "locality", "automation", "topics", "acls", "migrations",
+        *(f"collect-{kind}" for kind in ("gnmi", "snmp", "bridge", "jobs", "nic", "host")),
     }  # fmt: skip
     assert {part_of(one) for one in WORKLOADS if one["kind"] == "DaemonSet"} == {"collect-nic", "collect-host"}
 
@@ -82,7 +82,7 @@ def test_a_workload_is_bounded_and_has_no_rights(workload: Object) -> None:
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert pod["securityContext"]["runAsNonRoot"] is True and pod["securityContext"]["runAsUser"] > 0
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert pod["automountServiceAccountToken"] is (part_of(workload) == "automation")
+    assert pod["automountServiceAccountToken"] is (part_of(workload) in ("automation", "collect-jobs"))
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=name_of)
@@ -95,7 +95,8 @@ def test_a_part_that_serves_health_is_probed(workload: Object) -> None:
     assert container["livenessProbe"]["httpGet"] == container["startupProbe"]["httpGet"]
     assert container["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "metrics"}
     assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "metrics"}
-    (port,) = container["ports"]
+    port, *others = container["ports"]
+    assert [one["name"] for one in others] == (["https"] if part_of(workload) == "locality" else [])
     arguments = container["args"]
     opened = int(arguments[arguments.index("--metrics-port") + 1]) if "--metrics-port" in arguments else 9100
     assert port == {"name": "metrics", "containerPort": opened}
@@ -118,8 +119,9 @@ def test_a_pod_has_the_login_of_its_own_part_only() -> None:
         (item,) = login["secret"]["items"]
         assert item["key"] == item["path"] and item["key"] in parts
         part = part_of(workload)
-        expected = {"topics": "admin", "acls": "admin", "migrations": "admin", "collect-bridge": "bridge"}
-        assert item["key"] == expected.get(part, "collector" if part.startswith("collect-") else part)
+        collector = part.removeprefix("collect-")
+        own = spec_of(collector).part if collector != part else part
+        assert item["key"] == ("admin" if workload["kind"] == "Job" else own)
 
 
 def test_only_the_sink_and_migrations_have_a_password_of_clickhouse() -> None:
@@ -132,7 +134,7 @@ def test_only_the_sink_and_migrations_have_a_password_of_clickhouse() -> None:
     assert found == {"persist": "railsight_sink", "migrations": "railsight_migrator"}
 
 
-@pytest.mark.parametrize("part", ["persist", "migrations", "measure", "collect-nic"])
+@pytest.mark.parametrize("part", ["persist", "migrations", "measure", "locality", "collect-jobs", "collect-nic"])
 def test_the_configuration_is_one_that_railsight_reads(part: str, tmp_path: Path) -> None:
     """With the environment of the part's container; no secret is in it."""
     (workload,) = (one for one in WORKLOADS if part_of(one) == part)
@@ -140,10 +142,25 @@ def test_the_configuration_is_one_that_railsight_reads(part: str, tmp_path: Path
     path.write_text(data_of("railsight", "railsight.toml"))
     environ = {one["name"]: one.get("value", "node-1") for one in container_of(workload)["env"]}
     settings = load(path, collector_params(), environ)
-    assert set(settings.collectors) == {"gnmi", "snmp", "bridge", "nic", "host"}
+    assert set(settings.collectors) == {"gnmi", "snmp", "bridge", "jobs", "nic", "host"}
     assert (settings.kafka.telemetry_partitions, settings.runtime.metrics_port) == (8, 9100)
+    assert (settings.locality.host, settings.locality.port) == ("0.0.0.0", 8790)
     assert settings.decide.mode == "act" and settings.tickets is not None
     assert json.loads(data_of("railsight-targets", "gnmi.json")) == [{"name": "leaf1", "address": "192.0.2.1:57400"}]
+
+
+def test_the_locality_service_has_the_files_that_its_settings_name(tmp_path: Path) -> None:
+    """The token and the certificate are mounted where the service reads them."""
+    (workload,) = (one for one in WORKLOADS if part_of(one) == "locality")
+    path = tmp_path / "railsight.toml"
+    path.write_text(data_of("railsight", "railsight.toml"))
+    params = load(path, collector_params(), {}).locality
+    folders = {mount["mountPath"] for mount in container_of(workload)["volumeMounts"]}
+    for file in (params.token_file, params.cert_file, params.key_file):
+        assert file is not None and str(file.parent) in folders
+    (api,) = (one["spec"] for one in FULL if one["metadata"]["name"] == "railsight-locality-api")
+    assert {"name": "https", "containerPort": params.port} in container_of(workload)["ports"]
+    assert api["ports"] == [{"name": "https", "port": params.port, "targetPort": "https"}]
 
 
 def test_the_automations_configuration_is_one_that_it_reads(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- if .Values.alertmanager.caSecret.name }}{{- $_ := set $notify "ca_file" "/etc/railsight/alertmanager-ca/ca.crt" }}{{- end }}
 {{- end }}
 {{- $collect := dict }}
-{{- range $kind := list "gnmi" "snmp" "bridge" "nic" "host" }}
+{{- range $kind := list "gnmi" "snmp" "bridge" "jobs" "nic" "host" }}
 {{- $values := index $.Values.collectors $kind }}
 {{- if $values.enabled }}
 {{- $section := deepCopy $values.settings }}
@@ -54,8 +54,12 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- $_ := set $collect $kind $section }}
 {{- end }}
 {{- end }}
+{{- $locality := dict }}
+{{- if .Values.locality.enabled }}
+{{- $locality = dict "host" "0.0.0.0" "port" 8790 "token_file" "/etc/railsight/locality/token" "cert_file" "/etc/railsight/locality-tls/tls.crt" "key_file" "/etc/railsight/locality-tls/tls.key" }}
+{{- end }}
 {{- $runtime := dict "metrics_host" "0.0.0.0" "metrics_port" 9100 "data" "/tmp/railsight" }}
-{{- $all := mergeOverwrite (dict "kafka" $kafka "store" $store "notify" $notify "runtime" $runtime "collect" $collect) (deepCopy .Values.settings) }}
+{{- $all := mergeOverwrite (dict "kafka" $kafka "store" $store "notify" $notify "runtime" $runtime "collect" $collect "locality" $locality) (deepCopy .Values.settings) }}
 {{- if .Values.tickets.enabled }}
 {{- if not $all.tickets }}{{ fail "tickets.enabled needs settings.tickets (url, kind)" }}{{ end }}
 {{- $_ := set $all.tickets "token_file" "/etc/railsight/tickets/token" }}
@@ -73,7 +77,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 
 {{/* The pod of one part. root, part, args; optional: login, values, store (user, secret), alertmanager, ticket, targets,
-     secretName, spool, onHost, privileged, device, probes. */}}
+     secretName, spool, onHost, privileged, device, probes, serviceAccount, serves (port, tokenSecret, tlsSecret). */}}
 {{- define "railsight.pod" -}}
 {{- $root := .root }}
 {{- $values := .values }}
@@ -83,7 +87,10 @@ metadata:
   annotations:
     checksum/config: {{ include (print $root.Template.BasePath "/configmap.yaml") $root | sha256sum }}
 spec:
-  automountServiceAccountToken: false
+  automountServiceAccountToken: {{ not (empty .serviceAccount) }}
+  {{- with .serviceAccount }}
+  serviceAccountName: {{ . }}
+  {{- end }}
   enableServiceLinks: false
   terminationGracePeriodSeconds: 20
   {{- with $root.Values.imagePullSecrets }}
@@ -132,7 +139,11 @@ spec:
         {{- toYaml . | nindent 8 }}
         {{- end }}
       {{- if not .once }}
-      ports: [{name: metrics, containerPort: {{ .port | default 9100 }}}]
+      ports:
+        - {name: metrics, containerPort: {{ .port | default 9100 }}}
+        {{- with .serves }}
+        - {name: https, containerPort: {{ .port }}}
+        {{- end }}
       startupProbe: {httpGet: {path: /livez, port: metrics}, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 24}
       livenessProbe: {httpGet: {path: /livez, port: metrics}, periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 3}
       readinessProbe: {httpGet: {path: /readyz, port: metrics}, periodSeconds: 5, timeoutSeconds: 5}
@@ -171,6 +182,10 @@ spec:
         {{- end }}
         {{- if .ticket }}
         - {name: tickets, mountPath: /etc/railsight/tickets, readOnly: true}
+        {{- end }}
+        {{- if .serves }}
+        - {name: locality, mountPath: /etc/railsight/locality, readOnly: true}
+        - {name: locality-tls, mountPath: /etc/railsight/locality-tls, readOnly: true}
         {{- end }}
         {{- if .targets }}
         - {name: targets, mountPath: /etc/railsight/targets, readOnly: true}
@@ -216,6 +231,11 @@ spec:
     {{- end }}
     {{- if .ticket }}
     {{- include "railsight.secretVolume" (dict "name" "tickets" "secret" $root.Values.tickets.tokenSecret.name "key" $root.Values.tickets.tokenSecret.key "file" "token") | nindent 4 }}
+    {{- end }}
+    {{- with .serves }}
+    {{- include "railsight.secretVolume" (dict "name" "locality" "secret" .tokenSecret.name "key" .tokenSecret.key "file" "token") | nindent 4 }}
+    - name: locality-tls
+      secret: {secretName: {{ .tlsSecret }}, defaultMode: 0440}
     {{- end }}
     {{- if .targets }}
     - name: targets

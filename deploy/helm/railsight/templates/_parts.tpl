@@ -2,10 +2,10 @@
 {{- define "railsight.parts" -}}
 {{- $parts := list }}
 {{- range list "measure" "correlate" "attribute" "decide" }}{{- $parts = append $parts (dict "name" . "port" 9100 "deployment" true) }}{{- end }}
-{{- range list "persist" "notify" "tickets" }}
+{{- range list "persist" "notify" "tickets" "locality" }}
 {{- if (index $.Values .).enabled }}{{- $parts = append $parts (dict "name" . "port" 9100 "deployment" true) }}{{- end }}
 {{- end }}
-{{- range list "gnmi" "snmp" "bridge" }}
+{{- range list "gnmi" "snmp" "bridge" "jobs" }}
 {{- if (index $.Values.collectors .).enabled }}{{- $parts = append $parts (dict "name" (printf "collect-%s" .) "port" 9100 "deployment" true) }}{{- end }}
 {{- end }}
 {{- if .Values.automation.enabled }}{{- $parts = append $parts (dict "name" "automation" "port" 9100 "deployment" false) }}{{- end }}

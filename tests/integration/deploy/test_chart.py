@@ -1,0 +1,34 @@
+"""The tests of the Helm chart (deploy/helm/suites), by helm-unittest, which Go builds at the first time."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from deploy.helm import __main__ as chart
+
+pytestmark = pytest.mark.timeout(1800)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _helm_unittest() -> None:
+    """Build the program; some minutes at the first time."""
+    try:
+        chart.tool("helm-unittest")
+    except chart.ToolNotBuilt as error:
+        pytest.skip(str(error))
+
+
+def test_the_suites_of_the_chart_pass() -> None:
+    """Parts that a value switches on, and values that are refused by name."""
+    done = chart.run_suites()
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_chart_that_permits_more_is_found(tmp_path: Path) -> None:
+    """Without its schema the chart accepts what the suites say that it refuses."""
+    copy = tmp_path / "helm"
+    shutil.copytree(chart.FOLDER, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / "railsight/values.schema.json").unlink()
+    done = chart.run_suites(copy)
+    assert done.returncode != 0 and "names an unknown value" in done.stdout
