@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from streams.config.kafka import KafkaSettings
+from streams.instrument.time_format import format_time
 from streams.runtime.standalone_consumer import AWAY, open_at_beginning
 from streams.runtime.versions import Version, Versions
 from streams.wire import topics
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 _RETRY = Backoff.constant(0.5)
 _QUIET_MS = 200
 """So long without more of the inventory is the end of the topic: what is older than the newest need not be made."""
+
+DIGEST_CHARACTERS = 12
 
 
 class InventoryReader:
@@ -86,8 +89,12 @@ class InventoryReader:
         needed = self.versions.needed(fresh, time.time_ns())
         broken = await asyncio.to_thread(_put_together, needed)
         for version in fresh:
-            if version not in broken:
-                self.versions.put(version)
+            if version in broken:
+                continue
+            self.versions.put(version)
+            if version in needed:
+                effective = format_time(version.effective_ns)
+                log.info("inventory version=%s effective=%s", version.digest[:DIGEST_CHARACTERS], effective)
         self.versions.release_except(needed)
         if self.versions:
             self.first.set()

@@ -1,6 +1,7 @@
 """The reader assembles versions of the inventory and jobs from the records of their topics."""
 
 import asyncio
+import logging
 import weakref
 from dataclasses import dataclass, replace
 
@@ -58,6 +59,17 @@ async def test_a_repeated_version_is_not_a_change() -> None:
     assert reader.versions.changes == 1
     await _take(reader, *_version(inventory(), 7))
     assert (reader.versions.changes, reader.versions.after(5)) == (2, 7)
+
+
+async def test_a_process_logs_the_version_in_effect_and_each_later_one(caplog: pytest.LogCaptureFixture) -> None:
+    """With its time; a past version, and one that is read again, are not logged."""
+    caplog.set_level(logging.INFO, "streams.runtime.inventory_reader")
+    reader, past = InventoryReader(KafkaSettings()), Inventory(devices=(Device("a", "host", "host"),))
+    await _take(reader, *_version(past, 5), *_version(inventory(), 10**9))
+    await _take(reader, *_version(inventory(), 10**9))
+    assert caplog.messages == [f"inventory version={digest(inventory())[:12]} effective=1970-01-01 00:00:01Z"]
+    await _take(reader, *_version(past, 4 * 10**18))
+    assert caplog.messages[1:] == [f"inventory version={digest(past)[:12]} effective=2096-10-02 07:06:40Z"]
 
 
 async def test_past_versions_are_stored_as_data_only() -> None:
