@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.documented.steps import Step
 
 STEP_S = 2400.0
-"""The limit of one command: the first one of the README installs the environment, 14 min on two cores with a load of 50."""
+"""The limit of one command: the first of the README installs the environment, 14 min on two cores with a load of 50."""
 
 
 class Failed(Exception):
