@@ -26,7 +26,7 @@ def test_the_suites_of_the_chart_pass() -> None:
 
 
 def test_a_chart_that_permits_more_is_found(tmp_path: Path) -> None:
-    """Without its schema the chart accepts what the suites say that it refuses."""
+    """Without its schema the chart accepts values that the suites expect it to refuse."""
     copy = tmp_path / "helm"
     shutil.copytree(chart.FOLDER, copy, ignore=shutil.ignore_patterns("__pycache__"))
     (copy / "railsight/values.schema.json").unlink()
