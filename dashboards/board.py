@@ -1,6 +1,7 @@
 """The parts that all dashboards have: settings, variables, annotations, and the JSON that Grafana reads."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,10 +10,26 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard
 
 from dashboards.clickhouse import PLUGIN, SOURCE, Target
-from dashboards.queries.query import Query
+from dashboards.queries.query import FILTERED, Query
 
 COLUMNS = 24
 """Of Grafana's grid."""
+FILTERS = ("severity", "detector", "cause", "pod", "team", "site", "a_device", "a_port", "z_device", "z_port")
+"""The columns of findings that ad-hoc filters offer: texts, so that each of Grafana's operators is valid."""
+_NAMES = ", ".join(f"'{column}'" for column in FILTERS)
+_VALUES = ", ".join(f"toString({column})" for column in FILTERS)
+# Grafana gives the filters as severity="critical",pod!="a". An unknown column or operator matches nothing. Not by the
+# plugin's additional_table_filters: the embedded ClickHouse refuses settings that hold SQL.
+_MATCHES = f"""(${{filters:sqlstring}} = '' OR arrayAll(
+        one -> multiIf(one.1 = '=', one.2 = one.3, one.1 = '!=', one.2 != one.3, one.1 = '=~', match(one.2, one.3),
+            one.1 = '!~', NOT match(one.2, one.3), false),
+        arrayMap(
+            given -> (if(given[1] IN ({_NAMES}), given[2], ''), [{_VALUES}][indexOf([{_NAMES}], given[1])], given[3]),
+            extractAllGroupsVertical(${{filters:sqlstring}}, ',?([^=!~<>]*)([=!~<>]+)"([^"]*)"')
+        )
+    ))"""
+_NOT_BY_PLUGIN = "-- $__adHocFilters('none')"
+"""To a query without its macro the plugin adds a filter of the first table that it finds."""
 _ALL = dashboard.VariableOption(selected=True, text="All", value="$__all")
 _NONE = dashboard.VariableOption(selected=True, text="", value="")
 
@@ -86,6 +103,19 @@ def runbooks() -> build.TextBoxVariable:
     )
 
 
+def finding_filters() -> tuple[build.AdHocVariable, build.ConstantVariable]:
+    """Return ad-hoc filters of the findings on the board, and the query from which the plugin offers their values."""
+    listed = ", ".join(f"if(n = {n}, one.{column}, NULL) AS {column}" for n, column in enumerate(FILTERS))
+    # The plugin lists the values of each column that are not NULL; its parser knows no list literals.
+    values = (
+        f"SELECT DISTINCT {listed} FROM findings AS one"
+        f" CROSS JOIN (SELECT arrayJoin(range(0, {len(FILTERS)})) AS n) AS numbers"
+    )
+    filters = build.AdHocVariable("filters").label("Findings with").datasource(SOURCE)
+    filters.description("Every panel with findings shows, counts and colors those that match.")
+    return filters, build.ConstantVariable("clickhouse_adhoc_query").value(values)
+
+
 def as_json(board: build.Dashboard) -> str:
     """Return a dashboard as Grafana reads it, ending in a newline."""
     made: dict[str, Any] = json.loads(json.dumps(board.build(), cls=JSONEncoder))
@@ -99,7 +129,17 @@ def as_json(board: build.Dashboard) -> str:
         if variable["type"] == "textbox":
             # Without both, the variable expands to nothing, which no query can hold.
             variable |= {"query": "", "current": {"selected": True, "text": "", "value": ""}}
+        if variable["type"] == "adhoc":
+            _apply_filters(made)
     return json.dumps(made, indent=2, sort_keys=True) + "\n"
+
+
+def _apply_filters(made: dict[str, Any]) -> None:
+    """Apply the ad-hoc filters to each read of FILTERED."""
+    queries = [target for panel in made["panels"] for target in panel["targets"]]
+    for target in (*queries, *(one["target"] for one in made["annotations"].get("list", ()))):
+        sql = re.sub(rf"( AS {FILTERED}\s+WHERE) ", lambda found: f"{found[1]} {_MATCHES} AND ", target["rawSql"])
+        target["rawSql"] = f"{sql}\n{_NOT_BY_PLUGIN}"
 
 
 def _place(panels: Sequence[dict[str, Any]]) -> None:

@@ -2,7 +2,7 @@
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards.board import annotations, empty_board, pods, runbooks, source
+from dashboards.board import annotations, empty_board, finding_filters, pods, runbooks, source
 from dashboards.limits import DETECT
 from dashboards.links import CONGESTION, to_finding, to_link
 from dashboards.looks import HEALTHY, SEVERITY, WARNING
@@ -18,7 +18,7 @@ _NOT_READ = "No collector reads this in this time range."
 
 def board() -> build.Dashboard:
     """Return the whole dashboard."""
-    made = empty_board("Congestion", UID, DESCRIPTION).variables([source(), pods(PODS), runbooks()])
+    made = empty_board("Congestion", UID, DESCRIPTION).variables([source(), pods(PODS), *finding_filters(), runbooks()])
     made.annotation(annotations("Findings", queries.FINDING_TIMES, WARNING))
     made.with_panel(
         stat(

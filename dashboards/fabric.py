@@ -2,7 +2,7 @@
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards.board import annotations, empty_board, pods, runbooks, severities, source, text
+from dashboards.board import annotations, empty_board, finding_filters, pods, runbooks, severities, source, text
 from dashboards.links import (
     FABRIC,
     FIRST,
@@ -37,7 +37,7 @@ def board() -> build.Dashboard:
         text("job", "Job", "The name of a job: findings that affect it."),
         text("team", "Team", "The name of a team: findings of its devices."),
     ]  # fmt: skip
-    made = empty_board("Fabric", UID, DESCRIPTION).variables([source(), *filters, runbooks()])
+    made = empty_board("Fabric", UID, DESCRIPTION).variables([source(), *filters, *finding_filters(), runbooks()])
     for name, query, color in (
         ("Critical findings", queries.CRITICAL_TIMES, CRITICAL),
         ("Remediations", queries.REMEDIATION_TIMES, INFO),

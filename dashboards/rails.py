@@ -2,7 +2,7 @@
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards.board import annotations, empty_board, pods, runbooks, source, text
+from dashboards.board import annotations, empty_board, finding_filters, pods, runbooks, source, text
 from dashboards.limits import DETECT
 from dashboards.links import FIRST, RAILS, to_finding, to_host, to_link, to_rails
 from dashboards.looks import CRITICAL, HEALTHY, INFO, NEUTRAL, UNOBSERVED, WARNING
@@ -21,7 +21,9 @@ def board() -> build.Dashboard:
     """Return the whole dashboard."""
     slow = DETECT.rail.slow
     rail = text("rail", "Rail", "The number of a rail; empty: all.")
-    made = empty_board("Rails", UID, DESCRIPTION).variables([source(), pods(PODS), rail, runbooks()])
+    made = empty_board("Rails", UID, DESCRIPTION).variables(
+        [source(), pods(PODS), rail, *finding_filters(), runbooks()]
+    )
     made.annotation(annotations("Findings", queries.FINDING_TIMES, WARNING))
     made.with_panel(
         stat(

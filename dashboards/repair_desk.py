@@ -2,7 +2,7 @@
 
 from grafana_foundation_sdk.builders import dashboard as build
 
-from dashboards.board import empty_board, runbooks, source
+from dashboards.board import empty_board, finding_filters, runbooks, source
 from dashboards.links import REPAIR_DESK, to_finding, to_link
 from dashboards.looks import CRITICAL, HEALTHY, INFO, STATES, WARNING
 from dashboards.panels import stat
@@ -17,7 +17,7 @@ _LEMON = {"lemon": CRITICAL}
 
 def board() -> build.Dashboard:
     """Return the whole dashboard."""
-    made = empty_board("Repair desk", UID, DESCRIPTION).variables([source(), runbooks()])
+    made = empty_board("Repair desk", UID, DESCRIPTION).variables([source(), *finding_filters(), runbooks()])
     made.with_panel(
         stat(
             "To do",

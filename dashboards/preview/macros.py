@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 _CALLS = {
     "timeFilter": "{0} >= toDateTime({from_s}) AND {0} <= toDateTime({to_s})",
+    "adHocFilters": "additional_table_filters={{}}",
     "timeInterval": "toStartOfInterval(toDateTime({0}), INTERVAL {interval_s} second)",
 }
 _NAMES = {"fromTime": "toDateTime({from_s})", "toTime": "toDateTime({to_s})", "interval_s": "{interval_s}"}

@@ -33,8 +33,10 @@ def opened(board: Mapping[str, Any], run: Run, view: View, chosen: Mapping[str, 
         name, current = variable["name"], variable.get("current", {})
         values: Sequence[str]
         match variable["type"]:
-            case "datasource":
+            case "datasource" | "constant":
                 continue
+            case "adhoc":
+                values = (chosen.get(name, ""),)
             case "textbox":
                 if "query" not in variable or "value" not in current:
                     raise LookupError(f"the text box {name} has no value")

@@ -6,6 +6,7 @@ from dashboards.queries.query import (
     CONSTRAINT,
     DECIDED,
     DEVICES,
+    FILTERED,
     KNOWN,
     LASTS,
     LEVEL,
@@ -224,7 +225,7 @@ CHANGES = Query(
     SELECT min(arrived_at) AS at, if(status = 'open', 'opened', status) AS what, argMin(level_text, revision)
         AS severity, any(subject_id) AS subject, argMin(summary, revision) AS text, id
     FROM (
-        SELECT *, severity AS level_text FROM findings
+        SELECT *, severity AS level_text FROM findings AS {FILTERED}
         WHERE NOT shadow AND parent_id = '' AND status IN ('open', 'resolved', 'retracted') AND {CHOSEN}
             AND arrived_at > $__toTime - INTERVAL 1 HOUR AND arrived_at <= $__toTime
     ) GROUP BY id, status
@@ -245,7 +246,7 @@ CRITICAL_TIMES = finding_times(f"severity = 'critical' AND parent_id = '' AND {C
 REMEDIATION_TIMES = remediation_times("1")
 OPENED = Query(
     f"""SELECT $__timeInterval(started_at) AS time, detector AS condition, count() AS opened
-FROM findings_latest
+FROM findings_latest AS {FILTERED}
 WHERE $__timeFilter(started_at) AND {VALID} AND {CHOSEN}
 GROUP BY time, condition ORDER BY time""",
     ("time", "condition", "opened"),

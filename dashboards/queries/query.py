@@ -22,9 +22,12 @@ class Query:
 
 # A device without a pod, such as a spine, has its own name in a finding, by which the pipeline partitions.
 POD = f"if(pod IN ('', a_device, z_device), '{NONE}', pod)"
+FILTERED = "filtered"
+"""The alias of findings in the reads to which the ad-hoc filters of a board apply; a WHERE follows. The newest revision
+is selected without them: a finding of which only an earlier revision matches does not match."""
 # What was known at the picker's end: a finding that was resolved afterwards, with an end before it, was open then.
-KNOWN = """(
-    SELECT * FROM findings
+KNOWN = f"""(
+    SELECT * FROM findings AS {FILTERED}
     WHERE (id, revision) IN (SELECT id, max(revision) FROM findings WHERE arrived_at <= $__toTime GROUP BY id)
     LIMIT 1 BY id
 )"""

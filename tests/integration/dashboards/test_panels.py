@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dashboards.__main__ import BOARDS, FOLDER
-from dashboards.board import shown_queries
+from dashboards.board import FILTERS, shown_queries
 from dashboards.looks import CRITICAL, HEALTHY, INFO, UNKNOWN, UNOBSERVED, WARNING
 from dashboards.preview.macros import View
 from dashboards.preview.reading import opened
@@ -110,6 +110,44 @@ def test_without_data_and_without_clickhouse_everything_is_grey(fabric: dict[str
     for title in STATS:
         assert stat(panel(fabric, title), None) == [Shown(UNKNOWN, UNOBSERVED)]
     assert state(panel(fabric, "Health over time"), None).color == UNOBSERVED
+
+
+def test_ad_hoc_filters_select_findings_by_their_newest_revision(fabric: dict[str, Any], board: Board) -> None:
+    """Counts, tables and places show what matches; a finding that once was critical is none."""
+    eased = [finding("eased", "critical", 80), finding("eased", "warning", 80, revision=2, rail=5)]
+    board.fill({"findings": eased})
+
+    def shown(title: str, filters: str) -> list[dict[str, Any]]:
+        view = opened(fabric, board.run, View(FROM, NOW, 60, {}), {"filters": filters})
+        (target,) = panel(fabric, title)["targets"]
+        return board.run(view.expand(target["rawSql"]))
+
+    def ids(filters: str) -> set[str]:
+        return {row["id"] for row in shown("Open findings", filters)}
+
+    assert ids('severity="critical"') == {"critical"}
+    assert ids('severity="warning",pod="pod-1"') == {"child", "warning", "eased"}
+    assert ids('severity!="info",pod!="pod-1"') == {"elsewhere"}
+    assert (ids('detector=~"flap"'), ids('detector!~"link"')) == ({"warning"}, set())
+    assert ids('severity<"info"') == ids('summary!="x"') == ids('pod="it\'s"') == set(), "not known: no match"
+    assert shown("Critical", 'severity="warning"') == [{"critical": 0}]
+    places = {(row["pod"], row["place"]): row["health"] for row in shown("Health by pod and rail", 'pod="pod-2"')}
+    assert places["pod-1", "rail 4"] == 0 and places["pod-2", "fabric"] == 2, "what devices report is not filtered"
+
+
+@pytest.mark.parametrize("name", [name for name in BOARDS if "adhoc" in (FOLDER / f"{name}.json").read_text()])
+def test_every_panel_takes_every_filter_that_is_offered(name: str, board: Board) -> None:
+    """The columns of the list are those of each table and view that the boards filter; it has values of each."""
+    made = json.loads((FOLDER / f"{name}.json").read_text())
+    (offered,) = (one["query"] for one in made["templating"]["list"] if one["type"] == "constant")
+    rows = board.run(offered)
+    assert tuple(rows[0]) == FILTERS
+    values = {column: sorted({row[column] for row in rows} - {None}) for column in FILTERS}
+    assert values["severity"] == ["critical", "info", "warning"] and values["detector"] == ["link/down", "link/flap"]
+    chosen = ",".join(f'{column}=~"x"' for column in FILTERS)
+    view = opened(made, board.run, View(FROM, NOW, 60, {}), {"filters": chosen})
+    for sql in shown_queries(made):
+        board.run(view.expand(sql))
 
 
 @pytest.mark.parametrize("name", BOARDS)

@@ -16,6 +16,7 @@ from dashboards.clickhouse import PLUGIN
 from dashboards.limits import DECIDE, DETECT
 from dashboards.looks import UNOBSERVED
 from dashboards.queries import fabric as queries
+from dashboards.queries.query import FILTERED
 from streams.detect.detectors import DETECTORS
 from streams.notify import alert
 from tests.recordings import DATA
@@ -196,9 +197,25 @@ def test_colors_of_nodes_are_those_of_the_palette() -> None:
 def test_findings_can_be_selected() -> None:
     """By pod, severity, device, rail, job and team; everything is shown at first."""
     variables = {one["name"]: one for one in read("fabric")["templating"]["list"]}
-    assert list(variables) == ["datasource", "pod", "severity", "device", "rail", "job", "team", "runbooks"]
+    texts = ["device", "rail", "job", "team"]
+    assert list(variables) == ["datasource", "pod", "severity", *texts, "filters", "clickhouse_adhoc_query", "runbooks"]
     assert variables["severity"]["query"] == "critical,warning,info"
     assert all(variables[name]["includeAll"] and variables[name]["multi"] for name in ("pod", "severity"))
+
+
+def test_ad_hoc_filters_apply_to_findings_only(board: dict[str, Any]) -> None:
+    """On a board that has them, every read of findings by the alias has them, and the plugin adds none of its own."""
+    kinds = {one["type"]: one["name"] for one in board["templating"]["list"]}
+    sent = [target["rawSql"] for panel in panels(board) for target in panel["targets"]]
+    sent += [one["target"]["rawSql"] for one in board["annotations"].get("list", ())]
+    if "adhoc" not in kinds:
+        assert not any("filters" in sql for sql in sent)
+        return
+    assert (kinds["adhoc"], kinds["constant"]) == ("filters", "clickhouse_adhoc_query"), "the plugin's own name"
+    assert all(sql.endswith("\n-- $__adHocFilters('none')") for sql in sent), "with the macro it leaves the query alone"
+    filtered = [re.findall(rf"(\w+) AS {FILTERED}\s+WHERE (\(\$\{{filters:sqlstring\}})?", sql) for sql in sent]
+    assert any(filtered)
+    assert all(table in ("findings", "findings_latest") and filters for reads in filtered for table, filters in reads)
 
 
 def test_the_path_from_the_wall_to_the_runbook_is_whole() -> None:

@@ -14,6 +14,7 @@ VIEW = View(1000, 2000, 10, {"pod": ["a", "b'c"], "finding": ["x'y"]})
         ("$__timeInterval(at)", "toStartOfInterval(toDateTime(at), INTERVAL 10 second)"),
         ("x < $__toTime AND y > $__fromTime", "x < toDateTime(2000) AND y > toDateTime(1000)"),
         ("n / $__interval_s", "n / 10"),
+        ("-- $__adHocFilters('one')", "-- additional_table_filters={}"),
         ("IN (${pod:singlequote})", "IN ('a','b\\'c')"),
         ("= ${finding:sqlstring}", "= 'x''y'"),
         ("no macro, 5 $ and {braces}", "no macro, 5 $ and {braces}"),
