@@ -64,9 +64,11 @@ def pipeline_parts(config: Path, alertmanager: str | None) -> Iterator[Part]:
         yield Part("notify", railsight_command("notify", "--config", str(config)))
 
 
-def simulator_part(config: Path) -> Part:
-    """Return the simulated fabric."""
-    return Part("sim", railsight_command("collect", "sim", "--config", str(config)))
+def simulator_part(config: Path, settle_s: float) -> Part:
+    """Return the simulated fabric, whose first fault begins `settle_s` after its start."""
+    return Part(
+        "sim", railsight_command("collect", "sim", "--config", str(config), "--set", f"settle_s={settle_s:.1f}")
+    )
 
 
 def collector_part(config: Path) -> Part:

@@ -40,6 +40,8 @@ DRAIN_S = 90.0
 ROWS_S = 30.0
 COUNT_EVERY_S = 0.5
 INVENTORY_BEFORE_NS = 1_000_000_000
+SETTLE_S = 3.0
+"""Least time before the first fault: on an idle machine the collector has read each switch after it."""
 
 
 @dataclass
@@ -54,6 +56,8 @@ class Demo:
     running_settings: Settings | None = None
     """Those of the configuration, which is written once the servers run."""
     addresses: dict[str, str] = field(default_factory=dict)
+    settle_s: float = SETTLE_S
+    """Time before the first fault: as long as topics and tables took, because the collector starts as slowly."""
 
     async def run(self) -> Report:
         """Start everything, let it run, and return the report; the caller stops the supervisor."""
@@ -119,8 +123,9 @@ class Demo:
     async def _start_pipeline(self) -> None:
         config = self.plan.folder / process_specs.CONFIG
         self.phase = "making topics and tables"
-        parts = process_specs.setup_parts(config)
+        parts, began_s = process_specs.setup_parts(config), time.monotonic()
         await asyncio.gather(*(self.supervisor.run_once(part, SETUP_TIMEOUT_S) for part in parts))
+        self.settle_s = max(SETTLE_S, time.monotonic() - began_s)
         if self.plan.playback is not None:
             effective = self.plan.playback.playback.first_ns - INVENTORY_BEFORE_NS
             await publish(
@@ -147,7 +152,7 @@ class Demo:
     async def _simulate(self) -> list[Truth]:
         """Run the simulated fabric for the requested time, then wait until its last findings are final."""
         config = self.plan.folder / process_specs.CONFIG
-        self.supervisor.start(process_specs.simulator_part(config))
+        self.supervisor.start(process_specs.simulator_part(config, self.settle_s))
         await self._wait_until((self.plan.folder / process_specs.TARGETS).exists, DRAIN_S)
         self.supervisor.start(process_specs.collector_part(config))
         if self.plan.act:
@@ -155,7 +160,7 @@ class Demo:
                 acting.automation_part(self.plan.folder, self.settings.kafka.of_part(AUTOMATION), process_specs.TARGETS)
             )
         self.phase = "running"
-        await asyncio.sleep(self.plan.seconds)
+        await asyncio.sleep(self.settle_s + self.plan.seconds)
         await self._publish_control_records()
         self.phase = "draining: the last windows become final"
         truths = read_truth(self.plan.folder / process_specs.TRUTH)
