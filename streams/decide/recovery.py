@@ -3,12 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import structlog
+
 from streams.decide.guards import ISOLATES
 from streams.decide.life_cycle import REPAIR_ACTIONS
 from streams.decide.remedies import Remedies, kind_of
 from streams.decide.state import ACTOR, DecideState, Order, Remedy
 from streams.wire.models import Action, Remediation, Verdict
 from streams.wire.models import RemediationState as State
+
+_log = structlog.get_logger("railsight.decide")
 
 _OUT = (State.APPROVED, State.ACCEPTED, State.NO_ANSWER, State.DRAINED, State.VERIFYING, State.RESTORING)
 """States in which a target counts as out of service; also ESCALATED, if it was out of service before."""
@@ -62,6 +66,10 @@ def recover(history: Sequence[Remediation], state: DecideState, remedies: Remedi
     orders = []
     for one in past.values():
         record, holding = one.record, holders[one.record.target.id]
+        if record.state is State.STATE_UNSPECIFIED:
+            # A version without states published it; in which one it is cannot be known, and it is not continued.
+            _log.warning("remediation without a state is not continued", remediation=record.id, target=record.target.id)
+            continue
         if record.action in _ORDERS or (record.action in REPAIR_ACTIONS and holding and record.id not in holding):
             orders.append(record)
         elif record.state is not State.CLOSED:

@@ -464,3 +464,15 @@ def test_a_link_that_is_down_is_repaired_and_proven_before_it_counts_again() -> 
     assert [(r.action, r.state) for r in found] == [
         (Action.REPAIR_LINK, State.RESTORING), (Action.RESTORE_LINK, State.APPROVED),
     ]  # fmt: skip
+
+
+def test_a_remediation_without_a_state_is_not_continued() -> None:
+    """Versions before 0.1.0 published none: it ended the stage at each start. Its id is not used again."""
+    example = finding("p1-l0/u0")
+    (drain,) = decisions(deciding(), example)
+    successor = deciding(loaded=False)
+    successor.start_epoch(2)
+    successor.recover([replace(drain, state=State.STATE_UNSPECIFIED)])
+    assert not successor._state.remedies
+    (found,) = decisions(successor, replace(example, revision=3), t=1000.5)
+    assert (found.attempt, found.id != drain.id) == (drain.attempt + 1, True)
