@@ -48,10 +48,15 @@ class ToolNotBuilt(SystemExit):
     """A program could not be built: Go is absent, or its modules cannot be had."""
 
 
+def is_built(name: str) -> bool:
+    """Return whether a program was built before."""
+    return (cache_directory() / "tools" / name).exists()
+
+
 def tool(name: str) -> str:
     """Return the path of a program, which is built at the first time; raises ToolNotBuilt."""
     folder = cache_directory() / "tools"
-    if not (folder / name).exists():
+    if not is_built(name):
         if shutil.which("go") is None:
             raise ToolNotBuilt(f"make chart: {name} is built with Go, which is not installed; install Go")
         folder.mkdir(parents=True, exist_ok=True)

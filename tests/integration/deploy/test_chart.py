@@ -1,4 +1,4 @@
-"""The tests of the Helm chart (deploy/helm/suites), by helm-unittest, which Go builds at the first time."""
+"""The tests of the Helm chart (deploy/helm/suites), by helm-unittest where `make chart` built it."""
 
 import shutil
 from pathlib import Path
@@ -7,16 +7,9 @@ import pytest
 
 from deploy.helm import __main__ as chart
 
-pytestmark = pytest.mark.timeout(1800)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _helm_unittest() -> None:
-    """Build the program; some minutes at the first time."""
-    try:
-        chart.tool("helm-unittest")
-    except chart.ToolNotBuilt as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.skipif(
+    not chart.is_built("helm-unittest"), reason="helm-unittest is not built: run `make chart`, which takes minutes"
+)
 
 
 def test_the_suites_of_the_chart_pass() -> None:
