@@ -9,13 +9,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from ipaddress import AddressValueError, IPv4Address
 from typing import NamedTuple
 
 from collectors.probe.params import Params
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory
-from streams.fabric.inventory_rows import HOST_LINK
+from streams.fabric.inventory_rows import HOST_LINK, is_address
 
 
 class Rail(NamedTuple):
@@ -46,20 +45,11 @@ class Rails:
     """Of all hosts."""
 
 
-def is_address(text: str) -> bool:
-    """Return whether an alias is an IPv4 address."""
-    try:
-        IPv4Address(text)
-    except AddressValueError:
-        return False
-    return True
-
-
 def find_rails(inventory: Inventory) -> Rails:
     """Return the rails of all hosts: the host links whose host port has an address; the lowest where it has several."""
     addresses: dict[tuple[str, str], str] = {}
     for name in inventory.ports:
-        if name.alias[:1].isdigit() and is_address(name.alias):
+        if is_address(name.alias):
             at = name.device, name.port
             addresses[at] = min(addresses.get(at, name.alias), name.alias)
     hosts = {device.name for device in inventory.devices if device.kind == "host"}

@@ -26,6 +26,7 @@ from streams.wire.models import (
     Episode,
     PeerGroup,
     PeerWindow,
+    RailProbes,
     Subject,
     Symptom,
     SymptomsReplaced,
@@ -33,8 +34,8 @@ from streams.wire.models import (
 )
 from streams.wire.symptoms import CongestionState, SymptomKind
 
-Observation = Symptom | SymptomsReplaced | Window | PeerWindow | CablingReport
-Input = SymptomKind | CongestionState | PeerGroup | type[Window] | type[CablingReport]
+Observation = Symptom | SymptomsReplaced | Window | PeerWindow | CablingReport | RailProbes
+Input = SymptomKind | CongestionState | PeerGroup | type[Window] | type[CablingReport] | type[RailProbes]
 """One kind of observation. A CongestionState means all symptoms of that state, and their replacements."""
 
 P = TypeVar("P", bound=Thresholds)

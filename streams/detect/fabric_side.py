@@ -156,9 +156,9 @@ class FabricEvaluator:
     """Takes a message into the state; ignores those of other types."""
     on_published: Callable[[Any, Finding], None]
     """Takes a published finding of any detector into the state."""
-    evaluate: Callable[[Any, SharedSettings, Any, int], list[Episode]]
+    evaluate: Callable[[Any, SharedSettings, Any, Topology, int], list[Episode]]
     """Returns the episodes that changed up to a watermark; takes the detector's parameters, the shared settings, the
-    state and the watermark."""
+    state, the topology and the watermark."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from streams.fabric.graph import EquivalenceKey, Graph
 from streams.fabric.ids import UNKNOWN_RANK, Port, link_id, port_id, tier_rank
 from streams.fabric.inventory import Device, Inventory, Job
-from streams.fabric.inventory_rows import HOST_LINK
+from streams.fabric.inventory_rows import HOST_LINK, is_address
 from streams.fabric.job_placement import JobPlacement
 from streams.fabric.topology_link import TopologyLink
 
@@ -35,6 +35,8 @@ class Topology:
         self._graph_cache: dict[str, Graph] = {}
         self.devices: dict[str, Device] = {device.name: device for device in inventory.devices}
         self._port_names = {(n.device, n.alias): n.port for n in inventory.ports}
+        self.addresses = {n.alias: Port(n.device, n.port) for n in inventory.ports if is_address(n.alias)}
+        """The ports by their IPv4 addresses, which are aliases of the inventory."""
         self.jobs = inventory.jobs
         self.placement = JobPlacement(inventory.jobs)
         self.links: dict[str, TopologyLink] = {}

@@ -51,6 +51,8 @@ _EFFECTS = {
     Condition.HOST_PCIE_DEGRADED: Effect.DOUBTFUL,
     Condition.HOST_GPU_FAULT: Effect.DOUBTFUL,
     Condition.HOST_THERMAL_THROTTLE: Effect.DOUBTFUL,
+    Condition.PATH_LOSS: Effect.DOUBTFUL,
+    Condition.RAIL_UNREACHABLE: Effect.OUT,
     Condition.TELEMETRY_STALE: Effect.DOUBTFUL,
 }
 _ISOLATING = {

@@ -16,9 +16,11 @@ from streams.wire.models import (
     Facts,
     Finding,
     Message,
+    ProbeReport,
     Progress,
     Remediation,
     Samples,
+    Source,
 )
 from streams.wire.stage import Output, RecoverableStage, Stage
 from streams.wire.topics import EPISODES, FINDINGS, PORT_STATES, REMEDIATIONS, SUMMARIES, SYMPTOMS
@@ -44,6 +46,8 @@ def event_time(message: Message) -> tuple[int, str, int]:
             return (received if at > received + CLOCK_AHEAD_NS else at), device, source
         case Event(at_ns=at, device=device, source=source) | CollectorStatus(at_ns=at, device=device, source=source):
             return at, device, source
+        case ProbeReport(end_ns=at, received_at_ns=received, device=device):
+            return min(at, received) if received else at, device, Source.SOURCE_PROBE
         case Facts(observed_at_ns=at, device=device, source=source):
             return at, device, source
         case Control(at_ns=at):

@@ -6,7 +6,7 @@ A time in a message is what its sender writes; a sender whose clock is wrong mus
 from collections.abc import Callable
 from dataclasses import replace
 
-from streams.wire.models import IDLE_NS, CollectorStatus, Event, Facts, Message, Progress, Samples
+from streams.wire.models import IDLE_NS, CollectorStatus, Event, Facts, Message, ProbeReport, Progress, Samples
 
 _MS = 1_000_000
 TOLERANCE_NS = 1_000_000_000
@@ -59,7 +59,7 @@ def within_arrival(progress: Progress, arrived_ns: int) -> Progress:
 
 def dated_by_arrival(message: Message, arrived_ns: int) -> Message:
     """Return a message of telemetry with its time of arrival in place of what its sender wrote."""
-    if type(message) is Samples:
+    if isinstance(message, Samples | ProbeReport):
         message.received_at_ns = arrived_ns
         return message
     match message:

@@ -77,14 +77,14 @@ BINDINGS: dict[str, Binding] = {
     for binding in (
         Binding(
             "measure",
-            inputs=(topics.SAMPLES, topics.EVENTS, topics.FACTS, topics.COLLECTOR_STATUS),
+            inputs=(topics.SAMPLES, topics.EVENTS, topics.FACTS, topics.COLLECTOR_STATUS, topics.PROBES),
             snapshots=topics.SNAPSHOTS["measure"],
             upstream=None,
             progress_in_band=(topics.SYMPTOMS, topics.SUMMARIES),
             progress_topic=topics.PROGRESS,
             outputs=(topics.PORT_STATES,),
             # One of each a device and cadence; what must not wait is an Event.
-            bulk=(topics.SAMPLES, topics.FACTS, topics.COLLECTOR_STATUS),
+            bulk=(topics.SAMPLES, topics.FACTS, topics.COLLECTOR_STATUS, topics.PROBES),
         ),
         Binding(
             "correlate",

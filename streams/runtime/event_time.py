@@ -15,7 +15,9 @@ from streams.wire.models import (
     PortQuality,
     PortStates,
     ProbeReport,
+    ProbeWindow,
     Progress,
+    RailProbes,
     ReadingsHeartbeat,
     RemediationResult,
     Samples,
@@ -41,7 +43,7 @@ def event_time_ns(message: Message) -> int | None:
             return at
         case SymptomsReplaced(since_ns=at):
             return at
-        case Window(end_ns=at) | PeerWindow(end_ns=at):
+        case Window(end_ns=at) | PeerWindow(end_ns=at) | RailProbes(end_ns=at) | ProbeWindow(at_ns=at):
             return at
         case Finding(observed_at_ns=at) | Episode(finding=Finding(observed_at_ns=at)):
             return at

@@ -181,8 +181,21 @@ class VersionChange:
     """Times at which the facts are polled, after the change and after it is undone."""
 
 
+@dataclass(frozen=True, slots=True)
+class PacketDrop:
+    """A link drops this share of the packets that it carries into a port, and nothing counts them.
+
+    With `one_flow` it drops those of one 5-tuple only.
+    """
+
+    port: int
+    interval: Interval
+    share: float
+    one_flow: bool = False
+
+
 Effect = (
     SignalLoss | Rebooting | NotPolled | ClockShift | CollectorRestart | CounterIncrement | TrafficReduction
     | TrafficShift | GaugeOverride | GpuGaugeOverride | BitErrors | CounterReset | EmitEvent | CablesSwapped
-    | VersionChange
+    | VersionChange | PacketDrop
 )  # fmt: skip

@@ -23,6 +23,8 @@ from streams.simulation.fault_placement import FaultPlacer, NoRoom
 from streams.simulation.faults import FAULTS, Fault
 from streams.simulation.ground_truth import InjectedFault
 from streams.simulation.negative_cases import NEGATIVE_CASES, hosts_in_maintenance
+from streams.simulation.probe_agents import ProbeAgents, drops_of
+from streams.simulation.probe_mesh import with_addresses
 from streams.simulation.telemetry import Telemetry
 from streams.simulation.traffic import Traffic
 from streams.simulation.world import World
@@ -101,7 +103,7 @@ def build(spec: ScenarioSpec) -> Scenario:
 
 def _build(spec: ScenarioSpec, stretch: float) -> Scenario:
     rng = np.random.default_rng(spec.seed)
-    inventory = generate(GenerateParams(gpus=spec.gpus, planes=spec.planes, jobs=0))
+    inventory = with_addresses(generate(GenerateParams(gpus=spec.gpus, planes=spec.planes, jobs=0)))
     fabric = fabric_arrays(inventory)
     first_ns = START_NS + round(WARM_UP_S * _S)
     within = Interval(first_ns, START_NS + round((WARM_UP_S + spec.seconds * stretch) * _S))
@@ -122,7 +124,9 @@ def _build(spec: ScenarioSpec, stretch: float) -> Scenario:
     devices = tuple(d._replace(maintenance_until=maintained.get(d.name)) for d in inventory.devices)
     topology = Topology(Inventory(devices, inventory.links, inventory.ports, traffic.jobs(hosts)))
     world = World(inventory, fabric, traffic, effects, START_NS, rng)
-    telemetry = Telemetry(world, topology, effects, spec.cadence, spec.delivery, rng)
+    drops = list(drops_of(effects, world.signal_losses, fabric))
+    probes = None if spec.days else ProbeAgents(inventory, fabric, drops, spec.seed)
+    telemetry = Telemetry(world, topology, effects, spec.cadence, spec.delivery, rng, probes)
     return Scenario(within, whole, topology, faults, negative_cases, telemetry)
 
 

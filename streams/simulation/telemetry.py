@@ -31,6 +31,7 @@ from streams.simulation.effects import (
 from streams.simulation.fabric_arrays import rows_digest
 from streams.simulation.facts_source import FactsSource
 from streams.simulation.host_agents import HostAgents, collector_name
+from streams.simulation.probe_agents import ProbeAgents
 from streams.simulation.world import World
 from streams.wire.models import (
     CollectorStatus,
@@ -60,8 +61,9 @@ class Telemetry:
 
     def __init__(
         self, world: World, topology: Topology, effects: Sequence[Effect], cadence: Cadence, model: DeliveryModel,
-        rng: np.random.Generator,
+        rng: np.random.Generator, probes: ProbeAgents | None = None,
     ) -> None:  # fmt: skip
+        self._probes = probes
         self._world, self._fabric, self._model, self._rng = world, world.fabric, model, rng
         fabric = world.fabric
         devices = len(fabric.devices)
@@ -122,15 +124,35 @@ class Telemetry:
         """Yield (end, arrived messages) slice by slice; messages in flight at the end do not arrive."""
         done = start_ns // slice_ns
         queue = DeliveryQueue(self._model, slice_ns, self._rng, self.counts)
+        probes_rng = self._rng if self._probes is None else self._probes.rng
+        probes = DeliveryQueue(self._model, slice_ns, probes_rng, self.counts)
         for at_ns, message in self._events:
             if start_ns <= at_ns < end_ns:
                 queue.add(self._arrival(at_ns), message)
         for at_ns in range(start_ns, end_ns, self._step_ns):
             for arrival_ns, message in self._poll(at_ns):
                 queue.add(arrival_ns, message, fresh=self._is_fresh(message, arrival_ns))
+            for arrival_ns, report in self._probe(at_ns, at_ns + self._step_ns):
+                probes.add(arrival_ns, report)
             until = (at_ns + self._step_ns) // slice_ns
-            yield from queue.due(done, until)
+            for (arrived_ns, messages), (_, reports) in zip(
+                queue.due(done, until), probes.due(done, until), strict=True
+            ):
+                yield arrived_ns, [*messages, *reports]
             done = until
+
+    def _probe(self, begin_ns: int, end_ns: int) -> Iterator[tuple[int, Message]]:
+        """Return the reports of the probers on the windows that end within an interval."""
+        return (
+            iter(())
+            if self._probes is None
+            else self._probes.reports(begin_ns, end_ns, self._is_host_silent, self._skew_at)
+        )
+
+    def _is_host_silent(self, device: int, at_ns: int) -> bool:
+        """Return whether a host sends no report: it restarts, or nothing of it is read."""
+        is_rebooting = _any_contains(self._world.reboots.get(device, ()), at_ns)
+        return is_rebooting or any(effect.interval.contains(at_ns) for effect in self._not_polled.get(device, ()))
 
     def _is_fresh(self, message: Message, arrival_ns: int) -> bool:
         """Return whether a message cannot be late: a collector that restarts has no backlog before or after."""

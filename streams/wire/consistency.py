@@ -12,6 +12,7 @@ from streams.wire.models import (
     PeerWindow,
     PortModules,
     ProbeReport,
+    ProbeWindow,
     SnapshotChunk,
     VersionCount,
     Window,
@@ -66,6 +67,23 @@ def _check_probes(report: ProbeReport) -> None:
         raise Reject("its window is empty")
 
 
+def _check_probe_window(window: ProbeWindow) -> None:
+    flows = len(window.flow_sent)
+    lists = (
+        window.flow_source, window.flow_target, window.flow_source_port, window.flow_forward_lost,
+        window.flow_reverse_lost, window.flow_unanswered, window.flow_lost_run, window.flow_forward_hops,
+        window.flow_reverse_hops, window.flow_forward_reach, window.flow_reverse_reach,
+    )  # fmt: skip
+    if any(len(values) != flows for values in lists) or len(window.element) != len(window.element_sent):
+        raise Reject(f"the lists of its {flows} flows or {len(window.element)} elements differ in number")
+    hops = (*window.flow_forward_hops, *window.flow_reverse_hops)
+    if max(hops, default=0) > MAX_HOPS or sum(hops) != len(window.hop):
+        raise Reject(f"{len(window.hop)} hops for paths of {sum(hops)}")
+    indices = max((*window.flow_source, *window.flow_target, *(hop - 1 for hop in window.hop)), default=-1)
+    if indices >= len(window.element):
+        raise Reject(f"element {indices} of {len(window.element)}")
+
+
 def _check_chunk(chunk: SnapshotChunk | InventoryChunk) -> None:
     if not chunk.chunk < chunk.chunks <= MAX_CHUNKS:
         raise Reject(f"chunk {chunk.chunk} of {chunk.chunks}")
@@ -77,6 +95,7 @@ CHECKS: Mapping[type, Callable[[Any], None]] = {
     VersionCount: _check_version,
     PortModules: _check_modules,
     ProbeReport: _check_probes,
+    ProbeWindow: _check_probe_window,
     SnapshotChunk: _check_chunk,
     InventoryChunk: _check_chunk,
 }

@@ -147,6 +147,48 @@ class VersionCensus:
     versions: tuple[VersionCount, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ProbeWindow:
+    """The lists `flow_*` have one value a flow that lost probes; `hop` as in ProbeReport."""
+
+    shard: int
+    at_ns: int
+    probers: int
+    left_out: int
+    sent: int
+    element: tuple[str, ...] = ()
+    element_sent: tuple[int, ...] = ()
+    flow_source: tuple[int, ...] = ()
+    flow_target: tuple[int, ...] = ()
+    flow_source_port: tuple[int, ...] = ()
+    flow_sent: tuple[int, ...] = ()
+    flow_forward_lost: tuple[int, ...] = ()
+    flow_reverse_lost: tuple[int, ...] = ()
+    flow_unanswered: tuple[int, ...] = ()
+    flow_lost_run: tuple[int, ...] = ()
+    flow_forward_hops: tuple[int, ...] = ()
+    flow_reverse_hops: tuple[int, ...] = ()
+    hop: tuple[int, ...] = ()
+    flow_forward_reach: tuple[int, ...] = ()
+    flow_reverse_reach: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RailProbes:
+    device: str
+    port: str
+    shard: int
+    begin_ns: int
+    end_ns: int
+    own_sent: int = 0
+    own_lost: int = 0
+    others_sent: int = 0
+    others_lost: int = 0
+    to_sent: int = 0
+    to_lost: int = 0
+    peers: int = 0
+
+
 class PortState(IntEnum):
     """The state of a port, one byte of `PortStates.states`. Only UP carries traffic."""
 

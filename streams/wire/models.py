@@ -25,7 +25,9 @@ from streams.wire.internal_messages import (
     PortReadings,
     PortState,
     PortStates,
+    ProbeWindow,
     Progress,
+    RailProbes,
     ReadingsHeartbeat,
     Rejected,
     Snapshot,
@@ -95,7 +97,9 @@ __all__ = [
     "PortState",
     "PortStates",
     "ProbeReport",
+    "ProbeWindow",
     "Progress",
+    "RailProbes",
     "ReadingsHeartbeat",
     "Rejected",
     "Remediation",
@@ -140,6 +144,8 @@ class Condition(IntEnum):
     HOST_GPU_FAULT = 14
     HOST_THERMAL_THROTTLE = 15
     DEVICE_CLOCK_SKEW = 16
+    PATH_LOSS = 17
+    RAIL_UNREACHABLE = 18
 
     @property
     def slug(self) -> str:
@@ -523,6 +529,8 @@ Message = (
     | PeerWindow
     | CablingReport
     | VersionCensus
+    | ProbeWindow
+    | RailProbes
     | PortStates
     | ReadingsHeartbeat
     | PortQuality

@@ -34,7 +34,9 @@ from streams.wire.models import (
     PortQuality,
     PortStates,
     ProbeReport,
+    ProbeWindow,
     Progress,
+    RailProbes,
     ReadingsHeartbeat,
     Rejected,
     Remediation,
@@ -110,10 +112,18 @@ SYMPTOMS = Topic(
     other_models=(Progress, CablingReport, SymptomsReplaced, StateTransfer),
 )
 SUMMARIES = Topic(
-    "railsight.summaries.v1", Window, PartitionScheme.POD, 6 * _HOUR, other_models=(Progress, PeerWindow, VersionCensus)
+    "railsight.summaries.v1",
+    Window,
+    PartitionScheme.POD,
+    6 * _HOUR,
+    other_models=(Progress, PeerWindow, VersionCensus, ProbeWindow, RailProbes),
 )
 EPISODES = Topic(
-    "railsight.episodes.v1", Episode, PartitionScheme.SINGLE, 7 * _DAY, other_models=(Progress, Symptom, VersionCensus)
+    "railsight.episodes.v1",
+    Episode,
+    PartitionScheme.SINGLE,
+    7 * _DAY,
+    other_models=(Progress, Symptom, VersionCensus, ProbeWindow),
 )
 # Compacted: a reader without a snapshot gets the newest states of every source, and the quality of the last minute.
 PORT_STATES = Topic(
@@ -279,7 +289,7 @@ def _key_and_route(message: Message) -> tuple[str, str]:
             return f"{topic}/{partition}/{offset}", ""
         case Symptom(device=device) | SymptomsReplaced(device=device) | CablingReport(device=device):
             return device, ""
-        case Window(device=device) | PeerWindow(device=device) | StateTransfer(pod=device):
+        case Window(device=device) | PeerWindow(device=device) | RailProbes(device=device) | StateTransfer(pod=device):
             return device, ""
         case _:
             return _own_key(message), ""

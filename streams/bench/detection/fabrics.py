@@ -77,7 +77,15 @@ _AT_HOSTS = {
 }
 
 
+_BY_PROBES = {
+    Condition.PATH_LOSS: "no counter shows the loss, and no probes are sent",
+    Condition.RAIL_UNREACHABLE: "its link is up, and no probes are sent",
+}
+
+
 def _hidden_from_snmp(truth: Truth, kind: str, topology: Topology) -> str:
+    if truth.condition in _BY_PROBES:
+        return _BY_PROBES[truth.condition]
     if truth.condition in _AT_HOSTS:
         return _AT_HOSTS[truth.condition]
     device = topology.devices.get(truth.device)
@@ -100,6 +108,8 @@ def _hidden_from_snmp(truth: Truth, kind: str, topology: Topology) -> str:
 
 
 def _hidden_from_nics(truth: Truth, kind: str, topology: Topology) -> str:
+    if truth.condition in _BY_PROBES:
+        return _BY_PROBES[truth.condition]
     device = topology.devices.get(truth.device)
     if truth.condition in (Condition.HOST_PCIE_DEGRADED, Condition.HOST_GPU_FAULT):
         return "PCIe links and GPUs are read by the host's agent"

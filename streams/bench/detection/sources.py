@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from streams.wire.models import Event, Message, Source
+from streams.wire.models import Event, Message, ProbeReport, Source
 
 SOURCES: dict[str, Callable[[Message], bool]] = {
     "gnmi": lambda message: _source(message) is Source.SOURCE_GNMI,
     "nic": lambda message: _source(message) is Source.SOURCE_NIC,
     "host": lambda message: _source(message) is Source.SOURCE_HOST,
+    "probe": lambda message: isinstance(message, ProbeReport),
     "kernel": lambda message: isinstance(message, Event) and message.source is Source.SOURCE_HOST,
 }
 """The messages of each source: `kernel` are the events of a host's kernel log, `host` are all of its agent."""

@@ -142,6 +142,7 @@ class Attribute:
                 self._params.section(detector),
                 self._settings,
                 self._state.evaluators[detector.slug],
+                self._topology,
                 self._state.watermark_ns,
             ):
                 self._set_episode(episode)

@@ -28,6 +28,7 @@ from streams.wire.models import (
     Message,
     PeerWindow,
     PortStates,
+    ProbeWindow,
     StateTransfer,
     Subject,
     Symptom,
@@ -248,7 +249,7 @@ class Correlate:
         self._state.watermark_ns = min(self._state.watermark_ns, limit_ns)
 
     def _process(self, message: Message) -> list[Output]:
-        if isinstance(message, VersionCensus):
+        if isinstance(message, VersionCensus | ProbeWindow):
             return [Output(EPISODES, message, key="fleet")]
         if isinstance(message, Symptom):
             if not message.port:

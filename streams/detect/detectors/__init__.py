@@ -18,7 +18,9 @@ from streams.detect.detectors import (
     link_down,
     link_flap,
     link_miscabled,
+    path_loss,
     rail_degraded,
+    rail_unreachable,
     telemetry_stale,
 )
 
@@ -39,4 +41,6 @@ DETECTORS: tuple[Detector[Any], ...] = (
     host_gpu_fault.DETECTOR,
     host_thermal_throttle.DETECTOR,
     device_clock_skew.DETECTOR,
+    path_loss.DETECTOR,
+    rail_unreachable.DETECTOR,
 )

@@ -29,7 +29,7 @@ _SAME_READING_NS = ns(1)
 """States and counters of one poll are up to 1 s apart (in the recordings): that is no cadence."""
 
 
-_OF_HOSTS = (Source.SOURCE_NIC, Source.SOURCE_HOST)
+_OF_HOSTS = (Source.SOURCE_NIC, Source.SOURCE_HOST, Source.SOURCE_PROBE)
 _RARER = 5
 """One in so many of the newest intervals may be a hole: three of sixteen. More often it is a cadence of its own."""
 

@@ -4,12 +4,21 @@ from collections.abc import Iterable
 
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
-from streams.wire.models import CablingReport, PeerWindow, Symptom, SymptomsReplaced, VersionCensus, Window
+from streams.wire.models import (
+    CablingReport,
+    PeerWindow,
+    ProbeWindow,
+    RailProbes,
+    Symptom,
+    SymptomsReplaced,
+    VersionCensus,
+    Window,
+)
 from streams.wire.stage import Output
 from streams.wire.symptoms import Restart
 from streams.wire.topics import SUMMARIES, SYMPTOMS
 
-Emitted = Symptom | SymptomsReplaced | Window | PeerWindow | CablingReport | VersionCensus
+Emitted = Symptom | SymptomsReplaced | Window | PeerWindow | CablingReport | VersionCensus | ProbeWindow | RailProbes
 
 _FLEET = "fleet"
 """Key of what concerns all pods."""
@@ -28,9 +37,9 @@ def route(topology: Topology, messages: Iterable[Emitted]) -> list[Output]:
 
 def _pods(topology: Topology, message: Emitted) -> Iterable[str]:
     """Return the home pod of a port's link; for a restart all pods with a link of the device; else the device's pod."""
-    if isinstance(message, VersionCensus):
+    if isinstance(message, VersionCensus | ProbeWindow):
         return (_FLEET,)
-    if isinstance(message, Symptom | SymptomsReplaced | Window | CablingReport) and message.port:
+    if isinstance(message, Symptom | SymptomsReplaced | Window | CablingReport | RailProbes) and message.port:
         return (topology.home_pod(Port(message.device, message.port)),)
     if isinstance(message, Symptom) and isinstance(message.payload, Restart):
         return sorted(topology.pods_of_links(message.device))

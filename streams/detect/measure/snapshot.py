@@ -43,6 +43,8 @@ class SmallState:
     """States and quality of ports; None in a snapshot of a version without them."""
     collector_clocks: list[list[Any]] = field(default_factory=list)
     """Those that are off; empty in a snapshot of a version that did not measure them."""
+    probes: dict[str, Any] = field(default_factory=dict)
+    """Open windows of active probes; empty in a snapshot of a version that did not read them."""
 
 
 def dump(liveness: Liveness, readings: ReadingStore, small: SmallState) -> bytes:

@@ -16,6 +16,7 @@ from streams.detect.measure.facts.facts_tracker import FactsTracker
 from streams.detect.measure.liveness import Liveness, SourceState
 from streams.detect.measure.ports.event_ports import EventPorts
 from streams.detect.measure.ports.port_publisher import PartitionReadings, PortPublisher
+from streams.detect.measure.probes.probe_windows import ProbeWindows
 from streams.detect.measure.routing import Emitted, route
 from streams.detect.measure.snapshot import SmallState
 from streams.detect.measure.source_clock import CLOCK_AHEAD_NS, CLOCK_BEHIND_NS, ClockChange, SourceClock
@@ -35,6 +36,7 @@ from streams.wire.models import (
     EventKind,
     Facts,
     Message,
+    ProbeReport,
     Progress,
     Samples,
     Source,
@@ -71,6 +73,8 @@ class Measure:
         self._ports = PortPublisher(self._params, self._partition)
         self._event_ports = EventPorts()
         self._collector_clocks = CollectorClocks()
+        self._probes = ProbeWindows(params.path, params.unreachable, params.lateness_s, partition)
+        self._probes.set_topology(self._topology)
         self._known = PartitionReadings(self._readings, self._liveness, self._topology)
 
     @property
@@ -84,6 +88,7 @@ class Measure:
     def set_topology(self, topology: Topology) -> list[Output]:
         self._topology = self._known.topology = topology
         self._sender.set_topology(topology)
+        self._probes.set_topology(topology)
         self._liveness.set_devices(topology.devices, len(topology.devices))
         at_ns = self._floor_ns if self._watermark_ns == IDLE_NS else self._watermark_ns
         return self._outputs(self._facts.set_topology(topology, at_ns))
@@ -103,6 +108,8 @@ class Measure:
                 found += [(number, symptom) for symptom in self._liveness.on_arrival_clock(message.at_ns)]
             elif isinstance(message, Progress):
                 self._floor_ns = max(self._floor_ns, message.watermark_ns)
+            elif isinstance(message, ProbeReport):
+                found += [(number, symptom) for symptom in self._probe_report(message)]
             elif isinstance(message, Facts):
                 found += [(number, report) for report in self._facts.on_facts(message)]
                 self._ports.modules.on_facts(message)
@@ -145,6 +152,7 @@ class Measure:
         if self._watermark_ns == IDLE_NS or watermark == IDLE_NS:
             self._watermark_ns = watermark
         self._watermark_ns = max(self._watermark_ns, watermark)
+        found = [*found, *self._probes.due(self._watermark_ns)]
         if found or self._facts.versions.has_pending:
             found = [*found, *self._facts.on_symptoms(found, watermark)]
         outputs = route(self._topology, found) if found else []
@@ -216,6 +224,19 @@ class Measure:
             symptoms += monitor.process_event(event, at_ns, self._readings, self._topology)
         return symptoms
 
+    def _probe_report(self, report: ProbeReport) -> list[Symptom]:
+        """Count the report of a prober: it is a reading of its host by the source PROBE, dated by the host's clock."""
+        arrived_ns, source = report.received_at_ns, Source.SOURCE_PROBE
+        at_ns = min(self._liveness.clock_of(report.device, source).corrected_ns(report.end_ns, arrived_ns), arrived_ns)
+        state = self._liveness.source(report.device, source, at_ns)
+        if state is None:
+            self.counted["railsight_unknown_devices_refused_total"] += 1
+            return []
+        symptoms = self._liveness.on_sample(state, at_ns, arrived_ns)
+        if not self._probes.add(report, at_ns):
+            self.counted["railsight_late_messages_total"] += at_ns < self._floor_ns
+        return [*symptoms, *self._liveness.on_arrival_clock(arrived_ns)]
+
     def limit_time(self, limit_ns: int) -> None:
         """Refuse a state of a later time: its readings hold all that follows for older than the last ones."""
         newest_ns = max(self._liveness.newest_ns(), self._floor_ns)
@@ -226,7 +247,7 @@ class Measure:
         monitors = {monitor.name: monitor.dump() for monitor in self._monitors}
         small = SmallState(
             self._floor_ns, self._watermark_ns, monitors, self._facts.dump(), self._ports.dump(),
-            self._collector_clocks.dump(),
+            self._collector_clocks.dump(), self._probes.dump(),
         )  # fmt: skip
         return snapshot.dump(self._liveness, self._readings, small)
 
@@ -237,7 +258,8 @@ class Measure:
         self._readings.observer = self
         self._ports, self._known = fresh._ports, PartitionReadings(self._readings, self._liveness, self._topology)
         self._monitors, self._relevant = fresh._monitors, {}
-        self._collector_clocks = fresh._collector_clocks
+        self._collector_clocks, self._probes = fresh._collector_clocks, fresh._probes
+        self._probes.set_topology(self._topology)
         self._floor_ns, self._watermark_ns = fresh._floor_ns, fresh._watermark_ns
 
     def _restore_small(self, small: SmallState) -> None:
@@ -247,4 +269,5 @@ class Measure:
         self._facts.load(small.facts)
         self._ports.load(small.ports, self._readings)
         self._collector_clocks.load(small.collector_clocks)
+        self._probes.load(small.probes)
         self._floor_ns, self._watermark_ns = small.floor_ns, small.watermark_ns

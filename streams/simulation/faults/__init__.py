@@ -20,7 +20,9 @@ from streams.simulation.faults.link_degrading import LINK_DEGRADING
 from streams.simulation.faults.link_down import LINK_DOWN
 from streams.simulation.faults.link_flap import LINK_FLAP
 from streams.simulation.faults.link_miscabled import LINK_MISCABLED
+from streams.simulation.faults.path_loss import PATH_LOSS
 from streams.simulation.faults.rail_degraded import RAIL_DEGRADED
+from streams.simulation.faults.rail_unreachable import RAIL_UNREACHABLE
 from streams.simulation.faults.telemetry_stale import TELEMETRY_STALE
 
 __all__ = ["FAULTS", "FAULT_OF", "Fault"]
@@ -42,6 +44,8 @@ FAULTS: tuple[Fault, ...] = (
     FLEET_VERSION_DRIFT,
     HOST_THERMAL_THROTTLE,
     DEVICE_CLOCK_SKEW,
+    PATH_LOSS,
+    RAIL_UNREACHABLE,
 )
 """Faults that take a device with all its links come first, while there is room."""
 

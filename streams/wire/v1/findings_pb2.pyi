@@ -461,6 +461,10 @@ class Finding(_message.Message):
         """a GPU or module at its temperature limit, unlike its peers on the host"""
         DEVICE_CLOCK_SKEW: Finding._Condition.ValueType  # 16
         """the clock of a device or of a collector is off"""
+        PATH_LOSS: Finding._Condition.ValueType  # 17
+        """active probes are lost at a link, a switch, or on one 5-tuple"""
+        RAIL_UNREACHABLE: Finding._Condition.ValueType  # 18
+        """active probes of and to one rail of a host are lost; its other rails answer"""
 
     class Condition(_Condition, metaclass=_ConditionEnumTypeWrapper): ...
     CONDITION_UNSPECIFIED: Finding.Condition.ValueType  # 0
@@ -490,6 +494,10 @@ class Finding(_message.Message):
     """a GPU or module at its temperature limit, unlike its peers on the host"""
     DEVICE_CLOCK_SKEW: Finding.Condition.ValueType  # 16
     """the clock of a device or of a collector is off"""
+    PATH_LOSS: Finding.Condition.ValueType  # 17
+    """active probes are lost at a link, a switch, or on one 5-tuple"""
+    RAIL_UNREACHABLE: Finding.Condition.ValueType  # 18
+    """active probes of and to one rail of a host are lost; its other rails answer"""
 
     class _Severity:
         ValueType = _typing.NewType("ValueType", _builtins.int)

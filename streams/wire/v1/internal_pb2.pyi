@@ -1278,6 +1278,174 @@ class VersionCount(_message.Message):
 Global___VersionCount: _TypeAlias = VersionCount  # noqa: Y015
 
 @_typing.final
+class ProbeWindow(_message.Message):
+    """The active probes of one partition of `measure` in one window: what was sent over each element of the paths on which
+    probes were lost, and the flows that lost some. In railsight.summaries.v1 and railsight.episodes.v1, key fleet, with
+    the header type=probewindow; a message replaces an earlier one of the same shard and window. An element is a port (a
+    link in the direction into that port), a switch or a host.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SHARD_FIELD_NUMBER: _builtins.int
+    AT_NS_FIELD_NUMBER: _builtins.int
+    PROBERS_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_FIELD_NUMBER: _builtins.int
+    SENT_FIELD_NUMBER: _builtins.int
+    ELEMENT_FIELD_NUMBER: _builtins.int
+    ELEMENT_SENT_FIELD_NUMBER: _builtins.int
+    FLOW_SOURCE_FIELD_NUMBER: _builtins.int
+    FLOW_TARGET_FIELD_NUMBER: _builtins.int
+    FLOW_SOURCE_PORT_FIELD_NUMBER: _builtins.int
+    FLOW_SENT_FIELD_NUMBER: _builtins.int
+    FLOW_FORWARD_LOST_FIELD_NUMBER: _builtins.int
+    FLOW_REVERSE_LOST_FIELD_NUMBER: _builtins.int
+    FLOW_UNANSWERED_FIELD_NUMBER: _builtins.int
+    FLOW_LOST_RUN_FIELD_NUMBER: _builtins.int
+    FLOW_FORWARD_HOPS_FIELD_NUMBER: _builtins.int
+    FLOW_REVERSE_HOPS_FIELD_NUMBER: _builtins.int
+    HOP_FIELD_NUMBER: _builtins.int
+    FLOW_FORWARD_REACH_FIELD_NUMBER: _builtins.int
+    FLOW_REVERSE_REACH_FIELD_NUMBER: _builtins.int
+    shard: _builtins.int
+    at_ns: _builtins.int
+    """the end of the window"""
+    probers: _builtins.int
+    """hosts whose reports count"""
+    left_out: _builtins.int
+    """hosts whose prober stalled: their reports do not count"""
+    sent: _builtins.int
+    """probes of the reports that count"""
+    @_builtins.property
+    def element(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """device/port, or device; other lists have indices of it"""
+
+    @_builtins.property
+    def element_sent(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def flow_source(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """the port of the own rail"""
+
+    @_builtins.property
+    def flow_target(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def flow_source_port(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def flow_sent(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def flow_forward_lost(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def flow_reverse_lost(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def flow_unanswered(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def flow_lost_run(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def flow_forward_hops(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def flow_reverse_hops(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def hop(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """of each flow the ports at which it enters switches, forward, then those back: 1 + index; 0: silent"""
+
+    @_builtins.property
+    def flow_forward_reach(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def flow_reverse_reach(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        shard: _builtins.int = ...,
+        at_ns: _builtins.int = ...,
+        probers: _builtins.int = ...,
+        left_out: _builtins.int = ...,
+        sent: _builtins.int = ...,
+        element: _abc.Iterable[_builtins.str] | None = ...,
+        element_sent: _abc.Iterable[_builtins.int] | None = ...,
+        flow_source: _abc.Iterable[_builtins.int] | None = ...,
+        flow_target: _abc.Iterable[_builtins.int] | None = ...,
+        flow_source_port: _abc.Iterable[_builtins.int] | None = ...,
+        flow_sent: _abc.Iterable[_builtins.int] | None = ...,
+        flow_forward_lost: _abc.Iterable[_builtins.int] | None = ...,
+        flow_reverse_lost: _abc.Iterable[_builtins.int] | None = ...,
+        flow_unanswered: _abc.Iterable[_builtins.int] | None = ...,
+        flow_lost_run: _abc.Iterable[_builtins.int] | None = ...,
+        flow_forward_hops: _abc.Iterable[_builtins.int] | None = ...,
+        flow_reverse_hops: _abc.Iterable[_builtins.int] | None = ...,
+        hop: _abc.Iterable[_builtins.int] | None = ...,
+        flow_forward_reach: _abc.Iterable[_builtins.int] | None = ...,
+        flow_reverse_reach: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "element", b"element", "element_sent", b"element_sent", "flow_forward_hops", b"flow_forward_hops", "flow_forward_lost", b"flow_forward_lost", "flow_forward_reach", b"flow_forward_reach", "flow_lost_run", b"flow_lost_run", "flow_reverse_hops", b"flow_reverse_hops", "flow_reverse_lost", b"flow_reverse_lost", "flow_reverse_reach", b"flow_reverse_reach", "flow_sent", b"flow_sent", "flow_source", b"flow_source", "flow_source_port", b"flow_source_port", "flow_target", b"flow_target", "flow_unanswered", b"flow_unanswered", "hop", b"hop", "left_out", b"left_out", "probers", b"probers", "sent", b"sent", "shard", b"shard"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProbeWindow: _TypeAlias = ProbeWindow  # noqa: Y015
+
+@_typing.final
+class RailProbes(_message.Message):
+    """The active probes of one rail of a host in one window, where nearly all of its own or of those to it were lost. In
+    railsight.summaries.v1, key pod, with the header type=railprobes; a message replaces an earlier one of the same shard,
+    rail and window.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEVICE_FIELD_NUMBER: _builtins.int
+    PORT_FIELD_NUMBER: _builtins.int
+    SHARD_FIELD_NUMBER: _builtins.int
+    BEGIN_NS_FIELD_NUMBER: _builtins.int
+    END_NS_FIELD_NUMBER: _builtins.int
+    OWN_SENT_FIELD_NUMBER: _builtins.int
+    OWN_LOST_FIELD_NUMBER: _builtins.int
+    OTHERS_SENT_FIELD_NUMBER: _builtins.int
+    OTHERS_LOST_FIELD_NUMBER: _builtins.int
+    TO_SENT_FIELD_NUMBER: _builtins.int
+    TO_LOST_FIELD_NUMBER: _builtins.int
+    PEERS_FIELD_NUMBER: _builtins.int
+    device: _builtins.str
+    port: _builtins.str
+    shard: _builtins.int
+    begin_ns: _builtins.int
+    end_ns: _builtins.int
+    own_sent: _builtins.int
+    """from this rail"""
+    own_lost: _builtins.int
+    others_sent: _builtins.int
+    """from the host's other rails"""
+    others_lost: _builtins.int
+    to_sent: _builtins.int
+    """to this rail, by hosts of this shard"""
+    to_lost: _builtins.int
+    peers: _builtins.int
+    """those hosts"""
+    def __init__(
+        self,
+        *,
+        device: _builtins.str = ...,
+        port: _builtins.str = ...,
+        shard: _builtins.int = ...,
+        begin_ns: _builtins.int = ...,
+        end_ns: _builtins.int = ...,
+        own_sent: _builtins.int = ...,
+        own_lost: _builtins.int = ...,
+        others_sent: _builtins.int = ...,
+        others_lost: _builtins.int = ...,
+        to_sent: _builtins.int = ...,
+        to_lost: _builtins.int = ...,
+        peers: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin_ns", b"begin_ns", "device", b"device", "end_ns", b"end_ns", "others_lost", b"others_lost", "others_sent", b"others_sent", "own_lost", b"own_lost", "own_sent", b"own_sent", "peers", b"peers", "port", b"port", "shard", b"shard", "to_lost", b"to_lost", "to_sent", b"to_sent"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RailProbes: _TypeAlias = RailProbes  # noqa: Y015
+
+@_typing.final
 class PortStates(_message.Message):
     """The state of every port of a device as one source reads it; sent where a state, its time or the silence of the source
     changed. Topic railsight.port-states.v1, key device/source.

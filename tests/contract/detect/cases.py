@@ -14,6 +14,7 @@ from tests.worlds.facts_world import FactsWorld
 from tests.worlds.host_world import RECOVERED, HostWorld
 from tests.worlds.live_stages import in_order
 from tests.worlds.observations import T0, at
+from tests.worlds.probe_world import ProbeWorld, probed
 from tests.worlds.small_world import SmallWorld, play, recorded
 
 UNTIL_S = 1200
@@ -47,6 +48,13 @@ INCAST = SmallWorld(topology=RAILS, incast={"pod1-host2/mlx5_3": [(100, 400)]})
 THROTTLED = SmallWorld(
     topology=RAILS, throttled={f"pod1-host{h}/mlx5_{r}": [(100, 400)] for h in range(1, 6) for r in range(8)}
 )
+PROBED_INVENTORY, PROBED = probed(
+    demo_fabric.inventory(DemoShape(pods=1, hosts=5, planes=1, spines=2, uplinks=1), at(0))
+)
+DROPPING = ProbeWorld(
+    topology=PROBED, inventory=PROBED_INVENTORY, dropping={"pod1-leaf4/Ethernet6/1": (0.01, [(100, 500)])}
+)
+UNREACHED = ProbeWorld(topology=PROBED, inventory=PROBED_INVENTORY, dropping={"pod1-host2/mlx5_3": (1.0, [(100, 400)])})
 LABELLED: dict[str, tuple[SmallWorld, Truth]] = {
     "link/flap": (FLAPPING, Truth(at(100), at(310), Condition.LINK_FLAP, "p1-l0", "d1")),
     "link/down": (DOWN, Truth(at(100), at(400), Condition.LINK_DOWN, "p2-l1", "u0")),
@@ -69,6 +77,8 @@ LABELLED: dict[str, tuple[SmallWorld, Truth]] = {
     "fleet/version-drift": (OLD, Truth(at(100), at(900), Condition.FLEET_VERSION_DRIFT, "pod1-host3", "")),
     "device/clock-skew": (SKEWED, Truth(at(100), at(700), Condition.DEVICE_CLOCK_SKEW, "p1-h1", "")),
     "device/down": (REBOOT, Truth(at(100), at(220), Condition.DEVICE_DOWN, "s1", "")),
+    "path/loss": (DROPPING, Truth(at(100), at(500), Condition.PATH_LOSS, "pod1-leaf4", "Ethernet6/1")),
+    "rail/unreachable": (UNREACHED, Truth(at(100), at(400), Condition.RAIL_UNREACHABLE, "pod1-host2", "mlx5_3")),
     "telemetry/stale": (UNREAD, Truth(at(100), at(400), Condition.TELEMETRY_STALE, "p1-l0", "")),
 }
 

@@ -193,6 +193,13 @@ _EVENTS = """
 | kind | read by | |
 |---|---|---|
 """
+_PROBES = """
+## Active probes
+
+The reports of `collect probe` (losses by direction and the path of each probed 5-tuple) are read by
+[path/loss](detectors/path-loss.md) and [rail/unreachable](detectors/rail-unreachable.md).
+Round-trip times and reordering stay in `railsight.probes.v1`: delay alone is no fault of a link.
+"""
 
 
 def page() -> str:
@@ -208,7 +215,7 @@ def page() -> str:
         f"| `{kind.name.lower()}` | {_links(sorted(slugs))} | {note if slugs else f'stored only: {note}'} |\n"
         for kind, (slugs, note) in EVENTS.items()
     ]
-    return _HEAD + "".join(lines) + _EVENTS + "".join(events)
+    return _HEAD + "".join(lines) + _EVENTS + "".join(events) + _PROBES
 
 
 def _links(slugs: list[str]) -> str:

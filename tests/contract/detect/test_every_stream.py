@@ -11,11 +11,22 @@ import pytest
 
 from streams.replay.driver import event_time
 from streams.replay.score import score
-from streams.wire.models import CollectorStatus, Condition, Event, Facts, Finding, Message, Remediation, Samples
+from streams.wire.models import (
+    CollectorStatus,
+    Condition,
+    Event,
+    Facts,
+    Finding,
+    Message,
+    ProbeReport,
+    Remediation,
+    Samples,
+)
 from tests.contract.detect.cases import LABELLED, case_messages, settled_s
 from tests.worlds.host_world import HOST, HostWorld
 from tests.worlds.live_stages import final_findings, histories, in_order, run, shuffled
 from tests.worlds.observations import GNMI, NIC, SNMP, at
+from tests.worlds.probe_world import ProbeWorld
 
 LATE_S = 18
 """Within the lateness (30 s), and so short that no source with a cadence of 10 s seems silent."""
@@ -69,6 +80,7 @@ SOURCES: dict[str, Callable[[Message], bool]] = {
     "nic": lambda m: isinstance(m, Samples | CollectorStatus | Facts) and m.source is NIC,
     "host": lambda m: isinstance(m, Samples | CollectorStatus | Facts) and m.source is HOST,
     "kernel log": lambda m: isinstance(m, Event),
+    "probe": lambda m: isinstance(m, ProbeReport),
 }
 
 
@@ -77,6 +89,8 @@ def missing() -> Iterator[tuple[str, str, float]]:
     for slug, (world, _) in LABELLED.items():
         yield slug, "gnmi", 0
         yield from ((slug, source, 300) for source in ("gnmi", "snmp", "nic"))
+        if isinstance(world, ProbeWorld):
+            yield slug, "probe", 300
         if isinstance(world, HostWorld):
             yield slug, "host", 300
             if world.xids:

@@ -32,6 +32,8 @@ POLICY_CASES = [
     (Condition.HOST_GPU_FAULT, 1, Severity.WARNING, Action.OBSERVE),
     (Condition.HOST_GPU_FAULT, 1, Severity.CRITICAL, Action.CORDON_HOST),
     (Condition.HOST_PCIE_DEGRADED, 1, Severity.WARNING, Action.OBSERVE),
+    (Condition.PATH_LOSS, 1, Severity.WARNING, Action.OBSERVE),
+    (Condition.RAIL_UNREACHABLE, 1, Severity.CRITICAL, Action.OBSERVE),
     (Condition.HOST_THERMAL_THROTTLE, 1, Severity.CRITICAL, Action.OBSERVE),
     (Condition.CONGESTION_INCAST, 2, Severity.WARNING, Action.OBSERVE),
     (Condition.CONGESTION_IMBALANCE, 3, Severity.WARNING, Action.OBSERVE),

@@ -20,6 +20,7 @@ from streams.detect.evidence.episodes import Conclusion, finding_defaults, recon
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.params import SharedSettings
 from streams.detect.thresholds import ns
+from streams.fabric.topology import Topology
 from streams.wire.models import (
     BlastRadius,
     Cause,
@@ -39,7 +40,9 @@ _MAX_NAMED = 16
 """Hosts that a finding names; the rest are in `facts`."""
 
 
-def evaluate(params: DriftParams, settings: SharedSettings, state: FleetState, watermark_ns: int) -> list[Episode]:
+def evaluate(
+    params: DriftParams, settings: SharedSettings, state: FleetState, _topology: Topology, watermark_ns: int
+) -> list[Episode]:
     """Conclude at each time of a change, in order, once the census of all partitions can have arrived."""
     episodes: list[Episode] = []
     while (at_ns := state.next_ns) + ns(settings.lateness_s) <= watermark_ns:

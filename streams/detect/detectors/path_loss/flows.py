@@ -1,0 +1,101 @@
+"""The flows that lost probes in one window, with the elements of the network that they cross. Pure.
+
+An element is named as in ProbeWindow: `device/port` is the link in the direction into that port, `device` a switch or a
+host.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from streams.wire.models import ProbeWindow
+
+
+class FlowName(NamedTuple):
+    """One probed 5-tuple, by the ports of its rails."""
+
+    source: str
+    target: str
+    source_port: int
+
+    @property
+    def hosts(self) -> tuple[str, str]:
+        """Return the hosts of both rails."""
+        return device_of(self.source), device_of(self.target)
+
+
+@dataclass(frozen=True, slots=True)
+class LossyFlow:
+    """A flow that lost probes in one window."""
+
+    name: FlowName
+    end_ns: int
+    sent: int
+    forward_lost: int
+    reverse_lost: int
+    unanswered: int
+    lost_run: int
+    forward: tuple[str, ...]
+    """The links of its path, each by the port into which it leads; empty where a hop is unknown."""
+    back: tuple[str, ...]
+    forward_reach: int | None
+    """Links of `forward` up to the last hop that answers since the losses; None where that was not traced."""
+    back_reach: int | None
+
+    @property
+    def lost(self) -> int:
+        """Return all losses."""
+        return self.forward_lost + self.reverse_lost + self.unanswered
+
+    @property
+    def is_lost(self) -> bool:
+        """Return whether not one probe was answered."""
+        return 0 < self.sent <= self.lost
+
+    @property
+    def is_traced(self) -> bool:
+        """Return whether both directions of its path are known, each with one switch at least."""
+        return len(self.forward) > 1 and len(self.back) > 1 and all(self.forward) and all(self.back)
+
+    def elements(self) -> frozenset[str]:
+        """Return the elements at which its probes may have been lost, by the direction of the losses."""
+        links: tuple[str, ...] = ()
+        if self.forward_lost or self.unanswered:
+            links += self.forward
+        if self.reverse_lost or self.unanswered:
+            links += self.back
+        return frozenset({*links, *map(device_of, links), *self.name.hosts})
+
+    def links_and_switches(self) -> frozenset[str]:
+        """Return the elements of its path in both directions, without its hosts."""
+        links = {*self.forward, *self.back}
+        return frozenset({*links, *map(device_of, links)} - set(self.name.hosts))
+
+
+def device_of(element: str) -> str:
+    """Return the device of an element."""
+    return element.split("/", 1)[0]
+
+
+def lossy_flows(window: ProbeWindow) -> Iterator[LossyFlow]:
+    """Yield the flows of a window that lost probes."""
+    names, place = window.element, 0
+    for flow, sent in enumerate(window.flow_sent):
+        middle = place + window.flow_forward_hops[flow]
+        end = middle + window.flow_reverse_hops[flow]
+        forward, back = (
+            tuple(names[hop - 1] if hop else "" for hop in window.hop[begin:until])
+            for begin, until in ((place, middle), (middle, end))
+        )
+        place = end
+        source, target = names[window.flow_source[flow]], names[window.flow_target[flow]]
+        yield LossyFlow(
+            FlowName(source, target, window.flow_source_port[flow]), window.at_ns, sent,
+            window.flow_forward_lost[flow], window.flow_reverse_lost[flow], window.flow_unanswered[flow],
+            window.flow_lost_run[flow], (*forward, target), (*back, source), _reach(window.flow_forward_reach[flow]),
+            _reach(window.flow_reverse_reach[flow]),
+        )  # fmt: skip
+
+
+def _reach(value: int) -> int | None:
+    return value - 1 if value else None

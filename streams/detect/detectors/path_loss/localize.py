@@ -1,0 +1,250 @@
+"""Finds the elements of the network that explain the losses of probes: switches, single flows, then links. Pure.
+
+What loses all probes through it is taken first, and rails and hosts at fault cast no votes. Of the rest, each flow with
+losses votes for the elements of its path. The element with the highest log-likelihood ratio of loss against noise is
+taken, with all losses that it explains, and the rest is evaluated again.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from streams.detect.detectors.path_loss.flows import FlowName, LossyFlow, device_of, lossy_flows
+from streams.detect.detectors.path_loss.params import PathParams
+from streams.wire.models import ProbeWindow
+
+_MAX_SUSPECTS = 16
+"""More bad links at once are one cause elsewhere: a plane without power, a wrong configuration."""
+_HOSTS = 3
+"""Hosts that lose all probes through a switch: as many cannot be at fault together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """An element that explains losses, and what speaks for it."""
+
+    element: str
+    lost: int
+    sent: int
+    """Probes over it, estimated where a partition counted none of them."""
+    begin_ns: int
+    last_ns: int
+    """The ends of the first and of the last window with a loss."""
+    flows: int
+    """Flows that lost probes."""
+    votes: float = 0.0
+    """One divided by the length of its path, for each of them (007, NSDI'18)."""
+    next_element: str = ""
+    next_votes: float = 0.0
+    equal: tuple[str, ...] = ()
+    """Links that the same flows cross: they cannot be told apart."""
+    flow: FlowName | None = None
+    """The flow, where only this one is lost."""
+    is_located: bool = True
+
+
+@dataclass(slots=True)
+class _Tally:
+    """The losses that each element may explain."""
+
+    lost: Counter[str] = field(default_factory=Counter)
+    flows: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """By element, the numbers of the lossy flows that cross it."""
+
+
+def log_likelihood_ratio(lost: int, sent: float, noise: float) -> float:
+    """Return the logarithm of how much more likely `lost` of `sent` are at their own rate than at the noise's.
+
+    By Chernoff's bound the probability that noise loses as many is at most its negative exponential.
+    """
+    mean = noise * sent
+    return lost * math.log(lost / mean) - lost + mean if lost > mean > 0 else 0.0
+
+
+def localize(params: PathParams, windows: Iterable[ProbeWindow]) -> list[Suspect]:
+    """Return what explains the losses of these windows, of all partitions, the clearest first."""
+    cells = list(windows)
+    if not any(cell.flow_sent for cell in cells):
+        return []
+    sent = _Sent(cells)
+    at_switches: dict[str, list[LossyFlow]] = defaultdict(list)
+    flows: list[LossyFlow] = []
+    for end_ns in sorted({cell.at_ns for cell in cells}):
+        of_window = [cell for cell in cells if cell.at_ns == end_ns]
+        flows += _without_lost_parts(params, of_window, at_switches)
+    found = [
+        _suspect(element, own, sent)
+        for element, own in at_switches.items()
+        if len({flow.end_ns for flow in own}) >= params.min_windows
+    ]
+    single = _lost_flows(params, flows, sent)
+    names = {one.flow for one in single}
+    flows = [flow for flow in flows if flow.name not in names and flow.is_traced]
+    return [*sorted(found, key=lambda one: one.element), *single, *_lossy_elements(params, flows, sent)]
+
+
+def _without_lost_parts(
+    params: PathParams, cells: Sequence[ProbeWindow], at_switches: dict[str, list[LossyFlow]]
+) -> list[LossyFlow]:
+    """Return the lossy flows of one window without those of switches and rails that lose all probes.
+
+    The flows of such switches are added to `at_switches`. Those of rails are rail/unreachable, or of a host
+    that is down.
+    """
+    flows, sent = [flow for cell in cells for flow in lossy_flows(cell)], _Sent(cells)
+    switches = _lost_switches(params, flows, sent)
+    for element, own in switches.items():
+        at_switches[element] += own
+    flows = [flow for flow in flows if switches.keys().isdisjoint(flow.elements())]
+    unreached = _unreached_rails(params, flows, sent)
+    return [flow for flow in flows if unreached.isdisjoint((flow.name.source, flow.name.target))]
+
+
+class _Sent:
+    """The probes over each element in all windows."""
+
+    def __init__(self, cells: Sequence[ProbeWindow]) -> None:
+        self._known: Counter[str] = Counter()
+        self._totals: Counter[str] = Counter()
+        for cell in cells:
+            self._known.update(dict(zip(cell.element, cell.element_sent, strict=True)))
+            self._totals.update(dict.fromkeys(cell.element, cell.sent))
+        self._total = sum(cell.sent for cell in cells)
+
+    def over(self, element: str) -> int:
+        """Return the probes over an element; windows and partitions without losses there are estimated by the rest."""
+        total = self._totals[element]
+        return round(self._known[element] * self._total / total) if total else 0
+
+
+def _lost_switches(params: PathParams, flows: Sequence[LossyFlow], sent: _Sent) -> dict[str, list[LossyFlow]]:
+    """Return the switches through which no probe comes in a window, with their flows."""
+    lost: dict[str, list[LossyFlow]] = defaultdict(list)
+    for flow in flows:
+        for element in flow.elements():
+            if "/" not in element and element not in flow.name.hosts:
+                lost[element].append(flow)
+    return {
+        element: own
+        for element, own in lost.items()
+        if sum(flow.lost for flow in own) >= params.lost_ratio * sent.over(element)
+        and len({host for flow in own for host in flow.name.hosts}) > _HOSTS
+    }
+
+
+def _unreached_rails(params: PathParams, flows: Iterable[LossyFlow], sent: _Sent) -> set[str]:
+    """Return the rails of which, and to which, nearly all probes are lost: rail/unreachable, or a host that is down."""
+    lost: Counter[str] = Counter()
+    for flow in flows:
+        for rail in (flow.name.source, flow.name.target):
+            lost[rail] += flow.lost
+    return {rail for rail, count in lost.items() if count >= params.lost_ratio * sent.over(rail)}
+
+
+def _lost_flows(params: PathParams, flows: Sequence[LossyFlow], sent: _Sent) -> list[Suspect]:
+    """Return the flows that are lost while all other flows over their links and hosts are not."""
+    by_name: dict[FlowName, list[LossyFlow]] = defaultdict(list)
+    for flow in flows:
+        by_name[flow.name].append(flow)
+    lost = {
+        name: own
+        for name, own in by_name.items()
+        if sum(one.is_lost and one.lost_run >= params.flow_losses for one in own) >= params.min_windows - 1
+    }
+    if not lost:
+        return []
+    other_lost: Counter[str] = Counter()
+    lost_sent: Counter[str] = Counter()
+    for name, own in by_name.items():
+        for flow in own:
+            for element in flow.links_and_switches() | {*name, *name.hosts} - {name.source_port}:
+                (lost_sent if name in lost else other_lost)[str(element)] += flow.sent if name in lost else flow.lost
+    found = []
+    for name, own in lost.items():
+        newest = max(own, key=lambda one: one.end_ns)
+        elements = newest.links_and_switches() | {name.source, name.target, *name.hosts}
+        others = {element: sent.over(element) - lost_sent[element] for element in elements}
+        if all(other > 0 and other_lost[e] <= params.healthy_ratio * other for e, other in others.items()):
+            element, is_located = _located(newest)
+            total = sum(one.sent for one in own)
+            found.append(
+                Suspect(
+                    element, sum(one.lost for one in own), total, min(one.end_ns for one in own), newest.end_ns, 1,
+                    flow=name, is_located=is_located,
+                )
+            )  # fmt: skip
+    return sorted(found, key=lambda one: (one.element, one.flow))
+
+
+def _located(flow: LossyFlow) -> tuple[str, bool]:
+    """Return the link after the last hop that answers, forward or else back; else the link of its target."""
+    for links, reach in ((flow.forward, flow.forward_reach), (flow.back, flow.back_reach)):
+        if reach is not None and reach < len(links) - 1 and links[reach]:
+            return links[reach], True
+    return flow.name.target, False
+
+
+def _lossy_elements(params: PathParams, flows: Sequence[LossyFlow], sent: _Sent) -> list[Suspect]:
+    """Return the links and switches that lose a share of the probes, each with the losses that it explains best."""
+    tally = _Tally()
+    for number, flow in enumerate(flows):
+        for element in flow.elements():
+            tally.lost[element] += flow.lost
+            tally.flows[element].add(number)
+    hosts = {host for flow in flows for host in flow.name.hosts}
+    scores = {e: log_likelihood_ratio(lost, sent.over(e), params.noise) for e, lost in tally.lost.items()}
+    found: list[Suspect] = []
+    while scores and len(found) < _MAX_SUSPECTS:
+        # Of equal ones a host: whether its network or itself is at fault is not known.
+        element = min(scores, key=lambda e: (-scores[e], e not in hosts, "/" not in e, e))
+        if scores[element] < -math.log(params.chance):
+            break
+        own = [flows[number] for number in tally.flows[element]]
+        if element not in hosts and _is_bad(params, own, sent.over(element)):
+            found.append(_with_votes(_suspect(element, own, sent), tally, flows))
+        for number in list(tally.flows[element]):
+            for crossed in flows[number].elements():
+                tally.lost[crossed] -= flows[number].lost
+                tally.flows[crossed].discard(number)
+                scores[crossed] = log_likelihood_ratio(tally.lost[crossed], sent.over(crossed), params.noise)
+        scores = {e: score for e, score in scores.items() if tally.lost[e] >= params.min_losses}
+    return found
+
+
+def _is_bad(params: PathParams, flows: Sequence[LossyFlow], sent: int) -> bool:
+    lost = sum(flow.lost for flow in flows)
+    return (
+        lost >= params.min_losses
+        and lost >= params.bad_ratio * sent
+        and len({flow.end_ns for flow in flows}) >= params.min_windows
+        and len({flow.name for flow in flows}) > 1
+    )
+
+
+def _suspect(element: str, flows: Sequence[LossyFlow], sent: _Sent) -> Suspect:
+    ends = [flow.end_ns for flow in flows]
+    return Suspect(
+        element, sum(flow.lost for flow in flows), sent.over(element), min(ends), max(ends),
+        len({flow.name for flow in flows}),
+    )  # fmt: skip
+
+
+def _with_votes(suspect: Suspect, tally: _Tally, flows: Sequence[LossyFlow]) -> Suspect:
+    """Return a suspect with the votes of its flows, the next best of their links, and those that none tells apart."""
+    own = tally.flows[suspect.element]
+    votes: Counter[str] = Counter()
+    for number in {flows[number].name: number for number in sorted(own)}.values():
+        links = [element for element in flows[number].elements() if "/" in element]
+        votes.update(dict.fromkeys(links, 0))
+        for link in links:
+            votes[link] += 1 / len(links)  # type: ignore[assignment]
+    equal = tuple(sorted(e for e in votes if e != suspect.element and tally.flows[e] == own))
+    others: Mapping[str, float] = {e: count for e, count in votes.items() if e not in (suspect.element, *equal)}
+    best = min(others, key=lambda e: (-others[e], e), default="")
+    is_switch = "/" not in suspect.element
+    of_own = sum(count for e, count in votes.items() if device_of(e) == suspect.element) if is_switch else 0.0
+    return Suspect(
+        suspect.element, suspect.lost, suspect.sent, suspect.begin_ns, suspect.last_ns, suspect.flows,
+        round(of_own if is_switch else votes[suspect.element], 3), best, round(others.get(best, 0.0), 3), equal,
+    )  # fmt: skip

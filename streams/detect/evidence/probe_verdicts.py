@@ -1,0 +1,115 @@
+"""Joins the verdicts on windows of active probes to periods: one begins with enough bad windows, and ends with none for
+some time.
+
+Windows within the lateness may still change, so their verdicts are retained one by one; older ones are summed up in the
+period to which they belong. The state of a subject is as large after a day as after a minute.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from streams.detect.evidence.link_history import FOREVER
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeStatement:
+    """One line of evidence: what was observed at a port or device, and what was expected."""
+
+    text: str
+    device: str
+    port: str = ""
+    observed: float = 0.0
+    expected: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeVerdict:
+    """The losses of one subject in the windows that were evaluated together, up to `end_ns`."""
+
+    begin_ns: int
+    """The begin of the first window with a loss."""
+    last_ns: int
+    """The end of the last window with a loss."""
+    end_ns: int
+    lost: int
+    sent: int
+    summary: str
+    statements: tuple[ProbeStatement, ...] = ()
+    confidence: float = 0.9
+    is_switch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProbePeriod:
+    """Verdicts that follow each other."""
+
+    begin_ns: int
+    opened_ns: int
+    """The end of the window with which there were enough; 0 while there are not."""
+    last_ns: int
+    """The end of the last window with a loss."""
+    end_ns: int
+    """The end of the last verdict."""
+    count: int
+    worst: ProbeVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """All verdicts on one subject: those that are final as a period, the others by the end of their window."""
+
+    period: ProbePeriod | None = None
+    pending: dict[str, ProbeVerdict] = field(default_factory=dict)
+
+    def with_pending(self, end_ns: int, verdict: ProbeVerdict | None) -> "Verdicts":
+        """Return the verdicts with another one on a window; None: the window is good."""
+        pending = {end: one for end, one in self.pending.items() if end != str(end_ns)}
+        return replace(self, pending=pending if verdict is None else pending | {str(end_ns): verdict})
+
+    def periods(self, enough: int, width_ns: int, clear_ns: int) -> list[ProbePeriod]:
+        """Return the periods, in order; those that are not open yet too."""
+        found = [] if self.period is None else [self.period]
+        for verdict in _in_order(self.pending):
+            known = found[-1] if found else None
+            if known is not None and _continues(known, verdict, width_ns, clear_ns):
+                found[-1] = _extended(known, verdict, enough)
+            else:
+                found.append(_begun(verdict, enough))
+        return found
+
+    def settled(self, final_ns: int, enough: int, width_ns: int, clear_ns: int) -> "Verdicts":
+        """Return the verdicts with those up to a time summed up; a period that is over is dropped after `clear_ns`."""
+        final = {end: one for end, one in self.pending.items() if one.end_ns <= final_ns}
+        periods = replace(self, pending=final).periods(enough, width_ns, clear_ns)
+        last = periods[-1] if periods else None
+        if last is not None and last.end_ns + clear_ns <= final_ns:
+            last = None
+        return Verdicts(last, {end: one for end, one in self.pending.items() if end not in final})
+
+
+def period_end_ns(period: ProbePeriod, clear_ns: int, watermark_ns: int) -> int:
+    """Return when a period ended; FOREVER while it goes on."""
+    return period.last_ns if period.end_ns + clear_ns <= watermark_ns else FOREVER
+
+
+def _in_order(pending: Mapping[str, ProbeVerdict]) -> Iterable[ProbeVerdict]:
+    return sorted(pending.values(), key=lambda verdict: verdict.end_ns)
+
+
+def _begun(verdict: ProbeVerdict, enough: int) -> ProbePeriod:
+    opened_ns = verdict.end_ns if enough <= 1 else 0
+    return ProbePeriod(verdict.begin_ns, opened_ns, verdict.last_ns, verdict.end_ns, 1, verdict)
+
+
+def _continues(period: ProbePeriod, verdict: ProbeVerdict, width_ns: int, clear_ns: int) -> bool:
+    """Return whether a verdict belongs to a period; one that is not open yet needs windows in a row."""
+    return verdict.end_ns <= period.end_ns + (clear_ns if period.opened_ns else width_ns)
+
+
+def _extended(period: ProbePeriod, verdict: ProbeVerdict, enough: int) -> ProbePeriod:
+    count = period.count + 1
+    return ProbePeriod(
+        min(period.begin_ns, verdict.begin_ns), period.opened_ns or (verdict.end_ns if count >= enough else 0),
+        max(period.last_ns, verdict.last_ns), verdict.end_ns, count,
+        verdict if verdict.lost > period.worst.lost else period.worst,
+    )  # fmt: skip

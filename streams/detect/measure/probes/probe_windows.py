@@ -1,0 +1,225 @@
+"""Sums up the probe reports of one partition by window; emits the paths on which probes were lost, and rails that are
+not reached.
+
+A window is emitted when the watermark reaches its end, and again for each report that arrives within the lateness.
+Reports of a prober that stalled do not count: its own delay looks like loss. A fabric that loses nothing costs one sum
+of arrays for each report, and one short message a window.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from streams.detect.detectors.path_loss.params import PathParams
+from streams.detect.detectors.rail_unreachable.params import UnreachableParams
+from streams.detect.measure.probes.flow_layout import TO, FlowLayout, FlowPath, layout_key, make_layout
+from streams.detect.thresholds import ns
+from streams.fabric.topology import Topology
+from streams.wire.models import ProbeReport, ProbeWindow, RailProbes
+
+_MAX_FLOWS = 4096
+"""Flows with losses of one window and partition: all of 39 hosts. More are lost only where whole pods are cut off."""
+
+
+@dataclass(slots=True)
+class LossyFlow:
+    """One flow of a window that lost probes."""
+
+    path: FlowPath
+    source_port: int
+    sent: int
+    lost: tuple[int, int, int]
+    """Forward, in reverse, unanswered."""
+    lost_run: int
+    reach: tuple[int, int]
+
+
+@dataclass(slots=True)
+class OpenWindow:
+    """The reports of one window so far."""
+
+    sent: Any = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Probes by number of the element."""
+    devices: dict[str, list[int]] = field(default_factory=dict)
+    """By prober, the ends of its reports."""
+    left_out: list[str] = field(default_factory=list)
+    """Probers of `devices` that stalled."""
+    total: int = 0
+    flows: list[LossyFlow] = field(default_factory=list)
+    rails: dict[int, tuple[int, int, int, int]] = field(default_factory=dict)
+    """By element of a rail whose own probes were lost: sent and lost, and the same of the host's other rails."""
+    emitted_rails: list[int] = field(default_factory=list)
+    """Elements of rails that were emitted: a later report may show that they are reached."""
+    is_emitted: bool = False
+
+
+class ProbeWindows:
+    """The open windows of one partition."""
+
+    def __init__(self, params: PathParams, rail_params: UnreachableParams, lateness_s: float, shard: int) -> None:
+        self._params, self._rail_params, self._shard = params, rail_params, shard
+        self._width_ns, self._lateness_ns = ns(params.window_s), ns(lateness_s)
+        self._topology: Topology | None = None
+        self._numbers: dict[str, int] = {}
+        self._layouts: dict[str, FlowLayout] = {}
+        self._windows: dict[int, OpenWindow] = {}
+        self._closed_ns = 0
+
+    def set_topology(self, topology: Topology) -> None:
+        """Use another version of the inventory; elements that no open window counts are forgotten."""
+        if self._topology is not None and topology.addresses is self._topology.addresses:
+            return
+        self._topology = topology
+        self._layouts.clear()
+        if not self._windows:
+            self._numbers.clear()
+
+    def add(self, report: ProbeReport, at_ns: int) -> bool:
+        """Add a report whose window ended at a time; return False for one that is repeated, or too late."""
+        assert self._topology is not None
+        end_ns = (at_ns + self._width_ns // 2) // self._width_ns * self._width_ns  # clocks are off by a little
+        if end_ns <= self._closed_ns:
+            return False
+        window = self._windows.setdefault(end_ns, OpenWindow())
+        known = window.devices.setdefault(report.device, [])
+        if report.end_ns in known:
+            return False
+        known.append(report.end_ns)
+        window.is_emitted = False
+        if report.stalls > self._params.max_stalls:
+            if report.device not in window.left_out:
+                window.left_out.append(report.device)
+            return True
+        layout = self._layouts.get(report.device)
+        if layout is None or layout.key != layout_key(report):
+            layout = self._layouts[report.device] = make_layout(report, self._topology.addresses, self._number)
+        sent = np.array(report.flow_sent, np.int64)
+        counts = np.bincount(layout.element, sent[layout.flow], len(self._numbers)).astype(np.int64)
+        counts[: len(window.sent)] += window.sent
+        window.sent = counts
+        window.total += int(sent.sum())
+        if any(report.flow_forward_lost) or any(report.flow_reverse_lost) or any(report.flow_unanswered):
+            self._add_losses(window, report, layout)
+        return True
+
+    def _number(self, element: str) -> int:
+        return self._numbers.setdefault(element, len(self._numbers))
+
+    def _add_losses(self, window: OpenWindow, report: ProbeReport, layout: FlowLayout) -> None:
+        rails: dict[int, list[int]] = {}
+        for flow, path in enumerate(layout.paths):
+            if path is None:
+                continue
+            lost = report.flow_forward_lost[flow], report.flow_reverse_lost[flow], report.flow_unanswered[flow]
+            of_rail = rails.setdefault(path.source, [0, 0])
+            of_rail[0] += report.flow_sent[flow]
+            of_rail[1] += sum(lost)
+            if any(lost) and len(window.flows) < _MAX_FLOWS:
+                reach = report.flow_forward_reach[flow], report.flow_reverse_reach[flow]
+                window.flows.append(
+                    LossyFlow(
+                        path, report.flow_source_port[flow], report.flow_sent[flow], lost, report.flow_lost_run[flow],
+                        reach,
+                    )
+                )  # fmt: skip
+        all_sent, all_lost = (sum(counts[n] for counts in rails.values()) for n in range(2))
+        for rail, (sent, lost_of) in rails.items():
+            if lost_of and lost_of >= self._rail_params.unreached_ratio * sent:
+                window.rails[rail] = sent, lost_of, all_sent - sent, all_lost - lost_of
+
+    def due(self, watermark_ns: int) -> list[ProbeWindow | RailProbes]:
+        """Return the windows that ended and changed since they were emitted; drop those that are final."""
+        found: list[ProbeWindow | RailProbes] = []
+        for end_ns in sorted(self._windows):
+            if end_ns > watermark_ns:
+                break
+            window = self._windows[end_ns]
+            if not window.is_emitted:
+                window.is_emitted = True
+                found += self._compose(end_ns, window)
+            if end_ns + self._lateness_ns <= watermark_ns:
+                del self._windows[end_ns]
+                self._closed_ns = end_ns
+        return found
+
+    def _compose(self, end_ns: int, window: OpenWindow) -> Iterator[ProbeWindow | RailProbes]:
+        names = list(self._numbers)
+        flows = sorted(
+            window.flows, key=lambda flow: (names[flow.path.source], names[flow.path.target], flow.source_port)
+        )  # fmt: skip
+        places: dict[str, int] = {}
+
+        def place(element: int) -> int:
+            return places.setdefault(names[element], len(places)) if element >= 0 else -1
+
+        sources = tuple(place(flow.path.source) for flow in flows)
+        targets = tuple(place(flow.path.target) for flow in flows)
+        hops = tuple(1 + place(hop) for flow in flows for hop in (*flow.path.forward, *flow.path.back))
+        for name in list(places):
+            places.setdefault(name.split("/", 1)[0], len(places))
+        yield ProbeWindow(
+            self._shard, end_ns, len(window.devices) - len(window.left_out), len(window.left_out), window.total,
+            tuple(places), tuple(self._sent(window, name) for name in places), sources, targets,
+            tuple(flow.source_port for flow in flows), tuple(flow.sent for flow in flows),
+            tuple(flow.lost[0] for flow in flows), tuple(flow.lost[1] for flow in flows),
+            tuple(flow.lost[2] for flow in flows), tuple(flow.lost_run for flow in flows),
+            tuple(len(flow.path.forward) for flow in flows), tuple(len(flow.path.back) for flow in flows), hops,
+            tuple(flow.reach[0] for flow in flows), tuple(flow.reach[1] for flow in flows),
+        )  # fmt: skip
+        yield from self._rails(end_ns, window, names)
+
+    def _sent(self, window: OpenWindow, name: str) -> int:
+        number = self._numbers.get(name, -1)
+        return int(window.sent[number]) if 0 <= number < len(window.sent) else 0
+
+    def _rails(self, end_ns: int, window: OpenWindow, names: list[str]) -> Iterator[RailProbes]:
+        """Yield the rails of which, or to which, nearly all probes were lost."""
+        lost_to: dict[int, int] = {}
+        peers: dict[int, set[str]] = {}
+        for flow in window.flows:
+            lost_to[flow.path.target] = lost_to.get(flow.path.target, 0) + sum(flow.lost)
+            peers.setdefault(flow.path.target, set()).add(names[flow.path.source].split("/", 1)[0])
+        for rail in sorted({*lost_to, *window.rails, *window.emitted_rails}, key=names.__getitem__):
+            sent_to, lost = self._sent(window, TO + names[rail]), lost_to.get(rail, 0)
+            own = window.rails.get(rail, (0, 0, 0, 0))
+            is_suspect = own[1] or (lost and lost >= self._rail_params.unreached_ratio * sent_to)
+            if is_suspect and rail not in window.emitted_rails:
+                window.emitted_rails.append(rail)
+            if rail in window.emitted_rails:
+                device, port = names[rail].split("/", 1)
+                yield RailProbes(
+                    device, port, self._shard, end_ns - self._width_ns, end_ns, *own, sent_to, lost,
+                    len(peers.get(rail, ())),
+                )  # fmt: skip
+
+    def dump(self) -> dict[str, Any]:
+        """Return the state for a snapshot, as JSON holds it."""
+        windows: dict[str, Any] = {}
+        for end_ns, window in self._windows.items():
+            values = windows[str(end_ns)] = asdict(window)
+            values["sent"] = window.sent.tolist()
+            values["rails"] = [[rail, *counts] for rail, counts in window.rails.items()]
+            for flow in values["flows"]:
+                flow["path"] = list(flow["path"])
+        return {"closed_ns": self._closed_ns, "elements": list(self._numbers), "windows": windows}
+
+    def load(self, data: dict[str, Any]) -> None:
+        """Restore what `dump` returned; {} is a snapshot of a version without probes."""
+        self._closed_ns = int(data.get("closed_ns", 0))
+        self._numbers = {str(name): number for number, name in enumerate(data.get("elements", ()))}
+        for end_ns, values in data.get("windows", {}).items():
+            flows = [
+                LossyFlow(
+                    FlowPath(source, target, tuple(forward), tuple(back)), one["source_port"], one["sent"],
+                    tuple(one["lost"]), one["lost_run"], tuple(one["reach"]),
+                )
+                for one in values["flows"]
+                for source, target, forward, back in (one["path"],)
+            ]  # fmt: skip
+            rails = {int(rail): tuple(counts) for rail, *counts in values["rails"]}
+            self._windows[int(end_ns)] = OpenWindow(
+                np.array(values["sent"], np.int64), values["devices"], values["left_out"], values["total"], flows,
+                rails, values["emitted_rails"], values["is_emitted"],
+            )  # fmt: skip

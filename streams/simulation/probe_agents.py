@@ -1,0 +1,48 @@
+"""Sends the reports of the probers of a simulated day, and derives from its effects what the probes lose."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from streams.fabric.inventory import Inventory
+from streams.simulation.effects import Effect, PacketDrop, SignalLoss
+from streams.simulation.fabric_arrays import FabricArrays
+from streams.simulation.probe_mesh import REPORTED_AFTER_NS, WINDOW_NS, Drop, ProbeMesh
+from streams.wire.models import ProbeReport
+
+_STREAM = 0x50
+"""Names the stream of random numbers: a day is the same without probes."""
+
+
+def drops_of(effects: Sequence[Effect], losses: Sequence[SignalLoss], fabric: FabricArrays) -> Iterator[Drop]:
+    """Yield what drops probes: links that lose packets, and links of hosts without a signal.
+
+    Around a fabric link without a signal, probes take another path within less than a probe's interval.
+    """
+    for effect in effects:
+        if isinstance(effect, PacketDrop):
+            yield Drop(fabric.port(effect.port), effect.interval, effect.share, effect.one_flow)
+    for loss in losses:
+        port = int(fabric.links[loss.link][0])
+        if fabric.is_host[fabric.device_of(port)]:
+            yield Drop(fabric.port(port), loss.interval, 1.0)
+
+
+class ProbeAgents:
+    """The probers of all hosts of a fabric."""
+
+    def __init__(self, inventory: Inventory, fabric: FabricArrays, drops: Sequence[Drop], seed: int) -> None:
+        self.rng = np.random.default_rng([seed, _STREAM])
+        self._mesh = ProbeMesh(inventory, drops, self.rng)
+        self._hosts = [number for number, name in enumerate(fabric.devices) if name in self._mesh.probers]
+        self._names = fabric.devices
+
+    def reports(
+        self, begin_ns: int, end_ns: int, is_silent: Callable[[int, int], bool], skew_ns: Callable[[int, int], int]
+    ) -> Iterator[tuple[int, ProbeReport]]:
+        """Yield (arrival, report) of the windows that end within an interval; both hooks take a device and a time."""
+        for at_ns in range(-(-begin_ns // WINDOW_NS) * WINDOW_NS, end_ns, WINDOW_NS):
+            for host in self._hosts:
+                if not is_silent(host, at_ns):
+                    arrival_ns = at_ns + REPORTED_AFTER_NS + int(self.rng.integers(20_000_000, 400_000_000))
+                    yield arrival_ns, self._mesh.report(self._names[host], at_ns, skew_ns(host, at_ns))

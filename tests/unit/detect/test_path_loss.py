@@ -1,0 +1,152 @@
+"""path/loss and rail/unreachable: first what must not fire, then links, switches, flows and rails that lose probes."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from streams.detect.measure.stage import Measure
+from streams.detect.params import DetectParams
+from streams.replay.score import Truth, score
+from streams.simulation import demo_fabric
+from streams.simulation.demo_fabric import DemoShape
+from streams.simulation.probe_mesh import ProbeMesh
+from streams.wire.models import Condition, Finding, Message, ProbeReport, ProbeWindow, RailProbes
+from tests.worlds.live_stages import in_order
+from tests.worlds.observations import at, last
+from tests.worlds.probe_world import ProbeWorld, probed
+from tests.worlds.small_world import play, recorded
+
+INVENTORY, FABRIC = probed(demo_fabric.inventory(DemoShape(pods=1, hosts=5, planes=1, spines=2, uplinks=1), at(0)))
+PROBED = (Condition.PATH_LOSS, Condition.RAIL_UNREACHABLE)
+LINK, RAIL = "pod1-leaf4/Ethernet6/1", "pod1-host2/mlx5_3"
+
+
+def world(**faults: object) -> ProbeWorld:
+    return ProbeWorld(topology=FABRIC, inventory=INVENTORY, **faults)  # type: ignore[arg-type]
+
+
+def found(own: ProbeWorld, until: float = 900) -> list[Finding]:
+    """Return the last revisions of the findings of both detectors."""
+    return [one for one in last(played(in_order(recorded(own, until)))) if one.condition in PROBED]
+
+
+def played(messages: list[Message]) -> list[Finding]:
+    return [one for one in play(messages, FABRIC) if isinstance(one, Finding)]
+
+
+SILENT: dict[str, dict[str, object]] = {
+    "no fault": {},
+    "noise of 10^-4 on one link": {"dropping": {LINK: (1e-4, [(100, 700)])}},
+    "a moment of loss, as of a route that changes": {"dropping": {LINK: (1.0, [(200, 204)])}},
+    "two such moments a minute apart": {"dropping": {LINK: (1.0, [(200, 203), (265, 268)])}},
+    "a host that is stopped": {"stopped": {"pod1-host2": [(100, 400)]}},
+    "a host that is stopped for seconds, again and again": {
+        "stopped": {"pod1-host2": [(t, t + 4) for t in range(100, 700, 30)]}
+    },
+    "a rail that is lost for less than its windows": {"dropping": {RAIL: (1.0, [(200, 225)])}},
+    "a rail whose link is shut": {"dropping": {RAIL: (1.0, [(100, 400)])}, "disabled": {RAIL: [(95, 405)]}},
+}
+
+
+@pytest.mark.parametrize("case", SILENT)
+def test_it_does_not_fire(case: str) -> None:
+    """Neither noise, nor a moment, nor a host that does not answer is a fault of the network."""
+    assert found(world(**SILENT[case])) == []
+
+
+def test_reports_of_a_prober_that_stalled_cast_no_votes() -> None:
+    """Losses of one prober after its own stalls name no link, and the coverage states who is left out."""
+    rng = np.random.default_rng(1)
+
+    def stalled(report: ProbeReport) -> ProbeReport:
+        lost = tuple(int(count) for count in rng.integers(0, 3, len(report.flow_sent)))
+        return replace(report, stalls=2, flow_forward_lost=lost)
+
+    messages = [
+        stalled(one) if isinstance(one, ProbeReport) and one.device == "pod1-host3" else one
+        for one in in_order(recorded(world(), 600))
+    ]
+    assert [one for one in played(messages) if one.condition in PROBED] == []
+    counted = [replace(one, stalls=0) if isinstance(one, ProbeReport) else one for one in messages]
+    loud = [one for one in last(played(counted)) if one.condition is Condition.PATH_LOSS]
+    assert loud == []  # and even then its host explains them, which is no network
+
+
+FAULTS: dict[str, tuple[dict[str, object], Condition, str]] = {
+    "1 % downwards": ({"dropping": {LINK: (0.01, [(100, 500)])}}, Condition.PATH_LOSS, LINK),
+    "1 % upwards": (
+        {"dropping": {"spine2/Ethernet3/1": (0.01, [(100, 500)])}}, Condition.PATH_LOSS, "spine2/Ethernet3/1",
+    ),
+    "1 % at a host": ({"dropping": {RAIL: (0.01, [(100, 500)])}}, Condition.PATH_LOSS, RAIL),
+    "a whole link": (
+        {"dropping": {LINK: (1.0, [(100, 500)])}}, Condition.PATH_LOSS, LINK,
+    ),
+    "one flow": (
+        {"dropping": {LINK: (1.0, [(100, 500)])}, "one_flow": frozenset({LINK})}, Condition.PATH_LOSS, LINK,
+    ),
+    "a switch": (
+        {"dropping": {f"spine1/Ethernet{n}/1": (0.02, [(100, 500)]) for n in range(1, 9)}}, Condition.PATH_LOSS,
+        "spine1/",
+    ),
+    "a dead leaf": (
+        {"dropping": {f"pod1-leaf4/Ethernet{n}/1": (1.0, [(100, 500)]) for n in range(1, 8)}}, Condition.PATH_LOSS,
+        "pod1-leaf4/",
+    ),
+    "a rail": ({"dropping": {RAIL: (1.0, [(100, 500)])}}, Condition.RAIL_UNREACHABLE, RAIL),
+}  # fmt: skip
+
+
+@cache
+def found_in(case: str) -> tuple[Finding, ...]:
+    return tuple(found(world(**FAULTS[case][0])))
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_it_names_the_fault_and_no_other(case: str) -> None:
+    """Within a minute; what follows from it is its child."""
+    _, condition, place = FAULTS[case]
+    device, port = place.split("/", 1)
+    truth = Truth(at(100), at(500), condition, device, port, 60)
+    scored = score(found_in(case), [truth])
+    assert (scored.precision, scored.recall) == (1.0, 1.0), scored
+    own = next(one for one in found_in(case) if one.condition is condition and not one.parent_id)
+    assert (own.detected_at_ns or 0) <= at(160)
+    assert own.resolved_at_ns is not None
+    assert at(490) <= own.resolved_at_ns <= at(510)
+
+
+def test_the_evidence_has_the_votes_and_the_direction() -> None:
+    """`explain` prints the evidence: the losses into the port, the votes, and the probers that counted."""
+    (own,) = found_in("1 % downwards")
+    first, votes, probers = (one.statement for one in own.evidence[:3])
+    assert f"probes into {LINK} are lost" in first
+    assert f"votes of these flows for {LINK}; next:" in votes
+    assert probers == "5 probers reported, 0 more stalled and cast no votes"
+    (lost,) = found_in("one flow")
+    assert f"beyond the last hop that answers: into {LINK}" in lost.evidence[0].statement
+
+
+def test_a_repeated_or_late_report_counts_once_and_a_fabric_without_losses_sends_totals_only() -> None:
+    """A report that arrives within the lateness makes its window anew; later ones change nothing."""
+    mesh = ProbeMesh(INVENTORY, [], np.random.default_rng(3))
+    stage = Measure(DetectParams())
+    stage.start_epoch(1)
+    stage.set_topology(FABRIC)
+    hosts = sorted(mesh.probers)
+
+    def windows(reports: list[ProbeReport]) -> list[ProbeWindow]:
+        sent = [output.message for output in stage.process(reports)]
+        assert not any(isinstance(one, RailProbes) for one in sent)
+        return [one for one in sent if isinstance(one, ProbeWindow)]
+
+    first = [mesh.report(host, at(10)) for host in hosts]
+    early = windows([*first[:-1], first[0]])
+    assert [(one.at_ns, one.probers) for one in early] == [(at(10), 4)]
+    assert early[0].sent == sum(sum(report.flow_sent) for report in first[:-1])
+    again = windows([first[-1]])
+    assert [(one.at_ns, one.probers, one.element) for one in again] == [(at(10), 5, ())]
+    for second in (20, 30, 40, 50):
+        windows([mesh.report(host, at(second)) for host in hosts])
+    assert windows([mesh.report(hosts[0], at(10))]) == []

@@ -1,0 +1,53 @@
+"""The probe reports that the hosts of the small fabric send, with links that drop probes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streams.fabric.ids import Port
+from streams.fabric.inventory import Inventory
+from streams.fabric.topology import Topology
+from streams.simulation.effects import Interval
+from streams.simulation.probe_mesh import Drop, ProbeMesh, with_addresses
+from streams.wire.models import Message
+from tests.worlds.observations import at
+from tests.worlds.small_world import ROUND_S, Seconds, SmallWorld
+
+
+def probed(inventory: Inventory) -> tuple[Inventory, Topology]:
+    """Return an inventory with addresses, and its topology."""
+    with_ports = with_addresses(inventory)
+    return with_ports, Topology(with_ports)
+
+
+@dataclass
+class ProbeWorld(SmallWorld):
+    """Faults that only probes show, by the port into which a link drops, as (share, intervals)."""
+
+    inventory: Inventory = field(default_factory=Inventory)
+    dropping: dict[str, tuple[float, list[Seconds]]] = field(default_factory=dict)
+    one_flow: frozenset[str] = frozenset()
+    """Ports of `dropping` that drop one flow only."""
+    stopped: dict[str, list[Seconds]] = field(default_factory=dict)
+    """Hosts that answer no probe and send none."""
+    seed: int = 7
+
+    def drops(self) -> Iterator[Drop]:
+        """Yield the drops of all faults."""
+        for name, (share, intervals) in self.dropping.items():
+            for begin, end in intervals:
+                yield Drop(Port(*name.split("/", 1)), Interval(at(begin), at(end)), share, name in self.one_flow)
+        for host, intervals in self.stopped.items():
+            for link in self.inventory.links:
+                if link.a_device == host:
+                    yield from (Drop(link.a, Interval(at(begin), at(end)), 1.0) for begin, end in intervals)
+
+    def other_messages(self, until: float) -> Iterator[Message]:
+        """Yield the report of each host, every ROUND_S."""
+        mesh = ProbeMesh(self.inventory, list(self.drops()), np.random.default_rng(self.seed))
+        for step in range(1, int(until // ROUND_S) + 1):
+            t = step * ROUND_S
+            for host in mesh.probers:
+                if not any(begin < t and t - ROUND_S < end for begin, end in self.stopped.get(host, ())):
+                    yield mesh.report(host, at(t))
