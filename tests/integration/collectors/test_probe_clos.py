@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from streams.fabric.ids import Port
 
 SKIPPED = reason_to_skip()
-pytestmark = [pytest.mark.skipif(bool(SKIPPED), reason=SKIPPED), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.skipif(bool(SKIPPED), reason=SKIPPED), pytest.mark.timeout(900)]
 WITHIN_S = 60
 BUSY_S = 60
 """For reports of a busy machine to arrive; what is asserted is the time of the finding, not of this process."""
