@@ -101,6 +101,13 @@ _OF_FIELD: Mapping[tuple[str, str], Bound] = {
     ("CounterGrowth", "growth"): Bound(0, 2**53),
     ("CnpThrottledBegan", "cnp_per_s"): Bound(0, 2**53),
     ("SlowedByCnpBegan", "notified_per_s"): Bound(0, 2**53),
+    # Sums over partitions and windows stay below 64 bits.
+    ("ProbeWindow", "sent"): Bound(0, 2**53),
+    ("ProbeWindow", "element_sent"): Bound(0, 2**53),
+    **{
+        ("RailProbes", name): Bound(0, 2**53)
+        for name in ("own_sent", "own_lost", "others_sent", "others_lost", "to_sent", "to_lost")
+    },
     ("Snapshot", "upstream_watermark_ns"): _WATERMARK,
 }
 
