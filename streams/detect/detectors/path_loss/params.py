@@ -14,8 +14,8 @@ class PathParams(Thresholds):
     """The interval of the probers' reports (`[collect.probe] window_s`)."""
 
     windows: Annotated[int, Field(ge=1)] = 6
-    """Windows that are evaluated together. In a minute a link with 20 probes a second that loses 1 % loses 12: found
-    in 98 of 100 simulated cases, at 10 a second in 9 of 16 (docs/probes.md)."""
+    """Windows that are evaluated together. A link with 20 probes a second that loses 1 % loses 12 in a minute, of
+    which five suffice (choice)."""
 
     min_windows: Annotated[int, Field(ge=1)] = 3
     """Windows with losses among them: what loses probes in one moment, such as a route that changes, is no bad link."""
@@ -24,7 +24,7 @@ class PathParams(Thresholds):
     """Fewer losses name no link, whatever its traffic."""
 
     noise: Annotated[float, Field(gt=0, lt=1)] = 1e-4
-    """Losses of a healthy element for each probe. With 10^-5 no healthy window of 300 named a link."""
+    """Losses of a healthy element for each probe. Ten times less than what is bad (choice)."""
 
     bad_ratio: Annotated[float, Field(gt=0, lt=1)] = 1e-3
     """From this loss on a link is bad: NetBouncer (NSDI'19)."""
@@ -37,7 +37,7 @@ class PathParams(Thresholds):
     `[detect.unreachable]`."""
 
     flow_losses: Annotated[int, Field(ge=2)] = 5
-    """Losses in a row from which on a single flow is lost, while others cross its links: 12 of 12 were found."""
+    """Losses in a row from which on a single flow is lost, while others cross its links (choice)."""
 
     healthy_ratio: Ratio = 0.01
     """Links beside a lost flow lose less of the other flows than this."""
