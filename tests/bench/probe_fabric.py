@@ -14,6 +14,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -36,6 +37,11 @@ from tests.fixtures.probed_clos import ProbedClos
 
 _WARM_UP_S = 20
 _AT_NS = 1_790_000_000 * 10**9
+
+
+def _line(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def _agents(clos: NamespaceClos, folder: Path, hosts: list[str]) -> list[ProbeAgent]:
@@ -91,10 +97,11 @@ def host_cost(rails: int, seconds: float) -> None:
             os._exit(0)
         try:
             (agent,) = _agents(clos, inventory, [own])
-            _share, _bits, _flows, _stalls = asyncio.run(_measured(clos, agent, seconds))
+            share, bits, flows, stalls = asyncio.run(_measured(clos, agent, seconds))
         finally:
             os.kill(child, signal.SIGTERM)
             os.waitpid(child, 0)
+        _line(f"{rails:5}  {flows:5}  {share:9.2%}  {bits / 1e6:9.3f}  {stalls:6}")
 
 
 def report_cost(count: int = 2000) -> None:
@@ -108,12 +115,13 @@ def report_cost(count: int = 2000) -> None:
     reports = [
         mesh.report(hosts[number % len(hosts)], _AT_NS + WINDOW_NS * (number // len(hosts))) for number in range(count)
     ]
-    len(encode(PROBES, reports[0]).value or b"")
+    size = len(encode(PROBES, reports[0]).value or b"")
     cpu_s = time.process_time()
     for report in reports:
         stage.process([report])
-    (time.process_time() - cpu_s) / count * 1e6
-    len(reports[0].flow_sent)
+    each_us = (time.process_time() - cpu_s) / count * 1e6
+    flows = len(reports[0].flow_sent)
+    _line(f"measure: {each_us:.0f} us CPU a report of {flows} flows, {size} bytes; {len(hosts)} hosts")
 
 
 async def healthy(minutes: float) -> int:
@@ -121,9 +129,13 @@ async def healthy(minutes: float) -> int:
     with namespace_clos() as clos, tempfile.TemporaryDirectory() as folder:
         async with ProbedClos(clos, Path(folder) / "inventory") as own:
             await own.until(lambda: bool(own.findings()), 60 * minutes)
-            found, _stalls = own.findings(), sum(report.stalls > 0 for report in own.reports)
-            for _one in found:
-                pass
+            found, stalls = own.findings(), sum(report.stalls > 0 for report in own.reports)
+            _line(
+                f"{minutes:g} min without a fault: {len(own.reports)} reports, {stalls} of probers that stalled,"
+                f" {len(found)} findings; load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores"
+            )
+            for one in found:
+                _line(f"  {one.condition.slug} {one.subject.id}: {one.summary}")
             return len(found)
 
 
@@ -139,6 +151,8 @@ def main() -> None:
     if options.healthy_minutes:
         raise SystemExit(bool(asyncio.run(healthy(options.healthy_minutes))))
     report_cost()
+    _line(f"load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores")
+    _line("rails  flows  of a core       Mb/s  stalls")
     for rails in options.rails:
         host_cost(rails, options.seconds)
 
