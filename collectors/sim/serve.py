@@ -31,22 +31,24 @@ from streams.fabric.inventory import Inventory
 from streams.instrument.clock import Clock
 from streams.simulation import demo_fabric, demo_repairs
 from streams.simulation.bad_links import BadLink
+from streams.simulation.demo_probes import DemoProbes
 from streams.simulation.demo_scenario import inject, plan
 from streams.simulation.demo_world import DemoWorld
 from streams.simulation.effects import Interval
 from streams.simulation.fault_placement import NoRoom
 from streams.simulation.faults import FAULT_OF
 from streams.simulation.placed_fault import Fault, TruthRow, truth_rows
+from streams.simulation.probe_mesh import with_addresses
 from streams.wire.access import Access
 from streams.wire.errors import Misconfigured
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.models import Job
-from streams.wire.topics import INVENTORY, JOBS, encode
+from streams.wire.topics import INVENTORY, JOBS, PROBES, encode
 
 _TRUTH_EVERY_S = 1.0
 """The truth about bad links is written so often, because repairs change it."""
 
-Interface = Literal["gnmi", "snmp", "sysfs", "kernel-log"]
+Interface = Literal["gnmi", "snmp", "sysfs", "kernel-log", "probes"]
 
 
 class Params(BaseModel):
@@ -70,8 +72,8 @@ class Params(BaseModel):
     """The time before the first fault."""
     host: str = "127.0.0.1"
     """The address of the gNMI servers."""
-    interfaces: tuple[Interface, ...] = ("gnmi", "snmp", "sysfs", "kernel-log")
-    """The interfaces that are served."""
+    interfaces: tuple[Interface, ...] = ("gnmi", "snmp", "sysfs", "kernel-log", "probes")
+    """The interfaces that are served; `probes` publishes the reports of simulated probers to Kafka."""
     gnmi_cert_file: Path | None = None
     """The certificate of the switches' gNMI servers, which then use TLS; `gnmi_key_file` is its key."""
     gnmi_key_file: Path | None = None
@@ -121,7 +123,7 @@ class Params(BaseModel):
 
 def world_of(params: Params, now_ns: int) -> DemoWorld:
     """Return the world of these settings, which begins now; raise Misconfigured for unknown faults."""
-    inventory = demo_fabric.inventory(params.shape, now_ns)
+    inventory = with_addresses(demo_fabric.inventory(params.shape, now_ns))
     begin_ns = now_ns + int(params.settle_s * 1e9)
     rng = random.Random(params.seed)  # noqa: S311 — a simulated world
     faults, bad_links = planned(params, inventory, begin_ns, rng)
@@ -197,10 +199,12 @@ async def run(params: Params, core: Core) -> None:
     world = world_of(params, now_ns)
     async with contextlib.AsyncExitStack() as stack:
         endpoints = await running(params, world, clock, stack)
+        publisher = probes = None
         if core.client_options is not None:
-            async with KafkaPublisher(core, CollectorMetrics()) as publisher:
-                publish(world.inventory, publisher, now_ns)
-                await publisher.flushed()
+            publisher = await stack.enter_async_context(KafkaPublisher(core, CollectorMetrics()))
+            publish(world.inventory, publisher, now_ns)
+            await publisher.flushed()
+            probes = DemoProbes(world, params.seed, now_ns) if "probes" in params.interfaces else None
         written = files.write(params.folder, world.inventory, endpoints, _truth(world))
         output: dict[str, Any] = {name: str(path) for name, path in written._asdict().items()}
         output |= {"switches": len(world.switches), "hosts_shown": len(endpoints.hosts)}
@@ -208,6 +212,9 @@ async def run(params: Params, core: Core) -> None:
         sys.stdout.flush()
         while True:
             await asyncio.sleep(_TRUTH_EVERY_S)
+            if publisher is not None and probes is not None:
+                for report in probes.due(clock.now_ns()):
+                    publisher.offer(encode(PROBES, report), rows=len(report.flow_sent))
             if world.bad_links:
                 files.write_truth(params.folder, _truth(world))
                 files.write_bad_links(params.folder, world.bad_links.values())
@@ -219,6 +226,6 @@ def _truth(world: DemoWorld) -> list[TruthRow]:
 
 
 SPEC = Spec(
-    "sim", Params, run, part="sim", access=lambda _: Access(writes=(INVENTORY, JOBS)),
+    "sim", Params, run, part="sim", access=lambda _: Access(writes=(INVENTORY, JOBS, PROBES)),
     example="--set folder=sim --set faults_s=600",
 )  # fmt: skip

@@ -15,6 +15,7 @@ from functools import cached_property
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, Link
+from streams.fabric.inventory_rows import HOST_LINK
 from streams.simulation.bad_links import BadLink, BadLinkState, Repair
 from streams.simulation.columns import LANES, Column
 from streams.simulation.demo_links import CabledLink, UplinkGroup
@@ -39,6 +40,8 @@ from streams.simulation.fabric_arrays import fabric_arrays
 from streams.simulation.facts_source import NIC, OPTICS, SOFTWARE
 from streams.simulation.placed_fault import Fault, effects_of
 from streams.simulation.port_configuration import Policies, PortConfiguration, Setting
+from streams.simulation.probe_agents import drops_of
+from streams.simulation.probe_mesh import Drop
 from streams.wire.models import NO_INDEX, Event, EventKind
 
 _S = 1_000_000_000
@@ -260,6 +263,12 @@ class DemoWorld:
                 elapsed_s = (at_ns - effect.interval.start_ns) / _S
                 return usual + effect.offset * (min(1.0, elapsed_s / effect.ramp_s) if effect.ramp_s else 1.0)
         return usual
+
+    def drops(self) -> list[Drop]:
+        """Return what loses probes: links that drop packets, and links of hosts while they are down."""
+        links = (self._links[link.a] for link in self.inventory.links if link.role == HOST_LINK)
+        down = [Drop(cabled.link.a, interval, 1.0) for cabled in links for interval in cabled.down]
+        return [*drops_of(self._effects, (), self._fabric), *down]
 
     def gpu_events(self, host: str) -> list[Event]:
         """Return the Xid events of a host's GPUs, in order."""

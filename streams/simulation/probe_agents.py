@@ -33,8 +33,8 @@ class ProbeAgents:
 
     def __init__(self, inventory: Inventory, fabric: FabricArrays, drops: Sequence[Drop], seed: int) -> None:
         self.rng = np.random.default_rng([seed, _STREAM])
-        self._mesh = ProbeMesh(inventory, drops, self.rng)
-        self._hosts = [number for number, name in enumerate(fabric.devices) if name in self._mesh.probers]
+        self.mesh = ProbeMesh(inventory, drops, self.rng)
+        self._hosts = [number for number, name in enumerate(fabric.devices) if name in self.mesh.probers]
         self._names = fabric.devices
 
     def reports(
@@ -45,4 +45,4 @@ class ProbeAgents:
             for host in self._hosts:
                 if not is_silent(host, at_ns):
                     arrival_ns = at_ns + REPORTED_AFTER_NS + int(self.rng.integers(20_000_000, 400_000_000))
-                    yield arrival_ns, self._mesh.report(self._names[host], at_ns, skew_ns(host, at_ns))
+                    yield arrival_ns, self.mesh.report(self._names[host], at_ns, skew_ns(host, at_ns))

@@ -11,6 +11,8 @@ from streams.simulation.effects import Interval
 from streams.simulation.fabric_arrays import fabric_arrays
 from streams.simulation.fault_placement import FaultPlacer
 from streams.simulation.faults import Fault
+from streams.simulation.probe_agents import ProbeAgents, drops_of
+from streams.simulation.probe_mesh import with_addresses
 from streams.simulation.scenario import START_NS
 from streams.simulation.telemetry import Telemetry
 from streams.simulation.traffic import Traffic
@@ -43,7 +45,7 @@ class SimulatedWorld:
         placer = FaultPlacer(fabric, [tiers[name] for name in fabric.devices], traffic, rng, pods)
         within = Interval(*(START_NS + round(at_s * S) for at_s in self.within_s))
         self.injected = self.fault.inject(placer, within)
-        self.topology = Topology(replace(self.inventory, jobs=traffic.jobs(hosts)))
+        self.topology = Topology(replace(with_addresses(self.inventory), jobs=traffic.jobs(hosts)))
         self._parts = fabric, traffic, rng
 
     def messages(self, cadence_s: float = 10.0) -> list[Message]:
@@ -51,5 +53,7 @@ class SimulatedWorld:
         fabric, traffic, rng = self._parts
         effects = self.injected.effects
         world = World(self.inventory, fabric, traffic, effects, START_NS, rng)
-        telemetry = Telemetry(world, self.topology, effects, Cadence(cadence_s, cadence_s), IMMEDIATE, rng)
+        drops = list(drops_of(effects, world.signal_losses, fabric))
+        probes = ProbeAgents(self.inventory, fabric, drops, self.seed)
+        telemetry = Telemetry(world, self.topology, effects, Cadence(cadence_s, cadence_s), IMMEDIATE, rng, probes)
         return [message for _, arrived in telemetry.batches(*self.whole, S) for message in arrived]

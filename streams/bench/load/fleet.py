@@ -13,14 +13,17 @@ from streams.bench.load.encoding import FIRST_SEQUENCE, stamp
 from streams.bench.load.fault_plan import Fault
 from streams.bench.load.group import Group, Reader
 from streams.bench.load.injected_effects import InjectedEffects
+from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.simulation.effects import ClockShift, CounterReset, Effect, EmitEvent, NotPolled, Rebooting, SignalLoss
 from streams.simulation.fabric_arrays import FabricArrays
+from streams.simulation.probe_agents import ProbeAgents, drops_of
 from streams.wire.codec import to_bytes
-from streams.wire.models import Event, EventKind, Facts, Source
+from streams.wire.models import Event, EventKind, Facts, ProbeReport, Source
 
 STATUS_INTERVAL_S = 60.0
 """Interval in which a collector reports the status of a target; a test compares it with the collectors' own."""
+_PROBES_SEED = 1
 COLLECTORS = {Source.SOURCE_NIC: "nic", Source.SOURCE_GNMI: "gnmi"}
 
 
@@ -79,6 +82,8 @@ class Fleet:
         self._position: dict[int, tuple[_GroupState, int]] = {}
         self._groups = self._make_groups(rng)
         self._injected: InjectedEffects | None = None
+        self._probes: ProbeAgents | None = None
+        self._probed_ns = 1
         self._timeline: list[tuple[int, bool, Effect]] = []
 
     def _make_groups(self, rng: np.random.Generator) -> list[_GroupState]:
@@ -105,13 +110,22 @@ class Fleet:
             self._position |= {device: (state, i) for i, device in enumerate(devices)}
         return groups
 
-    def inject(self, effects: Sequence[Effect], topology: Topology) -> None:
-        """Play these effects as well; their times are nanoseconds since the start of the load."""
-        self._injected = InjectedEffects(self._fabric, topology, effects)
+    def inject(self, effects: Sequence[Effect], inventory: Inventory) -> None:
+        """Play these effects as well, and probe the fabric; their times are nanoseconds since the start of the load."""
+        self._injected = InjectedEffects(self._fabric, Topology(inventory), effects)
+        losses = [effect for effect in effects if isinstance(effect, SignalLoss)]
+        losses += [
+            SignalLoss(link, effect.interval)
+            for effect in effects
+            if isinstance(effect, Rebooting)
+            for link in self._fabric.links_at(effect.device)
+        ]
+        drops = list(drops_of(effects, losses, self._fabric))
+        self._probes = ProbeAgents(inventory, self._fabric, drops, _PROBES_SEED)
         edges = [(at_ns, bool(n), e) for e in effects for n, at_ns in enumerate(e.interval)]
         self._timeline = sorted(edges, key=lambda edge: edge[0])
 
-    def injected(self, until_s: float, now_ns: int) -> Iterator[tuple[int, Event | Facts]]:
+    def injected(self, until_s: float, now_ns: int) -> Iterator[tuple[int, Event | Facts | ProbeReport]]:
         """Apply the injected effects that begin or end until a time; yield (device, message) to send at once."""
         until_ns = round(until_s * 1e9)
         while self._timeline and self._timeline[0][0] <= until_ns:
@@ -119,6 +133,23 @@ class Fleet:
             yield from self._end(effect, now_ns) if is_end else self._begin(effect, now_ns)
         if self._injected is not None:
             yield from self._injected.facts_due(until_ns, now_ns)
+        yield from self._probe_reports(until_ns, now_ns)
+
+    def _probe_reports(self, until_ns: int, now_ns: int) -> Iterator[tuple[int, ProbeReport]]:
+        """Yield (device, report) of the probers' windows that end before a time, which is `now_ns` of the clocks."""
+        if self._probes is None or until_ns <= self._probed_ns:
+            return
+        begin_ns, self._probed_ns = self._probed_ns, until_ns
+        ahead_ns = now_ns - until_ns
+
+        def is_silent(device: int, _: int) -> bool:
+            return device in self._unreachable
+
+        def skew_ns(device: int, _: int) -> int:
+            return ahead_ns + self._clock_ahead_ns.get(device, 0)
+
+        for _, report in self._probes.reports(begin_ns, until_ns, is_silent, skew_ns):
+            yield self._fabric.devices.index(report.device), replace(report, received_at_ns=now_ns)
 
     def _begin(self, effect: Effect, now_ns: int) -> Iterator[tuple[int, Event]]:
         match effect:

@@ -24,10 +24,11 @@ from streams.bench.load.fleet import Encoded, Fleet, PlayedFault
 from streams.bench.load.spec import LoadReport, ReportedFault, Spec
 from streams.config.settings import load
 from streams.wire.access import COLLECTOR
-from streams.wire.models import Event, Facts
-from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, Topic, encode, partition_of
+from streams.wire.models import Event, Facts, ProbeReport
+from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, PROBES, SAMPLES, Topic, encode, partition_of
 
 _MARK_EVERY_S = 1.0
+_TOPICS: dict[type, Topic] = {Event: EVENTS, Facts: FACTS, ProbeReport: PROBES}
 _BATCH_S = 0.25
 """As in collectors (collectors/core/send_batching.py), where an event likewise takes along what was read before it.
 
@@ -139,9 +140,9 @@ class Player:
             for device, event in self._fleet.change(played.fault, number, now_ns):
                 await self._send(EVENTS, device, event)
         for device, message in self._fleet.injected(due_s, time.time_ns()):
-            await self._send(EVENTS if isinstance(message, Event) else FACTS, device, message)
+            await self._send(_TOPICS[type(message)], device, message)
 
-    async def _send(self, topic: Topic, device: int, message: Event | Facts) -> None:
+    async def _send(self, topic: Topic, device: int, message: Event | Facts | ProbeReport) -> None:
         """Send one message at once, after what is batched for its partition."""
         partition = self._partition[device]
         await self._flush([partition])

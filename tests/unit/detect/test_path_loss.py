@@ -11,8 +11,17 @@ from streams.detect.params import DetectParams
 from streams.replay.score import Truth, score
 from streams.simulation import demo_fabric
 from streams.simulation.demo_fabric import DemoShape
-from streams.simulation.probe_mesh import ProbeMesh
-from streams.wire.models import Condition, Finding, Message, ProbeReport, ProbeWindow, RailProbes
+from streams.simulation.probe_mesh import WINDOW_NS, ProbeMesh
+from streams.wire.models import (
+    CollectorStatus,
+    Condition,
+    Finding,
+    Message,
+    ProbeReport,
+    ProbeWindow,
+    RailProbes,
+    Source,
+)
 from tests.worlds.live_stages import in_order
 from tests.worlds.observations import at, last
 from tests.worlds.probe_world import ProbeWorld, probed
@@ -129,7 +138,7 @@ def test_the_evidence_has_the_votes_and_the_direction() -> None:
 
 
 def test_a_repeated_or_late_report_counts_once_and_a_fabric_without_losses_sends_totals_only() -> None:
-    """A report that arrives within the lateness makes its window anew; later ones change nothing."""
+    """A report that arrives within the lateness makes its window again; later ones change nothing."""
     mesh = ProbeMesh(INVENTORY, [], np.random.default_rng(3))
     stage = Measure(DetectParams())
     stage.start_epoch(1)
@@ -150,3 +159,23 @@ def test_a_repeated_or_late_report_counts_once_and_a_fabric_without_losses_sends
     for second in (20, 30, 40, 50):
         windows([mesh.report(host, at(second)) for host in hosts])
     assert windows([mesh.report(hosts[0], at(10))]) == []
+
+
+def test_a_prober_that_reports_is_not_stale() -> None:
+    """A prober's status promises readings: its reports are them. Without them it would be stale, as one that stops."""
+    own = world()
+    statuses = [
+        CollectorStatus(
+            f"probe@{host}", 1, Source.SOURCE_PROBE, host, at(t), True, last_sample_at_ns=at(t), cadence_ns=WINDOW_NS
+        )
+        for host in ("pod1-host1", "pod1-host2")
+        for t in range(60, 900, 60)
+    ]
+    reported = in_order([*recorded(own, 900), *statuses])
+    assert stale_in(reported) == []
+    unread = [one for one in reported if not (isinstance(one, ProbeReport) and one.device == "pod1-host2")]
+    assert {one.subject.a.device for one in stale_in(unread) if one.subject.a is not None} == {"pod1-host2"}
+
+
+def stale_in(messages: list[Message]) -> list[Finding]:
+    return [one for one in played(messages) if one.condition is Condition.TELEMETRY_STALE]

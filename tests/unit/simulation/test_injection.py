@@ -9,21 +9,22 @@ import pytest
 from streams.bench.detection.trial import TrialSpec
 from streams.bench.load.fleet import COLLECTORS, Fleet
 from streams.fabric.ids import Port
-from streams.fabric.topology import Topology
 from streams.replay.driver import drive
 from streams.simulation import demo_fabric, demo_scenario, placed_fault
 from streams.simulation.clos import GenerateParams, generate
+from streams.simulation.demo_probes import DemoProbes
 from streams.simulation.demo_world import DemoWorld
 from streams.simulation.effects import Effect, GaugeOverride, Interval, VersionChange
 from streams.simulation.fabric_arrays import fabric_arrays
 from streams.simulation.faults import FAULT_OF, FAULTS, Fault
+from streams.simulation.probe_mesh import with_addresses
 from streams.simulation.scenario import START_NS, ScenarioSpec, build
 from streams.wire.codec import from_bytes
 from streams.wire.models import CollectorStatus, Finding, Samples
 from tests.worlds.simulated_world import S, SimulatedWorld
 from tests.worlds.small_world import stages
 
-INVENTORY = generate(GenerateParams(gpus=256, jobs=0))
+INVENTORY = with_addresses(generate(GenerateParams(gpus=256, jobs=0)))
 SMALL = generate(GenerateParams(gpus=128, radix=64, jobs=0))
 CADENCE_S, LAST_S = 10.0, 1900
 DAY_NS = 86_400 * S
@@ -50,10 +51,10 @@ def test_a_fault_is_injected_into_the_demo(fault: Fault) -> None:
 
 
 def _readings(world: DemoWorld, effects: Sequence[Effect]) -> list[object]:
-    """Return everything that the protocol servers read, at the middle and at the end of each effect."""
+    """Return everything that the servers read, at the middle and at the end of each effect, and what probers report."""
     moments = {sum(effect.interval) // 2 for effect in effects} | {START_NS + LAST_S * S}
     gauges = [effect.metric for effect in effects if isinstance(effect, GaugeOverride)]
-    found: list[object] = []
+    found: list[object] = [*DemoProbes(world, 1, START_NS).due(START_NS + LAST_S * S)]
     for at_ns in sorted(moments):
         for device, names in world.ports.items():
             found += [world.device(device, at_ns), world.version(device, "", at_ns), len(world.gpu_events(device))]
@@ -70,8 +71,8 @@ def test_a_fault_is_injected_into_the_load(fault: Fault) -> None:
     fabric = fabric_arrays(INVENTORY)
     (injected,) = demo_scenario.inject(INVENTORY, [fault.slug], Interval(0, LAST_S * S), seed=3)
     later, now = (Fleet(fabric, CADENCE_S, np.random.default_rng(5), dict.fromkeys(COLLECTORS, 1)) for _ in range(2))
-    now.inject(injected.effects, Topology(INVENTORY))
-    later.inject([_a_day_later(effect) for effect in injected.effects], Topology(INVENTORY))
+    now.inject(injected.effects, INVENTORY)
+    later.inject([_a_day_later(effect) for effect in injected.effects], INVENTORY)
     assert _sent(now) != _sent(later)
 
 

@@ -22,7 +22,7 @@ _HOSTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """An element that explains losses, and what speaks for it."""
+    """An element that explains losses, and its votes."""
 
     element: str
     lost: int
@@ -38,7 +38,7 @@ class Suspect:
     next_element: str = ""
     next_votes: float = 0.0
     equal: tuple[str, ...] = ()
-    """Links that the same flows cross: they cannot be told apart."""
+    """Links that the same flows cross: they cannot be distinguished."""
     flow: FlowName | None = None
     """The flow, where only this one is lost."""
     is_located: bool = True
@@ -231,7 +231,7 @@ def _suspect(element: str, flows: Sequence[LossyFlow], sent: _Sent) -> Suspect:
 
 
 def _with_votes(suspect: Suspect, tally: _Tally, flows: Sequence[LossyFlow]) -> Suspect:
-    """Return a suspect with the votes of its flows, the next best of their links, and those that none tells apart."""
+    """Return a suspect with the votes of its flows, the next best of their links, and those that none distinguishes."""
     own = tally.flows[suspect.element]
     votes: Counter[str] = Counter()
     for number in {flows[number].name: number for number in sorted(own)}.values():

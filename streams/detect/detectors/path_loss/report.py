@@ -27,7 +27,7 @@ from streams.wire.models import (
 SLUG = "path/loss"
 VERSION = "1"
 
-_CERTAIN, _NOT_TOLD_APART, _NOT_LOCATED = 0.9, 0.6, 0.5
+_CERTAIN, _NOT_DISTINGUISHED, _NOT_LOCATED = 0.9, 0.6, 0.5
 """Confidence in one element, in one of several with the same flows, and in a flow whose trace shows no place."""
 
 
@@ -38,7 +38,7 @@ def verdict(
     whole = [one for one in suspects if one.flow is None]
     lost, sent = sum(one.lost for one in suspects), sum(one.sent for one in suspects)
     confidence = min(
-        _NOT_LOCATED if not one.is_located else _NOT_TOLD_APART if one.equal else _CERTAIN for one in suspects
+        _NOT_LOCATED if not one.is_located else _NOT_DISTINGUISHED if one.equal else _CERTAIN for one in suspects
     )
     width_ns = ns(params.window_s)
     return ProbeVerdict(
@@ -83,7 +83,7 @@ def _statements(params: PathParams, suspect: Suspect) -> list[ProbeStatement]:
             text += f"; next: {suspect.next_votes:.2f} for {suspect.next_element}"
         lines.append(ProbeStatement(text, device, port, suspect.votes, suspect.next_votes))
     if suspect.equal:
-        text = f"the same flows cross {', '.join(suspect.equal)}: probes cannot tell these apart"
+        text = f"the same flows cross {', '.join(suspect.equal)}: probes cannot distinguish these"
         lines.append(ProbeStatement(text, device, port, 1.0 + len(suspect.equal), 1.0))
     return lines
 

@@ -15,6 +15,7 @@ from streams.detect.evidence.params import SharedSettings
 from streams.detect.evidence.subjects import input_subject
 from streams.detect.thresholds import ns
 from streams.fabric.intervals import merge_intervals
+from streams.fabric.topology import Topology
 from streams.wire.models import Cause, Condition, Coverage, Episode, Evidence, Finding, InputLoss, Message, Severity
 
 _MAX_LOSSES = 1024
@@ -53,7 +54,9 @@ def add_published(_state: LossState, _finding: Finding) -> None:
     """Ignore the findings of others."""
 
 
-def evaluate(params: StaleParams, settings: SharedSettings, state: LossState, watermark_ns: int) -> list[Episode]:
+def evaluate(
+    params: StaleParams, settings: SharedSettings, state: LossState, _topology: Topology, watermark_ns: int
+) -> list[Episode]:
     """Conclude on every input with a loss; return the episodes that changed."""
     if watermark_ns < state.due_ns:
         return []
