@@ -69,5 +69,5 @@ async def test_before_the_first_fetch_the_end_of_an_input_is_that_at_the_takeove
 def test_only_periodic_messages_of_devices_wait_for_a_batch() -> None:
     """Events and the outputs of stages never wait."""
     bulk = {topic for binding in BINDINGS.values() for topic in binding.bulk}
-    assert bulk == {topics.SAMPLES, topics.FACTS, topics.COLLECTOR_STATUS}
+    assert bulk == {topics.SAMPLES, topics.FACTS, topics.COLLECTOR_STATUS, topics.PROBES}
     assert all(set(binding.bulk) <= set(binding.inputs) for binding in BINDINGS.values())
