@@ -34,7 +34,7 @@ class RailProbeState:
 def observe(
     _: UnreachableParams, state: RailProbeState | None, probes: RailProbes, context: Context
 ) -> Observed[RailProbeState]:
-    """Add a window of one partition, or replace it."""
+    """Add a window of one partition, or replace it. Its time must not replace an earlier one: evaluate now."""
     final_ns = context.watermark_ns - ns(context.settings.lateness_s)
     if probes.end_ns <= (final_ns if state is None else state.final_ns):
         return Observed(state)
@@ -43,7 +43,7 @@ def observe(
     if shards.get(str(probes.shard)) == probes:
         return Observed(state)
     windows = state.windows | {str(probes.end_ns): shards | {str(probes.shard): probes}}
-    return Observed(replace(state, windows=windows), max(NOW, probes.end_ns))
+    return Observed(replace(state, windows=windows), NOW)
 
 
 def _subject(context: Context, probes: RailProbes) -> Subject:
