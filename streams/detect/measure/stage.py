@@ -152,7 +152,8 @@ class Measure:
         if self._watermark_ns == IDLE_NS or watermark == IDLE_NS:
             self._watermark_ns = watermark
         self._watermark_ns = max(self._watermark_ns, watermark)
-        found = [*found, *self._probes.due(self._watermark_ns)]
+        if self._probes.windows:
+            found = [*found, *self._probes.due(self._watermark_ns)]
         if found or self._facts.versions.has_pending:
             found = [*found, *self._facts.on_symptoms(found, watermark)]
         outputs = route(self._topology, found) if found else []

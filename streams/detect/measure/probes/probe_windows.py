@@ -64,7 +64,7 @@ class ProbeWindows:
         self._topology: Topology | None = None
         self._numbers: dict[str, int] = {}
         self._layouts: dict[str, FlowLayout] = {}
-        self._windows: dict[int, OpenWindow] = {}
+        self.windows: dict[int, OpenWindow] = {}
         self._closed_ns = 0
 
     def set_topology(self, topology: Topology) -> None:
@@ -73,7 +73,7 @@ class ProbeWindows:
             return
         self._topology = topology
         self._layouts.clear()
-        if not self._windows:
+        if not self.windows:
             self._numbers.clear()
 
     def add(self, report: ProbeReport, at_ns: int) -> bool:
@@ -82,7 +82,7 @@ class ProbeWindows:
         end_ns = (at_ns + self._width_ns // 2) // self._width_ns * self._width_ns  # clocks are off by a little
         if end_ns <= self._closed_ns:
             return False
-        window = self._windows.setdefault(end_ns, OpenWindow())
+        window = self.windows.setdefault(end_ns, OpenWindow())
         known = window.devices.setdefault(report.device, [])
         if report.end_ns in known:
             return False
@@ -132,15 +132,15 @@ class ProbeWindows:
     def due(self, watermark_ns: int) -> list[ProbeWindow | RailProbes]:
         """Return the windows that ended and changed since they were emitted; drop those that are final."""
         found: list[ProbeWindow | RailProbes] = []
-        for end_ns in sorted(self._windows):
+        for end_ns in sorted(self.windows):
             if end_ns > watermark_ns:
                 break
-            window = self._windows[end_ns]
+            window = self.windows[end_ns]
             if not window.is_emitted:
                 window.is_emitted = True
                 found += self._compose(end_ns, window)
             if end_ns + self._lateness_ns <= watermark_ns:
-                del self._windows[end_ns]
+                del self.windows[end_ns]
                 self._closed_ns = end_ns
         return found
 
@@ -197,7 +197,7 @@ class ProbeWindows:
     def dump(self) -> dict[str, Any]:
         """Return the state for a snapshot, as JSON holds it."""
         windows: dict[str, Any] = {}
-        for end_ns, window in self._windows.items():
+        for end_ns, window in self.windows.items():
             values = windows[str(end_ns)] = asdict(window)
             values["sent"] = window.sent.tolist()
             values["rails"] = [[rail, *counts] for rail, counts in window.rails.items()]
@@ -219,7 +219,7 @@ class ProbeWindows:
                 for source, target, forward, back in (one["path"],)
             ]  # fmt: skip
             rails = {int(rail): tuple(counts) for rail, *counts in values["rails"]}
-            self._windows[int(end_ns)] = OpenWindow(
+            self.windows[int(end_ns)] = OpenWindow(
                 np.array(values["sent"], np.int64), values["devices"], values["left_out"], values["total"], flows,
                 rails, values["emitted_rails"], values["is_emitted"],
             )  # fmt: skip
