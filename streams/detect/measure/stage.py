@@ -19,7 +19,7 @@ from streams.detect.measure.ports.port_publisher import PartitionReadings, PortP
 from streams.detect.measure.probes.probe_windows import ProbeWindows
 from streams.detect.measure.routing import Emitted, route
 from streams.detect.measure.snapshot import SmallState
-from streams.detect.measure.source_clock import CLOCK_AHEAD_NS, CLOCK_BEHIND_NS, ClockChange, SourceClock
+from streams.detect.measure.source_clock import CLOCK_AHEAD_NS, ClockChange, SourceClock, is_right
 from streams.detect.measure.storage.message_batch import LateMessage, MessageBatch, PendingMessage
 from streams.detect.measure.storage.reading_store import ReadingStore
 from streams.detect.measure.storage.window_store import ClosedWindows, WindowStore
@@ -109,7 +109,7 @@ class Measure:
             elif isinstance(message, Progress):
                 self._floor_ns = max(self._floor_ns, message.watermark_ns)
             elif isinstance(message, ProbeReport):
-                found += [(number, symptom) for symptom in self._probe_report(message)]
+                found += [(number, symptom) for symptom in self._probe_report(number, message)]
             elif isinstance(message, Facts):
                 found += [(number, report) for report in self._facts.on_facts(message)]
                 self._ports.modules.on_facts(message)
@@ -167,7 +167,7 @@ class Measure:
         if state is None:
             self.counted["railsight_unknown_devices_refused_total"] += 1
             return
-        if state.clock is not None or not -CLOCK_BEHIND_NS <= at_ns - arrived_ns <= CLOCK_AHEAD_NS:
+        if state.clock is not None or not is_right(at_ns, arrived_ns):
             at_ns = self._correct(number, state, at_ns, arrived_ns)
         if at_ns < self._floor_ns:
             self.counted["railsight_late_messages_total"] += 1
@@ -225,14 +225,15 @@ class Measure:
             symptoms += monitor.process_event(event, at_ns, self._readings, self._topology)
         return symptoms
 
-    def _probe_report(self, report: ProbeReport) -> list[Symptom]:
+    def _probe_report(self, number: int, report: ProbeReport) -> list[Symptom]:
         """Count the report of a prober: it is a reading of its host by the source PROBE, dated by the host's clock."""
-        arrived_ns, source = report.received_at_ns, Source.SOURCE_PROBE
-        at_ns = min(self._liveness.clock_of(report.device, source).corrected_ns(report.end_ns, arrived_ns), arrived_ns)
-        state = self._liveness.source(report.device, source, at_ns)
+        at_ns, arrived_ns = report.end_ns, report.received_at_ns
+        state = self._liveness.source(report.device, Source.SOURCE_PROBE, min(at_ns, arrived_ns))
         if state is None:
             self.counted["railsight_unknown_devices_refused_total"] += 1
             return []
+        if state.clock is not None or not is_right(at_ns, arrived_ns):
+            at_ns = self._correct(number, state, at_ns, arrived_ns)
         symptoms = self._liveness.on_sample(state, at_ns, arrived_ns)
         if not self._probes.add(report, at_ns):
             self.counted["railsight_late_messages_total"] += at_ns < self._floor_ns

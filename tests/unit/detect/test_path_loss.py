@@ -6,6 +6,9 @@ from functools import cache
 import numpy as np
 import pytest
 
+from streams.detect.detectors.path_loss.flows import FlowName
+from streams.detect.detectors.path_loss.localize import localize
+from streams.detect.detectors.path_loss.params import PathParams
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.replay.score import Truth, score
@@ -21,7 +24,9 @@ from streams.wire.models import (
     ProbeWindow,
     RailProbes,
     Source,
+    Symptom,
 )
+from streams.wire.symptoms import SourceSilence
 from tests.worlds.live_stages import in_order
 from tests.worlds.observations import at, last
 from tests.worlds.probe_world import ProbeWorld, probed
@@ -55,6 +60,9 @@ SILENT: dict[str, dict[str, object]] = {
         "stopped": {"pod1-host2": [(t, t + 4) for t in range(100, 700, 30)]}
     },
     "a rail that is lost for less than its windows": {"dropping": {RAIL: (1.0, [(200, 225)])}},
+    "two rails of a leaf whose cables are swapped": {
+        "dropping": {RAIL: (1.0, [(203, 238)]), "pod1-host4/mlx5_3": (1.0, [(213, 243)])}
+    },
     "a rail whose link is shut": {"dropping": {RAIL: (1.0, [(100, 400)])}, "disabled": {RAIL: [(95, 405)]}},
 }
 
@@ -124,6 +132,39 @@ def test_it_names_the_fault_and_no_other(case: str) -> None:
     assert (own.detected_at_ns or 0) <= at(160)
     assert own.resolved_at_ns is not None
     assert at(490) <= own.resolved_at_ns <= at(510)
+
+
+def test_a_lost_flow_is_located_by_its_last_trace_when_its_last_window_has_none() -> None:
+    """Where the fault ends within a window, the trace before it shows the place."""
+    name = FlowName("pod1-host1/mlx5_3", "pod1-host2/mlx5_2", 20_005)
+    forward, back = ("pod1-leaf4/Ethernet1/1", LINK, name.target), ("pod1-leaf3/Ethernet2/1", name.source)
+
+    def window(number: int) -> ProbeWindow:
+        elements = (*dict.fromkeys((*forward, *back)), "pod1-host1", "pod1-host2", "pod1-leaf3", "pod1-leaf4")
+        is_last = number == 6
+        return ProbeWindow(
+            0, at(10 * number), 5, 0, 3000, elements, (300,) * len(elements), (elements.index(name.source),),
+            (elements.index(name.target),), (name.source_port,), (10,), (0,), (0,), (9 if is_last else 10,),
+            (10 * number,), (2,), (1,), (1, 2, 4), (0 if is_last else 2,), (0,),
+        )  # fmt: skip
+
+    (own,) = localize(PathParams(), [window(number) for number in range(1, 7)])
+    assert (own.flow, own.element, own.is_located) == (name, LINK, True)
+
+
+def test_a_prober_whose_clock_is_set_back_is_not_silent() -> None:
+    """Its reports are dated by the measured offset, as samples are."""
+    mesh = ProbeMesh(INVENTORY, [], np.random.default_rng(3))
+    stage = Measure(DetectParams())
+    stage.start_epoch(1)
+    stage.set_topology(FABRIC)
+    back_ns = at(0) - at(100)
+    for window in range(1, 40):
+        report = mesh.report("pod1-host2", at(10 * window), back_ns if window > 20 else 0)
+        symptoms = [output.message for output in stage.process([report]) if isinstance(output.message, Symptom)]
+        assert not [one for one in symptoms if isinstance(one.payload, SourceSilence)]
+        assert bool(symptoms) == (window == 24)  # the offset is measured
+    assert at(390) <= stage.watermark_ns <= at(391)
 
 
 def test_the_evidence_has_the_votes_and_the_direction() -> None:

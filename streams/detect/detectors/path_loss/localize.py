@@ -12,10 +12,13 @@ from dataclasses import dataclass, field
 
 from streams.detect.detectors.path_loss.flows import FlowName, LossyFlow, device_of, lossy_flows
 from streams.detect.detectors.path_loss.params import PathParams
+from streams.detect.thresholds import ns
 from streams.wire.models import ProbeWindow
 
 _MAX_SUSPECTS = 16
 """More bad links at once are one cause elsewhere: a plane without power, a wrong configuration."""
+_SPREAD_RATIO = 0.5
+"""Flows with losses, of those that the loss of an element gives, from which on it is the element's (choice)."""
 _HOSTS = 3
 """Hosts that lose all probes through a switch: as many cannot be at fault together."""
 
@@ -69,10 +72,12 @@ def localize(params: PathParams, windows: Iterable[ProbeWindow]) -> list[Suspect
         return []
     sent = _Sent(cells)
     at_switches: dict[str, list[LossyFlow]] = defaultdict(list)
-    flows: list[LossyFlow] = []
+    by_window: dict[int, list[LossyFlow]] = {}
+    unreached: dict[int, set[str]] = {}
     for end_ns in sorted({cell.at_ns for cell in cells}):
         of_window = [cell for cell in cells if cell.at_ns == end_ns]
-        flows += _without_lost_parts(params, of_window, at_switches)
+        by_window[end_ns], unreached[end_ns] = _without_lost_switches(params, of_window, at_switches)
+    flows = _without_rails(by_window, unreached, ns(params.window_s))
     found = [
         _suspect(element, own, sent)
         for element, own in at_switches.items()
@@ -84,21 +89,33 @@ def localize(params: PathParams, windows: Iterable[ProbeWindow]) -> list[Suspect
     return [*sorted(found, key=lambda one: one.element), *single, *_lossy_elements(params, flows, sent)]
 
 
-def _without_lost_parts(
+def _without_lost_switches(
     params: PathParams, cells: Sequence[ProbeWindow], at_switches: dict[str, list[LossyFlow]]
-) -> list[LossyFlow]:
-    """Return the lossy flows of one window without those of switches and rails that lose all probes.
+) -> tuple[list[LossyFlow], set[str]]:
+    """Return the lossy flows of one window without those of switches that lose all probes, and the unreached rails.
 
-    The flows of such switches are added to `at_switches`. Those of rails are rail/unreachable, or of a host
-    that is down.
+    The flows of such switches are added to `at_switches`.
     """
     flows, sent = [flow for cell in cells for flow in lossy_flows(cell)], _Sent(cells)
     switches = _lost_switches(params, flows, sent)
     for element, own in switches.items():
         at_switches[element] += own
     flows = [flow for flow in flows if switches.keys().isdisjoint(flow.elements())]
-    unreached = _unreached_rails(params, flows, sent)
-    return [flow for flow in flows if unreached.isdisjoint((flow.name.source, flow.name.target))]
+    return flows, _unreached_rails(params, flows, sent)
+
+
+def _without_rails(
+    by_window: Mapping[int, list[LossyFlow]], unreached: Mapping[int, set[str]], width_ns: int
+) -> list[LossyFlow]:
+    """Return the lossy flows without those of unreached rails: rail/unreachable, a link or a host that is down.
+
+    Nor do they count in the windows before and after, in a part of which such a rail was not reached.
+    """
+    found: list[LossyFlow] = []
+    for end_ns, flows in by_window.items():
+        rails = {rail for near in (-1, 0, 1) for rail in unreached.get(end_ns + near * width_ns, ())}
+        found += [flow for flow in flows if rails.isdisjoint((flow.name.source, flow.name.target))]
+    return found
 
 
 class _Sent:
@@ -111,6 +128,7 @@ class _Sent:
             self._known.update(dict(zip(cell.element, cell.element_sent, strict=True)))
             self._totals.update(dict.fromkeys(cell.element, cell.sent))
         self._total = sum(cell.sent for cell in cells)
+        self.windows = len({cell.at_ns for cell in cells})
 
     def over(self, element: str) -> int:
         """Return the probes over an element; windows and partitions without losses there are estimated by the rest."""
@@ -163,10 +181,11 @@ def _lost_flows(params: PathParams, flows: Sequence[LossyFlow], sent: _Sent) -> 
     found = []
     for name, own in lost.items():
         newest = max(own, key=lambda one: one.end_ns)
+        traced = max(own, key=lambda one: ((one.forward_reach, one.back_reach) != (None, None), one.end_ns))
         elements = newest.links_and_switches() | {name.source, name.target, *name.hosts}
         others = {element: sent.over(element) - lost_sent[element] for element in elements}
         if all(other > 0 and other_lost[e] <= params.healthy_ratio * other for e, other in others.items()):
-            element, is_located = _located(newest)
+            element, is_located = _located(traced)
             total = sum(one.sent for one in own)
             found.append(
                 Suspect(
@@ -201,6 +220,9 @@ def _lossy_elements(params: PathParams, flows: Sequence[LossyFlow], sent: _Sent)
         if scores[element] < -math.log(params.chance):
             break
         own = [flows[number] for number in tally.flows[element]]
+        if element not in hosts and not _is_spread(own, sent.over(element), sent.windows):
+            del scores[element]
+            continue
         if element not in hosts and _is_bad(params, own, sent.over(element)):
             found.append(_with_votes(_suspect(element, own, sent), tally, flows))
         for number in list(tally.flows[element]):
@@ -220,6 +242,18 @@ def _is_bad(params: PathParams, flows: Sequence[LossyFlow], sent: int) -> bool:
         and len({flow.end_ns for flow in flows}) >= params.min_windows
         and len({flow.name for flow in flows}) > 1
     )
+
+
+def _is_spread(flows: Sequence[LossyFlow], sent: int, windows: int) -> bool:
+    """Return whether losses are of as many flows as an element that loses this share of all of them has.
+
+    Two links of a switch that lose probes make no switch that loses some, and a lost flow no link. A flow of n probes
+    loses some with a probability of 1 - (1 - share)^n.
+    """
+    of_flow = windows * sum(flow.sent for flow in flows) / len(flows)
+    share = min(1.0, sum(flow.lost for flow in flows) / sent)
+    expected = sent / of_flow * (1 - (1 - share) ** of_flow)
+    return len({flow.name for flow in flows}) >= _SPREAD_RATIO * expected
 
 
 def _suspect(element: str, flows: Sequence[LossyFlow], sent: _Sent) -> Suspect:
