@@ -252,7 +252,7 @@ def _is_spread(flows: Sequence[LossyFlow], sent: int, windows: int) -> bool:
     """
     of_flow = windows * sum(flow.sent for flow in flows) / len(flows)
     share = min(1.0, sum(flow.lost for flow in flows) / sent)
-    expected = sent / of_flow * (1 - (1 - share) ** of_flow)
+    expected = sent / of_flow * (1 - math.pow(1 - share, of_flow))
     return len({flow.name for flow in flows}) >= _SPREAD_RATIO * expected
 
 
