@@ -135,7 +135,7 @@ def test_it_names_the_fault_and_no_other(case: str) -> None:
 
 
 def test_a_lost_flow_is_located_by_its_last_trace_when_its_last_window_has_none() -> None:
-    """Where the fault ends within a window, the trace before it shows the place."""
+    """The fault ends within that window; the trace before it shows the place."""
     name = FlowName("pod1-host1/mlx5_3", "pod1-host2/mlx5_2", 20_005)
     forward, back = ("pod1-leaf4/Ethernet1/1", LINK, name.target), ("pod1-leaf3/Ethernet2/1", name.source)
 
@@ -152,7 +152,7 @@ def test_a_lost_flow_is_located_by_its_last_trace_when_its_last_window_has_none(
     assert (own.flow, own.element, own.is_located) == (name, LINK, True)
 
 
-def test_a_prober_whose_clock_is_set_back_is_not_silent() -> None:
+def test_reports_of_a_clock_that_is_set_back_are_no_silence() -> None:
     """Its reports are dated by the measured offset, as samples are."""
     mesh = ProbeMesh(INVENTORY, [], np.random.default_rng(3))
     stage = Measure(DetectParams())
