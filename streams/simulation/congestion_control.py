@@ -1,10 +1,10 @@
 """Turns the effects of a day into those of a fabric that relies on congestion control and never pauses.
 
-Senders that a fabric with PFC would pause are slowed by congestion notifications (CNPs) instead. A port that pauses
-another one without end does not exist there.
+Senders that a fabric with PFC would pause are slowed by congestion notifications (CNPs) instead, and a NIC that would
+pause its leaf drops. A port that pauses another one without end does not exist there.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from streams.fabric.catalogue import Metric
@@ -15,10 +15,14 @@ from streams.wire.models import NO_INDEX, Condition
 _MAX_CNP_PER_S = 20_000.0
 """Of one flow: DCQCN (SIGCOMM'15) sends one in 50 us at most."""
 _USECONDS_PER_S = 1e6
+_BUFFERED = 0.1
+"""A NIC's buffer absorbs what it would pause for a smaller share of the time (choice)."""
+_DROPPED = 0.01
+"""Share of the packets that it drops for each share of the time that it would pause: senders slow down (choice)."""
 _PAUSES = frozenset(
     {
-        Metric.PFC_RX_FRAMES, Metric.PFC_TX_FRAMES, Metric.PFC_TX_PAUSE_USECONDS, Metric.PAUSE_RX_FRAMES,
-        Metric.PAUSE_TX_FRAMES,
+        Metric.PFC_RX_FRAMES, Metric.PFC_TX_FRAMES, Metric.PFC_RX_PAUSE_USECONDS, Metric.PFC_TX_PAUSE_USECONDS,
+        Metric.PAUSE_RX_FRAMES, Metric.PAUSE_TX_FRAMES,
     }
 )  # fmt: skip
 
@@ -31,13 +35,21 @@ def fault_without_pause(fault: InjectedFault) -> InjectedFault:
 
 
 def effects_without_pause(effects: Iterable[Effect]) -> list[Effect]:
-    """Return effects without pause: the time that a host's port is paused becomes CNPs in proportion to it."""
+    """Return effects without pause: CNPs in proportion to the time that a host is paused, drops where it pauses."""
     found: list[Effect] = []
     for effect in effects:
-        metric = effect.metric if isinstance(effect, CounterIncrement) else None
-        if isinstance(effect, CounterIncrement) and metric is Metric.PFC_RX_PAUSE_USECONDS:
-            per_s = _MAX_CNP_PER_S * effect.per_s / _USECONDS_PER_S
-            found.append(replace(effect, metric=Metric.CNP_HANDLED, index=NO_INDEX, per_s=per_s))
-        elif metric not in _PAUSES:
+        if not isinstance(effect, CounterIncrement) or effect.metric not in _PAUSES:
             found.append(effect)
+        else:
+            found += _instead(effect)
     return found
+
+
+def _instead(effect: CounterIncrement) -> Iterator[Effect]:
+    """Yield what a NIC counts instead of its time of pause; nothing for frames, which count the same pause."""
+    ratio = effect.per_s / _USECONDS_PER_S
+    plain = replace(effect, index=NO_INDEX, per_s=0.0)
+    if effect.metric is Metric.PFC_RX_PAUSE_USECONDS:
+        yield replace(plain, metric=Metric.CNP_HANDLED, per_s=_MAX_CNP_PER_S * ratio)
+    elif effect.metric is Metric.PFC_TX_PAUSE_USECONDS and ratio >= _BUFFERED:
+        yield replace(plain, metric=Metric.RX_DISCARDS, share=_DROPPED * ratio, of_metric=Metric.RX_PACKETS)

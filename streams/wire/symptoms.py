@@ -94,12 +94,13 @@ class PauseDirection(IntEnum):
 
 
 class IncastReason(IntEnum):
-    """The counter that shows more traffic for a port than it drains. The last two are caused by the host."""
+    """The counter that shows more traffic for a port than it drains. The last three are caused by the host."""
 
     DROPPED = 1
     MARKED = 2
     PAUSED_BY_HOST = 3
     STALLED_ON_PCIE = 4
+    DROPPED_BY_HOST = 5
 
 
 class CongestionState(IntEnum):

@@ -131,12 +131,8 @@ def _hidden_from_nics(truth: Truth, kind: str, topology: Topology) -> str:
     return ""
 
 
-def _hidden_without_pause(truth: Truth, kind: str, _topology: Topology) -> str:
-    if truth.condition is Condition.CONGESTION_PFC_STORM:
-        return "no port pauses another"
-    if truth.condition is Condition.CONGESTION_INCAST and kind == "host pauses":
-        return "a host that does not drain its link shows it by pause alone"
-    return ""
+def _hidden_without_pause(truth: Truth, _kind: str, _topology: Topology) -> str:
+    return "no port pauses another" if truth.condition is Condition.CONGESTION_PFC_STORM else ""
 
 
 def _hidden_at_60_s(truth: Truth, _kind: str, _topology: Topology) -> str:

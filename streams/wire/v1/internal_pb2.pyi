@@ -692,6 +692,8 @@ class IncastBegan(_message.Message):
         PAUSED_BY_HOST: IncastBegan._Reason.ValueType  # 3
         STALLED_ON_PCIE: IncastBegan._Reason.ValueType  # 4
         """paused by the host, whose NIC waits for PCIe"""
+        DROPPED_BY_HOST: IncastBegan._Reason.ValueType  # 5
+        """by its NIC"""
 
     class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper): ...
     REASON_UNSPECIFIED: IncastBegan.Reason.ValueType  # 0
@@ -700,6 +702,8 @@ class IncastBegan(_message.Message):
     PAUSED_BY_HOST: IncastBegan.Reason.ValueType  # 3
     STALLED_ON_PCIE: IncastBegan.Reason.ValueType  # 4
     """paused by the host, whose NIC waits for PCIe"""
+    DROPPED_BY_HOST: IncastBegan.Reason.ValueType  # 5
+    """by its NIC"""
 
     BEGAN_NS_FIELD_NUMBER: _builtins.int
     RATIO_FIELD_NUMBER: _builtins.int

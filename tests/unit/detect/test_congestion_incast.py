@@ -30,6 +30,7 @@ class Into:
     fill: float = 0.5
     marked: float = 0
     dropped: float = 0
+    dropped_by_host: float = 0
     paused: float = 0
     stalls: float = 0
     spans: tuple[tuple[float, float], ...] = ((120, 420),)
@@ -52,6 +53,7 @@ def readings(
             (ways[0], -1): octets, (ways[1], -1): octets / 4096,
             (marks, -1): own.marked * own.fill * FULL / 4096 * during,
             (Metric.TX_DISCARDS, -1): own.dropped * during,
+            (Metric.RX_DISCARDS, -1): own.dropped_by_host * during,
             (Metric.PFC_TX_PAUSE_USECONDS, 3): own.paused * 1e6 * during,
             (Metric.PCIE_STALLED_WRITE_SECONDS, -1): own.stalls * during,
         }  # fmt: skip
@@ -76,6 +78,8 @@ NOT_AN_INCAST = {
     "a job's end": Into(fill=0.0),
     "an idle host whose NIC stalls on PCIe": Into(fill=0.01, stalls=0.8),
     "a host that pauses for a part of a minute": Into(fill=0.4, paused=0.9, spans=((120, 150),)),
+    "single drops of a NIC": Into(fill=0.4, dropped_by_host=5),
+    "drops of a NIC within a minute": Into(fill=0.4, dropped_by_host=9000, spans=((120, 150),)),
     "single drops": Into(fill=0.97, dropped=5, by_switch=True),
 }
 
@@ -90,6 +94,7 @@ INCASTS = {
     "the receiver sees marks": (Into(fill=0.97, marked=0.4), Cause.CONGESTION),
     "the switch marks": (Into(fill=0.97, marked=0.4, by_switch=True), Cause.CONGESTION),
     "the switch drops": (Into(fill=0.97, dropped=5000, by_switch=True), Cause.CONGESTION),
+    "the host drops": (Into(fill=0.4, dropped_by_host=5000), Cause.NIC),
     "the host pauses the fabric": (Into(fill=0.4, paused=0.4), Cause.NIC),
     "the host pauses because it stalls": (Into(fill=0.4, paused=0.4, stalls=0.7), Cause.PCIE),
 }

@@ -1,7 +1,8 @@
 """The simulated fabric without pause: what a port with PFC counts becomes notifications, or nothing."""
 
 from streams.fabric.catalogue import Metric
-from streams.simulation.effects import CounterIncrement
+from streams.simulation.congestion_control import effects_without_pause
+from streams.simulation.effects import CounterIncrement, Interval
 from streams.simulation.faults import FAULT_OF
 from streams.simulation.scenario import ScenarioSpec, build
 
@@ -32,3 +33,11 @@ def test_a_storm_has_no_effect() -> None:
     """Nothing pauses without end where nothing pauses."""
     day = build(ScenarioSpec(gpus=256, each=2, faults=(FAULT_OF["congestion/pfc-storm"],), has_pause=False))
     assert [(fault.effects, fault.affected) for fault in day.faults] == [((), ())] * 2
+
+
+def test_a_nic_that_would_pause_for_long_drops() -> None:
+    """Its drops are a share of what arrives; a short pause is absorbed."""
+    for ratio, expected in ((0.3, [(Metric.RX_DISCARDS, 0.003)]), (0.02, [])):
+        pause = CounterIncrement(1, Metric.PFC_TX_PAUSE_USECONDS, Interval(0, 1), per_s=1e6 * ratio, index=3)
+        made = [effect for effect in effects_without_pause([pause]) if isinstance(effect, CounterIncrement)]
+        assert [(effect.metric, effect.share) for effect in made] == expected

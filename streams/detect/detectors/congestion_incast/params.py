@@ -17,7 +17,7 @@ class IncastParams(Thresholds):
     """Of its packets: DCQCN (SIGCOMM'15) marks one in a hundred at most while a queue is within its bounds."""
 
     drops_per_s: Annotated[float, Field(gt=0)] = 100
-    """xmit_discards (DETECTION 3), where ECN does not slow the senders."""
+    """xmit_discards (DETECTION 3), where ECN does not slow the senders; of the NIC, where a host cannot pause them."""
 
     pauses: Ratio = 0.1
     """Of the time in which a host pauses the fabric: its part of what slowed a job by Greyhound's 10 %."""

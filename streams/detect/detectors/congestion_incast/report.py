@@ -28,9 +28,11 @@ from streams.wire.symptoms import CongestionState, IncastBegan, IncastReason
 SLUG = "congestion/incast"
 VERSION = "1"
 
-_BY_HOST = (IncastReason.PAUSED_BY_HOST, IncastReason.STALLED_ON_PCIE)
+_BY_HOST = (IncastReason.PAUSED_BY_HOST, IncastReason.STALLED_ON_PCIE, IncastReason.DROPPED_BY_HOST)
+_DROPPED = (IncastReason.DROPPED, IncastReason.DROPPED_BY_HOST)
 _METRICS = {
     IncastReason.DROPPED: "tx_discards", IncastReason.PAUSED_BY_HOST: "pfc_tx_frames",
+    IncastReason.DROPPED_BY_HOST: "rx_discards",
     IncastReason.STALLED_ON_PCIE: "pcie_stalled_write_seconds",
 }  # fmt: skip
 
@@ -116,6 +118,8 @@ def _cause(incast: Incast, worst: Spell[IncastBegan]) -> Cause:
 def _headline(incast: Incast, worst: Spell[IncastBegan]) -> str:
     host = incast.link.subject.a
     name = f"{host.device}/{host.port}" if host is not None else incast.link.subject.id
+    if worst.began.reason is IncastReason.DROPPED_BY_HOST:
+        return f"{name} drops {worst.began.ratio:.2%} of what arrives: its host does not drain the traffic"
     if incast.by_host:
         return f"{name} pauses the fabric {worst.began.ratio:.0%} of the time: its host does not drain the traffic"
     action = "dropped" if worst.began.reason is IncastReason.DROPPED else "marked"
@@ -135,7 +139,7 @@ def _evidence(
         metric=_METRICS.get(reason, default),
         at=worst.reporter,
         observed=worst.began.ratio,
-        expected=limits.get(reason, params.marked) if reason is not IncastReason.DROPPED else None,
+        expected=None if reason in _DROPPED else limits.get(reason, params.marked),
         comparison="threshold",
         window_start_ns=incast.begin_ns,
         window_end_ns=last_ns,

@@ -1,4 +1,5 @@
-"""Finds ends of hosts' links for which more arrives than they drain: full and marked, full and dropped, or paused.
+"""Finds ends of hosts' links for which more arrives than they drain: full and marked, full and
+dropped, or paused or dropped by the host.
 
 Readings are compared as arrays, as in pause_monitor.py; Python runs only for cells in which one of these counters grew
 by much. The beginning is reported once the condition has lasted, and then its end.
@@ -30,6 +31,7 @@ _REASONS: dict[Metric, tuple[IncastReason, bool]] = {
     Metric.ROCE_ECN_MARKED_PACKETS: (IncastReason.MARKED, True),
     Metric.PORT_ECN_MARKED_PACKETS: (IncastReason.MARKED, False),
     Metric.TX_DISCARDS: (IncastReason.DROPPED, False),
+    Metric.RX_DISCARDS: (IncastReason.DROPPED_BY_HOST, True),
     Metric.PFC_TX_PAUSE_USECONDS: (IncastReason.PAUSED_BY_HOST, True),
     Metric.PFC_TX_FRAMES: (IncastReason.PAUSED_BY_HOST, True),
     Metric.PAUSE_TX_FRAMES: (IncastReason.PAUSED_BY_HOST, True),
@@ -95,7 +97,7 @@ class IncastMonitor(ReplayedMonitor):
         else:
             times = counters.store.at_ns[counters.devices, counters.mapping.columns[position]]
             enough = (np.maximum(counters.at_ns - times, 1) / 1e9)[:, None]
-            if metric is Metric.TX_DISCARDS:
+            if metric in (Metric.TX_DISCARDS, Metric.RX_DISCARDS):
                 enough = enough * own.drops_per_s
             elif metric is Metric.PFC_TX_PAUSE_USECONDS:
                 enough = enough * own.pauses * 1e6
@@ -160,7 +162,7 @@ class IncastMonitor(ReplayedMonitor):
             elif full and why is IncastReason.MARKED:
                 if packets is not None and grown[0] >= own.marked * packets[0] > 0:
                     found = max(found, (grown[0] / packets[0], why))
-            elif full and why is IncastReason.DROPPED and grown[0] >= own.drops_per_s * grown[1]:
+            elif grown[0] >= own.drops_per_s * grown[1] and (full or why is IncastReason.DROPPED_BY_HOST):
                 found = max(found, (min(1.0, grown[0] / packets[0]) if packets and packets[0] else 0.0, why))
         return found[0], IncastReason(found[1]) if found[1] else None, since_ns
 
