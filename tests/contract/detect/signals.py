@@ -47,7 +47,8 @@ SHARED: dict[str, dict[Metric, tuple[str, ...]]] = {
     "measure/monitors/throttle_monitor.py": {M.TX_BYTES: (_COLLAPSE,)},
     "measure/monitors/incast_monitor.py": dict.fromkeys(
         (M.RX_BYTES, M.TX_BYTES, M.RX_PACKETS, M.TX_PACKETS, M.TX_DISCARDS, M.RX_DISCARDS, M.PFC_TX_FRAMES,
-         M.PAUSE_TX_FRAMES, M.PFC_TX_PAUSE_USECONDS, M.ROCE_ECN_MARKED_PACKETS, M.PORT_ECN_MARKED_PACKETS, M.SPEED_BPS), (_INCAST,),
+         M.PAUSE_TX_FRAMES, M.PFC_TX_PAUSE_USECONDS, M.ROCE_ECN_MARKED_PACKETS, M.PORT_ECN_MARKED_PACKETS,
+         M.SPEED_BPS), (_INCAST,),
     ),
     "measure/monitors/cnp_monitor.py": {M.CNP_HANDLED: (_INCAST, _COLLAPSE)},
     "measure/monitors/port_interval.py": dict.fromkeys(
