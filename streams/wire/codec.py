@@ -382,6 +382,10 @@ def _samples(message: telemetry_pb2.Samples) -> models.Samples:
         raise Reject(f"Samples of {cleaned('device', device)}: {rows} rows, more than {MAX_ROWS}")
     if delays and len(delays) != rows:
         raise Reject(f"Samples of {device}: {len(delays)} row delays for {rows} rows")
+    if delays and not (
+        message.sampled_at_ns + 1000 * min(delays) >= 0 and message.sampled_at_ns + 1000 * max(delays) <= MAX_TIME_NS
+    ):
+        raise Reject(f"Samples of {cleaned('device', device)}: the time of a row is beyond its bounds")
     if not device:
         raise Reject("Samples without a device")
     device, source, row_kind, digest = (

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from streams.fabric.catalogue import Metric
 from streams.wire import codec, models
+from streams.wire.bounds import MAX_TIME_NS
 from streams.wire.errors import Reject
 from streams.wire.models import (
     ABSENT_COUNTER,
@@ -170,6 +171,16 @@ def test_a_wrong_length_is_refused_with_the_device(change: str) -> None:
     else:
         wire.row_delay_us.append(1)
     with pytest.raises(Reject, match="leaf1"):
+        codec.from_bytes(Samples, wire.SerializeToString())
+
+
+@pytest.mark.parametrize(("sampled_at_ns", "delay_us"), [(1, -1), (MAX_TIME_NS, 1)])
+def test_a_row_that_was_read_beyond_the_bounds_of_time_is_refused(sampled_at_ns: int, delay_us: int) -> None:
+    """The message's own time is within them; the delay of one of its rows leads out of them."""
+    wire = _wire()
+    wire.sampled_at_ns = sampled_at_ns
+    wire.row_delay_us[:] = [0] * (len(wire.row) - 1) + [delay_us]
+    with pytest.raises(Reject, match="leaf1: the time of a row"):
         codec.from_bytes(Samples, wire.SerializeToString())
 
 
