@@ -8,6 +8,7 @@ import subprocess
 import sys
 from importlib.metadata import version
 from io import StringIO
+from pathlib import Path
 
 import pytest
 import structlog
@@ -64,6 +65,17 @@ def test_each_command_loads_and_has_help(command: object) -> None:
     with pytest.raises(SystemExit) as ended:
         application([name, "--help"])(args=[name, "--help"], prog_name="railsight")
     assert ended.value.code == 0
+
+
+def test_written_files_are_the_owners_alone(tmp_path: Path) -> None:
+    """Whatever the umask of the shell permits."""
+    folder = tmp_path / "fabric"
+    script = 'umask 000; exec "$@"'
+    command = [sys.executable, "-m", "streams.cli.main", "inventory", "generate", "--gpus", "64", str(folder)]
+    subprocess.run(["sh", "-c", script, "sh", *command], capture_output=True, timeout=60, check=True)
+    written = [folder, *folder.iterdir()]
+    assert len(written) > 1
+    assert [path.name for path in written if path.stat().st_mode & 0o077] == []
 
 
 def test_an_unknown_command_is_refused() -> None:
