@@ -9,6 +9,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.records_to_delete import RecordsToDelete
 
 from streams.config.kafka import KafkaSettings
+from streams.wire.controller_errors import controller_errors
 from streams.wire.topics import EVENTS, SAMPLES, TOPICS
 
 GARBAGE = (b"\xff" * 40, b"{}x", b"\x08", b'{"id": [', bytes(range(256)))
@@ -55,6 +56,7 @@ async def _admin(kafka: KafkaSettings) -> AsyncIterator[AIOKafkaAdminClient]:
     admin = AIOKafkaAdminClient(**kafka.client_options())
     await admin.start()
     try:
-        yield admin
+        with controller_errors():
+            yield admin
     finally:
         await admin.close()

@@ -15,6 +15,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 
 from streams.embedded.kafka_config import BROKER_USER, Security
+from streams.wire.controller_errors import controller_errors
 from streams.wire.kafka_login import client_options
 from streams.wire.tls_files import TlsFiles
 
@@ -57,7 +58,7 @@ async def _all_would_create(ports: Sequence[int], copies: int, login: Mapping[st
 async def _would_create(port: int, copies: int, login: Mapping[str, Any], timeout_s: float) -> bool:
     options = {**login, "bootstrap_servers": f"127.0.0.1:{port}", "request_timeout_ms": int(timeout_s * 1000)}
     admin = AIOKafkaAdminClient(**options)
-    with suppress(KafkaError, OSError, TimeoutError):
+    with suppress(KafkaError, OSError, TimeoutError), controller_errors():
         async with asyncio.timeout(timeout_s):
             try:
                 await admin.start()

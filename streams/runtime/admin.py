@@ -16,6 +16,7 @@ from aiokafka.errors import KafkaError
 
 from streams.config.kafka import KafkaSettings
 from streams.runtime.topic_reader import kafka_errors_as_retry
+from streams.wire.controller_errors import controller_errors
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.retry import Backoff, retry
 from streams.wire.topics import SNAPSHOTS, TOPICS, Topic
@@ -68,7 +69,8 @@ async def _admin(kafka: KafkaSettings, timeout_s: float = 5.0) -> AsyncIterator[
     client = AIOKafkaAdminClient(**kafka.client_options(), request_timeout_ms=int(timeout_s * 1000))
     try:
         await client.start()
-        yield client
+        with controller_errors():
+            yield client
     finally:
         with suppress(KafkaError, OSError):
             await client.close()
