@@ -60,6 +60,9 @@ SILENT: dict[str, dict[str, object]] = {
         "stopped": {"pod1-host2": [(t, t + 4) for t in range(100, 700, 30)]}
     },
     "a rail that is lost for less than its windows": {"dropping": {RAIL: (1.0, [(200, 225)])}},
+    "a rail that is out across two windows, and loses a few probes in a third": {
+        "dropping": {RAIL: (1.0, [(206, 214), (235, 235.2)])}
+    },
     "two rails of a leaf whose cables are swapped": {
         "dropping": {RAIL: (1.0, [(203, 238)]), "pod1-host4/mlx5_3": (1.0, [(213, 243)])}
     },

@@ -19,6 +19,8 @@ _MAX_SUSPECTS = 16
 """More bad links at once are one cause elsewhere: a plane without power, a wrong configuration."""
 _SPREAD_RATIO = 0.5
 """Flows with losses, of those that the loss of an element gives, from which on it is the element's (choice)."""
+_REST_RATIO = 0.1
+"""Losses outside the worst windows, of all: a third, if three windows lose the same (choice)."""
 _HOSTS = 3
 """Hosts that lose all probes through a switch: as many cannot be at fault together."""
 
@@ -235,11 +237,14 @@ def _lossy_elements(params: PathParams, flows: Sequence[LossyFlow], sent: _Sent)
 
 
 def _is_bad(params: PathParams, flows: Sequence[LossyFlow], sent: int) -> bool:
-    lost = sum(flow.lost for flow in flows)
+    """Return whether it loses enough, not in a moment alone: without its worst windows it loses more than noise."""
+    by_window: Counter[int] = Counter()
+    for flow in flows:
+        by_window[flow.end_ns] += flow.lost
+    rest = sum(sorted(by_window.values(), reverse=True)[params.min_windows - 1 :])
     return (
-        lost >= params.min_losses
-        and lost >= params.bad_ratio * sent
-        and len({flow.end_ns for flow in flows}) >= params.min_windows
+        rest >= max(params.min_losses, _REST_RATIO * by_window.total())
+        and by_window.total() >= params.bad_ratio * sent
         and len({flow.name for flow in flows}) > 1
     )
 

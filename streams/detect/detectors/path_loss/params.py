@@ -18,7 +18,9 @@ class PathParams(Thresholds):
     which five suffice (choice)."""
 
     min_windows: Annotated[int, Field(ge=1)] = 3
-    """Windows with losses among them: what loses probes in one moment, such as a route that changes, is no bad link."""
+    """Windows with losses among them: what loses probes in one moment, such as a route that changes, is no bad link.
+    An outage shorter than a window lies in two, and a loss of noise in a third: without the worst `min_windows` - 1 an
+    element loses `min_losses` still."""
 
     min_losses: Annotated[int, Field(ge=1)] = 3
     """Fewer losses name no link, whatever its traffic."""
