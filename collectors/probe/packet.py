@@ -15,6 +15,8 @@ MAGIC = b"RSPB\x01"
 """Protocol and version; the first bytes of each packet, which the kernel's filter compares."""
 
 _FIELDS = struct.Struct("!5sBHQIIQQQI4s")
+_KIND_AT, _REPLIED_AT = struct.calcsize("!5s"), struct.calcsize("!5sBHQIIQQ")
+_TIME = struct.Struct("!Q")
 _TAG_BYTES = LENGTH - _FIELDS.size
 _NO_TAG = bytes(_TAG_BYTES)
 NO_HOP = bytes(4)
@@ -78,6 +80,14 @@ def decode(data: bytes, key: bytes = b"") -> Packet | None:
     if not Kind.PROBE <= kind <= Kind.HOP:
         return None
     return Packet(Kind(kind), epoch, flow, sequence, value, sent_ns, received_ns, replied_ns, number, mark)
+
+
+def stamp(data: bytes, replied_ns: int, key: bytes = b"") -> bytes:
+    """Return a packet's bytes; in those of a REPLY with this time of sending, which costs less than `encode`."""
+    if data[_KIND_AT] != Kind.REPLY:
+        return data
+    fields = data[:_REPLIED_AT] + _TIME.pack(replied_ns) + data[_REPLIED_AT + _TIME.size : _FIELDS.size]
+    return fields + _tag(fields, key)
 
 
 def _tag(data: bytes, key: bytes) -> bytes:

@@ -97,7 +97,8 @@ class Prober:
         self._flows[key] = self._by_number[flow.number] = flow
 
     def _open(self, address: str, port: int) -> ProbeSocket:
-        own = ProbeSocket(address, port, self._params.dscp, self._new_socket)
+        is_control = port == 0  # traces alone, which need no time
+        own = ProbeSocket(address, port, self._params.dscp, self._new_socket, send_times=not is_control)
         self._poll.register(own.fileno(), select.EPOLLIN | select.EPOLLERR)
         self._by_descriptor[own.fileno()] = own
         return own

@@ -8,7 +8,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Container
 from typing import NamedTuple
 
-from collectors.probe.packet import REQUESTS, Kind, Packet, decode, encode
+from collectors.probe.packet import REQUESTS, Kind, Packet, decode, encode, stamp
 from collectors.probe.params import Params
 from collectors.probe.rate_limit import KeyedBuckets, TokenBucket
 
@@ -68,11 +68,7 @@ class Responder:
 
     def stamp(self, answer: Answer, now_ns: int) -> Answer:
         """Return a REPLY with the time at which it is sent."""
-        packet = decode(answer.data, self._key)
-        assert packet is not None, "an answer is a packet"
-        if packet.kind is not Kind.REPLY:
-            return answer
-        return answer._replace(data=encode(packet._replace(replied_ns=now_ns), self._key))
+        return Answer(stamp(answer.data, now_ns, self._key), answer.to, answer.ttl)
 
     def hop(self, quoted: bytes, source: str, offender: bytes, now_s: float) -> Answer | None:
         """Return the packet that reports a hop of the way back; `quoted` is what the ICMP error quotes of a BACK."""

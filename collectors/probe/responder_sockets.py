@@ -1,14 +1,18 @@
-"""Runs the responder of a host: one socket for each rail, read when a request arrives."""
+"""Runs the responder of a host: one socket for each rail.
 
-import asyncio
+Requests are not read as they arrive: they wait in their sockets with the kernel's time, as replies do in prober.py. A
+wake-up for each of them cost more than the answer, and the wait is part of the responder's time, not of the network's.
+"""
+
+import select
 import time
 
 from collectors.probe.mesh import Rail
 from collectors.probe.responder import Responder
 from collectors.probe.sockets import IcmpError, ProbeSocket, SocketFactory, new_udp_socket
 
-_BATCH = 64
-"""Packets that one wake-up reads from a socket, so that a flood does not stop the prober."""
+_BATCH = 1024
+"""Packets that one tick reads from a socket, about what its queue holds: a flood does not stop the prober."""
 
 
 class ResponderSockets:
@@ -17,6 +21,8 @@ class ResponderSockets:
     def __init__(self, responder: Responder, dscp: int, port: int, new_socket: SocketFactory = new_udp_socket) -> None:
         self._responder, self._dscp, self._port, self._new_socket = responder, dscp, port, new_socket
         self._sockets: dict[str, ProbeSocket] = {}
+        self._by_descriptor: dict[int, ProbeSocket] = {}
+        self._poll = select.epoll()
         self.failed: dict[str, str] = {}
         """Addresses that could not be bound, with the reason."""
 
@@ -39,17 +45,28 @@ class ResponderSockets:
         """Close all sockets."""
         for address in list(self._sockets):
             self._close(address)
+        self._poll.close()
 
     def _open(self, address: str) -> None:
         one = self._sockets[address] = ProbeSocket(address, self._port, self._dscp, self._new_socket)
-        asyncio.get_running_loop().add_reader(one.fileno(), self._read, one)
+        self._by_descriptor[one.fileno()] = one
+        self._poll.register(one.fileno(), select.EPOLLIN | select.EPOLLERR)
 
     def _close(self, address: str) -> None:
         one = self._sockets.pop(address)
-        asyncio.get_running_loop().remove_reader(one.fileno())
+        del self._by_descriptor[one.fileno()]
+        self._poll.unregister(one.fileno())
         one.close()
 
-    def _read(self, own: ProbeSocket) -> None:
+    def answer(self) -> None:
+        """Answer the requests that wait."""
+        for descriptor, events in self._poll.poll(0):
+            own = self._by_descriptor[descriptor]
+            self._answer_requests(own)
+            if events & select.EPOLLERR:
+                self._report_hops(own)
+
+    def _answer_requests(self, own: ProbeSocket) -> None:
         responder = self._responder
         for _ in range(_BATCH):
             request = own.receive()
@@ -59,11 +76,14 @@ class ResponderSockets:
             answer = responder.answer(request.data, request.source, arrived_ns, request.dropped, time.monotonic())
             if answer is not None:
                 own.send(*responder.stamp(answer, time.time_ns()))
+
+    def _report_hops(self, own: ProbeSocket) -> None:
+        """Report the switches that discarded the packets of traces back."""
         for _ in range(_BATCH):
             error = own.next_error()
             if error is None:
                 break
             if isinstance(error, IcmpError) and error.is_time_exceeded:
-                hop = responder.hop(error.quoted, error.destination[0], error.offender_bytes, time.monotonic())
+                hop = self._responder.hop(error.quoted, error.destination[0], error.offender_bytes, time.monotonic())
                 if hop is not None:
                     own.send(*hop)
