@@ -13,6 +13,7 @@ from streams.detect.evidence.device_evidence import DeviceEvidence
 from streams.detect.evidence.episodes import PublishedEpisodes
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.params import SharedSettings
+from streams.fabric.inventory_rows import HOST_LINK
 from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import Cause, Condition, Endpoint, Episode, Finding, Message, Source
 
@@ -232,6 +233,14 @@ def detection_order(finding: Finding) -> tuple[int, int, str, str]:
     runs of different days.
     """
     return finding.detected_at_ns or finding.started_at_ns, finding.started_at_ns, finding.subject.id, finding.id
+
+
+def takes_a_rail_from_a_job(finding: Finding, context: SeverityContext) -> bool:
+    """Return whether an open finding is at a host's link, a job runs there, and no other plane of the rail is left."""
+    link = context.link_of(finding)
+    if finding.resolved_at_ns is not None or link is None or link.role != HOST_LINK:
+        return False
+    return context.has_job(link.lower.device, finding) and not context.has_redundancy(link, finding)
 
 
 def link_keys(finding: Finding, _topology: Topology) -> tuple[GroupKey, ...]:

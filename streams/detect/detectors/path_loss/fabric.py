@@ -1,8 +1,7 @@
 """The fabric-wide side of path/loss: evaluated over the whole fabric; a fault of the same link explains it."""
 
 from streams.detect.detectors.path_loss.evaluate import PathState, add_message, add_published, evaluate
-from streams.detect.fabric_side import Cases, FabricEvaluator, FabricSide, SeverityContext, are_concurrent
-from streams.fabric.inventory_rows import HOST_LINK
+from streams.detect.fabric_side import Cases, FabricEvaluator, FabricSide, are_concurrent, takes_a_rail_from_a_job
 from streams.wire.models import Finding
 
 
@@ -15,17 +14,9 @@ def _explain(finding: Finding, cases: Cases) -> tuple[Finding, Finding | None]:
     return finding, None
 
 
-def _is_critical(finding: Finding, context: SeverityContext) -> bool:
-    """Rate a host link CRITICAL while a job runs on the host and no other plane of the rail is left."""
-    link = context.link_of(finding)
-    if finding.resolved_at_ns is not None or link is None or link.role != HOST_LINK:
-        return False
-    return context.has_job(link.lower.device, finding) and not context.has_redundancy(link, finding)
-
-
 FABRIC = FabricSide(
     link_fault_rank=5,
     explain=_explain,
-    is_critical=_is_critical,
+    is_critical=takes_a_rail_from_a_job,
     evaluator=FabricEvaluator(PathState, add_message, add_published, evaluate),
 )

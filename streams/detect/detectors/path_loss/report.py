@@ -5,22 +5,17 @@ from collections.abc import Sequence
 from streams.detect.detectors.path_loss.flows import device_of
 from streams.detect.detectors.path_loss.localize import Suspect
 from streams.detect.detectors.path_loss.params import PathParams
+from streams.detect.evidence import probe_findings
 from streams.detect.evidence.episodes import Conclusion, finding_defaults
-from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.params import SharedSettings
-from streams.detect.evidence.probe_verdicts import ProbePeriod, ProbeStatement, ProbeVerdict, period_end_ns
+from streams.detect.evidence.probe_verdicts import ProbePeriod, ProbeStatement, ProbeVerdict
 from streams.detect.evidence.subjects import link_name
 from streams.detect.thresholds import ns
 from streams.wire.models import (
     Cause,
     Condition,
     Coverage,
-    Endpoint,
-    Evidence,
-    Finding,
     ProbeWindow,
-    Severity,
-    Source,
     Subject,
 )
 
@@ -101,33 +96,12 @@ def conclusion(
     params: PathParams, settings: SharedSettings, subject: Subject, period: ProbePeriod, watermark_ns: int
 ) -> Conclusion:
     """Return the episode of a period."""
-    end_ns = period_end_ns(period, ns(params.clear_s), watermark_ns)
-    is_over, worst = end_ns != FOREVER, period.worst
-    *statements, coverage = worst.statements
-    finding = Finding(
+    coverage = period.worst.statements[-1]
+    fields = {
         **finding_defaults(settings, SLUG, VERSION),
-        condition=Condition.PATH_LOSS,
-        severity=Severity.WARNING,
-        subject=subject,
-        started_at_ns=period.begin_ns,
-        observed_at_ns=period.last_ns,
-        resolved_at_ns=period.last_ns if is_over else None,
-        detected_at_ns=period.opened_ns,
-        summary=worst.summary,
-        cause=Cause.SWITCH if worst.is_switch else Cause.UNKNOWN,
-        evidence=tuple(_evidence(one, worst) for one in (*statements, coverage)),
-        confidence=worst.confidence,
-        coverage=Coverage(seen=round(coverage.observed), expected=round(coverage.expected)),
-    )
-    final_at_ns = period.end_ns + ns(params.clear_s + settings.lateness_s) if is_over else None
-    return Conclusion(
-        period.begin_ns, end_ns, finding, str(period.begin_ns), final_at_ns, is_continuous=True
-    )  # fmt: skip
-
-
-def _evidence(statement: ProbeStatement, worst: ProbeVerdict) -> Evidence:
-    at = Endpoint(statement.device, statement.port) if statement.device else None
-    return Evidence(
-        statement.text, metric="probe_loss", at=at, observed=statement.observed, expected=statement.expected,
-        comparison="threshold", window_start_ns=worst.begin_ns, window_end_ns=worst.last_ns, source=Source.SOURCE_PROBE,
-    )  # fmt: skip
+        "condition": Condition.PATH_LOSS,
+        "subject": subject,
+        "cause": Cause.SWITCH if period.worst.is_switch else Cause.UNKNOWN,
+        "coverage": Coverage(seen=round(coverage.observed), expected=round(coverage.expected)),
+    }
+    return probe_findings.conclusion(fields, period, params.clear_s, settings, watermark_ns)

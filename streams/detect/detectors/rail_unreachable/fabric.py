@@ -1,6 +1,6 @@
 """The fabric-wide side of rail/unreachable: a fault of the link, or its leaf without answers, explains it."""
 
-from streams.detect.fabric_side import Cases, FabricSide, SeverityContext, are_concurrent
+from streams.detect.fabric_side import Cases, FabricSide, are_concurrent, takes_a_rail_from_a_job
 from streams.fabric.ids import Port, device_id
 from streams.wire.models import Condition, Finding
 
@@ -17,12 +17,4 @@ def _explain(finding: Finding, cases: Cases) -> tuple[Finding, Finding | None]:
     return finding, next((fault for fault in faults if are_concurrent(fault, finding)), None)
 
 
-def _is_critical(finding: Finding, context: SeverityContext) -> bool:
-    """Rate it CRITICAL while a job runs on the host and no other plane of the rail is left, as a link that is down."""
-    link = context.link_of(finding)
-    if finding.resolved_at_ns is not None or link is None:
-        return False
-    return context.has_job(link.lower.device, finding) and not context.has_redundancy(link, finding)
-
-
-FABRIC = FabricSide(explain=_explain, is_critical=_is_critical)
+FABRIC = FabricSide(explain=_explain, is_critical=takes_a_rail_from_a_job)

@@ -2,22 +2,16 @@
 
 from streams.detect.detector import Context
 from streams.detect.detectors.rail_unreachable.params import UnreachableParams
+from streams.detect.evidence import probe_findings
 from streams.detect.evidence.episodes import Conclusion, finding_defaults
-from streams.detect.evidence.link_history import FOREVER
-from streams.detect.evidence.probe_verdicts import ProbePeriod, ProbeStatement, ProbeVerdict, period_end_ns
-from streams.detect.thresholds import ns
+from streams.detect.evidence.probe_verdicts import ProbePeriod, ProbeStatement, ProbeVerdict
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.wire.models import (
     Cause,
     Condition,
     Coverage,
-    Endpoint,
-    Evidence,
-    Finding,
     RailProbes,
-    Severity,
-    Source,
     Subject,
 )
 
@@ -51,30 +45,11 @@ def verdict(params: UnreachableParams, window: RailProbes, topology: Topology) -
 
 def conclusion(params: UnreachableParams, context: Context, subject: Subject, period: ProbePeriod) -> Conclusion:
     """Return the episode of a period."""
-    end_ns = period_end_ns(period, ns(params.clear_s), context.watermark_ns)
-    is_over, worst = end_ns != FOREVER, period.worst
-    finding = Finding(
+    fields = {
         **finding_defaults(context.settings, SLUG, VERSION),
-        condition=Condition.RAIL_UNREACHABLE,
-        severity=Severity.WARNING,
-        subject=subject,
-        started_at_ns=period.begin_ns,
-        observed_at_ns=period.last_ns,
-        resolved_at_ns=period.last_ns if is_over else None,
-        detected_at_ns=period.opened_ns,
-        summary=worst.summary,
-        cause=Cause.UNKNOWN,
-        evidence=tuple(_evidence(one, worst) for one in worst.statements),
-        confidence=worst.confidence,
-        coverage=Coverage(seen=1, expected=1),
-    )
-    final_at_ns = period.end_ns + ns(params.clear_s + context.settings.lateness_s) if is_over else None
-    return Conclusion(period.begin_ns, end_ns, finding, str(period.begin_ns), final_at_ns, is_continuous=True)
-
-
-def _evidence(statement: ProbeStatement, worst: ProbeVerdict) -> Evidence:
-    return Evidence(
-        statement.text, metric="probe_loss", at=Endpoint(statement.device, statement.port), observed=statement.observed,
-        expected=statement.expected, comparison="threshold", window_start_ns=worst.begin_ns,
-        window_end_ns=worst.last_ns, source=Source.SOURCE_PROBE,
-    )  # fmt: skip
+        "condition": Condition.RAIL_UNREACHABLE,
+        "subject": subject,
+        "cause": Cause.UNKNOWN,
+        "coverage": Coverage(seen=1, expected=1),
+    }
+    return probe_findings.conclusion(fields, period, params.clear_s, context.settings, context.watermark_ns)
