@@ -4,37 +4,25 @@
 """
 
 import asyncio
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from collectors.core import disk_buffer
 from collectors.core.buffer import BufferedRecord
 from collectors.core.disk_buffer import SpooledBuffer
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.spool import Spool
-from streams.chaos.isolation import empty, enter_namespaces, fill, mount_small_disk
-from streams.wire.errors import Misconfigured
+from streams.chaos.isolation import empty, fill
 from streams.wire.topics import EVENTS, Record
+from tests.fixtures.small_disk import run_on_small_disk, scenario
 
 _DISK_MIB, _MEMORY_BYTES = 4, 1 << 20
 _VALUE = bytes(4096)
-_NO_RIGHTS = 77
-"""The exit code of a machine without the rights, as automake has it."""
 
 
 def test_what_was_accepted_survives_a_full_disk(tmp_path: Path) -> None:
     """Refused and counted while neither memory nor disk has room; then all accepted records are there, in order."""
-    command = [sys.executable, "-m", __name__, str(tmp_path / "disk")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    if done.returncode == _NO_RIGHTS:
-        pytest.skip(f"a disk of its own needs root on Linux: {done.stderr.strip()}")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = run_on_small_disk(__name__, tmp_path / "disk", 120)
     assert found["refused"] > 0
     assert found["failed"] > 0
     assert found["read"] == found["accepted"]
@@ -83,11 +71,4 @@ async def run(folder: Path) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    disk = Path(sys.argv[1])
-    try:
-        enter_namespaces()
-        mount_small_disk(disk, _DISK_MIB)
-    except Misconfigured as error:
-        sys.stderr.write(f"{error}\n")
-        sys.exit(_NO_RIGHTS)
-    sys.stdout.write(json.dumps(asyncio.run(run(disk))) + "\n")
+    scenario(lambda disk: asyncio.run(run(disk)), _DISK_MIB)

@@ -3,38 +3,25 @@
 `python -m tests.integration.embedded.test_merges_on_a_full_disk FOLDER` does it in a mount namespace of its own.
 """
 
-import json
-import os
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 
-import pytest
-
-from streams.chaos.isolation import empty, enter_namespaces, fill, mount_small_disk, unmount
+from streams.chaos.isolation import empty, fill
 from streams.embedded.clickhouse.data_dir import write_configuration
 from streams.embedded.clickhouse.engine import Engine
 from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.merge_guard import MergeGuard
 from streams.embedded.clickhouse.params import Limits
-from streams.wire.errors import Misconfigured
+from tests.fixtures.small_disk import run_on_small_disk, scenario
 
 _DISK_MIB, _PARTS, _ROUNDS = 400, 12, 20
 _READ = "SELECT sum(length(s)), count() FROM t"
-_NO_RIGHTS = 77
-"""The exit code of a machine without the rights, as automake has it."""
 
 
 def test_a_table_with_a_damaged_merge_is_read_again(tmp_path: Path) -> None:
     """The engine still damages merges, the guard restores all rows on the full disk, and merges go on afterwards."""
-    command = [sys.executable, "-m", __name__, str(tmp_path / "disk")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    if done.returncode == _NO_RIGHTS:
-        pytest.skip(f"a disk of its own needs root on Linux: {done.stderr.strip()}")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = run_on_small_disk(__name__, tmp_path / "disk", 240)
     assert found["damage"], "no merge was damaged: does this engine still need merge_guard.py?"
     assert found["loaded_again"] == ["`default`.`t`"]
     assert found["when_full"] == found["before"]
@@ -82,14 +69,4 @@ def _query(engine: Engine, sql: str) -> str:
 
 
 if __name__ == "__main__":
-    disk = Path(sys.argv[1])
-    try:
-        enter_namespaces()
-        mount_small_disk(disk, _DISK_MIB)
-    except Misconfigured as error:
-        sys.stderr.write(f"{error}\n")
-        sys.exit(_NO_RIGHTS)
-    sys.stdout.write(json.dumps(run(disk)) + "\n")
-    sys.stdout.flush()
-    unmount(disk)
-    os._exit(0)  # the engine's threads would outlive a regular exit
+    scenario(run, _DISK_MIB)
