@@ -11,6 +11,7 @@ import typer
 
 from streams.cli.collector_registry import collector_access, collector_params
 from streams.cli.options import AsJson, Bootstrap, Config, load_with_login
+from streams.cli.printing import print_text
 from streams.cli.tables import Output, OutputForm, form_of, print_table
 from streams.config.settings import Settings, load
 from streams.runtime.acl import Acl, Comparison, compare, derive
@@ -109,7 +110,7 @@ def _needed(settings: Settings, part: str | None) -> list[Acl]:
 
 def _echo(what: str, acls: Iterable[Acl]) -> None:
     for one in acls:
-        typer.echo(f"{what}: {one}")
+        print_text(f"{what}: {one}")
 
 
 def _row(one: Acl) -> dict[str, str]:

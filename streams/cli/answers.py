@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import Bootstrap, Config, settings_of
+from streams.cli.printing import print_text
 from streams.cli.publish_control import HOUR_NS, Actor, Key, Reason, actor_name, fail, publish_control
 from streams.report.remediation_reader import NoSuchRemediation, remediation_revisions
 from streams.report.render_remediation import is_rejectable, is_repairable, is_waiting, state_name
@@ -94,4 +95,4 @@ def _answer(
     if not is_possible(remediation):
         fail(command, f"{remediation.id} {refused}: it is {state_name(remediation)}")
     publish_control(settings, answer_to(remediation, answer, time.time_ns()), key)
-    typer.echo(f"{command} {remediation.id}: {remediation.action.name} {remediation.target.id}")
+    print_text(f"{command} {remediation.id}: {remediation.action.name} {remediation.target.id}")

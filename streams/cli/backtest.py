@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streams.cli.options import TIMES, ns_of, settings_of
+from streams.cli.printing import print_text
 from streams.cli.progress import Bar, progress
 from streams.config.settings import Settings
 from streams.decide.policy import load_policy
@@ -80,17 +81,17 @@ def _print_summary(summary: "Summary", out: Path, as_json: bool) -> None:
     from streams.report import render_differences, render_policies
 
     for line in (*summary.rejected, *summary.warnings):
-        typer.echo(f"railsight: {line}", err=True)
+        print_text(f"railsight: {line}", err=True)
     if as_json:
         typer.echo(json.dumps(summary.as_dict()))
     else:
-        typer.echo(f"{summary.messages} messages, {summary.findings} findings, {summary.revisions} revisions: {out}")
+        print_text(f"{summary.messages} messages, {summary.findings} findings, {summary.revisions} revisions: {out}")
         if summary.differences is not None:
             for line in render_differences.difference_lines(summary.differences):
-                typer.echo(line)
+                print_text(line)
         if summary.policies is not None:
             for line in render_policies.policy_lines(summary.policies):
-                typer.echo(line)
+                print_text(line)
 
 
 def _counter(bar: Bar) -> Callable[[int], None]:

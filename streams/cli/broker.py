@@ -13,6 +13,7 @@ import typer
 
 from streams.cli.collector_registry import collector_access, collector_params
 from streams.cli.options import Config, settings_of
+from streams.cli.printing import print_text
 from streams.config.settings import load
 from streams.embedded import known_brokers
 from streams.embedded.directories import data_directory
@@ -66,11 +67,11 @@ def broker(
             with _known(kafka.bootstrap, login):
                 print(_address(kafka, login, as_json), flush=True)  # noqa: T201 — the output of the command
                 if login is not None and not as_json:
-                    typer.echo(_hint(kafka.bootstrap, login), err=True)
+                    print_text(_hint(kafka.bootstrap, login), err=True)
                 while not (ended := kafka.ended()):
                     signal.sigtimedwait((), 1.0)
     except Misconfigured as error:
-        typer.echo(f"railsight broker: {error}", err=True)
+        print_text(f"railsight broker: {error}", err=True)
         raise typer.Exit(2) from error
     if ended:
         typer.echo(
@@ -111,5 +112,6 @@ def _address(kafka: EmbeddedKafka, login: BrokerLogin | None, as_json: bool) -> 
 def _hint(bootstrap: str, login: BrokerLogin) -> str:
     return (
         f"users and their passwords: {login.folder}\n"
-        f"railsight COMMAND --bootstrap {bootstrap} finds them; kcat -F {login.kcat} -C -t railsight.findings.v1"
+        f"`railsight COMMAND --bootstrap {bootstrap}` finds them\n"
+        f"findings by `kcat -F {login.kcat} -C -t railsight.findings.v1`"
     )

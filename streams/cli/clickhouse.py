@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from streams.cli.printing import print_text
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse, Limits, User
 from streams.embedded.passwords import read_password
 from streams.runtime.foreground import foreground
@@ -51,10 +52,10 @@ def clickhouse(
             while (ended := server.wait(1.0)) is None:
                 continue
     except Misconfigured as error:
-        typer.echo(f"railsight clickhouse: {error}", err=True)
+        print_text(f"railsight clickhouse: {error}", err=True)
         raise typer.Exit(2) from error
     if ended is not None:
-        typer.echo(f"railsight clickhouse: the server ended on its own; see {server.log}", err=True)
+        print_text(f"railsight clickhouse: the server ended on its own; see {server.log}", err=True)
         raise typer.Exit(1)
 
 

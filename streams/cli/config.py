@@ -9,6 +9,7 @@ import typer
 
 from streams.cli.collector_registry import collector_params, spec_of
 from streams.cli.options import Config, load_for, local_instance
+from streams.cli.printing import print_text
 from streams.config.effective import setting_lines
 from streams.config.file_checks import unreadable_files
 from streams.config.settings import Settings, load
@@ -42,7 +43,7 @@ def check(
     if files and (problems := [*unreadable_files(settings), *_collector_problems(settings)]):
         raise Misconfigured("\n".join(dict.fromkeys(problems)))
     running = ", ".join(settings.collectors) or "none"
-    typer.echo(f"{path}: valid (collectors: {running})")
+    print_text(f"{path}: valid (collectors: {running})")
     if connect:
         _connect(settings)
 
@@ -81,17 +82,17 @@ def _connect(settings: Settings) -> None:
     is_well = True
     for one in connection_checks(settings):
         is_well &= one.is_well
-        typer.echo(f"{'well' if one.is_well else 'FAILED'}  {one.name}: {one.text}", err=not one.is_well)
+        print_text(f"{'well' if one.is_well else 'FAILED'}  {one.name}: {one.text}", err=not one.is_well)
     for name, params in settings.collectors.items():
         spec = spec_of(name)
         if spec.once is None:
             continue
         try:
             spec.print_once(params, lambda _line: None)
-            typer.echo(f"well  collect {name}: one reading of every target")
+            print_text(f"well  collect {name}: one reading of every target")
         except (Retry, Misconfigured) as error:
             is_well = False
             for line in str(error).splitlines():
-                typer.echo(f"FAILED  collect {name}: {line}", err=True)
+                print_text(f"FAILED  collect {name}: {line}", err=True)
     if not is_well:
         raise typer.Exit(1)

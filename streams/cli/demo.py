@@ -9,6 +9,7 @@ import orjson
 import typer
 
 from streams.cli.options import AsJson
+from streams.cli.printing import print_text
 from streams.demo.acting import DEFAULT_S
 from streams.demo.grafana import HOW_TO, find_program
 from streams.demo.report import Report
@@ -48,7 +49,7 @@ def demo(
     """
     playback = playback_plan(recording, inventory, truth, speed)
     for line in playback.playback.rejected if playback is not None else ():
-        typer.echo(f"railsight: {line}", err=True)
+        print_text(f"railsight: {line}", err=True)
     with_grafana = grafana and _has_grafana()
     # The screen is drawn on standard error, by textual.
     draws_screen = sys.stdout.isatty() and sys.stderr.isatty() and not headless and not as_json
@@ -75,12 +76,12 @@ def _has_grafana() -> bool:
     if os.environ.get("GRAFANA_URL") or find_program(os.environ) is not None:
         return True
     for line in HOW_TO:
-        typer.echo(f"railsight: {line}", err=True)
+        print_text(f"railsight: {line}", err=True)
     return False
 
 
 def _print_progress(status: str) -> None:
-    typer.echo(status, err=True)
+    print_text(status, err=True)
 
 
 def _print_report(report: Report, as_json: bool) -> None:
@@ -88,4 +89,4 @@ def _print_report(report: Report, as_json: bool) -> None:
         typer.echo(orjson.dumps(report.as_dict()))
     else:
         for line in report.lines():
-            typer.echo(line)
+            print_text(line)

@@ -14,6 +14,7 @@ import typer
 
 from streams.cli.collector_registry import collector_params
 from streams.cli.options import AsJson, Config, load_for, local_instance
+from streams.cli.printing import print_text
 from streams.cli.tables import Cell, Output, OutputForm, form_of, print_table
 from streams.config.file_checks import unreadable_files
 from streams.config.settings import Settings, load
@@ -46,7 +47,7 @@ def doctor(config: Config = None, output: OutputForm = Output.TABLE, as_json: As
         print_table(["", "CHECK", "RESULT"], [[marks[one.is_well], one.name, one.text] for one in found], form)
         for one in found if sys.stdout.isatty() and form is Output.TABLE else ():
             if not one.is_well:
-                typer.echo(f"{one.name}: {one.text}")
+                print_text(f"{one.name}: {one.text}")
     if not all(one.is_well for one in found):
         raise typer.Exit(1)
 

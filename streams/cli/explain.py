@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
-from streams.cli.printing import echo
+from streams.cli.printing import echo, print_text
 from streams.report.explanation import NoSuchFinding, explain_finding
 from streams.store.clickhouse import ClickHouse
 from streams.wire.access import READER
@@ -27,16 +27,16 @@ def explain(
     try:
         explanation = explain_finding(settings.kafka, clickhouse, identity, samples=samples)
     except NoSuchFinding as error:
-        typer.echo(f"railsight explain: {error}", err=True)
+        print_text(f"railsight explain: {error}", err=True)
         raise typer.Exit(1) from error
     finally:
         clickhouse.close()
     if explanation.no_samples:
-        typer.echo(f"railsight explain: no samples: {explanation.no_samples}", err=True)
+        print_text(f"railsight explain: no samples: {explanation.no_samples}", err=True)
     if as_json:
         import orjson
 
         echo(orjson.dumps(explanation.as_dict()))
         return
     for line in explanation.lines():
-        echo(line)
+        print_text(line)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
-from streams.cli.printing import echo
+from streams.cli.printing import echo, print_text
 from streams.cli.tables import SEVERITY_COLORS, Cell, Output, OutputForm, form_of, print_table
 from streams.instrument.time_format import format_duration, format_time
 from streams.report.finding_filter import FindingFilter, acknowledgements
@@ -71,7 +71,7 @@ def findings(
 
 def _print_revision(value: bytes, finding: Finding, wanted: FindingFilter, form: Output) -> None:
     if wanted.selects(finding):
-        echo(value if form is Output.JSON else finding_line(finding))
+        echo(value) if form is Output.JSON else print_text(finding_line(finding))
 
 
 def _print_open(shown: list[Finding], total: int, acked: Mapping[str, Control], now_ns: int, form: Output) -> None:
@@ -86,7 +86,7 @@ def _print_open(shown: list[Finding], total: int, acked: Mapping[str, Control], 
     header += ["STARTED", "SUBJECT", "PARENT", "SUMMARY"] if form is Output.WIDE else ["SUMMARY"]
     print_table(header, [_cells(one, acked.get(one.id), now_ns, form) for one in shown], form)
     if len(shown) < total:
-        typer.echo(f"{total - len(shown)} more are open that these options do not select", err=True)
+        print_text(f"{total - len(shown)} more are open that these options do not select", err=True)
 
 
 def _cells(finding: Finding, ack: Control | None, now_ns: int, form: Output) -> list[Cell | str]:

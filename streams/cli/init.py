@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from streams.cli.printing import print_text
 from streams.config.first_configuration import CONFIG, FirstConfiguration, write
 from streams.wire.errors import Misconfigured
 
@@ -56,7 +57,7 @@ def init(
 
         up(config)
         return
-    typer.echo(f"next: complete {folder.absolute() / 'inventory/links.csv'} (docs/inventory.md), then")
+    print_text(f"next: complete {folder.absolute() / 'inventory/links.csv'} (docs/inventory.md), then")
     typer.echo(f"  railsight config check --config {config} --connect")
     typer.echo(f"  railsight up --config {config}")
 

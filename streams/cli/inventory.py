@@ -13,6 +13,7 @@ import orjson
 import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
+from streams.cli.printing import print_text
 from streams.cli.progress import progress
 from streams.cli.tables import Output, OutputForm, form_of, print_table
 from streams.fabric.checks import Problem, Tables, find_problems
@@ -114,7 +115,7 @@ def apply(
         return
     changes = () if present is None else compare(present, read)
     for change in changes:
-        typer.echo(str(change), err=True)
+        print_text(str(change), err=True)
     if dry_run:
         _print_summary(read, folder, "not published", as_json)
         return
@@ -147,7 +148,7 @@ def draft(
     if facts is not None:
         reported, skipped = facts_of_file(facts)
         for line in skipped:
-            typer.echo(f"railsight inventory: {line}", err=True)
+            print_text(f"railsight inventory: {line}", err=True)
     else:
         reported = asyncio.run(facts_on_kafka(settings_of(config, bootstrap, OPERATOR).kafka))
     made = draft_inventory(reported, gpus_per_host)
@@ -199,9 +200,9 @@ def export(
     for name, answer in made.answers.items():
         (out / name).write_bytes(orjson.dumps(answer, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     for line in made.lost:
-        typer.echo(f"railsight inventory: not in the export: {line}", err=True)
+        print_text(f"railsight inventory: not in the export: {line}", err=True)
     counts = ", ".join(f"{answer['count']} {Path(name).stem}" for name, answer in made.answers.items())
-    typer.echo(f"{out}: exported for {form}; {counts}")
+    print_text(f"{out}: exported for {form}; {counts}")
 
 
 @inventory.command()
@@ -236,7 +237,7 @@ def _print_changes(changes: Sequence[RowChanges], form: Output) -> None:
     """Print a line for each table, or a row for each added, removed and changed one."""
     if form is Output.TABLE:
         for change in changes:
-            typer.echo(str(change))
+            print_text(str(change))
         return
     rows = [(change.table, what, name) for change in changes for what, name in change.rows()]
     if form is Output.JSON:
@@ -282,7 +283,7 @@ def _read_valid(folder: Path) -> Inventory:
 
 def _print_problems(problems: Sequence[Problem]) -> None:
     for problem in problems:
-        typer.echo(f"railsight inventory: {problem}", err=True)
+        print_text(f"railsight inventory: {problem}", err=True)
 
 
 def _plain(problems: Sequence[Problem]) -> list[dict[str, object]]:
@@ -299,4 +300,4 @@ def _print_summary(inventory: Inventory, folder: Path, what: str, as_json: bool)
     if as_json:
         typer.echo(orjson.dumps(fields | {"is": what}))
     else:
-        typer.echo(f"{folder}: {what}; {fields['devices']} devices, {fields['links']} links, digest {fields['digest']}")
+        print_text(f"{folder}: {what}; {fields['devices']} devices, {fields['links']} links, digest {fields['digest']}")

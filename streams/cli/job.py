@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streams.cli.options import TIMES, AsJson, Config, ns_of, settings_of
-from streams.cli.printing import echo
+from streams.cli.printing import echo, print_text
 from streams.cli.tables import Output, OutputForm, form_of, print_table
 
 if TYPE_CHECKING:
@@ -89,12 +89,12 @@ def _print_verdict(
     is_foreign = tenant is not None and verdict is not None and not verdict.is_of_tenant(tenant)
     if verdict is None or is_foreign:
         of_tenant = f" of tenant {tenant}" if tenant is not None else ""
-        typer.echo(f"railsight job: ClickHouse has no job {identity}{of_tenant} in that time", err=True)
+        print_text(f"railsight job: ClickHouse has no job {identity}{of_tenant} in that time", err=True)
         raise typer.Exit(1)
     if as_json:
         echo(orjson.dumps(verdict.as_dict()))
     else:
         for line in verdict_lines(verdict):
-            echo(line)
+            print_text(line)
     if not (verdict.is_clean and verdict.is_covered):
         raise typer.Exit(1)

@@ -8,6 +8,7 @@ import typer
 
 from streams.cli.control_table import print_controls
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
+from streams.cli.printing import print_text
 from streams.cli.publish_control import HOUR_NS, Actor, Key, Reason, actor_name, publish_control
 from streams.cli.subject_controls import control_line, ended
 from streams.cli.tables import Output, OutputForm, form_of
@@ -40,7 +41,7 @@ def on(
         IDENTITY, ControlKind.KILL_SWITCH, "", now_ns, until_ns, actor_name(actor), reason, endless=hours is None
     )
     publish_control(settings_of(config, bootstrap, OPERATOR), control, key)
-    typer.echo(f"kill switch on: {control_line(control)}")
+    print_text(f"kill switch on: {control_line(control)}")
 
 
 @kill_switch.command()

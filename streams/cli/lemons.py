@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
-from streams.cli.printing import echo
+from streams.cli.printing import echo, print_text
 from streams.cli.tables import Output, OutputForm, form_of, print_table
 from streams.wire.access import OPERATOR
 
@@ -60,4 +60,4 @@ def lemons(
             echo(codec.to_json(lemon))
         return
     print_table(LEMON_COLUMNS, [lemon_cells(lemon, is_cut=form is Output.TABLE) for lemon in shown], form)
-    typer.echo(count_line(shown, days))
+    print_text(count_line(shown, days))

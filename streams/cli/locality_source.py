@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import settings_of
+from streams.cli.printing import print_text
 from streams.fabric.inventory import InvalidInventory, read_folder
 from streams.fabric.topology import Topology
 from streams.locality.groups import Groups
@@ -26,7 +27,7 @@ def locality_from(folder: Path | None, config: Path | None, bootstrap: str | Non
     """Return the locality now; raises Misconfigured for a folder with errors, Retry where Kafka does not answer."""
     if folder is None:
         return asyncio.run(read_locality(settings_of(config, bootstrap, READER).kafka, time.time_ns))
-    typer.echo(f"railsight: {folder} has no findings: only its maintenance is known", err=True)
+    print_text(f"railsight: {folder} has no findings: only its maintenance is known", err=True)
     try:
         topology = Topology(read_folder(folder))
     except InvalidInventory as error:

@@ -154,8 +154,10 @@ def _completed_words(environ: Mapping[str, str]) -> list[str]:
 
 
 def _refuse(error: Exception, code: int) -> None:
+    from streams.cli.printing import print_text
+
     for line in str(error).splitlines() or [type(error).__name__]:
-        typer.echo(f"railsight: {line}", err=True)
+        print_text(f"railsight: {line}", err=True)
     sys.exit(code)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from streams.cli.printing import print_text
 from streams.config.settings import Settings
 from streams.decide.controls import refusal
 from streams.runtime.topic_writer import publish
@@ -30,7 +31,7 @@ def actor_name(actor: str | None) -> str:
 
 def fail(command: str, reason: str) -> NoReturn:
     """Print one line and end with exit code 1."""
-    typer.echo(f"railsight {command}: {reason}", err=True)
+    print_text(f"railsight {command}: {reason}", err=True)
     raise typer.Exit(1)
 
 

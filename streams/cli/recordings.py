@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import TIMES, Config, ns_of, settings_of
+from streams.cli.printing import print_text
 from streams.cli.progress import progress
 from streams.config.settings import Settings
 from streams.wire.access import READER
@@ -49,7 +50,7 @@ def record(
     try:
         _wait(seconds)
     except KeyboardInterrupt:
-        typer.echo("stopped; writing what arrived", err=True)
+        print_text("stopped; writing what arrived", err=True)
     until_ns = time.time_ns()
     time.sleep(_ARRIVAL_S)
     _export(settings, folder, since_ns, until_ns)
@@ -89,13 +90,13 @@ def _export(settings: Settings, folder: Path, since_ns: int, until_ns: int) -> N
     finally:
         clickhouse.close()
     if inventory is None:
-        typer.echo("railsight export: no inventory is published; a backtest needs one", err=True)
+        print_text("railsight export: no inventory is published; a backtest needs one", err=True)
     else:
         write_folder(inventory, folder / "inventory")
     for name, count in counts.items():
-        typer.echo(f"{folder / name}: {count} rows" if name != "left out" else f"rows left out, not of ports: {count}")
+        print_text(f"{folder / name}: {count} rows" if name != "left out" else f"rows left out, not of ports: {count}")
     if not counts[SAMPLES]:
-        typer.echo(
+        print_text(
             "railsight export: ClickHouse has no samples of that time; `railsight status` lists what is read", err=True
         )
         raise typer.Exit(1)

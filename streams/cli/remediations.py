@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
-from streams.cli.printing import echo
+from streams.cli.printing import echo, print_text
 from streams.cli.publish_control import fail
 from streams.cli.tables import Cell, Output, OutputForm, form_of, print_table
 from streams.instrument.time_format import format_time
@@ -57,7 +57,9 @@ def list_open(
         typer.echo("no remediation is open")
     if follow:
         is_json = form is Output.JSON
-        asyncio.run(follow_remediations(kafka, lambda value, one: echo(value if is_json else remediation_line(one))))
+        asyncio.run(
+            follow_remediations(kafka, lambda value, one: echo(value) if is_json else print_text(remediation_line(one)))
+        )
 
 
 def _cells(one: Remediation, form: Output) -> list[Cell | str]:
@@ -81,5 +83,9 @@ def explain(
         revisions = asyncio.run(remediation_revisions(settings_of(config, bootstrap, READER).kafka, identity))
     except NoSuchRemediation as error:
         fail("remediations explain", str(error))
-    for line in (codec.to_json(one) for one in revisions) if as_json else explanation(revisions):
-        typer.echo(line)
+    if as_json:
+        for one in revisions:
+            echo(codec.to_json(one))
+        return
+    for line in explanation(revisions):
+        print_text(line)

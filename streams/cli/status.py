@@ -8,6 +8,7 @@ import orjson
 import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
+from streams.cli.printing import print_text
 from streams.cli.tables import Cell, Output, OutputForm, form_of, print_table
 from streams.instrument.time_format import format_duration, format_time
 from streams.report.source_status import (
@@ -51,7 +52,7 @@ def status(
     try:
         newest = newest_readings(clickhouse, now_ns)
     except (Retry, Misconfigured) as error:
-        typer.echo(
+        print_text(
             f"railsight status: times of readings are up to a minute old: {str(error).splitlines()[0]}", err=True
         )
     finally:
@@ -61,7 +62,7 @@ def status(
     _print(bad if only_problems else rows, now_ns, form_of(output, as_json))
     if form_of(output, as_json) is not Output.JSON:
         for line in blind_lines(rows, inventory):
-            typer.echo(f"blind: {line}", err=True)
+            print_text(f"blind: {line}", err=True)
     if bad or not rows:
         raise typer.Exit(1)
 
@@ -75,7 +76,7 @@ def _print(rows: list[SourceRow], now_ns: int, form: Output) -> None:
     header += ["LAST READING", "COLLECTOR", "ERROR"] if form is Output.WIDE else ["ERROR"]
     print_table(header, [_cells(row, now_ns, form) for row in rows], form)
     if not rows:
-        typer.echo("no collector has published a status, and no inventory is published")
+        print_text("no collector has published a status, and no inventory is published")
 
 
 def _cells(row: SourceRow, now_ns: int, form: Output) -> list[Cell | str]:

@@ -10,6 +10,7 @@ import typer
 
 from streams.cli.control_table import print_controls
 from streams.cli.options import TIMES, AsJson, Bootstrap, Config, ns_of, settings_of
+from streams.cli.printing import print_text
 from streams.cli.publish_control import HOUR_NS, Actor, Key, Reason, actor_name, fail, publish_control
 from streams.cli.tables import Output, OutputForm, form_of
 from streams.instrument.time_format import format_time
@@ -82,7 +83,7 @@ def _application(kind: ControlKind, command: str, ending: str, text: str) -> typ
         name = checked_subject(subject)
         control = Control(f"{command}/{name}", kind, name, begin, until_ns, actor_name(actor), reason, no_end)
         publish_control(settings_of(config, bootstrap, OPERATOR), control, key)
-        typer.echo(f"{command} of {control_line(control)}")
+        print_text(f"{command} of {control_line(control)}")
 
     @app.command("list", epilog=f"Examples: `railsight {command} list`, `railsight {command} list -o json`.")
     def list_active(
@@ -116,7 +117,7 @@ def _application(kind: ControlKind, command: str, ending: str, text: str) -> typ
             fail(f"{command} {ending}", f"no {command} of {subject or 'an empty subject'}")
         for control in found:
             publish_control(settings, ended(control, now_ns, actor_name(actor), reason), key)
-            typer.echo(f"ended {command} of {control.subject_id}")
+            print_text(f"ended {command} of {control.subject_id}")
 
     return app
 

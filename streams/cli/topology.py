@@ -8,6 +8,7 @@ import typer
 
 from streams.cli.locality_source import InventoryFolder, locality_from
 from streams.cli.options import Bootstrap, Config, settings_of
+from streams.cli.printing import print_text
 from streams.locality.export.write import FORMATS, Format, Plugin, export_text
 from streams.wire.errors import Misconfigured
 
@@ -39,7 +40,7 @@ def export(
     params = settings_of(config, bootstrap).locality
     text, without = export_text(locality.state, form, plugin, params, None if nodes is None else _read(nodes))
     if without:
-        typer.echo(f"railsight topology: without a leaf, left out: {', '.join(without)}", err=True)
+        print_text(f"railsight topology: without a leaf, left out: {', '.join(without)}", err=True)
     if out is None:
         sys.stdout.write(text)
         return

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import TIMES, AsJson, Config, ns_of, settings_of
+from streams.cli.printing import print_text
 
 Files = Annotated[list[Path] | None, typer.Option(help="CSV or Parquet, gzip allowed; repeatable.")]
 
@@ -57,7 +58,7 @@ def tune(
         typer.echo(json.dumps(result.as_dict()))
     else:
         for line in tuning_lines(result):
-            typer.echo(line)
+            print_text(line)
 
 
 def _time(text: str) -> datetime:

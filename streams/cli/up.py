@@ -8,6 +8,7 @@ import typer
 
 from streams.cli.collector_registry import collector_params
 from streams.cli.options import local_instance, settings_of
+from streams.cli.printing import print_text
 from streams.config.settings import Settings, load
 from streams.embedded.directories import locked
 from streams.report.blindness_watch import watch_blindness
@@ -36,8 +37,8 @@ def up(
     # A second one must not touch the logs and records of the first.
     with locked(folder, "run folder"):
         supervisor = Supervisor(folder)
-        watch = watch_blindness(lambda: _settings_of_running(config), typer.echo)
-        run_and_stop(run_pipeline(supervisor, settings, config.resolve(), typer.echo), watch, supervisor.stop)
+        watch = watch_blindness(lambda: _settings_of_running(config), print_text)
+        run_and_stop(run_pipeline(supervisor, settings, config.resolve(), print_text), watch, supervisor.stop)
 
 
 def _settings_of_running(config: Path) -> Settings | None:

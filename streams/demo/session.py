@@ -145,7 +145,7 @@ async def _print_progress(demo: Demo, print_line: Callable[[str], None]) -> None
 
 def _kcat_line(demo: Demo) -> str:
     """Return how to read the findings from outside; the file is there once the broker runs."""
-    return f"railsight demo: kcat -F {demo.plan.folder / 'kafka' / KCAT} -C -t railsight.findings.v1"
+    return f"railsight demo: findings by `kcat -F {demo.plan.folder / 'kafka' / KCAT} -C -t railsight.findings.v1`"
 
 
 def _setting_lines() -> Iterator[str]:

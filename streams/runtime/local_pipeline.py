@@ -114,7 +114,7 @@ async def _start_servers(
         if login := kafka.get("login"):
             # The folder of the passwords, not a password.
             os.environ |= {f"RAILSIGHT__KAFKA__{name.upper()}": str(value) for name, value in login.items()}
-            print_line(f"Kafka users and their passwords: {login['login_folder']}; kcat -F {kafka['kcat']}")
+            print_line(f"Kafka users and their passwords: {login['login_folder']}; `kcat -F {kafka['kcat']}`")
     if embeds_clickhouse:
         ready = await wait_until_ready(supervisor, "clickhouse", "url")
         os.environ["RAILSIGHT__STORE__URL"] = ready["url"]

@@ -1,8 +1,20 @@
-"""Texts of devices are printed without what a terminal executes."""
+"""Texts of devices are printed without what a terminal executes; lines for people break between words."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from streams.cli.printing import echo
+from streams.cli.printing import broken_lines, echo
+
+BLIND = (
+    "blind: no collector reads 8 of the inventory's devices of kind host (pod1-host1, pod1-host2, pod1-host3,"
+    " pod1-host4, pod2-host1 and 3 more): run `railsight collect nic` and `railsight collect host` on it"
+)
 
 
 @pytest.mark.parametrize("text", ["e1\x1b]0;owned\x07", "e1\x9b2J", "a\u202eb", b"e1\x1b[31m"])
@@ -12,3 +24,53 @@ def test_control_characters_are_not_printed(text: str | bytes, capsys: pytest.Ca
     printed = capsys.readouterr().out
     assert printed.endswith("\n")
     assert printed[:-1].isprintable()
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_a_line_breaks_between_words(width: int) -> None:
+    """No line is longer than the terminal is wide, and joined the lines are the text."""
+    lines = broken_lines(BLIND, width)
+    assert max(map(len, lines)) <= width
+    assert " ".join(line.strip() for line in lines) == BLIND
+    assert all(line.startswith("  ") for line in lines[1:])
+
+
+def test_an_indent_stays() -> None:
+    """Lines that continue an indented one are two characters further right than it."""
+    assert broken_lines("    a bb ccc", 8) == ["    a bb", "      ccc"]
+
+
+@pytest.mark.parametrize("whole", ["/a/path/that/is/longer/than/the/line", "`kcat -F file -C -t topic`"])
+def test_what_is_copied_is_not_broken(whole: str) -> None:
+    """A path and a command in backquotes are one word."""
+    assert broken_lines(f"see {whole} for more", 20) == ["see", f"  {whole}", "  for more"]
+
+
+def test_a_pipe_gets_one_line() -> None:
+    """It has no width."""
+    assert broken_lines(BLIND, None) == [BLIND]
+
+
+def test_a_terminal_of_80_columns_breaks_no_word() -> None:
+    """Standard output and standard error of a process on a terminal."""
+    code = f"from streams.cli.printing import print_text\nfor err in (False, True): print_text({BLIND!r}, err=err)"
+    printed = _on_a_terminal([sys.executable, "-c", code], columns=80)
+    lines = printed.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert re.sub(r"\s+", " ", printed).strip() == f"{BLIND} {BLIND}"
+
+
+def test_commands_print_errors_by_print_text() -> None:
+    """Standard error is for people: nothing in `streams.cli` writes there but `print_text`."""
+    folder = Path(__file__).parents[3] / "streams/cli"
+    direct = [path.name for path in folder.rglob("*.py") if re.search(r"typer\.echo\([^\n]*err=", path.read_text())]
+    assert direct == ["printing.py"]
+
+
+def _on_a_terminal(command: list[str], columns: int) -> str:
+    terminal, side = pty.openpty()
+    environ = os.environ | {"COLUMNS": str(columns)}
+    with os.fdopen(terminal, "rb", buffering=0) as reader:
+        with os.fdopen(side, "wb", buffering=0) as writer:
+            subprocess.run(command, stdout=writer, stderr=writer, env=environ, timeout=60, check=True)
+        return reader.read(65536).decode()
