@@ -4,6 +4,7 @@ Samples and events are Parquet or CSV (gzip allowed), facts, status and controls
 A row that cannot be read is skipped and counted by reason.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -14,12 +15,13 @@ from streams.replay import group_rows, table_files
 from streams.replay.typed_columns import OPTIONAL, SAMPLES, SOURCES, ColumnReader, RejectedRows, TypedRows, times
 from streams.wire import codec
 from streams.wire.errors import Misconfigured, Reject
-from streams.wire.models import CollectorStatus, Control, Event, EventKind, Facts, Samples, Source
+from streams.wire.models import CollectorStatus, Control, Event, EventKind, Facts, Samples
 
 __all__ = ["RejectedRows", "read_events", "read_lines", "read_samples", "stream_samples"]
 
 Model = TypeVar("Model", Facts, CollectorStatus, Control)
 
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
 _EVENTS = ("time", "device", "port", "kind", "code", "detail")
 
 
@@ -54,17 +56,20 @@ def read_events(paths: Sequence[Path], rejected: RejectedRows) -> list[Event]:
         rows = table.select([c for c in (*_EVENTS, "source") if c in table.column_names]).to_pylist()
         for at_ns, row in zip(at.tolist(), rows, strict=True):
             kind = EventKind.__members__.get(str(row["kind"]).upper())
+            source = SOURCES.get(str(row.get("source") or "gnmi").lower())
+            code = str(row["code"] or "0")
             if kind is None or not row["device"] or at_ns < 0:
                 rejected.reasons[f"{path.name}: events without time, device or known kind"] += 1
-                continue
-            source = SOURCES.get(str(row.get("source") or "gnmi"), Source.SOURCE_GNMI)
-            code = str(row["code"] or "0")
-            events.append(
-                Event(
-                    str(row["device"]), str(row["port"] or ""), kind, at_ns, at_ns, source, "recording", 1,
-                    len(events) + 1, str(row["detail"] or ""), int(code) if code.lstrip("-").isdigit() else 0,
-                )
-            )  # fmt: skip
+            elif source is None or not _INTEGER.fullmatch(code):
+                what = "of unknown source" if source is None else "whose code is not a number"
+                rejected.reasons[f"{path.name}: events {what}"] += 1
+            else:
+                events.append(
+                    Event(
+                        str(row["device"]), str(row["port"] or ""), kind, at_ns, at_ns, source, "recording", 1,
+                        len(events) + 1, str(row["detail"] or ""), int(code),
+                    )
+                )  # fmt: skip
     return sorted(events, key=lambda event: (event.at_ns, event.device, event.source))
 
 

@@ -1,5 +1,6 @@
 """The marked blocks of pages are found, and run as a reader would."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,35 @@ def test_a_failing_command_ends_it_with_its_output(tmp_path: Path) -> None:
     ):
         reader.follow(steps(page))
     assert "not reached\n" not in str(caught.value).partition("\nwhy")[2]
+
+
+def test_a_command_without_an_end_is_ended_and_named(tmp_path: Path) -> None:
+    """The message has the line of the page, the limit, the command and its last output; its processes are gone."""
+    page = "<!-- step: run -->\n```sh\necho started\nsleep 1000 & echo $! > child\nwait\n```\n"
+    pattern = r"(?s)line 1: not over after 0\.5 s:.*sleep 1000.*its last output:\nstarted"
+    with (
+        pytest.raises(Failed, match=pattern),
+        Reader(tmp_path, None, lambda _: None, limit_s=0.5) as reader,
+    ):
+        reader.follow(steps(page))
+    end, child = time.monotonic() + 10, int((tmp_path / "child").read_text())
+    while _runs(child):
+        assert time.monotonic() < end, f"{child} still runs"
+
+
+def test_a_wait_that_fails_has_the_output_of_its_last_attempt(tmp_path: Path) -> None:
+    """With the exit code of that attempt."""
+    page = "<!-- step: wait 1 -->\n```sh\necho not yet\nexit 3\n```\n"
+    with (
+        pytest.raises(Failed, match=r"(?s)line 1: exit code 3 of.*not yet"),
+        Reader(tmp_path, None, lambda _: None) as reader,
+    ):
+        reader.follow(steps(page))
+
+
+def _runs(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(") ")[2][0] != "Z"
 
 
 def test_the_tutorial_and_the_readme_have_marked_commands() -> None:
