@@ -93,6 +93,7 @@ class ProbeAgent:
         """The window that ended, and when its replies had time to come."""
         while True:
             now_s, now_ns = loop.time(), self._context.clock.now_ns()
+            self._answering.answer()
             self.prober.tick(now_s)
             if ended is not None and now_s >= ended[2]:
                 self._publish(ended[0], ended[1])

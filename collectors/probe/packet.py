@@ -36,6 +36,7 @@ class Kind(IntEnum):
     """The responder received an ICMP error for a BACK: the address of a hop of the way back."""
 
 
+_KINDS = {int(kind): kind for kind in Kind}
 REQUESTS = frozenset({Kind.PROBE, Kind.TRACE, Kind.TRACE_BACK})
 
 
@@ -75,9 +76,10 @@ def decode(data: bytes, key: bytes = b"") -> Packet | None:
     if key and not hmac.compare_digest(data[_FIELDS.size :], _tag(fields, key)):
         return None
     _, kind, value, epoch, flow, sequence, sent_ns, received_ns, replied_ns, number, mark = _FIELDS.unpack(fields)
-    if not Kind.PROBE <= kind <= Kind.HOP:
+    known = _KINDS.get(kind)
+    if known is None:
         return None
-    return Packet(Kind(kind), epoch, flow, sequence, value, sent_ns, received_ns, replied_ns, number, mark)
+    return Packet(known, epoch, flow, sequence, value, sent_ns, received_ns, replied_ns, number, mark)
 
 
 def _tag(data: bytes, key: bytes) -> bytes:

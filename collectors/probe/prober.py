@@ -57,7 +57,7 @@ class Prober:
         self._controls: dict[str, ProbeSocket] = {}
         self._sent: dict[tuple[int, int], tuple[_Flow, int]] = {}
         """By socket and the number of its packet, the probe whose time the kernel reports."""
-        self._traced_s: dict[str, float] = {}
+        self._traces_due_s = 0.0
         self._poll = select.epoll()
         self._numbers = 0
         self._tick_s: float | None = None
@@ -97,7 +97,8 @@ class Prober:
         self._flows[key] = self._by_number[flow.number] = flow
 
     def _open(self, address: str, port: int) -> ProbeSocket:
-        own = ProbeSocket(address, port, self._params.dscp, self._new_socket)
+        is_control = port == 0  # traces alone, which need no time
+        own = ProbeSocket(address, port, self._params.dscp, self._new_socket, send_times=not is_control)
         self._poll.register(own.fileno(), select.EPOLLIN | select.EPOLLERR)
         self._by_descriptor[own.fileno()] = own
         return own
@@ -135,7 +136,9 @@ class Prober:
             if flow.due_s <= now_s:
                 self._probe(flow)
                 flow.due_s = max(flow.due_s + self._params.interval_s, now_s)
-        self._trace(now_s)
+        if now_s >= self._traces_due_s:
+            self._trace(now_s)
+            self._traces_due_s = max(self._traces_due_s + 1 / self._params.traces_per_s, now_s)
 
     def _probe(self, flow: _Flow) -> None:
         now_ns = time.time_ns()
@@ -156,12 +159,9 @@ class Prober:
                     flow.trace.request_urgent(now_s)
             elif flow.trace.forward.reach is not None and flow.probes.missing_run == 0:
                 flow.trace.recovered()
-        turns = next_turns(
-            ((flow.number, flow.key.rail.address, flow.trace) for flow in self._flows.values()),
-            self._traced_s, 1 / params.traces_per_s, now_s,
-        )  # fmt: skip
-        for turn in turns:
-            self._begin_trace(self._by_number[turn.flow], now_s)
+        turns = next_turns(((flow.number, flow.key.rail.address, flow.trace) for flow in self._flows.values()), now_s)
+        for number in turns:
+            self._begin_trace(self._by_number[number], now_s)
 
     def _begin_trace(self, flow: _Flow, now_s: float) -> None:
         flow.trace.begin(now_s)
@@ -173,20 +173,19 @@ class Prober:
             flow.control.send(encode(back, self._key), to)
 
     def read(self) -> None:
-        """Read all that came back."""
-        for descriptor, _ in self._poll.poll(0):
-            own = self._by_descriptor[descriptor]
-            for _ in range(_BATCH):
-                error = own.next_error()
-                if error is None:
-                    break
-                self._on_error(descriptor, error)
-            for _ in range(_BATCH):
-                received = own.receive()
-                if received is None:
-                    break
-                arrived_ns = time.time_ns() if received.arrived_ns is None else received.arrived_ns
-                self._on_packet(own, received.data, received.source, arrived_ns)
+        """Read all that came back: of each socket that has something, one packet at a time."""
+        for _ in range(_BATCH):
+            waiting = self._poll.poll(0)
+            if not waiting:
+                break
+            for descriptor, events in waiting:
+                own = self._by_descriptor[descriptor]
+                error = own.next_error() if events & select.EPOLLERR else None
+                if error is not None:
+                    self._on_error(descriptor, error)
+                elif (received := own.receive()) is not None:
+                    arrived_ns = time.time_ns() if received.arrived_ns is None else received.arrived_ns
+                    self._on_packet(own, received.data, received.source, arrived_ns)
 
     def _on_error(self, descriptor: int, error: SendTime | IcmpError) -> None:
         if isinstance(error, SendTime):

@@ -45,8 +45,10 @@ class Responder:
         self.refused: Counter[str] = Counter()
         """Requests without an answer, by reason."""
 
-    def answer(self, data: bytes, source: Address, received_ns: int, dropped: int, now_s: float) -> Answer | None:
-        """Return the answer to a request, whose `replied_ns` is set by `stamp`; None if it gets none."""
+    def answer(
+        self, data: bytes, source: Address, received_ns: int, replied_ns: int, dropped: int, now_s: float
+    ) -> Answer | None:
+        """Return the answer to a request, None if it gets none; `dropped` are the requests that its socket dropped."""
         packet = self._admitted(data, source, now_s)
         if packet is None:
             return None
@@ -61,18 +63,10 @@ class Responder:
         if packet.kind is Kind.TRACE:
             return Answer(encode(packet._replace(kind=Kind.TRACE_REPLY), self._key), source)
         reply = packet._replace(
-            kind=Kind.REPLY, value=dropped % 65_536, received_ns=received_ns, number=self._count(packet, source),
-            mark=self._run,
+            kind=Kind.REPLY, value=dropped % 65_536, received_ns=received_ns, replied_ns=replied_ns,
+            number=self._count(packet, source), mark=self._run,
         )  # fmt: skip
         return Answer(encode(reply, self._key), source)
-
-    def stamp(self, answer: Answer, now_ns: int) -> Answer:
-        """Return a REPLY with the time at which it is sent."""
-        packet = decode(answer.data, self._key)
-        assert packet is not None, "an answer is a packet"
-        if packet.kind is not Kind.REPLY:
-            return answer
-        return answer._replace(data=encode(packet._replace(replied_ns=now_ns), self._key))
 
     def hop(self, quoted: bytes, source: str, offender: bytes, now_s: float) -> Answer | None:
         """Return the packet that reports a hop of the way back; `quoted` is what the ICMP error quotes of a BACK."""

@@ -1,14 +1,18 @@
-"""Runs the responder of a host: one socket for each rail, read when a request arrives."""
+"""Runs the responder of a host: one socket for each rail.
 
-import asyncio
+Requests are not read as they arrive: they wait in their sockets with the kernel's time, as replies do in prober.py. A
+wake-up for each of them cost more than the answer, and the wait is part of the responder's time, not of the network's.
+"""
+
+import select
 import time
 
 from collectors.probe.mesh import Rail
 from collectors.probe.responder import Responder
-from collectors.probe.sockets import IcmpError, ProbeSocket, SocketFactory, new_udp_socket
+from collectors.probe.sockets import IcmpError, ProbeSocket, Received, SendTime, SocketFactory, new_udp_socket
 
-_BATCH = 64
-"""Packets that one wake-up reads from a socket, so that a flood does not stop the prober."""
+_BATCH = 1024
+"""Packets that one tick reads from a socket, about what its queue holds: a flood does not stop the prober."""
 
 
 class ResponderSockets:
@@ -17,6 +21,8 @@ class ResponderSockets:
     def __init__(self, responder: Responder, dscp: int, port: int, new_socket: SocketFactory = new_udp_socket) -> None:
         self._responder, self._dscp, self._port, self._new_socket = responder, dscp, port, new_socket
         self._sockets: dict[str, ProbeSocket] = {}
+        self._by_descriptor: dict[int, ProbeSocket] = {}
+        self._poll = select.epoll()
         self.failed: dict[str, str] = {}
         """Addresses that could not be bound, with the reason."""
 
@@ -39,31 +45,45 @@ class ResponderSockets:
         """Close all sockets."""
         for address in list(self._sockets):
             self._close(address)
+        self._poll.close()
 
     def _open(self, address: str) -> None:
         one = self._sockets[address] = ProbeSocket(address, self._port, self._dscp, self._new_socket)
-        asyncio.get_running_loop().add_reader(one.fileno(), self._read, one)
+        self._by_descriptor[one.fileno()] = one
+        self._poll.register(one.fileno(), select.EPOLLIN | select.EPOLLERR)
 
     def _close(self, address: str) -> None:
         one = self._sockets.pop(address)
-        asyncio.get_running_loop().remove_reader(one.fileno())
+        del self._by_descriptor[one.fileno()]
+        self._poll.unregister(one.fileno())
         one.close()
 
-    def _read(self, own: ProbeSocket) -> None:
-        responder = self._responder
+    def answer(self) -> None:
+        """Answer the requests that wait: of each socket that has something, one packet at a time."""
         for _ in range(_BATCH):
-            request = own.receive()
-            if request is None:
+            waiting = self._poll.poll(0)
+            if not waiting:
                 break
-            arrived_ns = time.time_ns() if request.arrived_ns is None else request.arrived_ns
-            answer = responder.answer(request.data, request.source, arrived_ns, request.dropped, time.monotonic())
-            if answer is not None:
-                own.send(*responder.stamp(answer, time.time_ns()))
-        for _ in range(_BATCH):
-            error = own.next_error()
-            if error is None:
-                break
-            if isinstance(error, IcmpError) and error.is_time_exceeded:
-                hop = responder.hop(error.quoted, error.destination[0], error.offender_bytes, time.monotonic())
-                if hop is not None:
-                    own.send(*hop)
+            for descriptor, events in waiting:
+                own = self._by_descriptor[descriptor]
+                error = own.next_error() if events & select.EPOLLERR else None
+                if error is not None:
+                    self._report_hop(own, error)
+                elif (request := own.receive()) is not None:
+                    self._answer(own, request)
+
+    def _answer(self, own: ProbeSocket, request: Received) -> None:
+        now_ns = time.time_ns()
+        arrived_ns = now_ns if request.arrived_ns is None else request.arrived_ns
+        answer = self._responder.answer(
+            request.data, request.source, arrived_ns, now_ns, request.dropped, time.monotonic()
+        )
+        if answer is not None:
+            own.send(*answer)
+
+    def _report_hop(self, own: ProbeSocket, error: SendTime | IcmpError) -> None:
+        """Report the switch that discarded a packet of a trace back."""
+        if isinstance(error, IcmpError) and error.is_time_exceeded:
+            hop = self._responder.hop(error.quoted, error.destination[0], error.offender_bytes, time.monotonic())
+            if hop is not None:
+                own.send(*hop)

@@ -19,8 +19,9 @@ _SO_ATTACH_FILTER = 26
 _SO_RXQ_OVFL = 40
 _IP_RECVERR = 11
 _MSG_ERRQUEUE = 0x2000
-# linux/net_tstamp.h: TX_SOFTWARE, RX_SOFTWARE, SOFTWARE, OPT_ID, OPT_TSONLY.
-_TIMESTAMPS = 1 << 1 | 1 << 3 | 1 << 4 | 1 << 7 | 1 << 11
+# linux/net_tstamp.h: RX_SOFTWARE, SOFTWARE; TX_SOFTWARE, OPT_ID, OPT_TSONLY.
+_RECEIVE_TIMES = 1 << 3 | 1 << 4
+_SEND_TIMES = 1 << 1 | 1 << 7 | 1 << 11
 _ORIGIN_ICMP, _ORIGIN_TIMESTAMPING = 2, 4
 _ICMP_UNREACHABLE, _ICMP_TIME_EXCEEDED = 3, 11
 _PORT_UNREACHABLE = 3
@@ -71,13 +72,21 @@ class IcmpError(NamedTuple):
 
 
 class ProbeSocket:
-    """A bound, non-blocking UDP socket."""
+    """A bound, non-blocking UDP socket; `send_times` reports the kernel's time of each packet, for one call more."""
 
-    def __init__(self, address: str, port: int, dscp: int, new_socket: SocketFactory = new_udp_socket) -> None:
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        dscp: int,
+        new_socket: SocketFactory = new_udp_socket,
+        *,
+        send_times: bool = False,
+    ) -> None:
         self.address = address
         self._socket = new_socket()
         try:
-            self._set_options(dscp)
+            self._set_options(dscp, _RECEIVE_TIMES | (_SEND_TIMES if send_times else 0))
             self._socket.bind((address, port))
         except OSError:
             self._socket.close()
@@ -85,13 +94,13 @@ class ProbeSocket:
         self.port: int = self._socket.getsockname()[1]
         self._sent = 0
 
-    def _set_options(self, dscp: int) -> None:
+    def _set_options(self, dscp: int, timestamps: int) -> None:
         own = self._socket
         own.setblocking(False)
         own.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, dscp << 2)
         own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
         for level, option, value in (
-            (socket.SOL_SOCKET, SO_TIMESTAMPING, _TIMESTAMPS),
+            (socket.SOL_SOCKET, SO_TIMESTAMPING, timestamps),
             (socket.SOL_SOCKET, _SO_RXQ_OVFL, 1),
             (socket.IPPROTO_IP, _IP_RECVERR, 1),
         ):

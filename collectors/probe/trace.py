@@ -6,7 +6,6 @@ how far packets get now.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 _TRIES = 3
 """Traces in a row of a path with silent hops: switches limit the ICMP errors that they send."""
@@ -106,23 +105,12 @@ class FlowTrace:
         self.forward.reach = self.back.reach = None
 
 
-class Turn(NamedTuple):
-    """A flow whose trace begins."""
-
-    flow: int
-    rail: str
-
-
-def next_turns(
-    traces: Iterable[tuple[int, str, FlowTrace]], last_s: dict[str, float], interval_s: float, now_s: float
-) -> list[Turn]:
-    """Return at most one flow of each rail to trace now, urgent ones first; `last_s` has when each rail traced last."""
+def next_turns(traces: Iterable[tuple[int, str, FlowTrace]], now_s: float) -> list[int]:
+    """Return at most one flow of each rail to trace now, urgent ones first."""
     best: dict[str, tuple[bool, float, int]] = {}
     for flow, rail, trace in traces:
-        if trace.begun_s is None and trace.due_s <= now_s and now_s - last_s.get(rail, -interval_s) >= interval_s:
+        if trace.begun_s is None and trace.due_s <= now_s:
             order = (not trace.is_urgent, trace.due_s, flow)
             if rail not in best or order < best[rail]:
                 best[rail] = order
-    for rail in best:
-        last_s[rail] = now_s
-    return [Turn(flow, rail) for rail, (_, _, flow) in best.items()]
+    return [flow for _, _, flow in best.values()]

@@ -29,7 +29,7 @@ _NOISE = 1e-5
 _STALLED = 0.002
 """Share of the reports of a prober that stalled, with losses of its own making."""
 _FIRST_ADDRESS = int(IPv4Address("10.0.0.1"))
-_RTT_NS, _RESPONDER_NS = 14_000, 31_000
+_RTT_NS, _RESPONDER_NS = 14_000, 50_000_000
 REPORTED_AFTER_NS = 1_000_000_000
 """A report waits twice the timeout for replies."""
 

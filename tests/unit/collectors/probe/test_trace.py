@@ -2,7 +2,7 @@
 
 import pytest
 
-from collectors.probe.trace import FlowTrace, TracedPath, Turn, next_turns
+from collectors.probe.trace import FlowTrace, TracedPath, next_turns
 
 
 def traced(
@@ -68,18 +68,15 @@ def test_a_trace_with_silent_hops_is_repeated_a_few_times() -> None:
 
 
 def test_each_rail_traces_one_flow_at_a_time_urgent_ones_first() -> None:
-    """Switches limit the ICMP errors that they send."""
     traces = {number: FlowTrace() for number in range(4)}
     rails = {0: "r0", 1: "r0", 2: "r1", 3: "r0"}
     traces[3].request_urgent(0.0)
-    last: dict[str, float] = {}
 
-    def turns(now_s: float) -> list[Turn]:
-        found = next_turns(((n, rails[n], trace) for n, trace in traces.items()), last, 1.0, now_s)
-        for turn in found:
-            traces[turn.flow].begin(now_s)
+    def turns(now_s: float) -> list[int]:
+        found = next_turns(((n, rails[n], trace) for n, trace in traces.items()), now_s)
+        for number in found:
+            traces[number].begin(now_s)
         return found
 
-    assert turns(0.0) == [(3, "r0"), (2, "r1")]
-    assert turns(0.5) == []
-    assert turns(1.0) == [(0, "r0")]
+    assert turns(0.0) == [3, 2]
+    assert turns(1.0) == [0]
