@@ -37,11 +37,11 @@ def board() -> build.Dashboard:
             "Each congestion of the time range, below it what it explains and the hosts that it slows.",
             queries.TREE,
             {
-                "what": Column("What", wrap=True, links=to_finding()),
-                "severity": Column("Severity", 80, colors=SEVERITY), "since": moment("Since"),
+                "what": Column("What", wrap=True),
+                "severity": Column("Severity", 80, colors=SEVERITY), "since": moment("Since", links=to_finding()),
                 "cause": Column("Cause", 100), "id": Column(hidden=True),
             },
-            empty="No congestion was found in the time range.",
+            empty="No congestion is known in the time range.",
             height=13,
         )
     )  # fmt: skip
@@ -90,7 +90,7 @@ def board() -> build.Dashboard:
                 "direction": Column("Direction", 100), "frames": Column("Frames", 110, unit="pps"),
                 "subject": Column("Link", 90, links=to_link()),
             },
-            empty="No port sent or received a pause frame in the last ten minutes, or none is read.",
+            empty="No port is known to have sent or received a pause frame in the last ten minutes.",
         )
     )  # fmt: skip
     made.with_panel(

@@ -128,13 +128,13 @@ def _findings(made: build.Dashboard) -> None:
     made.with_panel(
         table(
             "Open findings",
-            "Causes first, the most severe on top, as known at the end of the time range. Click a summary to see its"
+            "Causes first, the most severe on top, as known at the end of the time range. Click a condition to see its"
             " explanation, its link or its runbook.",
             queries.OPEN_FINDINGS,
             {
                 "severity": Column("Severity", 80, colors=SEVERITY),
-                "condition": Column("Condition", 140),
-                "summary": Column("Summary", wrap=True, links=to_finding() | to_link() | RUNBOOK),
+                "condition": Column("Condition", 140, links=to_finding() | to_link() | RUNBOOK),
+                "summary": Column("Summary", wrap=True),
                 "lasts": Column("For", 100),
                 "place": Column("Place", 110),
                 "cause": Column("Cause", 100),
@@ -158,11 +158,11 @@ def _findings(made: build.Dashboard) -> None:
             "What opened and ended, what was decided, and what people and the inventory changed, the newest first.",
             queries.CHANGES,
             {
-                "at": moment("At"), "what": Column("What", 150),
+                "at": moment("At"), "what": Column("What", 150, links=to_finding()),
                 "severity": Column("Severity", 80, colors=SEVERITY), "subject": Column("Subject", 260),
-                "text": Column("Text", wrap=True, links=to_finding()), "id": Column(hidden=True),
+                "text": Column("Text", wrap=True), "id": Column(hidden=True),
             },
-            empty="Nothing changed in the hour before the end of the time range.",
+            empty="No change is known in the hour before the end of the time range.",
             height=10,
             width=24,
         )
@@ -170,8 +170,8 @@ def _findings(made: build.Dashboard) -> None:
     made.with_panel(
         graph(
             "Pods, planes and switches",
-            "Switches without a pod, and those of pods with an open finding, in the color of their worst one; an edge"
-            " has the links that are up, of all.",
+            "Pods (the 24 worst) and planes in the color of their worst open finding, and the 12 worst switches that"
+            " have one; an edge has the links that are up, of all.",
             queries.NODES,
             queries.EDGES,
             to_device(),
@@ -193,7 +193,7 @@ def _findings(made: build.Dashboard) -> None:
             "Episodes by the time they began.",
             queries.OPENED,
             bars=True,
-            empty="No finding began in this time range.",
+            empty="No finding is known to have begun in this time range.",
             width=24,
         )
     )
@@ -204,12 +204,12 @@ def _findings(made: build.Dashboard) -> None:
             " limit.",
             queries.REMEDIATIONS,
             {
-                "decided_at": moment("Changed"), "action": Column("Action", 120),
-                "state": Column("State", 90, colors=STATES), "target": Column("Target", 240, links=to_link("target")),
-                "reason": Column("Reason", wrap=True), "constraint": Column("Constraint", 190),
-                "surviving": Column("Surviving", 90), "repair_hint": Column("Repair", 180),
+                "decided_at": moment("Changed"), "action": Column("Action", 120, links=to_link("target")),
+                "state": Column("State", 90, colors=STATES), "target": Column("Target", 215),
+                "reason": Column("Reason", wrap=True), "constraint": Column("Constraint", 120),
+                "surviving": Column("Surviving", 85), "repair_hint": Column("Repair", 215, wrap=True),
             },
-            empty="No decision in this time range.",
+            empty="No decision is known in this time range.",
             width=24,
         )
     )  # fmt: skip

@@ -20,15 +20,18 @@ def board() -> build.Dashboard:
     made.with_panel(
         table(
             "The finding, explained",
-            "What was observed against what is expected; railsight explain ID prints the same. Click a value to look at"
-            " it as a link.",
+            "What was observed against what is expected; railsight explain ID prints the same. Click an item to see"
+            " both ends of the link.",
             queries.EXPLAIN,
-            {"item": Column("Item", 120), "value": Column("Value", wrap=True, links=to_link("value"))},
+            {
+                "item": Column("Item", 120, links=to_link()), "value": Column("Value", wrap=True),
+                "subject": Column(hidden=True),
+            },
             empty=_NO_FINDING,
             height=12,
             width=24,
         )
-    )
+    )  # fmt: skip
     made.with_panel(
         table(
             "Remediations",
@@ -38,9 +41,9 @@ def board() -> build.Dashboard:
                 "decided_at": moment("Changed"), "action": Column("Action", 120),
                 "state": Column("State", 90, colors=STATES), "verdict": Column("Verdict", 120),
                 "actor": Column("By", 80), "reason": Column("Reason", wrap=True),
-                "constraint": Column("Constraint", 150), "repair_hint": Column("Repair", 180),
+                "constraint": Column("Constraint", 120), "repair_hint": Column("Repair", 215, wrap=True),
             },
-            empty="Nothing was decided on this finding.",
+            empty="No decision on this finding is known.",
             width=24,
         )
     )  # fmt: skip
@@ -63,11 +66,12 @@ def board() -> build.Dashboard:
             "Findings that have it as their cause.",
             queries.CHILDREN,
             {
-                "severity": Column("Severity", 80, colors=SEVERITY), "condition": Column("Condition", 150),
-                "subject": Column("Subject", 260, links=to_finding()), "summary": Column("Summary", wrap=True),
+                "severity": Column("Severity", 80, colors=SEVERITY),
+                "condition": Column("Condition", 150, links=to_finding()),
+                "subject": Column("Subject", 260), "summary": Column("Summary", wrap=True),
                 "since": moment("Since"), "id": Column(hidden=True),
             },
-            empty="It explains no other finding.",
+            empty="No finding is known to have it as its cause.",
         )
     )  # fmt: skip
     return made

@@ -5,7 +5,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from dashboards.board import annotations, choice, empty_board, runbooks, source
 from dashboards.limits import DETECT
 from dashboards.links import HOST, to_job, to_link
-from dashboards.looks import CRITICAL, HEALTHY, INFO, PORT_STATES, UNOBSERVED, WARNING
+from dashboards.looks import CRITICAL, HEALTHY, INFO, PORT_STATES, RAIL_COLORS, UNOBSERVED, WARNING
 from dashboards.panels import series, timeline
 from dashboards.queries import host as queries
 from dashboards.shared_tables import findings
@@ -58,10 +58,11 @@ def _rails(made: build.Dashboard) -> None:
             "Each rail with its switch port, its state, and the share of its speed that it sent in two minutes.",
             queries.LINKS_OF_HOST,
             {
-                "rail": Column("Rail", 110), "port": Column("Port", 120), "switch_port": Column("Switch port"),
+                "rail": Column("Rail", 110, links=to_link()), "port": Column("Port", 120),
+                "switch_port": Column("Switch port"),
                 "state": Column("State", 100, colors=PORT_STATES),
                 "used": Column("Sends", 140, unit="percentunit", gauge=1, decimals=0),
-                "subject": Column("Link", 60, links=to_link()),
+                "subject": Column(hidden=True),
             },
             empty="The inventory has no link of this host.",
             height=11,
@@ -75,6 +76,7 @@ def _rails(made: build.Dashboard) -> None:
             queries.AGAINST_PEERS,
             unit="percentunit",
             limits=[(DETECT.rail.slow, WARNING)],
+            colors=RAIL_COLORS,
             empty="The host or its peers send nothing, or are not read.",
             height=11,
         )
@@ -84,14 +86,14 @@ def _rails(made: build.Dashboard) -> None:
             "Findings",
             "All findings at the host or its links that were open in the time range.",
             queries.FINDINGS,
-            empty="No finding at this host in the time range.",
+            empty="No finding at this host is known in the time range.",
         )
     )
 
 
 def _parts(made: build.Dashboard) -> None:
     thermal = DETECT.thermal
-    made.with_panel(series("Sends", "By rail.", queries.SENT, unit="bps", empty=_NOT_READ))
+    made.with_panel(series("Sends", "By rail.", queries.SENT, unit="bps", colors=RAIL_COLORS, empty=_NOT_READ))
     made.with_panel(
         series(
             "RoCE",
@@ -152,7 +154,7 @@ def _around(made: build.Dashboard) -> None:
                 "at": moment("At"), "kind": Column("Kind", 120), "part": Column("Part", 120),
                 "code": Column("Code", 60), "detail": Column("Detail", wrap=True),
             },
-            empty="No event of this host in the time range.",
+            empty="No event of this host is known in the time range.",
         )
     )  # fmt: skip
     made.with_panel(

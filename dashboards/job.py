@@ -67,7 +67,7 @@ def board() -> build.Dashboard:
             "What hurt",
             "Findings that affected the job while it ran, roots and what they explain.",
             queries.FINDINGS,
-            empty="No finding affected the job. Whether it was observed is shown above.",
+            empty="No finding is known to have affected the job. Whether it was observed is shown above.",
         )
     )
     made.with_panel(

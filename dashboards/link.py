@@ -65,7 +65,7 @@ def _ends(made: build.Dashboard) -> None:
             "Findings",
             "All findings of the link that were open in the time range.",
             queries.FINDINGS,
-            empty="No finding of this link in the time range.",
+            empty="No finding of this link is known in the time range.",
         )
     )
 
@@ -100,7 +100,7 @@ def _quality(made: build.Dashboard) -> None:
         )
     )
     made.with_panel(
-        series("FEC", "What forward error correction repaired, and what it could not.", queries.FEC, unit="cps",
+        series("FEC", "What forward error correction repaired, and what it could not.", queries.FEC, unit="suffix: /s",
                logarithmic=True, empty=_NOT_READ)
     )  # fmt: skip
     made.with_panel(
@@ -122,12 +122,12 @@ def _quality(made: build.Dashboard) -> None:
                 "threshold": Column("Limit", 90, unit="sci"), "reaches": moment("Reaches it"),
                 "within": Column("Within", wrap=True), "id": Column(hidden=True),
             },
-            empty="No trend of this link reaches its limit within a week.",
+            empty="No trend of this link is known to reach its limit within a week.",
             height=8,
         )
     )  # fmt: skip
     made.with_panel(
-        series("Errors", "By kind and end.", queries.ERRORS, unit="cps", empty=_NOT_READ),
+        series("Errors", "By kind and end.", queries.ERRORS, unit="suffix: /s", empty=_NOT_READ),
     )
 
 
@@ -168,6 +168,6 @@ def _traffic(made: build.Dashboard) -> None:
                 "state": Column("State", 90, colors=STATES), "reason": Column("Reason", wrap=True),
                 "repair_hint": Column("Repair", 160), "actor": Column("By", 80),
             },
-            empty="Nothing was decided on this link.",
+            empty="No decision on this link is known.",
         )
     )  # fmt: skip

@@ -31,6 +31,12 @@ VERDICTS = {
     "0": ("clean", HEALTHY), "1": ("NOT KNOWN: too little was observed", UNOBSERVED), "2": ("NOT CLEAN", WARNING),
     "3": ("NOT CLEAN", CRITICAL),
 }  # fmt: skip
+RAIL_COLORS = {
+    f"rail {number}": color for number, color in enumerate(
+        ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7", "#BBBBBB")
+    )
+}  # fmt: skip
+"""The lines of eight rails."""
 UNKNOWN = "unknown"
 """The text of a panel without data."""
 ABSENT = "–"

@@ -61,11 +61,11 @@ def tiles(
     title: str, description: str, query: Query, *, empty: str, width: int = 6, height: int = 4,
     links: Mapping[str, str] | None = None,
 ) -> build_stat.Panel:  # fmt: skip
-    """Return a tile for each row: the query has its name and its level."""
+    """Return a tile for each row with its name and its state; the query has the name and the level."""
     panel = (
         verdict(title, description, query, LEVELS, width=width, height=height)
         .reduce_options(build_common.ReduceDataOptions().calcs([]).values(True).limit(100).fields(""))
-        .text_mode(common.BigValueTextMode.NAME)
+        .text_mode(common.BigValueTextMode.VALUE_AND_NAME)
         .no_value(empty)
     )
     if links:
@@ -83,6 +83,7 @@ def series(
     logarithmic: bool = False,
     limits: Steps = (),
     dashed: str = "",
+    colors: Mapping[str, str] | None = None,
     least: float | None = 0,
     width: int = 12,
     height: int = 8,
@@ -90,6 +91,7 @@ def series(
     """Lines over time, or stacked bars; the second column of each query names them.
 
     `limits` are drawn as dashed lines; series whose name matches `dashed` are dashed, as limits and forecasts are.
+    `colors` are those of series by their names; all others differ from each other within the panel.
     """
     panel = (
         build_series.Panel()
@@ -101,7 +103,7 @@ def series(
         .unit(unit)
         .no_value(empty)
         .display_name("${__field.labels." + queries[0].columns[1] + "}")
-        .color_scheme(build.FieldColor().mode(dashboard.FieldColorModeId.PALETTE_CLASSIC_BY_NAME))
+        .color_scheme(build.FieldColor().mode(dashboard.FieldColorModeId.PALETTE_CLASSIC))
         .line_width(2)
         .show_points(common.VisibilityMode.AUTO)
         .legend(build_common.VizLegendOptions().display_mode(common.LegendDisplayMode.LIST).show_legend(True))
@@ -122,6 +124,8 @@ def series(
     if dashed:
         line = {"fill": "dash", "dash": [10, 10]}
         panel.override_by_regexp(dashed, [dashboard.DynamicConfigValue(id_val="custom.lineStyle", value=line)])
+    for name, color in (colors or {}).items():
+        panel.override_by_name(name, [dashboard.DynamicConfigValue(id_val="color", value=fixed(color).build())])
     if bars:
         panel.draw_style(common.GraphDrawStyle.BARS).fill_opacity(80)
         panel.stacking(build_common.StackingConfig().mode(common.StackingMode.NORMAL))

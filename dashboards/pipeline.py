@@ -122,7 +122,7 @@ def _inputs(made: build.Dashboard) -> None:
                 "collector": Column("Collector", 120), "error": Column("Error", wrap=True),
                 "last_sample": moment("Last sample"),
             },
-            empty="No collector reports a source that it does not reach.",
+            empty="No collector is known to report a source that it does not reach.",
         )
     )  # fmt: skip
     made.with_panel(

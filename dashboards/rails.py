@@ -5,7 +5,7 @@ from grafana_foundation_sdk.builders import dashboard as build
 from dashboards.board import annotations, empty_board, finding_filters, pods, runbooks, source, text
 from dashboards.limits import DETECT
 from dashboards.links import FIRST, RAILS, to_finding, to_host, to_link, to_rails
-from dashboards.looks import CRITICAL, HEALTHY, INFO, NEUTRAL, UNOBSERVED, WARNING
+from dashboards.looks import CRITICAL, HEALTHY, INFO, NEUTRAL, RAIL_COLORS, UNOBSERVED, WARNING
 from dashboards.panels import series, stat
 from dashboards.queries import rails as queries
 from dashboards.queries.fabric import PODS
@@ -63,14 +63,15 @@ def board() -> build.Dashboard:
             "The slowest rails first: what each sends of the median of the same rail in its pod, and of its speed.",
             queries.STRAGGLERS,
             {
-                "pod": Column("Pod", 90), "host": Column("Host", links=to_host()), "rail": Column("Rail", 70),
+                "pod": Column("Pod", 90), "host": Column("Host", links=to_host()),
+                "rail": Column("Rail", 70, links=to_link()),
                 "share": Column("Of its peers", 170, unit="percentunit", gauge=1.2, decimals=0,
                                 limits=[(None, CRITICAL), (slow, HEALTHY)]),
                 "bps": Column("Sends", 100, unit="bps"),
                 "delivered": Column("Of its speed", 170, unit="percentunit", gauge=1, decimals=0,
                                     limits=[(None, UNOBSERVED)]),
                 "finding": Column("Finding", 100, links=to_finding("finding")),
-                "subject": Column("Link", 100, links=to_link()),
+                "subject": Column(hidden=True),
             },
             empty=_NOT_READ,
             height=12,
@@ -79,7 +80,7 @@ def board() -> build.Dashboard:
     )  # fmt: skip
     made.with_panel(
         series("Delivered", "What all hosts send on each rail, of its speed.", queries.DELIVERED, unit="percentunit",
-               empty=_NOT_READ)
+               empty=_NOT_READ, colors=RAIL_COLORS)
     )  # fmt: skip
     made.with_panel(
         series(
@@ -88,6 +89,7 @@ def board() -> build.Dashboard:
             queries.SLOWEST,
             unit="percentunit",
             limits=[(slow, WARNING)],
+            colors=RAIL_COLORS,
             empty=_NOT_READ,
         )
     )
@@ -96,7 +98,7 @@ def board() -> build.Dashboard:
             "Findings",
             "Slow rails and what slows them.",
             queries.FINDINGS,
-            empty="No finding of a rail in the time range.",
+            empty="No finding of a rail is known in the time range.",
         )
     )
     return made

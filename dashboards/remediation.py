@@ -56,13 +56,15 @@ def _now(made: build.Dashboard) -> None:
             " observed value and its limit.",
             queries.REMEDIATIONS,
             {
-                "decided_at": moment("Changed"), "action": Column("Action", 120),
-                "state": Column("State", 90, colors=STATES), "target": Column("Target", 220, links=to_link("target")),
-                "reason": Column("Reason", wrap=True, links=to_finding("finding")),
-                "constraint": Column("Constraint", 180), "surviving": Column("Surviving", 90),
-                "repair_hint": Column("Repair", 150), "actor": Column("By", 80), "finding": Column(hidden=True),
+                "decided_at": moment("Changed"),
+                "action": Column("Action", 120, links=to_finding("finding") | to_link("target")),
+                "state": Column("State", 90, colors=STATES), "target": Column("Target", 215),
+                "reason": Column("Reason", wrap=True),
+                "constraint": Column("Constraint", 120), "surviving": Column("Surviving", 85),
+                "repair_hint": Column("Repair", 215, wrap=True), "actor": Column("By", 80),
+                "finding": Column(hidden=True),
             },
-            empty="No decision in this time range.",
+            empty="No decision is known in this time range.",
             height=11,
             width=24,
         )
@@ -73,7 +75,8 @@ def _now(made: build.Dashboard) -> None:
             "Revisions by their state.",
             queries.DECISIONS,
             bars=True,
-            empty="No decision in this time range.",
+            colors=STATES,
+            empty="No decision is known in this time range.",
         )
     )
     made.with_panel(
@@ -82,11 +85,11 @@ def _now(made: build.Dashboard) -> None:
             "What denied or delayed decisions of the time range; docs/guards.md has each.",
             queries.CONSTRAINTS,
             {
-                "constraint": Column("Constraint", 170), "times": Column("Times", 60),
+                "constraint": Column("Constraint", 120), "times": Column("Times", 60),
                 "remediations": Column("Of", 50), "guard": Column("Guard", 60),
                 "newest": Column("Newest", wrap=True), "target": Column("Target", 220),
             },
-            empty="No constraint bound in this time range.",
+            empty="No constraint is known to have bound in this time range.",
         )
     )  # fmt: skip
 
@@ -117,7 +120,7 @@ def _capacity(made: build.Dashboard) -> None:
                 "middle_s": Column("Median", 130, unit="dtdurations"),
                 "longest_s": Column("Longest", 130, unit="dtdurations"), "now": Column("Now", 60),
             },
-            empty="No remediation was in a state that lasts in this time range.",
+            empty="No remediation is known in a state that lasts in this time range.",
             height=10,
         )
     )  # fmt: skip
@@ -148,7 +151,7 @@ def _results(made: build.Dashboard) -> None:
                 "action": Column("Action"), "times": Column("Times", 70), "over_after": Column("Over afterwards", 130),
                 "came_back": Column("Came back", 100),
             },
-            empty="Nothing was carried out in this time range.",
+            empty="No action is known to have been carried out in this time range.",
         )
     )  # fmt: skip
     made.with_panel(
@@ -160,7 +163,7 @@ def _results(made: build.Dashboard) -> None:
                 "kind": Column("Kind", 110), "subject": Column("Subject", 260), "actor": Column("By", 100),
                 "reason": Column("Reason", wrap=True), "at": moment("Since"), "until": moment("Until"),
             },
-            empty="No control is in effect in this time range.",
+            empty="No control is known to be in effect in this time range.",
             width=24,
         )
     )  # fmt: skip

@@ -34,12 +34,13 @@ def board() -> build.Dashboard:
             "Targets that are drained, escalated or ordered to be repaired; the highest penalty of waiting first.",
             queries.FIRST,
             {
-                "penalty": Column("Penalty", 80, decimals=2), "subject": Column("What", wrap=True, links=to_link()),
-                "part_number": Column("Part", 140), "step": Column("Step", 140), "hint": Column("Repair", wrap=True),
+                "penalty": Column("Penalty", 80, decimals=2), "subject": Column("What", links=to_link()),
+                "part_number": Column("Part", 140), "step": Column("Step", 140),
+                "hint": Column("Repair", 320, wrap=True),
                 "state": Column("State", 90, colors=STATES), "waits": Column("Waits", 120),
                 "place": Column("Where", 220), "finding": Column("Finding", 90, links=to_finding("finding")),
             },
-            empty="Nothing waits for a repair.",
+            empty="No target is known to wait for a repair.",
             height=10,
             width=24,
         )
@@ -50,12 +51,12 @@ def board() -> build.Dashboard:
             "Links that get worse, by the time at which they reach their limit (95 %).",
             queries.FORECAST,
             {
-                "subject": Column("Link", wrap=True, links=to_link() | to_finding()), "metric": Column("Metric", 110),
+                "subject": Column("Link", links=to_link() | to_finding()), "metric": Column("Metric", 110),
                 "value": Column("Now", 80, unit="sci"), "threshold": Column("Limit", 70, unit="sci"),
                 "reaches": moment("Reaches it"), "earliest": moment("Earliest"),
                 "latest": moment("Latest"), "id": Column(hidden=True),
             },
-            empty="No trend of a link reaches its limit within a week.",
+            empty="No trend of a link is known to reach its limit within a week.",
             width=24,
         )
     )  # fmt: skip
@@ -65,11 +66,11 @@ def board() -> build.Dashboard:
             "Root findings of a warning or worse at one subject in 28 days.",
             queries.OFFENDERS,
             {
-                "subject": Column("Subject", wrap=True, links=to_link()), "findings": Column("Findings", 80),
+                "subject": Column("Subject", links=to_link()), "findings": Column("Findings", 80),
                 "conditions": Column("Conditions", 170), "open": Column("Open", 60),
-                "newest": moment("Newest"), "cause": Column("Cause", 90), "place": Column("Where", 180),
+                "newest": moment("Newest"), "cause": Column("Cause", 110), "place": Column("Where", 260),
             },
-            empty="No subject had a finding in the last 28 days of the time range.",
+            empty="No finding is known in the last 28 days of the time range.",
             width=24,
         )
     )  # fmt: skip
@@ -81,7 +82,7 @@ def board() -> build.Dashboard:
             queries.LEMONS,
             {
                 "mark": Column("", 70, colors=_LEMON), "kind": Column("Kind", 60),
-                "subject": Column("Subject", wrap=True, links=to_link()), "faults": Column("Faults", 65),
+                "subject": Column("Subject", links=to_link()), "faults": Column("Faults", 65),
                 "ratio": Column("Ratio", 65, decimals=1), "low": Column("Low", 60, decimals=1),
                 "high": Column("High", 60, decimals=1), "failed_repairs": Column("Failed repairs", 105),
                 "relapses": Column("Relapses", 80),

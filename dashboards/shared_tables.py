@@ -15,8 +15,9 @@ def findings(title: str, description: str, query: Query, *, empty: str, width: i
         description,
         query,
         {
-            "severity": Column("Severity", 80, colors=SEVERITY), "condition": Column("Condition", 150),
-            "summary": Column("Summary", wrap=True, links=to_finding() | to_link()), "since": moment("Since"),
+            "severity": Column("Severity", 80, colors=SEVERITY),
+            "condition": Column("Condition", 150, links=to_finding() | to_link()),
+            "summary": Column("Summary", wrap=True), "since": moment("Since"),
             "lasts": Column("For", 110), "now": Column("Now", 60, colors=NOW), "cause": Column("Cause", 110),
             "confidence": Column("Confidence", 100), "subject": Column(hidden=True), "id": Column(hidden=True),
         },

@@ -24,6 +24,7 @@ class Column:
     colors: Mapping[str, str] | None = None
     """The colors of its values."""
     wrap: bool = False
+    """Breaks lines. Of several such columns Grafana fits the height of a row to the last."""
     hidden: bool = False
     links: Mapping[str, str] | None = None
     """URLs by their titles; the cell opens them."""
@@ -33,10 +34,15 @@ class Column:
     """Colors of the value, or of its bar, from a number upwards; the first has None."""
     decimals: int | None = None
 
+    def __post_init__(self) -> None:
+        """Raise ValueError for a column with links that should wrap: Grafana cuts a cell with links to one line."""
+        if self.wrap and self.links:
+            raise ValueError(f"column {self.title}: a cell with links does not wrap")
 
-def moment(title: str) -> Column:
+
+def moment(title: str, links: Mapping[str, str] | None = None) -> Column:
     """Return a column of times, to the second."""
-    return Column(title, 160, unit="time:YYYY-MM-DD HH:mm:ss")
+    return Column(title, 160, unit="time:YYYY-MM-DD HH:mm:ss", links=links)
 
 
 def table(

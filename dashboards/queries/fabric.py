@@ -126,69 +126,78 @@ FROM ({_SWITCHES}
 ) WHERE plane IS NOT NULL GROUP BY plane ORDER BY plane""",
     ("place", "health"),
 )
+# Where a switch is drawn that has no node of its own. A fabric without planes has one place for what has no pod.
+_PLANE_NODE = "if({plane} IS NULL, 'no pod', concat('plane ', toString(assumeNotNull({plane}))))"
 # The colors are those of panels.py; a test compares them.
 _COLOR = "transform(toInt32({level}), [-1, 0, 1, 2, 3], ['#8E8E8E', '#009E73', '#56B4E9', '#E69F00', '#D55E00'], '')"
 _TEXT = "transform(toInt32({level}), [-1, 0, 1, 2, 3], ['unobserved', 'healthy', 'info', 'warning', 'critical'], '')"
-# Switches without a pod, and those of pods that have a finding: a leaf in good health is drawn as its pod.
-# A scalar, so that ClickHouse computes it once however often it is used.
+# What the graph draws, the worst first: 24 pods, and 12 of the switches that have an open finding; those in good health
+# are drawn as their pod or plane. Scalars, so that ClickHouse computes them once however often they are used.
 _DRAWN = f"""(
-    SELECT groupArray((device, tier, plane, level, open, pod)) FROM (
-        SELECT * FROM ({_SWITCHES}
-        ) WHERE pod = '' OR open > 0 ORDER BY level DESC, device LIMIT 60
+    SELECT groupArray((pod, level, open)) FROM (
+        SELECT devices.pod AS pod, any(ill.open) AS open,
+            toInt16(multiIf(max(ill.level) > 0, max(ill.level), max(newest.newest) = 0, -1, 0)) AS level
+        FROM ({DEVICES}) AS devices
+        LEFT JOIN ({_REPORTING}
+        ) AS newest ON newest.device = devices.device
+        LEFT JOIN (
+            SELECT {POD} AS pod, max({LEVEL}) AS level, countIf(parent_id = '') AS open
+            FROM {KNOWN} WHERE {OPEN} AND {CHOSEN} GROUP BY pod
+        ) AS ill ON ill.pod = devices.pod
+        WHERE devices.pod != '' AND devices.pod IN (${{pod:singlequote}})
+        GROUP BY pod ORDER BY level DESC, pod LIMIT 24
     )
-)"""
-_STARS = (
-    "(SELECT arrayJoin(drawn) AS one, one.1 AS device, one.2 AS tier, one.3 AS plane, one.4 AS level, one.5 AS open)"
-)
+) AS pods, (
+    SELECT groupArray((device, tier, place, toInt16(level), open, pod != '')) FROM (
+        SELECT *, if(pod = '', {_PLANE_NODE.format(plane="plane")}, pod) AS place FROM ({_SWITCHES}
+        ) WHERE open > 0 ORDER BY level DESC, device LIMIT 12
+    )
+) AS switches"""
+# Columns from left to right, six nodes high in the panel: pods, their switches, switches without a pod, planes.
+_POSITIONS = """[-330, -170, 60, 290][layer] + if(layer = 1, -110, 110) * intDiv(place - 1, 6) AS fixedx,
+    ((place - 1) % 6 - (least(size, 6) - 1) / 2) * 90 AS fixedy"""
 NODES = Query(
-    f"""WITH {_DRAWN} AS drawn
+    f"""WITH {_DRAWN}
 SELECT id, title, subtitle, {_TEXT.format(level="level")} AS mainstat,
     if(open = 0, '', concat(toString(open), ' open')) AS secondarystat, {_COLOR.format(level="level")} AS color,
-    24 AS noderadius
+    24 AS noderadius, {_POSITIONS}
 FROM (
-    SELECT devices.pod AS id, id AS title, 'pod' AS subtitle,
-        toInt16(multiIf(max(ill.level) > 0, max(ill.level), max(newest.newest) = 0, -1, 0)) AS level,
-        any(ill.open) AS open
-    FROM ({DEVICES}) AS devices
-    LEFT JOIN ({_REPORTING}
-    ) AS newest ON newest.device = devices.device
-    LEFT JOIN (
-        SELECT {POD} AS pod, max({LEVEL}) AS level, countIf(parent_id = '') AS open
-        FROM {KNOWN} WHERE {OPEN} AND {CHOSEN} GROUP BY pod
-    ) AS ill ON ill.pod = devices.pod
-    WHERE devices.pod != '' AND devices.pod IN (${{pod:singlequote}}) GROUP BY id
-    UNION ALL SELECT device AS id, device AS title, tier AS subtitle, toInt16(level) AS level, open FROM {_STARS}
-    UNION ALL SELECT concat('plane ', toString(plane)) AS id, id AS title, 'plane' AS subtitle,
-        toInt16(max(level)) AS level, toUInt64(0) AS open
-    FROM {_STARS} WHERE plane IS NOT NULL GROUP BY plane
-    UNION ALL SELECT 'none', 'no inventory', 'in this time range', toInt16(-1), toUInt64(0)
-    WHERE (SELECT count() FROM ({DEVICES}) WHERE pod IN (${{pod:singlequote}}) OR kind = 'switch') = 0
-) ORDER BY subtitle, id""",
-    ("id", "title", "subtitle", "mainstat", "secondarystat", "color", "noderadius"),
+    SELECT *, row_number() OVER (PARTITION BY layer ORDER BY id) AS place, count() OVER (PARTITION BY layer) AS size
+    FROM (
+        SELECT toUInt8(1) AS layer, one.1 AS id, id AS title, 'pod' AS subtitle, one.2 AS level,
+            toUInt64(one.3) AS open
+        FROM (SELECT arrayJoin(pods) AS one)
+        UNION ALL SELECT if(one.6, 2, 3), one.1 AS id, id, one.2, one.4, toUInt64(one.5)
+        FROM (SELECT arrayJoin(switches) AS one)
+        UNION ALL SELECT 4, {_PLANE_NODE.format(plane="plane")} AS id, id, concat(toString(count()), ' switches'),
+            toInt16(multiIf(max(level) > 0, max(level), countIf(level >= 0) = 0, -1, 0)), 0
+        FROM ({_SWITCHES}
+        ) WHERE plane IS NOT NULL OR pod = '' GROUP BY id
+        UNION ALL SELECT 1, 'none', 'no inventory', 'in this time range', -1, 0
+        WHERE (SELECT count() FROM ({DEVICES}) WHERE pod IN (${{pod:singlequote}}) OR kind = 'switch') = 0
+    )
+) ORDER BY layer, id""",
+    ("id", "title", "subtitle", "mainstat", "secondarystat", "color", "noderadius", "fixedx", "fixedy"),
 )
 EDGES = Query(
-    f"""WITH {_DRAWN} AS drawn, arrayMap(one -> one.1, drawn) AS names
+    f"""WITH {_DRAWN}, arrayMap(one -> one.1, pods) AS named_pods, arrayMap(one -> one.1, switches) AS named
 SELECT concat(source, ' ', target) AS id, source, target,
     if(lost = 0, toString(links), concat(toString(links - lost), ' of ', toString(links))) AS mainstat,
     if(lost = 0, '#8E8E8E', '#D55E00') AS color
 FROM (
     SELECT source, target, count() AS links, countIf(is_down) AS lost FROM (
-        SELECT if(has(names, links.a_device), links.a_device, links.pod) AS source, links.z_device AS target,
+        SELECT if(has(named, links.a_device), links.a_device, links.pod) AS source,
+            if(has(named, links.z_device), links.z_device, {_PLANE_NODE.format(plane="links.plane")}) AS target,
             links.subject IN (
                 SELECT subject_id FROM {KNOWN} WHERE {OPEN} AND detector IN ('link/down', 'link/flap')
             ) AS is_down
         FROM ({LINKS}) AS links
-        WHERE links.role = 'fabric-link' AND links.pod IN (${{pod:singlequote}}) AND has(names, links.z_device)
+        WHERE links.role = 'fabric-link' AND has(named_pods, links.pod)
     ) GROUP BY source, target
-    UNION ALL SELECT device AS source, concat('plane ', toString(assumeNotNull(plane))) AS target, toUInt64(1) AS links,
-        toUInt64(0) AS lost
-    FROM {_STARS} WHERE plane IS NOT NULL AND tier != 'T0'
-    UNION ALL SELECT one.6 AS source, one.1 AS target, toUInt64(1) AS links, toUInt64(0) AS lost
-    FROM (SELECT arrayJoin(drawn) AS one) WHERE one.6 IN (${{pod:singlequote}}) AND one.6 != ''
-    UNION ALL SELECT if(first = '', 'none', first) AS source, source AS target, toUInt64(0) AS links,
-        toUInt64(0) AS lost
-    FROM (SELECT min(pod) AS first FROM ({DEVICES}) WHERE pod != '' AND pod IN (${{pod:singlequote}}))
-    WHERE empty(names)
+    UNION ALL SELECT if(one.6, one.3, one.1), if(one.6, one.1, one.3), 1, 0
+    FROM (SELECT arrayJoin(switches) AS one) WHERE NOT one.6 OR has(named_pods, one.3)
+    UNION ALL SELECT if(empty(pods), 'none', pods[1].1) AS source, source, 0, 0
+    WHERE (SELECT count() FROM ({LINKS}) WHERE role = 'fabric-link' AND has(named_pods, pod)) = 0
 ) ORDER BY id LIMIT 400""",
     ("id", "source", "target", "mainstat", "color"),
 )

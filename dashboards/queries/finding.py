@@ -3,8 +3,8 @@
 from dashboards.queries.query import CONFIDENCE, Query
 
 EXPLAIN = Query(
-    f"""SELECT line.1 AS item, line.2 AS value FROM (
-    SELECT arrayJoin(arrayConcat(
+    f"""SELECT line.1 AS item, line.2 AS value, subject FROM (
+    SELECT subject_id AS subject, arrayJoin(arrayConcat(
         [('summary', summary), ('state', concat(status, ', ', severity)), ('subject', subject_id),
             ('since', toString(toDateTime(started_at, 'UTC'))),
             ('until', ifNull(toString(toDateTime(resolved_at, 'UTC')), ''))],
@@ -16,7 +16,7 @@ EXPLAIN = Query(
     )) AS line
     FROM findings_latest WHERE id = ${{finding:sqlstring}}
 ) WHERE line.2 != ''""",
-    ("item", "value"),
+    ("item", "value", "subject"),
 )
 HISTORY = Query(
     """SELECT toDateTime(arrived_at) AS at, status, severity, summary, cause FROM findings

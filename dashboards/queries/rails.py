@@ -69,7 +69,7 @@ FROM ({_OVER_TIME}
     series=True,
 )
 SLOWEST = Query(
-    f"""SELECT time, concat('slowest of rail ', toString(rail)) AS series, if(median(bps) > {DETECT.rail.busy} *
+    f"""SELECT time, concat('rail ', toString(rail)) AS series, if(median(bps) > {DETECT.rail.busy} *
     any(speed_bps), min(bps) / median(bps), NULL) AS share
 FROM ({_OVER_TIME}
 ) WHERE speed_bps > 0 GROUP BY time, rail ORDER BY time, rail""",
