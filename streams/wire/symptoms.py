@@ -384,3 +384,33 @@ Payload = (
     PortTransition | CounterGrowth | Restart | SourceSilence | ClockOffset | GpuXid | PcieLinkState | LevelState
     | PortFault | Congestion
 )  # fmt: skip
+
+
+def lasting_state(payload: Payload) -> str | None:
+    """Return the name of the state of a port or device that a payload begins or ends; None where it does neither.
+
+    The states of links have none: PortStates has them.
+    """
+    match payload:
+        case PcieLinkState():
+            return "pcie"
+        case LevelState(metric=metric):
+            return f"level/{metric.name}"
+        case PortFault(fault=fault, lane=lane) if fault.has_end:
+            return f"fault/{fault.name}" if lane is None else f"fault/{fault.name}/{lane}"
+        case GpuXid():
+            return "xid"
+        case Restart():
+            return "boot"
+        case SourceSilence():
+            return "silence"
+        case ClockOffset():
+            return "clock"
+        case PfcWatchdogStorm() | PcieStall():
+            return None
+        case CongestionEnded(state=state) | PauseBegan(state=state) | IncastBegan(state=state):
+            return f"congestion/{state.name}"
+        case ThrottledByPauseBegan(state=state) | CnpThrottledBegan(state=state) | SlowedByCnpBegan(state=state):
+            return f"congestion/{state.name}"
+        case _:
+            return None

@@ -125,12 +125,21 @@ EPISODES = Topic(
     7 * _DAY,
     other_models=(Progress, Symptom, VersionCensus, ProbeWindow),
 )
-# Compacted: a reader without a snapshot gets the newest states of every source, and the quality of the last minute.
+# Compacted: a reader without a snapshot gets the newest states of every source, the quality of the last minute, and the
+# newest message of each state that begins and ends.
 PORT_STATES = Topic(
     "railsight.port-states.v1",
     PortStates,
     PartitionScheme.SINGLE,
-    other_models=(ReadingsHeartbeat, PortQuality, PortModules),
+    other_models=(
+        ReadingsHeartbeat,
+        PortQuality,
+        PortModules,
+        Symptom,
+        SymptomsReplaced,
+        CablingReport,
+        VersionCensus,
+    ),
 )
 FINDINGS = Topic("railsight.findings.v1", Finding, PartitionScheme.SINGLE, 30 * _DAY, "railsight.finding.v1", json=True)
 FINDINGS_OPEN = Topic(

@@ -16,6 +16,7 @@ from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.replay.driver import Stages, drive
 from streams.wire.models import CollectorStatus, Finding, Message, Remediation, Samples, Source, Symptom
+from tests.worlds.measure_stage import detected
 from tests.worlds.observations import GNMI, Cells, at, samples
 from tests.worlds.small_fabric import topology
 
@@ -237,7 +238,7 @@ def measured(top: Topology, rows: Iterable[Samples], restart_at: float | None = 
             stage.start_epoch(2)
             stage.set_topology(top)
             stage.restore(data)
-        symptoms += [o.message for o in stage.process([row]) if isinstance(o.message, Symptom)]
+        symptoms += [o.message for o in detected(stage.process([row])) if isinstance(o.message, Symptom)]
     return symptoms
 
 

@@ -1,17 +1,19 @@
-"""Finds what the history of a link lacks, by the present states of its ports, after symptoms were deleted unread.
+"""Finds what `correlate` lacks, by the present states of ports and devices, after symptoms were deleted unread.
 
-`measure` reports changes once. Of a port whose state differs from what the history of its link ends with, a change was
-among the deleted symptoms: it is added as of the time since which the port has its state, like a first reading (since
-0). A symptom of the same change that arrives later, with the reading before it, supersedes it.
+`measure` reports changes once. Of all states but those of links PORT_STATES has the newest message, which is processed
+once more; detectors skip one that they know. Of a port whose state differs from what the history of its link ends
+with, a change was among the deleted symptoms: it is added as of the time since which the port has its state, like a
+first reading (since 0). A symptom of the same change that arrives later, with the reading before it, supersedes it.
 """
 
 from collections.abc import Callable, Iterator
 
 from streams.detect.evidence.link_history import FOREVER, LinkHistory
+from streams.detect.evidence.shared import SharedEvidence
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
-from streams.wire.models import Endpoint, PortState, PortStates, Symptom
-from streams.wire.symptoms import PortChange, PortTransition
+from streams.wire.models import Endpoint, Message, PortState, PortStates, Symptom
+from streams.wire.symptoms import PortChange, PortTransition, Restart, SourceSilence
 
 
 def missed_changes(
@@ -53,3 +55,19 @@ def _changes(history: LinkHistory, end: Endpoint, state: PortState, at_ns: int) 
 def _open_since(intervals: list[tuple[int, int]]) -> int | None:
     """Return the begin of the last interval if it goes on."""
     return intervals[-1][0] if intervals and intervals[-1][1] == FOREVER else None
+
+
+def is_known(newest: Message, evidence: SharedEvidence) -> bool:
+    """Return whether the newest symptom of a whole device is known: `attribute` may have dropped it since.
+
+    Detectors skip symptoms that they know; `attribute` would conclude on an old silence or restart once more.
+    """
+    if not isinstance(newest, Symptom):
+        return False
+    match newest.payload:
+        case SourceSilence(has_resumed=has_resumed):
+            return has_resumed is not (newest.source in evidence.silent.get(newest.device, ()))
+        case Restart():
+            return (newest.since_ns or newest.at_ns, newest.at_ns) in evidence.restarts.get(newest.device, ())
+        case _:
+            return False

@@ -12,18 +12,20 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from streams.detect.correlate.moved import MovedState, take_moved
-from streams.detect.correlate.present_states import missed_changes
+from streams.detect.correlate.present_states import is_known, missed_changes
 from streams.detect.correlate.state import CorrelateState, restore, snapshot
 from streams.detect.detector import NOW, Context, Detector, Observation, Observed, PodSide, Scope, input_key, input_of
 from streams.detect.detectors import DETECTORS
 from streams.detect.evidence.deadlines import Deadlines
 from streams.detect.evidence.link_history import FOREVER, RECORDED_KINDS, LinkHistory
+from streams.detect.measure.routing import pods_of
 from streams.detect.params import DetectParams
 from streams.fabric.ids import Port, port_id
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
 from streams.wire.models import (
+    CablingReport,
     Episode,
     Message,
     PeerWindow,
@@ -213,7 +215,7 @@ class Correlate:
         return outputs
 
     def reconcile(self, batch: Sequence[Message], owns: Callable[[str], bool]) -> list[Output]:
-        """Add the changes of ports that were among deleted symptoms, as their present states show them."""
+        """Add what was among deleted symptoms, as the present states of ports and the newest symptoms show it."""
         known = self._state.evidence.links
 
         def history_of(port: Port) -> LinkHistory | None:
@@ -223,14 +225,18 @@ class Correlate:
             return LinkHistory(Subject(link.id)) if link is not None and owns(link.pod) else None
 
         outputs: list[Output] = []
-        for states in batch:
-            if isinstance(states, PortStates):
-                for symptom in missed_changes(states, self._topology, history_of):
+        for message in batch:
+            if isinstance(message, PortStates):
+                for symptom in missed_changes(message, self._topology, history_of):
                     log.warning(
                         "a change of a port was lost with its symptom: device=%s port=%s change=%s",
                         symptom.device, symptom.port, symptom.kind.name.lower(),
                     )  # fmt: skip
                     outputs += self._link_symptom(symptom)
+            elif isinstance(message, Symptom | SymptomsReplaced | CablingReport | VersionCensus):
+                is_own = any(map(owns, pods_of(self._topology, message)))
+                if is_own and not is_known(message, self._state.evidence):
+                    outputs += self._process(message)
         return outputs
 
     def snapshot(self) -> bytes:

@@ -1,6 +1,6 @@
-"""Chooses the topic and the pods of what `measure` emits."""
+"""Chooses the topics and the pods of what `measure` emits."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
@@ -15,8 +15,8 @@ from streams.wire.models import (
     Window,
 )
 from streams.wire.stage import Output
-from streams.wire.symptoms import Restart
-from streams.wire.topics import SUMMARIES, SYMPTOMS
+from streams.wire.symptoms import Restart, lasting_state
+from streams.wire.topics import PORT_STATES, SUMMARIES, SYMPTOMS
 
 Emitted = Symptom | SymptomsReplaced | Window | PeerWindow | CablingReport | VersionCensus | ProbeWindow | RailProbes
 
@@ -31,11 +31,33 @@ def route(topology: Topology, messages: Iterable[Emitted]) -> list[Output]:
             SYMPTOMS if isinstance(message, Symptom | SymptomsReplaced | CablingReport) else SUMMARIES, message, key=pod
         )
         for message in messages
-        for pod in _pods(topology, message)
+        for pod in pods_of(topology, message)
     ]
 
 
-def _pods(topology: Topology, message: Emitted) -> Iterable[str]:
+def newest_of_states(messages: Iterable[Emitted]) -> Iterator[Output]:
+    """Yield the messages that begin or end a state again, for PORT_STATES, which retains the newest of each state.
+
+    `correlate` reads them after its input was deleted unread. After a late reading the newest one may be of an earlier
+    moment than one before it.
+    """
+    for message in messages:
+        if isinstance(message, SymptomsReplaced):
+            yield Output(PORT_STATES, message, key=_state_key(message, f"congestion/{message.state.name}"))
+            yield from newest_of_states(message.replacements)
+        elif isinstance(message, Symptom) and (state := lasting_state(message.payload)) is not None:
+            yield Output(PORT_STATES, message, key=_state_key(message, state))
+        elif isinstance(message, CablingReport):
+            yield Output(PORT_STATES, message, key=_state_key(message, "cabling"))
+        elif isinstance(message, VersionCensus):
+            yield Output(PORT_STATES, message, key=f"shard/{message.shard}/census")
+
+
+def _state_key(message: Symptom | SymptomsReplaced | CablingReport, state: str) -> str:
+    return f"{message.device}/{message.source.name}/{message.port}/{state.lower()}"
+
+
+def pods_of(topology: Topology, message: Emitted) -> Iterable[str]:
     """Return the home pod of a port's link; for a restart all pods with a link of the device; else the device's pod."""
     if isinstance(message, VersionCensus | ProbeWindow):
         return (_FLEET,)

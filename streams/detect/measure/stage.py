@@ -17,7 +17,7 @@ from streams.detect.measure.liveness import Liveness, SourceState
 from streams.detect.measure.ports.event_ports import EventPorts
 from streams.detect.measure.ports.port_publisher import PartitionReadings, PortPublisher
 from streams.detect.measure.probes.probe_windows import ProbeWindows
-from streams.detect.measure.routing import Emitted, route
+from streams.detect.measure.routing import Emitted, newest_of_states, route
 from streams.detect.measure.snapshot import SmallState
 from streams.detect.measure.source_clock import CLOCK_AHEAD_NS, ClockChange, SourceClock, is_right
 from streams.detect.measure.storage.message_batch import LateMessage, MessageBatch, PendingMessage
@@ -156,7 +156,7 @@ class Measure:
             found = [*found, *self._probes.due(self._watermark_ns)]
         if found or self._facts.versions.has_pending:
             found = [*found, *self._facts.on_symptoms(found, watermark)]
-        outputs = route(self._topology, found) if found else []
+        outputs = [*route(self._topology, found), *newest_of_states(found)] if found else []
         if found or self._ports.is_due(self._watermark_ns):
             outputs += self._ports.outputs(found, self._known, self._watermark_ns)
         return outputs

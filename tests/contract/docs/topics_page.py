@@ -30,7 +30,7 @@ CONTENT = {
     "railsight.symptoms.v1": "observations of `measure` at ports and devices",
     "railsight.summaries.v1": "windows of `measure`, by port and group of peers",
     "railsight.episodes.v1": "episodes of `correlate`, before root causes are known",
-    "railsight.port-states.v1": "states and quality of ports, for the guards of `decide`",
+    "railsight.port-states.v1": "states of ports, for `decide`; the newest message of each state, for `correlate`",
     "railsight.progress.v1": "the watermark of `attribute`",
     "railsight.rejected.v1": "records that a stage could not read, with the reason",
     "railsight.snapshots.measure.v1": "the state of `measure`, in chunks",

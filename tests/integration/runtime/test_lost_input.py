@@ -4,10 +4,12 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
@@ -19,14 +21,37 @@ from streams.chaos.load import Load
 from streams.chaos.reader import KafkaReader
 from streams.chaos.stack import SINK, WORKERS, Stack
 from streams.chaos.verdict import newest_revisions
+from streams.fabric.catalogue import Metric
 from streams.runtime.process_specs import railsight_command
 from streams.runtime.standalone_consumer import read_partition
-from streams.wire.models import InputLoss
+from streams.wire.models import NO_INDEX, InputLoss, Samples, Source, Table
 from streams.wire.topics import EVENTS, INPUT_LOSSES, STAGES, SYMPTOMS, Topic, decode, encode, partition_of
 
 pytestmark = pytest.mark.timeout(600)
 
 _BOUND_S = 150.0
+PCIE = (
+    Metric.PCIE_WIDTH_LANES, Metric.PCIE_SPEED_GTPS, Metric.PCIE_WIDTH_MAX_LANES, Metric.PCIE_SPEED_MAX_GTPS,
+)  # fmt: skip
+
+
+@dataclass
+class HostFabric(Fabric):
+    """A fabric whose hosts read the PCIe links of their NICs as well."""
+
+    narrow: set[str] = field(default_factory=set)
+    """Ports, as `device/port`, whose PCIe link has eight lanes of sixteen."""
+
+    def samples(self, device: str, at_ns: int) -> Samples:
+        """Return the next reading of a device."""
+        read = super().samples(device, at_ns)
+        if read.source is not Source.SOURCE_NIC:
+            return read
+        lanes = [8.0 if f"{device}/{port}" in self.narrow else 16.0 for port in read.row]
+        most, speed = [16.0] * len(lanes), [32.0] * len(lanes)
+        values = np.vstack([read.gauges.values, lanes, speed, most, speed])
+        metrics = (*read.gauges.metric, *PCIE)
+        return replace(read, gauges=Table(metrics, (NO_INDEX,) * len(metrics), values))
 
 
 class StoppableLoad(Load):
@@ -50,9 +75,11 @@ async def running(folder: Path) -> AsyncIterator[tuple[Stack, "StoppableLoad", K
     async with Stack.running(folder) as stack:
         for name in WORKERS:
             await asyncio.to_thread(stack.parts.pop(name).kill)
+        with (folder / "railsight.toml").open("a", encoding="utf-8") as config:
+            config.write("[detect.pcie]\nopen_after_s = 4\nfull_s = 4\n")
         for stage in STAGES:
             stack._add(stage, railsight_command("process", stage, "--config", str(folder / "railsight.toml")))
-        load = StoppableLoad(stack.kafka_settings, Fabric(run=1), 1)
+        load = StoppableLoad(stack.kafka_settings, HostFabric(run=1), 1)
         await load.publish_inventory()
         reader = KafkaReader(stack.kafka.bootstrap, (group_of(stack, "measure"), group_of(stack, SINK)))
         load.begin()
@@ -143,10 +170,15 @@ async def test_seventy_of_150_events_are_lost_and_what_is_open_resolves(tmp_path
     """DeleteRecords removes 70 of 150 unread events, then all symptoms that `correlate` has not read."""
     async with running(tmp_path) as (stack, load, reader):
         fabric = load.fabric
+        assert isinstance(fabric, HostFabric)
         link = fabric.truth.stays_down
         subject = subject_id(link)
         load.change_link(lambda _: link, down=True)
+        narrow = f"{fabric.truth.recovers.a_device}/{fabric.truth.recovers.a_port}"
+        fabric.narrow.add(narrow)
         await until(lambda: finding(reader, "LINK_DOWN", subject, "OPEN", "UPDATED"), "an open link/down")
+        narrowed = partial(finding, reader, "HOST_PCIE_DEGRADED", f"port:{narrow}")
+        await until(lambda: narrowed("OPEN", "UPDATED"), "an open host/pcie-degraded")
 
         # The events that would close it are among those that are deleted; `measure` has the readings.
         await load.end()
@@ -156,6 +188,7 @@ async def test_seventy_of_150_events_are_lost_and_what_is_open_resolves(tmp_path
         at = TopicPartition(EVENTS.name, partition_of(device, stack.kafka_settings.partitions.count(EVENTS)))
         read = (await committed(stack, "measure", EVENTS))[at]
         load.change_link(lambda _: link, down=False)
+        fabric.narrow.clear()
         load.begin()
         async with AIOKafkaProducer(**stack.kafka_settings.client_options()) as producer:
             for _ in range(150):
@@ -171,7 +204,8 @@ async def test_seventy_of_150_events_are_lost_and_what_is_open_resolves(tmp_path
 
         await until(reported, f"{expected}")
 
-        # The up that `measure` reports now is deleted too: only the present states of the ports have it.
+        # The up that `measure` reports now is deleted too, and that the PCIe link is restored: only the present states
+        # have them.
         await until_read(reader)
         ends = {place: end for place, end in (await reader.ends()).items() if place[0] == SYMPTOMS.name}
         before = await committed(stack, "correlate", SYMPTOMS)
@@ -185,6 +219,7 @@ async def test_seventy_of_150_events_are_lost_and_what_is_open_resolves(tmp_path
         stack.parts["correlate"].start()
         resolved = await until(lambda: finding(reader, "LINK_DOWN", subject, "RESOLVED"), "a resolved link/down")
         assert "resolvedAt" in resolved
+        await until(lambda: narrowed("RESOLVED"), "a resolved host/pcie-degraded")
         counts = await losses(stack)
         assert counts.items() >= expected.items()
         # Its last snapshot may cover more than it has committed.

@@ -14,6 +14,7 @@ from streams.simulation import demo_fabric
 from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import Cause, Condition, Finding, Samples, Severity, Status, Symptom
 from streams.wire.symptoms import SymptomKind
+from tests.worlds.measure_stage import detected
 from tests.worlds.observations import GNMI, NIC, Cells, after, at, samples
 from tests.worlds.small_world import findings, play
 
@@ -167,7 +168,7 @@ def test_it_stays_open_without_readings_and_a_restart_changes_nothing() -> None:
                 stage.start_epoch(2)
                 stage.set_topology(TOP)
                 stage.restore(data)
-            published += [o.message for o in stage.process([row]) if isinstance(o.message, Symptom)]
+            published += [o.message for o in detected(stage.process([row])) if isinstance(o.message, Symptom)]
         return published
 
     assert [s.kind for s in emitted(None)] == [SymptomKind.INCAST_BEGAN, SymptomKind.INCAST_ENDED]

@@ -34,7 +34,7 @@ from streams.wire.symptoms import SourceSilence
 from streams.wire.topics import FINDINGS
 from tests.worlds import small_world
 from tests.worlds.live_stages import in_order
-from tests.worlds.measure_stage import UP, stage, symptoms_of
+from tests.worlds.measure_stage import UP, detected, stage, symptoms_of
 from tests.worlds.observations import GNMI, SNMP, after, at, event, last, samples
 from tests.worlds.small_fabric import inventory, topology
 from tests.worlds.small_world import SmallWorld, Statuses, findings, play, status
@@ -269,7 +269,8 @@ def test_a_restored_worker_evaluates_the_collector_as_its_predecessor(dead: bool
         assert symptoms_of(first, [*beats, status("p1-l0", 5), *doubts[:taken_over]]) == []
         second.restore(first.snapshot())
         assert symptoms_of(second, doubts[taken_over:]) == []
-        (silent,) = [o.message for o in second.advance_watermark(at(71)) if isinstance(o.message, Symptom)]
+        outputs = detected(second.advance_watermark(at(71)))
+        (silent,) = [o.message for o in outputs if isinstance(o.message, Symptom)]
         assert isinstance(silent.payload, SourceSilence)
         assert silent.payload.collector_silent is dead
 
@@ -283,14 +284,14 @@ def test_silence_alone_is_no_outage(statuses: Statuses) -> None:
 
 
 @pytest.mark.parametrize(
-    ("detected", "kinds"), [(True, ["SOURCE_SILENT", "SOURCE_RESUMED"]), (False, ["SOURCE_RESUMED"])]
+    ("by_clock", "kinds"), [(True, ["SOURCE_SILENT", "SOURCE_RESUMED"]), (False, ["SOURCE_RESUMED"])]
 )
-def test_a_gap_is_reported_once(detected: bool, kinds: list[str]) -> None:
+def test_a_gap_is_reported_once(by_clock: bool, kinds: list[str]) -> None:
     """A gap that the arrival clock detected is reported by its begin and its end; any other by its end alone."""
     own = stage()
     beats = [samples("p1-l0", t, {UP: {"d1": 1}}, source=GNMI) for t in (0, 10, 20, 30, 40)]
     assert symptoms_of(own, beats) == []
-    clock = own.advance_watermark(at(200)) if detected else []
+    clock = detected(own.advance_watermark(at(200))) if by_clock else []
     resumed = symptoms_of(own, [samples("p1-l0", 340, {UP: {"d1": 1}})])
     assert [
         *(o.message.kind.name for o in clock if isinstance(o.message, Symptom)),

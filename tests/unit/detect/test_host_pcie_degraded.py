@@ -104,7 +104,7 @@ def test_only_changes_are_emitted() -> None:
     """Sixty readings of a low link are one symptom; a repeated message is none."""
     stage = Measure(DetectParams())
     messages = [m for t in ROUNDS for m in (nics(t, mlx5_3=NARROW),) * 2] + [nics(600)]
-    emitted = [o.message for m in messages for o in stage.process([m])]
+    emitted = [o.message for m in messages for o in detected(stage.process([m]))]
     assert [(s.kind, s.port, _permille(s)) for s in emitted if isinstance(s, Symptom)] == [
         (SymptomKind.PCIE_DEGRADED, "mlx5_3", 500), (SymptomKind.PCIE_RESTORED, "mlx5_3", 1000),
     ]  # fmt: skip
@@ -161,7 +161,7 @@ LATE: dict[str, tuple[list[Message], list[tuple[SymptomKind, float, int]]]] = {
 def test_symptoms_of_a_late_reading(messages: list[Message], published: list[tuple[SymptomKind, float, int]]) -> None:
     """It shows what it would have shown in time, where the readings beside it are known, and only once."""
     stage = Measure(DetectParams())
-    emitted = [o.message for m in (*messages, messages[-1]) for o in stage.process([m])]
+    emitted = [o.message for m in (*messages, messages[-1]) for o in detected(stage.process([m]))]
     assert [(s.kind, after(s.at_ns), _permille(s)) for s in emitted if isinstance(s, Symptom)] == published
 
 

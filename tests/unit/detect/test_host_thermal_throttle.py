@@ -107,7 +107,7 @@ def test_only_changes_are_emitted() -> None:
     stage = Measure(DetectParams())
     stage.set_topology(topology())
     messages = [m for t in ROUNDS for m in (gpus(t, {3: HOT}),) * 2] + [gpus(600)]
-    emitted = [output.message for m in messages for output in stage.process([m])]
+    emitted = [output.message for m in messages for output in detected(stage.process([m]))]
     assert [(s.kind, s.port) for s in emitted if isinstance(s, Symptom)] == [
         (SymptomKind.LEVEL_BEYOND_LIMIT, GPUS[3]), (SymptomKind.LEVEL_WITHIN_LIMIT, GPUS[3]),
     ]  # fmt: skip

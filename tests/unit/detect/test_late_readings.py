@@ -9,6 +9,7 @@ from streams.detect.evidence.link_history import LinkHistory
 from streams.wire.models import Endpoint, Message, Subject, Symptom
 from streams.wire.symptoms import Restart
 from tests.worlds.late_readings import DOWNS, UP, BriefSymptom, stage, symptoms_of
+from tests.worlds.measure_stage import detected
 from tests.worlds.observations import HOST, LEAF, SNMP, after, counted, down, growth, samples
 
 
@@ -73,7 +74,8 @@ def test_a_reading_from_in_between_dates_a_restart_better() -> None:
     own, found = stage(), []
     for t, boot in boots:
         message = samples("p1-l0", t, {UP: {"d1": 1}}, boot_id=boot)
-        found += [o.message for o in own.process([message]) if isinstance(o.message, Symptom) and not o.message.port]
+        outputs = detected(own.process([message]))
+        found += [o.message for o in outputs if isinstance(o.message, Symptom) and not o.message.port]
         state, own = own.snapshot(), stage()
         own.restore(state)
     spans = [

@@ -9,6 +9,7 @@ from streams.detect.params import DetectParams
 from streams.wire.models import Message, Symptom, SymptomsReplaced
 from tests.contract.detect.cases import INCAST, STORM, THROTTLED
 from tests.worlds.live_stages import final_findings, in_order, run, shuffled
+from tests.worlds.measure_stage import detected
 from tests.worlds.small_world import Seconds, SmallWorld, recorded
 
 PAUSER = "pod1-host2/mlx5_3"
@@ -56,7 +57,7 @@ def test_readings_in_order_are_reported_once(world: SmallWorld) -> None:
     missing = set(range(150, 900, 70))
     for message in messages_of(world):
         if getattr(message, "sampled_at_ns", 0) // 10**9 % 1_000_000 not in missing:
-            outputs = [o.message for o in stage.process([message])]
+            outputs = [o.message for o in detected(stage.process([message]))]
             found += [one for one in outputs if isinstance(one, Symptom)]
             assert not any(isinstance(one, SymptomsReplaced) for one in outputs)
     assert len(found) == len(set(found)) > 0

@@ -29,6 +29,7 @@ from streams.wire.models import (
 )
 from streams.wire.stage import Output
 from tests.worlds.facts_world import FactsWorld, lldp_facts
+from tests.worlds.measure_stage import detected
 from tests.worlds.observations import at, last
 from tests.worlds.small_fabric import inventory, topology
 from tests.worlds.small_world import play, recorded, stages, statuses
@@ -282,7 +283,8 @@ def test_a_change_is_emitted_once() -> None:
     stage.start_epoch(1)
     stage.set_topology(TOP)
     facts = [*again(HOST, "p1-l0/d2", 0, 600), *again(HOST, "p1-l0/d1", 600, 900)]
-    emitted = [o.message for fact in facts for o in stage.process([fact]) if isinstance(o.message, CablingReport)]
+    outputs = [o for fact in facts for o in detected(stage.process([fact]))]
+    emitted = [o.message for o in outputs if isinstance(o.message, CablingReport)]
     assert [(one.neighbor_match, one.at_ns) for one in emitted] == [
         (NeighborMatch.UNEXPECTED, at(0)),
         (NeighborMatch.EXPECTED, at(600)),

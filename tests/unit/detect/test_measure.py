@@ -128,7 +128,8 @@ def test_symptoms_go_to_the_home_pods() -> None:
     outputs = [output for message in messages for output in detected(own.process([message]))]
     keys = [(o.message.kind.name, o.key) for o in outputs if isinstance(o.message, Symptom)]
     assert keys == [("RESTARTED", "p1"), ("RESTARTED", "p2"), ("RESTARTED", "s1"), ("WENT_DOWN", "p2")]
-    silent = [(o.message.kind.name, o.key) for o in own.advance_watermark(at(1000)) if isinstance(o.message, Symptom)]
+    outputs = detected(own.advance_watermark(at(1000)))
+    silent = [(o.message.kind.name, o.key) for o in outputs if isinstance(o.message, Symptom)]
     assert silent == [("SOURCE_SILENT", "s1")]
 
 
