@@ -4,30 +4,89 @@
 Every other path is the metrics.
 """
 
+import socket
+import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from socketserver import ThreadingMixIn
 from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from streams.health.health import Health
 from streams.wire.errors import Misconfigured
 
 _STOP_S = 5.0
+_REQUEST_S = 10.0
+_MAX_CONNECTIONS = 64
+"""At once: Prometheus, service managers and people have a few; each is a thread."""
 _TEXT = ("Content-Type", "text/plain; charset=utf-8")
 
 
-class StatusServer:
-    """The server; port 0 chooses a free one. Raises Misconfigured if it cannot listen there."""
+class _Server(ThreadingMixIn, WSGIServer):
+    """One thread for each connection; it closes those beyond the maximum, and stalled ones."""
 
-    def __init__(self, host: str, port: int, registry: CollectorRegistry, health: Health) -> None:
+    daemon_threads = True
+    request_queue_size = 2 * _MAX_CONNECTIONS
+
+    def __init__(self, family: socket.AddressFamily, address: tuple[str, int], request_s: float) -> None:
+        self.address_family = family
+        self.request_s = request_s
+        self._slots = threading.BoundedSemaphore(_MAX_CONNECTIONS)
+        super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._slots.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        # The socket's own timeout starts again with each byte.
+        deadline = threading.Timer(self.request_s, _shut_down, (request,))
+        deadline.daemon = True
+        deadline.start()
         try:
-            self._server, self._thread = start_http_server(port, host, registry)
+            super().process_request_thread(request, client_address)
+        finally:
+            deadline.cancel()
+            self._slots.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log nothing: a client has closed its connection, or the deadline did."""
+
+
+class _Handler(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 — its name in the standard library
+        """Log nothing."""
+
+
+def _shut_down(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+class StatusServer:
+    """The server; port 0 chooses a free one. Raises Misconfigured if it cannot listen there.
+
+    A connection has `request_s` for its request and the response.
+    """
+
+    def __init__(
+        self, host: str, port: int, registry: CollectorRegistry, health: Health, request_s: float = _REQUEST_S
+    ) -> None:
+        try:
+            family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            self._server = _Server(family, (str(address[0]), port), request_s)
         except OSError as error:
             raise Misconfigured(
                 f"self-metrics: cannot listen on {host}:{port}: {error.strerror}; choose another port"
             ) from error
         self._server.set_app(_application(registry, health))
         self.port = self._server.server_port
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
         """Stop serving, and free the port."""

@@ -79,6 +79,8 @@ async def serve(params: ClickHouseParams, listening: socket.socket, engine: Engi
         auto_decompress=False,
         access_log=None,
         shutdown_timeout=_STOP_S,
+        # Also the time for a request's line and headers.
+        keepalive_timeout=params.limits.stall_s,
         # Read the body of an INSERT in MiB, not in 64 KiB: fewer switches between reading and writing.
         read_bufsize=1 << 20,
         # A query may be in the URL: the server's own limit is http_max_uri_size, 1 MiB.

@@ -38,6 +38,9 @@ class Limits:
     sessions: int = 256
     query_bytes: int = 8 << 20  # of one statement's text, with VALUES; other data of an INSERT is not counted
     compressed_body_bytes: int = 256 << 20  # of forms, and of brotli, which can only be decompressed whole
+    stall_s: float = 30.0
+    """The longest wait for the next bytes of a request, for a client that reads its response, and for the next request
+    of a connection: ClickHouse's http_receive_timeout, http_send_timeout and keep_alive_timeout."""
 
 
 @dataclass(frozen=True, slots=True)

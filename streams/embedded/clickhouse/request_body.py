@@ -1,9 +1,11 @@
 """Reads the body of a request, decompressed as it arrives: the statement, then the data of an INSERT."""
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 
-from aiohttp import BodyPartReader, web
+from aiohttp import BodyPartReader, MultipartReader, web
 
 from streams.embedded.clickhouse.compression import ClickHouseBlocks, Decoder, decoder
 from streams.embedded.clickhouse.errors import ClickHouseError
@@ -49,7 +51,8 @@ class RequestBody:
             for piece in self._ready:
                 if piece:
                     return piece
-            data = await self._source.read(_PIECE_BYTES)
+            async with receiving(self._limits):
+                data = await self._source.read(_PIECE_BYTES)
             if not data and self._at_end:
                 self._ended = True
             self._at_end = not data
@@ -115,13 +118,14 @@ async def read_form(
     fields: dict[str, str] = {}
     files: dict[str, bytes] = {}
     size = 0
-    async for part in await request.multipart():
+    parts = await request.multipart()
+    while (part := await _next(parts, limits)) is not None:
         if not isinstance(part, BodyPartReader) or not part.name:
             continue
         if "Content-Encoding" in part.headers or "Content-Transfer-Encoding" in part.headers:
             raise ClickHouseError(89, "UNKNOWN_COMPRESSION_METHOD", "The parts of a form are sent without encoding")
         pieces = []
-        while piece := await part.read_chunk(_PIECE_BYTES):
+        while piece := await _next_chunk(part, limits):
             pieces.append(bytes(piece))
             size += len(piece)
             if size > limits.compressed_body_bytes:
@@ -135,6 +139,27 @@ async def read_form(
             files[part.name] = data
     call = call.with_form(fields, files)
     return call, [_external(call, name, data) for name, data in files.items()]
+
+
+async def _next(parts: MultipartReader, limits: Limits) -> MultipartReader | BodyPartReader | None:
+    async with receiving(limits):
+        return await parts.next()
+
+
+async def _next_chunk(part: BodyPartReader, limits: Limits) -> bytes:
+    async with receiving(limits):
+        return await part.read_chunk(_PIECE_BYTES)
+
+
+@contextlib.asynccontextmanager
+async def receiving(limits: Limits) -> AsyncIterator[None]:
+    """Raise ClickHouseError if the next bytes of a request do not come in time: a stalled client holds a query slot."""
+    try:
+        async with asyncio.timeout(limits.stall_s):
+            yield
+    except TimeoutError as error:
+        message = f"The rest of the request did not come within {limits.stall_s:g} s"
+        raise ClickHouseError(209, "SOCKET_TIMEOUT", message) from error
 
 
 def _external(call: QueryRequest, name: str, data: bytes) -> ExternalTable:

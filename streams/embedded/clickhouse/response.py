@@ -4,13 +4,14 @@ An error after the first byte was sent is written into the body, as ClickHouse d
 the header `X-ClickHouse-Exception-Tag`.
 """
 
+import asyncio
 import json
 import secrets
 import tempfile
 from collections.abc import Mapping
 from typing import IO
 
-from aiohttp import web
+from aiohttp import ClientConnectionResetError, web
 
 from streams.embedded.clickhouse.compression import ClickHouseBlockEncoder, Encoder, choose_encoding, encoder
 from streams.embedded.clickhouse.engine import Result
@@ -67,11 +68,14 @@ def summary(answer: Result) -> str:
 class Response:
     """The response to one request."""
 
-    def __init__(self, request: web.Request, call: QueryRequest, headers: Mapping[str, str], version: str) -> None:
+    def __init__(
+        self, request: web.Request, call: QueryRequest, headers: Mapping[str, str], version: str, stall_s: float
+    ) -> None:
         self._request = request
         self._call = call
         self._headers = dict(headers)
         self._version = version
+        self._stall_s = stall_s
         self._tag = "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(16))
         self._buffer: IO[bytes] = tempfile.SpooledTemporaryFile(_WAIT_IN_MEMORY_BYTES)  # noqa: SIM115 — closed in _end
         self._buffered_bytes = 0
@@ -156,8 +160,15 @@ class Response:
     async def _send(self, data: bytes) -> None:
         assert self._response is not None
         encoded = data if self._encoder is None else self._encoder.feed(data)
-        if encoded:
-            await self._response.write(encoded)
+        if not encoded:
+            return
+        try:
+            async with asyncio.timeout(self._stall_s):
+                await self._response.write(encoded)
+        except TimeoutError as error:
+            if self._request.transport is not None:
+                self._request.transport.abort()
+            raise ClientConnectionResetError("the client does not read") from error
 
     async def _end(self) -> web.StreamResponse:
         assert self._response is not None

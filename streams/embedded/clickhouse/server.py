@@ -62,13 +62,14 @@ class HttpServer:
     async def _query(self, request: web.Request) -> web.StreamResponse:
         if request.method == "GET" and not request.query_string:
             return await self._ok(request)
-        reply = Response(request, QueryRequest(), self._headers(""), self._engine.version)
+        stall_s = self._params.limits.stall_s
+        reply = Response(request, QueryRequest(), self._headers(""), self._engine.version, stall_s)
         try:
             headers = {name.lower(): value for name, value in request.headers.items()}
             self._origins.refuse_foreign(headers)
             call = parse_request(request.method, request.query.items(), headers)
             query_id = call.parameters.get("query_id") or str(uuid.uuid4())
-            reply = Response(request, call, self._headers(query_id), self._engine.version)
+            reply = Response(request, call, self._headers(query_id), self._engine.version, stall_s)
             user = authenticate(call, self._params.users)
             with self._query_slot():
                 return await self._answer(request, call, user, reply)

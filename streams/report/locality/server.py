@@ -5,6 +5,8 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -12,6 +14,7 @@ from starlette.types import ASGIApp
 from streams.health.health import Health
 from streams.health.supervision import stop_of, supervised
 from streams.locality.params import LocalityParams
+from streams.report.locality.bounded_requests import REQUEST_S, BoundedRequests
 from streams.report.locality.http import application
 from streams.report.locality.service import LocalityService
 from streams.wire.errors import Misconfigured
@@ -43,12 +46,14 @@ def listen(params: LocalityParams) -> socket.socket:
         ) from error
 
 
-def http_server(app: ASGIApp, params: LocalityParams) -> uvicorn.Server:
+def http_server(app: ASGIApp, params: LocalityParams, request_s: float = REQUEST_S) -> uvicorn.Server:
     """Return the server; raises Misconfigured for a certificate that cannot be used."""
+    protocol: Any = partial(BoundedRequests, request_s=request_s)
     config = uvicorn.Config(
-        app, log_config=None, log_level="warning", access_log=False, ws="none", server_header=False, lifespan="off",
-        loop="none", limit_concurrency=_CONNECTIONS, timeout_keep_alive=_IDLE_S, timeout_graceful_shutdown=_STOP_S,
-        h11_max_incomplete_event_size=_HEADER_BYTES, ssl_certfile=params.cert_file, ssl_keyfile=params.key_file,
+        app, http=protocol, log_config=None, log_level="warning", access_log=False, ws="none", server_header=False,
+        lifespan="off", loop="none", limit_concurrency=_CONNECTIONS, timeout_keep_alive=_IDLE_S,
+        timeout_graceful_shutdown=_STOP_S, h11_max_incomplete_event_size=_HEADER_BYTES,
+        ssl_certfile=params.cert_file, ssl_keyfile=params.key_file,
     )  # fmt: skip
     try:
         config.load()
