@@ -75,6 +75,19 @@ class Bridge:
         self._schedules: dict[str, StatusSchedule] = {}
         self._committed_s = self._status_checked_s = 0.0
         self._is_unreachable = False
+        self.steps = 0
+        """Counts the turns of the loop, and those of a wait for the publisher."""
+
+    @property
+    def positions(self) -> dict[Place, int]:
+        """The next offset of each partition, unless so many messages are unacknowledged that none is read."""
+        if self._is_full:
+            return {}
+        return {place: partition.fold.next_offset for place, partition in self._partitions.items()}
+
+    @property
+    def _is_full(self) -> bool:
+        return self._delivered.sent() - self._delivered.settled() > self._params.max_waiting
 
     def revoked(self, revoked: Iterable[Place]) -> None:
         """Remove revoked partitions, and devices that were in no others."""
@@ -106,9 +119,10 @@ class Bridge:
             await _final_commit(self._commit(reader))
 
     async def _process_batch(self, reader: Reader, loop: asyncio.AbstractEventLoop) -> None:
+        self.steps += 1
         for place in reader.assigned() - self._partitions.keys():
             await self._begin(reader, place, loop.time())
-        if self._delivered.sent() - self._delivered.settled() > self._params.max_waiting:
+        if self._is_full:
             await asyncio.sleep(_POLL_S)
         else:
             for place, records in await reader.poll(_POLL_S):
@@ -196,6 +210,7 @@ class Bridge:
             partition.devices.add(output.device)
         record, rows = partition.stamp.record(output, self._context.clock.now_ns())
         while not self._context.publisher.offer(record, rows):
+            self.steps += 1
             self._context.metrics.add("throttled", partition.stamp.topic)
             await asyncio.sleep(_RETRY_S)
         if not isinstance(output, Refused) and (schedule := self._schedules.get(output.device)) is not None:

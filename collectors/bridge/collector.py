@@ -1,5 +1,6 @@
 """The bridge collector: reads what gnmic and Telegraf write to Kafka. Wiring only."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,7 @@ from collectors.core.context import CollectorContext
 from collectors.core.once import NullPublisher
 from collectors.core.process import collect_to_kafka
 from collectors.core.spec import Core, Spec
+from streams.health.consumer_checks import add_consumer_checks
 from streams.wire.access import Access
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.retry import Backoff, Failure, retry
@@ -37,6 +39,8 @@ async def collect(params: Params, context: CollectorContext, core: Core) -> None
 
     context.health.ready_while("input", lambda: "the source Kafka is not connected yet")
 
+    ends = add_consumer_checks(bridge, options, context.health)
+
     async def read(_: int) -> None:
         async with GroupReader(params, options, bridge.revoked) as reader:
             assigned = reader.assigned
@@ -47,7 +51,9 @@ async def collect(params: Params, context: CollectorContext, core: Core) -> None
         _log.warning("cannot read the source Kafka, retrying", error=str(failure.error))
         context.health.ready_while("input", lambda: "cannot read the source Kafka")
 
-    await retry(read, Retry, _RETRY, before_wait=warn)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(ends.run())
+        await retry(read, Retry, _RETRY, before_wait=warn)
 
 
 def collector_name(params: Params, core: Core) -> str:

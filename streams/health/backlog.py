@@ -1,6 +1,6 @@
 """Detects input that is not processed although records wait."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 
 class Backlog:
@@ -30,6 +30,6 @@ class Backlog:
         stuck_s = now_s - since_s
         return stuck_s if stuck_s > self._stuck_s else 0.0
 
-    def retain(self, names: set[str]) -> None:
+    def retain(self, names: Set[str]) -> None:
         """Forget all inputs but these: the others belong to another process now."""
         self._last = {name: last for name, last in self._last.items() if name in names}

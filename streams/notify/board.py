@@ -7,7 +7,7 @@ anywhere, and ends are posted again. All of these topics have one partition.
 
 from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError
@@ -25,10 +25,14 @@ from streams.wire.topics import (
     REMEDIATIONS_OPEN,
 )
 
+if TYPE_CHECKING:
+    from streams.health.end_offsets import Place
+
 TOPICS = (FINDINGS, FINDINGS_OPEN, CONTROLS, REMEDIATIONS_OPEN, REMEDIATIONS, REMEDIATION_RESULTS, PROGRESS)
 _PARTITIONS = tuple(TopicPartition(topic.name, 0) for topic in TOPICS)
 _FINDINGS, _, _, _, _REMEDIATIONS, _RESULTS, _PROGRESS = _PARTITIONS
 _COMPACTED = _PARTITIONS[1:4]
+_FOLLOWED = _PARTITIONS[1:]
 _POLL_MS = 200
 
 
@@ -38,9 +42,12 @@ class Board:
     def __init__(self, kafka: Mapping[str, Any], params: NotifyParams) -> None:
         self._consumer = AIOKafkaConsumer(**kafka, enable_auto_commit=False)
         self._params = params
+        self.positions: dict[Place, int] = {}
+        """The next offset of each topic that is followed, once `read_all` has ended."""
 
     async def read_all(self, now_ns: int) -> AsyncIterator[ConsumerRecord]:
         """Yield the records up to the current ends of the topics; those of Progress are only followed."""
+        self.positions = {}
         ends = await self._consumer.end_offsets(_PARTITIONS)
         self._consumer.resume(_FINDINGS)
         await self._consumer.seek_to_beginning(*_COMPACTED)
@@ -58,10 +65,17 @@ class Board:
                 yield record
         # The consumer group reads new findings.
         self._consumer.pause(_FINDINGS)
+        await self._note_positions()
 
     async def changes(self) -> list[ConsumerRecord]:
         """Return the records since the last call, without waiting."""
-        return await self._poll(0)
+        found = await self._poll(0)
+        await self._note_positions()
+        return found
+
+    async def _note_positions(self) -> None:
+        # Not by the records: those at the end of a compacted topic may be gone.
+        self.positions = {(at.topic, at.partition): await self._consumer.position(at) for at in _FOLLOWED}
 
     async def _poll(self, timeout_ms: int) -> list[ConsumerRecord]:
         try:

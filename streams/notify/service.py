@@ -17,6 +17,7 @@ import structlog
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
+from streams.health.end_offsets import Place
 from streams.instrument.attendance import Attendance
 from streams.instrument.broker_clock import BrokerClock
 from streams.instrument.clock import Clock
@@ -88,6 +89,8 @@ class NotifyService:
         self._delay_s = 0.0
         self._not_before_ns = 0
         self._clock_wanted_until = 0.0
+        self._position = 0
+        """The next offset of the findings."""
         self.steps = 0
         self.is_retrying = False
 
@@ -95,6 +98,13 @@ class NotifyService:
     def is_active(self) -> bool:
         """True if this process is elected and has taken over."""
         return self._ownership.is_owner and not self._ownership.takeover_pending
+
+    @property
+    def positions(self) -> Mapping[Place, int]:
+        """The next offset of each partition that it reads, while it is active."""
+        if not self.is_active:
+            return {}
+        return {**self._board.positions, (_FINDINGS.topic, _FINDINGS.partition): self._position}
 
     async def run(self) -> None:
         """Read the topics and post alerts until cancelled."""
@@ -137,6 +147,7 @@ class NotifyService:
             records = [record for batch in batches.values() for record in batch]
             changes = await self._board.changes()
             self._observe_time(changes)
+            self._position = max([self._position, *(record.offset + 1 for record in records)])
             for record in (*records, *changes):
                 await self._process(record)
             await self._post_due()
@@ -162,6 +173,7 @@ class NotifyService:
             await self._process(record, is_history=record.topic == FINDINGS.name)
         notifier.restore(await self._alertmanager.active_alerts(), now_ns)
         await self._report_lost(findings)
+        self._position = await findings.position(_FINDINGS)
         self._ownership.takeover_pending = False
         self._clock_wanted_until = time.monotonic() + _CLOCK_WAIT_S
         log.info("took over as the notifier", alerts=len(notifier.desired_alerts))
@@ -170,7 +182,11 @@ class NotifyService:
         """Report findings that were deleted unread: alerts that they ended are ended without their details."""
         first = await findings.committed(_FINDINGS)
         begin = (await findings.beginning_offsets([_FINDINGS]))[_FINDINGS]
-        if first is None or first >= begin:
+        if first is None:
+            # From here on a loss is known, whether or not a finding comes before it.
+            await findings.commit({_FINDINGS: await findings.position(_FINDINGS)})
+            return
+        if first >= begin:
             return
         count = begin - first
         log.error("findings were deleted by retention before they were read", records=count)

@@ -17,6 +17,7 @@ import structlog
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
+from streams.health.end_offsets import Place
 from streams.instrument.attendance import Attendance
 from streams.instrument.clock import Clock
 from streams.instrument.metrics import Counter, Metrics
@@ -84,12 +85,21 @@ class TicketService:
         self._is_prepared = False
         self._delay_s = 0.0
         self._not_before_s = 0.0
+        self._position = 0
+        """The next offset to read."""
         self.steps = 0
 
     @property
     def is_active(self) -> bool:
         """True if this process is elected and has taken over."""
         return self._ownership.is_owner and not self._ownership.takeover_pending
+
+    @property
+    def positions(self) -> Mapping[Place, int]:
+        """The next offset of the remediations, unless it has to deliver first or is not active."""
+        if not self.is_active or self._deliveries:
+            return {}
+        return {(PARTITION.topic, PARTITION.partition): self._position}
 
     @property
     def is_retrying(self) -> bool:
@@ -192,6 +202,7 @@ class TicketService:
             await self._rebuild(election, first)
         if self._is_replaced(election):
             return
+        self._position = await consumer.position(PARTITION)
         self._election, self._is_prepared = election, False
         self._ownership.takeover_pending = False
         log.info("took over as the deliverer of tickets", open=len(self._book.open_tickets), offset=first)
@@ -216,6 +227,7 @@ class TicketService:
         """Process records; those before the offset `first` were delivered."""
         for record in records:
             self.steps += 1
+            self._position = record.offset + 1
             change, rejected = None, None
             try:
                 message = decode(REMEDIATIONS, record.value, record.headers)

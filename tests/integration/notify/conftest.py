@@ -16,17 +16,19 @@ from typing import Any
 import pytest
 import yaml
 from aiohttp import web
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.records_to_delete import RecordsToDelete
 
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.instrument.clock import Clock
+from streams.instrument.metrics import Metrics
 from streams.notify.board import TOPICS
 from streams.notify.params import NotifyParams
 from streams.notify.service import NotifyService
-from streams.wire.models import Finding
-from streams.wire.topics import FINDINGS, FINDINGS_OPEN, REJECTED, Record, encode, tombstone
+from streams.wire.models import Finding, InputLoss
+from streams.wire.topics import FINDINGS, FINDINGS_OPEN, INPUT_LOSSES, REJECTED, Record, decode, encode, tombstone
 from tests.fixtures.external_programs import program
 from tests.fixtures.notify_examples import finding
 
@@ -203,7 +205,7 @@ async def bootstrap(broker: str) -> AsyncIterator[str]:
     """Yield the broker with the topics empty."""
     admin = AIOKafkaAdminClient(bootstrap_servers=broker)
     await admin.start()
-    topics = (*TOPICS, REJECTED)
+    topics = (*TOPICS, REJECTED, INPUT_LOSSES)
     answer = await admin.create_topics(
         [NewTopic(topic.name, 1, 1, topic_configs=topic.broker_config()) for topic in topics]
     )
@@ -240,20 +242,20 @@ async def publish(producer: AIOKafkaProducer, one: Finding) -> None:
 
 @asynccontextmanager
 async def running(
-    bootstrap: str, *servers: Server, hold_s: float = 0.5, **settings: float
+    bootstrap: str, *servers: Server, hold_s: float = 0.5, metrics: Metrics | None = None, **settings: float
 ) -> AsyncIterator["asyncio.Task[None]"]:
     """Run a notifier, and cancel it as a stop of the process would."""
-    async with running_by(WallClock(), bootstrap, *servers, hold_s=hold_s, **settings) as task:
+    async with running_by(WallClock(), bootstrap, *servers, hold_s=hold_s, metrics=metrics, **settings) as task:
         yield task
 
 
 @asynccontextmanager
 async def running_by(
-    clock: Clock, bootstrap: str, *servers: Server, **settings: float
+    clock: Clock, bootstrap: str, *servers: Server, metrics: Metrics | None = None, **settings: float
 ) -> AsyncIterator["asyncio.Task[None]"]:
     """Run a notifier on a host with this clock."""
     params = NotifyParams.model_validate({"cluster": "test", "alertmanagers": [one.url for one in servers], **settings})
-    service = NotifyService(params, {"bootstrap_servers": bootstrap}, clock)
+    service = NotifyService(params, {"bootstrap_servers": bootstrap}, clock, metrics)
     task = asyncio.create_task(service.run())
     try:
         yield task
@@ -266,3 +268,29 @@ async def running_by(
 def fresh(**changes: object) -> Finding:
     """Return the example as of now."""
     return finding(started_at_ns=time.time_ns() - 40_000_000_000, **changes)
+
+
+async def delete_before(bootstrap: str, at: TopicPartition, offset: int) -> None:
+    """Delete the records of a partition before an offset, as retention does."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    try:
+        await admin.delete_records({at: RecordsToDelete(offset)})
+    finally:
+        await admin.close()
+
+
+async def losses(bootstrap: str) -> list[tuple[str, str, int, int]]:
+    """Return the reported losses: consumer, topic, first offset and number of records."""
+    found = []
+    at = TopicPartition(INPUT_LOSSES.name, 0)
+    async with AIOKafkaConsumer(bootstrap_servers=bootstrap) as consumer:
+        consumer.assign([at])
+        await consumer.seek_to_beginning(at)
+        end = (await consumer.end_offsets([at]))[at]
+        while await consumer.position(at) < end:
+            for record in (await consumer.getmany(timeout_ms=500)).get(at, ()):
+                loss = decode(INPUT_LOSSES, record.value, record.headers)
+                assert isinstance(loss, InputLoss)
+                found.append((loss.consumer, loss.topic, loss.first_offset, loss.records))
+    return found

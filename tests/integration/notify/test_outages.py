@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -307,7 +308,7 @@ async def test_an_end_that_waits_an_hour_for_its_group_survives_a_kill(
 ) -> None:
     """The repair desk's messages are an hour apart; Alertmanager is killed a third of it after it accepted the end."""
     shipped = NotifyParams()
-    times = {"resolved_s": shipped.resolved_s / 100, "resend_s": shipped.resend_s / 100, "hold_s": 0.1}
+    times: dict[str, Any] = {"resolved_s": shipped.resolved_s / 100, "resend_s": shipped.resend_s / 100, "hold_s": 0.1}
     flap = {"id": "f1", "condition": Condition.LINK_FLAP, "severity": Severity.WARNING}
     server = make_server(receivers, tmp_path / "single", data__maintenance_interval=f"{MAINTENANCE_S:g}s")
     server.start()

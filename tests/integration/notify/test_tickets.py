@@ -27,11 +27,11 @@ from streams.notify.tickets.service import GROUP, TicketService
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.models import Action, Rejected, Remediation
 from streams.wire.models import RemediationState as State
-from streams.wire.topics import REJECTED, REMEDIATIONS, Record, decode, encode
+from streams.wire.topics import INPUT_LOSSES, REJECTED, REMEDIATIONS, Record, decode, encode
 from tests.fakes.ticket_server import TOKEN, USER, JiraServer, WebhookServer, drop, hang
 from tests.fixtures.notify_examples import remediation
 from tests.fixtures.runtime_bindings import CountedMetrics
-from tests.integration.notify.conftest import free_port, until
+from tests.integration.notify.conftest import delete_before, free_port, losses, until
 
 PARTITION = TopicPartition(REMEDIATIONS.name, 0)
 
@@ -67,7 +67,7 @@ async def bootstrap(broker: str) -> AsyncIterator[str]:
     while (state := await state_of_group(admin)) not in ("Empty", "Dead"):
         assert time.monotonic() < give_up, f"the group is {state}"  # a killed member is one until its session ends
         await asyncio.sleep(0.1)
-    topics = (REMEDIATIONS, REJECTED)
+    topics = (REMEDIATIONS, REJECTED, INPUT_LOSSES)
     await admin.create_topics([NewTopic(topic.name, 1, 1, topic_configs=topic.broker_config()) for topic in topics])
     yield broker
     await admin.delete_topics([topic.name for topic in topics])
@@ -229,6 +229,24 @@ async def test_a_first_start_that_was_interrupted_closes_what_it_opened(
     async with running(bootstrap, desk.url):
         await until_committed(bootstrap, 3)
     assert desk.history == {"r1": ["open", "closed"], "r2": ["open"]}
+
+
+async def test_remediations_that_were_deleted_unread_are_counted_and_the_next_is_delivered(
+    bootstrap: str, producer: AIOKafkaProducer, desk: WebhookServer
+) -> None:
+    """Three of four unread ones; a second start counts nothing again."""
+    metrics = CountedMetrics()
+    async with running(bootstrap, desk.url, metrics):
+        await publish(producer, order("r0", State.APPROVED))
+        await until_committed(bootstrap, 1)
+    await publish(producer, *(order(f"r{number}", State.APPROVED) for number in range(1, 5)))
+    await delete_before(bootstrap, PARTITION, 4)
+    for _ in range(2):
+        async with running(bootstrap, desk.url, metrics):
+            await until_committed(bootstrap, 5)
+    assert desk.history == {"r0": ["open"], "r4": ["open"]}
+    assert metrics.counts["railsight_input_lost_records_total"] == 3
+    assert await losses(bootstrap) == [("tickets", REMEDIATIONS.name, 1, 3)]
 
 
 async def test_a_system_that_is_away_misses_nothing(
