@@ -9,7 +9,7 @@ from streams.health.health import Health
 
 
 class ReadingLoop(Protocol):
-    """What is observed of the loop."""
+    """The loop, as its health checks see it."""
 
     steps: int
     """Counts the steps of the loop; 0 until the first."""

@@ -123,7 +123,7 @@ async def test_a_stalled_request_ends_and_others_are_served(name: str, half: str
 
 
 async def test_more_connections_than_threads_are_refused_until_the_stalled_ones_end() -> None:
-    """The face of metrics has 64 threads at most, whoever connects."""
+    """The face of metrics has 64 threads at most."""
     async with metrics(0) as face:
         stalled = [asyncio.create_task(stall(face[0], "GET /")) for _ in range(200)]
         async with asyncio.timeout(BOUND_S):
