@@ -90,7 +90,7 @@ lock: env
 # Tools of their own environments, so that the lock has nothing of theirs.
 sbom: env
 	$(BIN)/uv tool run --from cyclonedx-bom==7.5.0 cyclonedx-py requirements requirements.lock \
-	    --pyproject pyproject.toml --output-reproducible --of JSON -o sbom.json
+	    --pyproject pyproject.toml --output-reproducible --of JSON -o $(or $(SBOM),sbom.json)
 
 audit: env
 	$(BIN)/uv tool run --from pip-audit==2.10.1 pip-audit --strict --disable-pip --require-hashes -r requirements.lock

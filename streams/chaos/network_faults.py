@@ -2,12 +2,10 @@
 
 import asyncio
 from collections.abc import Iterable
-from contextlib import suppress
 
 from streams.chaos import isolation
 from streams.chaos.promises import NOTHING_LOST
 from streams.chaos.scene import Need, Scene
-from streams.wire.errors import Misconfigured
 
 _TABLE = "railsight_chaos"
 
@@ -52,12 +50,8 @@ class BrokerDiskFull:
 
     async def heal(self, scene: Scene) -> None:
         isolation.empty(scene.stack.kafka.data)
-        for _ in scene.stack.brokers:
-            # A broker ends some time after it met the full disk: perhaps while the others start again.
-            with suppress(Misconfigured):
-                await asyncio.to_thread(scene.stack.restart_brokers)
-                return
-        await asyncio.to_thread(scene.stack.restart_brokers)
+        # A broker ends some time after it met the full disk: perhaps while the others start again.
+        await asyncio.to_thread(scene.stack.restart_brokers, len(scene.stack.brokers))
 
 
 class StoreDiskFull:

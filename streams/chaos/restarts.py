@@ -38,15 +38,19 @@ class Restarts:
                 self._active -= 1
                 self._changed.notify_all()
 
-    def restart(self) -> None:
-        """Start the server once no fault acts on it; blocks. Raises Misconfigured if it fails without a fault."""
+    def restart(self, late_ends: int = 0) -> None:
+        """Start the server once no fault acts on it; blocks. Raises Misconfigured if it fails without a fault.
+
+        `late_ends` of its processes may still end by the fault that is over, perhaps while the others start: so many
+        failed starts are repeated as well.
+        """
         with self._one_at_a_time:
-            for attempt in range(1, STARTS + 1):
+            for attempt in range(1 - late_ends, STARTS + 1):
                 begun, is_free = self._wait_until_free()
                 try:
                     self._start()
                 except Misconfigured:
-                    if attempt == STARTS or (is_free and begun == self._begun):
+                    if attempt == STARTS or (attempt > 0 and is_free and begun == self._begun):
                         raise
                 else:
                     return

@@ -143,9 +143,9 @@ class Stack:
                     stack.enter_context(restarts.fault())
             yield
 
-    def restart_brokers(self) -> None:
-        """Start the brokers that have ended again, also when another fault interrupts it."""
-        self.restarts["kafka"].restart()
+    def restart_brokers(self, late_ends: int = 0) -> None:
+        """Start the brokers that have ended again, also when another fault interrupts it, or some end late."""
+        self.restarts["kafka"].restart(late_ends)
 
     def restart_clickhouse(self) -> None:
         """Start ClickHouse again if it has ended, also when another fault interrupts it."""

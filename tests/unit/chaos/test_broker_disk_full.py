@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from streams.chaos.network_faults import BrokerDiskFull
+from streams.chaos.restarts import Restarts
 from streams.chaos.scene import Scene
 from streams.wire.errors import Misconfigured
 
@@ -15,13 +16,15 @@ def heal(folder: Path, late_ends: int) -> int:
     """Heal the fault of three brokers, some of which end while others start; return the starts."""
     starts = 0
 
-    def restart() -> None:
+    def start() -> None:
         nonlocal starts
         starts += 1
         if starts <= late_ends:
             raise Misconfigured(f"broker {starts} ended with 1: No space left on device")
 
-    stack = SimpleNamespace(brokers=(1, 2, 3), kafka=SimpleNamespace(data=folder), restart_brokers=restart)
+    stack = SimpleNamespace(
+        brokers=(1, 2, 3), kafka=SimpleNamespace(data=folder), restart_brokers=Restarts(start).restart
+    )
     asyncio.run(BrokerDiskFull().heal(Scene(stack, None)))  # type: ignore[arg-type]
     return starts
 
