@@ -144,7 +144,8 @@ def planned(
     if not params.faults_s:
         return [], ()
     if params.scenario == "faults":
-        return [*plan(inventory, begin_ns, params.faults_s, rng)], ()
+        gpu_fault = "kernel-log" in params.interfaces
+        return [*plan(inventory, begin_ns, params.faults_s, rng, gpu_fault=gpu_fault)], ()
     try:
         scenario = demo_repairs.plan(inventory, begin_ns, params.faults_s, rng)
     except ValueError as error:

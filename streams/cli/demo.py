@@ -22,6 +22,7 @@ def demo(
         float | None,
         typer.Option(min=1, help="Duration of the simulated fabric's faults; default: 60, with --act 140."),
     ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulated fabric's faults.")] = 1,
     act: Annotated[
         bool, typer.Option("--act", help="Act: automation drains, repairs and restores links that flap until repaired.")
     ] = False,
@@ -63,6 +64,7 @@ def demo(
         print_progress=None if draws_screen else _print_progress,
         act=act,
         with_grafana=with_grafana,
+        seed=seed,
     )
     if report is None:
         raise typer.Exit(INTERRUPTED)

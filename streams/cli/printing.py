@@ -10,6 +10,7 @@ import typer
 from streams.wire.bounds import clean
 
 _COMMAND = re.compile(r"`[^`]+`")
+_LABEL = re.compile(r" *\S+ {2,}")
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
@@ -33,11 +34,14 @@ def print_text(text: str, *, err: bool = False) -> None:
 def broken_lines(line: str, width: int | None) -> list[str]:
     """Return a line as lines of at most `width` characters, all but the first two characters further right.
 
+    Below a label, which two blanks separate from its text, they begin with the text.
     A path, an address or a command in backquotes is not broken, whatever its length: a terminal copies it as one.
     """
     if width is None or len(line) <= width:
         return [line]
-    indent = line[: len(line) - len(line.lstrip())] + "  "
+    label = _LABEL.match(line)
+    first = label.end() if label else len(line) - len(line.lstrip()) + 2
+    indent = " " * min(first, width // 2)
     protected = _COMMAND.sub(lambda command: command[0].replace(" ", _NO_BREAK), line)
     parts = textwrap.wrap(
         protected, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False,

@@ -59,8 +59,11 @@ def status(
         clickhouse.close()
     rows = source_rows(statuses, inventory, now_ns, newest)
     bad = [row for row in rows if row.state not in (SourceState.UP, SourceState.ENDED)]
-    _print(bad if only_problems else rows, now_ns, form_of(output, as_json))
+    shown = bad if only_problems else rows
+    _print(shown, now_ns, form_of(output, as_json))
     if form_of(output, as_json) is not Output.JSON:
+        if not shown:
+            print_text(no_rows_text(rows))
         for line in blind_lines(rows, inventory):
             print_text(f"blind: {line}", err=True)
     if bad or not rows:
@@ -74,9 +77,15 @@ def _print(rows: list[SourceRow], now_ns: int, form: Output) -> None:
         return
     header = ["DEVICE", "SOURCE", "STATE", "LAG", "CADENCE"]
     header += ["LAST READING", "COLLECTOR", "ERROR"] if form is Output.WIDE else ["ERROR"]
-    print_table(header, [_cells(row, now_ns, form) for row in rows], form)
-    if not rows:
-        print_text("no collector has published a status, and no inventory is published")
+    if rows:
+        print_table(header, [_cells(row, now_ns, form) for row in rows], form)
+
+
+def no_rows_text(read: list[SourceRow]) -> str:
+    """Return the line that replaces a table without rows; `read` are those without the selection of problems."""
+    if read:
+        return f"sources: {len(read)}, none with a problem"
+    return "no collector has published a status, and no inventory is published"
 
 
 def _cells(row: SourceRow, now_ns: int, form: Output) -> list[Cell | str]:

@@ -37,7 +37,8 @@ def up(
     # A second one must not touch the logs and records of the first.
     with locked(folder, "run folder"):
         supervisor = Supervisor(folder)
-        watch = watch_blindness(lambda: _settings_of_running(config), print_text)
+        cadence_s = max(getattr(params, "cadence_s", 0.0) for params in settings.collectors.values())
+        watch = watch_blindness(lambda: _settings_of_running(config), print_text, cadence_s)
         run_and_stop(run_pipeline(supervisor, settings, config.resolve(), print_text), watch, supervisor.stop)
 
 

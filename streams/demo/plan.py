@@ -24,6 +24,8 @@ class DemoPlan:
 
     folder: Path
     seconds: float = 60.0
+    seed: int = 1
+    """The seed of the simulated fabric's faults."""
     playback: PlaybackPlan | None = None
     alertmanager: str | None = None
     act: bool = False

@@ -1,5 +1,6 @@
 """Configuration file and command lines of the demo's processes."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ CONFIG = "railsight.toml"
 INSTANCE = "one"
 """The only worker; with a fixed name it gets its partitions back at once after a kill."""
 TARGETS = "sim/targets.json"
+HOSTS = "sim/hosts.json"
 TRUTH = "sim/truth.csv"
 ACKNOWLEDGED = "acknowledged.json"
 """File in which the collector counts what Kafka acknowledged; the check that nothing is lost compares with it."""
@@ -38,7 +40,9 @@ def write_config(folder: Path, servers: ServerAddresses, plan: DemoPlan) -> Path
             f'scenario = "{"repairs" if plan.act else "faults"}"',
             f'folder = "{folder / "sim"}"',
             f"faults_s = {plan.seconds}",
-            'interfaces = ["gnmi"]',  # no collector reads the others here, and sysfs trees cost a tenth of a core
+            f"seed = {plan.seed}",
+            # No collector reads the others here, and sysfs trees cost a tenth of a core.
+            f"interfaces = {['gnmi'] if plan.act else ['gnmi', 'kernel-log']}",
             "[collect.gnmi]",
             f'targets_file = "{folder / TARGETS}"',
             "cadence_s = 2",
@@ -75,3 +79,15 @@ def collector_part(config: Path) -> Part:
     """Return the collector that reads the simulated fabric."""
     counted = config.with_name(ACKNOWLEDGED)
     return Part("gnmi", railsight_command("collect", "gnmi", "--config", str(config), "--acknowledged", str(counted)))
+
+
+def host_part(config: Path) -> Part:
+    """Return the collector that reads the kernel log of the first host, in which the simulation has a broken GPU."""
+    folder = config.parent
+    host = json.loads((folder / HOSTS).read_bytes())[0]
+    settings = {
+        "device": host["name"], "root": folder / "sim/hosts", "kernel_log": host["kernel_log"],
+        "state_file": folder / "host.json",
+    }  # fmt: skip
+    given = (f"--set={name}={value}" for name, value in settings.items())
+    return Part("host", railsight_command("collect", "host", "--config", str(config), *given))

@@ -155,7 +155,9 @@ class Demo:
         self.supervisor.start(process_specs.simulator_part(config, self.settle_s))
         await self._wait_until((self.plan.folder / process_specs.TARGETS).exists, DRAIN_S)
         self.supervisor.start(process_specs.collector_part(config))
-        if self.plan.act:
+        if not self.plan.act:
+            self.supervisor.start(process_specs.host_part(config))
+        else:
             self.supervisor.start(
                 acting.automation_part(self.plan.folder, self.settings.kafka.of_part(AUTOMATION), process_specs.TARGETS)
             )

@@ -41,6 +41,7 @@ def run_demo(
     print_progress: Callable[[str], None] | None = None,
     act: bool = False,
     with_grafana: bool = False,
+    seed: int = 1,
 ) -> Report | None:
     """Run one demo and return its report, None when a signal ended it.
 
@@ -54,7 +55,7 @@ def run_demo(
     with run_folder(run_dir, keep=keep or run_dir is not None) as folder:
         supervisor = Supervisor(folder)
         demo = Demo(
-            DemoPlan(folder, seconds, playback, alertmanager, act, with_grafana), DemoState(started_s), supervisor
+            DemoPlan(folder, seconds, seed, playback, alertmanager, act, with_grafana), DemoState(started_s), supervisor
         )
         display = _draw_screen(demo) if print_progress is None else _print_progress(demo, print_progress)
         report = run_and_stop(demo.run(), display, supervisor.stop)

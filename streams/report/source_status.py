@@ -128,6 +128,11 @@ def blind_lines(rows: Iterable[SourceRow], inventory: Inventory | None) -> Itera
     if inventory is None:
         yield "no inventory is published: links and peers are unknown; run `railsight inventory apply DIR`"
         return
+    if len(inventory.devices) > 1 and not inventory.links:
+        yield (
+            "the inventory has no links, so both ends of a cable are found apart: complete its links.csv, or draft one"
+            " from LLDP by `railsight inventory draft DIR`, and run `railsight inventory apply DIR`"
+        )
     for kind, remedy in _REMEDIES.items():
         names = sorted(device.name for device in inventory.devices if device.kind == kind and device.name in missing)
         if names:

@@ -17,6 +17,7 @@ from streams.simulation.effects import (
     Effect,
     GaugeOverride,
     Interval,
+    NotPolled,
     Rebooting,
     SignalLoss,
     TrafficReduction,
@@ -28,6 +29,8 @@ from streams.simulation.placed_fault import FACTS_TOLERANCE_S, WINDOWS_TOLERANCE
 from streams.wire.models import Condition
 
 GPU_RECOVERED_XID = 154
+_PAUSES_PER_S = 12_500.0
+"""A little more than the 11,921 frames of 65535 quanta that pause a port of 400 Gb/s all the time (IEEE 802.3, 31B)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +163,39 @@ class GpuFault:
 
     def truths(self) -> list[TruthRow]:
         return [row(self.interval, Condition.HOST_GPU_FAULT, self.host, self.gpu)]
+
+
+@dataclass(frozen=True, slots=True)
+class SilentDevice:
+    """A healthy switch no longer answers its collector."""
+
+    device: str
+    interval: Interval
+
+    def effects(self, fabric: Numbers) -> list[Effect]:
+        return [NotPolled(fabric.devices[self.device], self.interval, is_reported=True)]
+
+    def truths(self) -> list[TruthRow]:
+        return [row(self.interval, Condition.TELEMETRY_STALE, self.device)]
+
+
+@dataclass(frozen=True, slots=True)
+class PauseStorm:
+    """The NIC of a host pauses its leaf all the time, which sends nothing to it."""
+
+    link: Link
+    interval: Interval
+
+    def effects(self, fabric: Numbers) -> list[Effect]:
+        nic, leaf_port = fabric.ports[self.link.a], fabric.ports[self.link.z]
+        return [
+            TrafficReduction(fabric.link(self.link), self.interval, 0.0, sent_by=leaf_port),
+            CounterIncrement(nic, Metric.PAUSE_TX_FRAMES, self.interval, per_s=_PAUSES_PER_S),
+            CounterIncrement(leaf_port, Metric.PAUSE_RX_FRAMES, self.interval, per_s=_PAUSES_PER_S),
+        ]
+
+    def truths(self) -> list[TruthRow]:
+        return [row(self.interval, Condition.CONGESTION_PFC_STORM, self.link.a_device, self.link.a_port)]
 
 
 @dataclass(frozen=True, slots=True)

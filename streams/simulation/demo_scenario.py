@@ -9,20 +9,36 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from streams.fabric.inventory import Inventory, Link
-from streams.simulation.demo_faults import AdminDown, Degrading, LinkDown, LinkFlap, Reboot
+from streams.simulation.demo_faults import (
+    AdminDown,
+    Degrading,
+    GpuFault,
+    LinkDown,
+    LinkFlap,
+    PauseStorm,
+    Reboot,
+    SilentDevice,
+)
 from streams.simulation.effects import Interval
 from streams.simulation.fabric_arrays import fabric_arrays
 from streams.simulation.fault_placement import FaultPlacer
 from streams.simulation.faults import FAULT_OF
 from streams.simulation.ground_truth import InjectedFault
+from streams.simulation.host_agents import GPUS_PER_HOST, gpu_address
 from streams.simulation.traffic import SteadyTraffic
 
-ScenarioFault = LinkFlap | LinkDown | AdminDown | Reboot | Degrading
+ScenarioFault = LinkFlap | LinkDown | AdminDown | Reboot | Degrading | SilentDevice | PauseStorm | GpuFault
 _S = 1_000_000_000
 _LINK_DOWN_S = 38.0
 """`link/down` opens after 30 s down (DETECTION 3): a fault that is to be found lasts longer."""
 _MIN_FOR_DOWNS_S = 50.0
 _REBOOT_S = 8.0
+_SILENT_S = 45.0
+"""`telemetry/stale` opens after 30 s without a reading (DETECTION 3)."""
+_STORM_S = 20.0
+"""`congestion/pfc-storm` opens after 3 s (DETECTION 3), which are two readings of the demo."""
+_LONGEST_S = 600.0
+_GPU_OFF_THE_BUS_XID = 79
 _MIN_FOR_DEGRADING_S = 1200.0
 """`link/degrading` needs three bad minutes to open, and five or ten good ones to resolve."""
 
@@ -38,18 +54,26 @@ def inject(inventory: Inventory, slugs: Sequence[str], within: Interval, seed: i
     return [FAULT_OF[slug].inject(placer, within) for slug in slugs]
 
 
-def plan(inventory: Inventory, start_ns: int, duration_s: float, rng: random.Random) -> tuple[ScenarioFault, ...]:
-    """Return two flaps, two downs, two shut ports, and reboots of a leaf and a spine; none share a link.
+def plan(
+    inventory: Inventory, start_ns: int, duration_s: float, rng: random.Random, *, gpu_fault: bool = False
+) -> tuple[ScenarioFault, ...]:
+    """Return two flaps, two downs, two shut ports, reboots of a leaf and a spine, a leaf that is not read, and a storm.
 
+    None share a link. With `gpu_fault` a GPU of the first host breaks as well.
     From 20 minutes on a link degrades. No rail is slow: the demo reads switches, and rails are compared by the counters
-    of NICs. Faults begin in the first half of `duration_s`, so that there is time to find them. Below 50 s the downs
-    and the shut ports are left out, because they could not last long enough.
+    of NICs. Faults begin in the first half of `duration_s`, so that there is time to find them. Below 50 s the downs,
+    the shut ports and the silence are left out, because they could not last long enough. A fabric without a leaf of
+    its own for the silence or the storm has none.
     """
     draw = _Draw(inventory, rng)
     leaf, spine = draw.reboots()
     flap_host, down_host = draw.host_links(2)
     flap_fabric, down_fabric, shut_low, shut_high = draw.fabric_links(4)
     share = duration_s / 60.0
+
+    def lasting(after_s: float, lasting_s: float) -> Interval:
+        return _interval(start_ns, after_s * share, min(max(lasting_s, lasting_s * share), _LONGEST_S))
+
     faults: list[ScenarioFault] = [
         LinkFlap(flap_host, _downs(start_ns, 4 * share, rng)),
         LinkFlap(flap_fabric, _downs(start_ns, 9 * share, rng)),
@@ -57,7 +81,7 @@ def plan(inventory: Inventory, start_ns: int, duration_s: float, rng: random.Ran
         Reboot(spine, _interval(start_ns, 25 * share, _REBOOT_S)),
     ]
     if duration_s >= _MIN_FOR_DOWNS_S:
-        lasting_s = min(max(_LINK_DOWN_S, 38 * share), 600.0)
+        lasting_s = min(max(_LINK_DOWN_S, 38 * share), _LONGEST_S)
         faults += [
             LinkDown(down_host, _interval(start_ns, 5 * share, lasting_s)),
             LinkDown(down_fabric, _interval(start_ns, 7 * share, lasting_s)),
@@ -68,6 +92,13 @@ def plan(inventory: Inventory, start_ns: int, duration_s: float, rng: random.Ran
         (worse,) = draw.fabric_links(1)
         bad = _interval(start_ns, 3 * share, 300.0)
         faults.append(Degrading(worse, worse.z, bad, lost_ratio=1e-6, ber=2e-5, lane=3))
+    if duration_s >= _MIN_FOR_DOWNS_S:
+        faults += [SilentDevice(link.a_device, lasting(6, _SILENT_S)) for link in draw.fabric_links(1)]
+    faults += [PauseStorm(link, lasting(10, _STORM_S)) for link in draw.host_links(1)]
+    if gpu_fault:
+        host = next(device.name for device in inventory.devices if device.kind == "host")
+        gpu = gpu_address(rng.randrange(GPUS_PER_HOST))
+        faults.append(GpuFault(host, gpu, lasting(15, 30.0), _GPU_OFF_THE_BUS_XID))
     return tuple(faults)
 
 

@@ -26,6 +26,9 @@ def test_every_fault_is_found_and_none_invented(observed: Observed) -> None:
         "link/flap": 2,
         "link/down": 2,
         "device/down": 2,
+        "telemetry/stale": 1,
+        "congestion/pfc-storm": 1,
+        "host/gpu-fault": 1,
     }
 
 

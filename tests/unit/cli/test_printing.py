@@ -37,7 +37,14 @@ def test_a_line_breaks_between_words(width: int) -> None:
 
 def test_an_indent_stays() -> None:
     """Lines that continue an indented one are two characters further right than it."""
-    assert broken_lines("    a bb ccc", 8) == ["    a bb", "      ccc"]
+    assert broken_lines("    a bb ccc", 9) == ["    a bb", "    ccc"]
+    assert broken_lines("  a bb ccc", 8) == ["  a bb", "    ccc"]
+
+
+def test_the_text_of_a_label_stays_in_its_column() -> None:
+    """As in `railsight explain`; a label of more than half the width takes no more than that."""
+    assert broken_lines("  evidence   one two three", 18) == ["  evidence   one", " " * 9 + "two three"]
+    assert broken_lines("  why   one two three", 18) == ["  why   one two", "        three"]
 
 
 @pytest.mark.parametrize("whole", ["/a/path/that/is/longer/than/the/line", "`kcat -F file -C -t topic`"])

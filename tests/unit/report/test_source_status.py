@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from streams.fabric.inventory import Device, Inventory
-from streams.report.blindness_watch import changes
+from streams.cli.status import no_rows_text
+from streams.fabric.inventory import Device, Inventory, Link
+from streams.report.blindness_watch import are_due, changes
 from streams.report.source_status import SourceState, blind_lines, newest_readings, source_rows
 from streams.wire.models import CollectorStatus, Source
 
@@ -53,6 +54,24 @@ def test_devices_without_a_collector_are_listed_with_the_next_step() -> None:
     assert "no inventory is published" in next(blind_lines([], None))
 
 
+def test_an_inventory_without_links_is_named_with_the_next_step() -> None:
+    """As `railsight init` writes it; one with a link, or with a single device, needs none."""
+    link = Link("h1", "nic0", "leaf1", "e1", "host-link")
+    for inventory, is_named in ((INVENTORY, True), (replace(INVENTORY, links=(link,)), False)):
+        assert any("railsight inventory draft" in line for line in blind_lines([], inventory)) is is_named
+    assert not any("no links" in line for line in blind_lines([], replace(INVENTORY, devices=INVENTORY.devices[:1])))
+
+
+def test_a_device_counts_as_blind_once_its_first_reading_is_due() -> None:
+    """Collectors spread first readings over their cadence; a pipeline that reads everything is ready before."""
+    some, none = source_rows([LEAF], INVENTORY, NOW), source_rows([], INVENTORY, NOW)
+    assert [are_due(rows, INVENTORY, 20.0, 30.0) for rows in (some, none, [])] == [False, False, False]
+    assert [are_due(rows, INVENTORY, 50.0, 30.0) for rows in (some, none, [])] == [True, True, True]
+    one = replace(INVENTORY, devices=INVENTORY.devices[:1])
+    assert are_due(source_rows([LEAF], one, NOW), one, 1.0, 30.0)
+    assert not are_due(source_rows([LEAF], None, NOW), None, 1.0, 30.0)
+
+
 def test_a_running_pipeline_prints_only_changes() -> None:
     """The first time everything, then new lines, and once more how much is read when a problem ends."""
     rows = source_rows([LEAF], INVENTORY, NOW)
@@ -60,3 +79,9 @@ def test_a_running_pipeline_prints_only_changes() -> None:
     assert changes(frozenset(["a"]), ["a"], rows) == []
     assert changes(frozenset(["a"]), ["a", "b"], rows)[0] == "blind: b"
     assert changes(frozenset(["a"]), [], rows) == ["reading 1 of 3 sources; `railsight status` lists them"]
+
+
+def test_status_without_a_problem_does_not_claim_that_nothing_is_read() -> None:
+    """`status --problems` of a pipeline that reads everything has no row, as one that reads nothing."""
+    assert no_rows_text(source_rows([LEAF], None, NOW)) == "sources: 1, none with a problem"
+    assert "no collector has published a status" in no_rows_text([])

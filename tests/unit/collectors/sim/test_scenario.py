@@ -18,7 +18,9 @@ from streams.simulation.demo_faults import (
     LinkDown,
     LinkFlap,
     OtherVersion,
+    PauseStorm,
     Reboot,
+    SilentDevice,
 )
 from streams.simulation.demo_scenario import plan
 from streams.simulation.placed_fault import truth_rows
@@ -27,14 +29,14 @@ from streams.wire.errors import Misconfigured
 START = 1_700_000_000_000_000_000
 S = 1_000_000_000
 INVENTORY = demo_fabric.inventory(DemoShape(), START)
-ELSEWHERE = Reboot | Imbalance | GpuFault | OtherVersion | Collapse
+ELSEWHERE = Reboot | SilentDevice | Imbalance | GpuFault | OtherVersion | Collapse
 """Faults that concern no single link."""
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_minute_has_every_kind_of_fault_apart_from_the_others(seed: int) -> None:
-    """Two flaps, two lasting downs, a shut port at either end, reboots of a leaf and a spine; none share a place."""
-    faults = plan(INVENTORY, START, 60, random.Random(seed))
+    """Two flaps, two lasting downs, a shut port at either end, two reboots, a silence, a storm; none share a place."""
+    faults = plan(INVENTORY, START, 60, random.Random(seed), gpu_fault=True)
     flaps = [fault for fault in faults if isinstance(fault, LinkFlap)]
     downs = [fault for fault in faults if isinstance(fault, LinkDown)]
     shut = [fault for fault in faults if isinstance(fault, AdminDown)]
@@ -45,8 +47,15 @@ def test_a_minute_has_every_kind_of_fault_apart_from_the_others(seed: int) -> No
     assert [fault.port for fault in shut] == [shut[0].link.a, shut[1].link.z]
     assert sorted(name.rpartition("-")[2][:4] for name in reboots) == ["leaf", "spin"]
     links = [fault.link for fault in faults if not isinstance(fault, ELSEWHERE)]
-    assert len(set(links)) == 6
-    assert not {end for link in links for end in (link.a_device, link.z_device)} & set(reboots)
+    assert len(set(links)) == 7
+    (silent,) = (fault for fault in faults if isinstance(fault, SilentDevice))
+    assert silent.interval.end_ns - silent.interval.start_ns > 35 * S
+    (storm,) = (fault for fault in faults if isinstance(fault, PauseStorm))
+    assert storm.link.role == "host-link"
+    assert not {end for link in links for end in (link.a_device, link.z_device)} & {*reboots, silent.device}
+    assert silent.device not in reboots
+    (gpu,) = (fault for fault in faults if isinstance(fault, GpuFault))
+    assert gpu.host == next(device.name for device in INVENTORY.devices if device.kind == "host")
     last_ns = max(row.end for row in truth_rows(faults))
     assert last_ns <= START + 60 * S
 
@@ -56,8 +65,25 @@ def test_shut_ports_have_no_truth() -> None:
     faults = plan(INVENTORY, START, 60, random.Random(1))
     rows = truth_rows(faults)
     assert len(rows) == sum(not isinstance(fault, AdminDown) for fault in faults)
-    assert {row.condition for row in rows} == {"link_flap", "link_down", "device_down"}
-    assert all((row.port == "") == (row.condition == "device_down") for row in rows)
+    assert {row.condition for row in rows} == {
+        "link_flap", "link_down", "device_down", "telemetry_stale", "congestion_pfc_storm",
+    }  # fmt: skip
+    assert all((row.port == "") == (row.condition in ("device_down", "telemetry_stale")) for row in rows)
+
+
+def test_a_small_fabric_has_the_faults_that_it_has_room_for() -> None:
+    """Eight leaves are enough for the links and the reboots, and for one of the silence and the storm at most."""
+    small = demo_fabric.inventory(DemoShape(pods=1), START)
+    for seed in range(20):
+        faults = plan(small, START, 60, random.Random(seed))
+        assert sum(isinstance(fault, SilentDevice | PauseStorm) for fault in faults) <= 1
+        assert sum(isinstance(fault, LinkFlap | LinkDown | AdminDown | Reboot) for fault in faults) == 8
+
+
+def test_a_gpu_breaks_only_where_kernel_logs_are_served() -> None:
+    """No other interface shows it."""
+    for params, breaks in ((Params(interfaces=("gnmi",)), False), (Params(), True)):
+        assert any(isinstance(fault, GpuFault) for fault in world_of(params, START).faults) is breaks
 
 
 def test_a_long_demo_has_a_degrading_link() -> None:
@@ -73,9 +99,9 @@ def test_a_long_demo_has_a_degrading_link() -> None:
 
 
 def test_a_short_demo_leaves_out_faults_that_it_could_not_show() -> None:
-    """A down that cannot last 30 s would be missed, so it is not injected."""
+    """A down or a silence that cannot last 30 s would be missed, so it is not injected."""
     faults = plan(INVENTORY, START, 20, random.Random(1))
-    assert {type(fault) for fault in faults} == {LinkFlap, Reboot}
+    assert {type(fault) for fault in faults} == {LinkFlap, Reboot, PauseStorm}
 
 
 def test_the_written_files_are_read_back(tmp_path: Path) -> None:
