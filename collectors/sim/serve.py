@@ -84,9 +84,9 @@ class Params(BaseModel):
     """The community of the SNMP agents."""
     trap_address: str = Field(default="", pattern=r"^([^:]+:\d{1,5})?$")
     """Host and port to which the SNMP agents send traps; empty for none."""
-    scenario: Literal["faults", "repairs"] = "faults"
-    """The faults that are spread over `faults_s`; with `repairs`, links with a bad part that flap until it is repaired,
-    and a server for the repairs."""
+    scenario: Literal["faults", "demo", "repairs"] = "faults"
+    """The faults that are spread over `faults_s`; with `demo` also a switch that does not answer, a storm and a broken
+    GPU; with `repairs`, links with a bad part that flap until it is repaired, and a server for the repairs."""
     inject: tuple[str, ...] = ()
     """Faults to inject besides those of the scenario, by detector, as `link/down`; each within `inject_s`."""
     inject_s: float = Field(default=1800.0, gt=0, le=86_400)
@@ -144,8 +144,9 @@ def planned(
     if not params.faults_s:
         return [], ()
     if params.scenario == "faults":
-        gpu_fault = "kernel-log" in params.interfaces
-        return [*plan(inventory, begin_ns, params.faults_s, rng, gpu_fault=gpu_fault)], ()
+        return [*plan(inventory, begin_ns, params.faults_s, rng)], ()
+    if params.scenario == "demo":
+        return [*plan(inventory, begin_ns, params.faults_s, rng, more_kinds=True)], ()
     try:
         scenario = demo_repairs.plan(inventory, begin_ns, params.faults_s, rng)
     except ValueError as error:

@@ -37,7 +37,7 @@ def write_config(folder: Path, servers: ServerAddresses, plan: DemoPlan) -> Path
             lines += [*acting.toml_lines(), "[collect.sim.shape]", "pods = 1", 'planes_at = "nics"']
         lines += [
             "[collect.sim]",
-            f'scenario = "{"repairs" if plan.act else "faults"}"',
+            f'scenario = "{"repairs" if plan.act else "demo"}"',
             f'folder = "{folder / "sim"}"',
             f"faults_s = {plan.seconds}",
             f"seed = {plan.seed}",

@@ -37,6 +37,7 @@ _SILENT_S = 45.0
 """`telemetry/stale` opens after 30 s without a reading (DETECTION 3)."""
 _STORM_S = 20.0
 """`congestion/pfc-storm` opens after 3 s (DETECTION 3), which are two readings of the demo."""
+_GPU_S = 30.0
 _LONGEST_S = 600.0
 _GPU_OFF_THE_BUS_XID = 79
 _MIN_FOR_DEGRADING_S = 1200.0
@@ -55,25 +56,21 @@ def inject(inventory: Inventory, slugs: Sequence[str], within: Interval, seed: i
 
 
 def plan(
-    inventory: Inventory, start_ns: int, duration_s: float, rng: random.Random, *, gpu_fault: bool = False
+    inventory: Inventory, start_ns: int, duration_s: float, rng: random.Random, *, more_kinds: bool = False
 ) -> tuple[ScenarioFault, ...]:
-    """Return two flaps, two downs, two shut ports, reboots of a leaf and a spine, a leaf that is not read, and a storm.
+    """Return two flaps, two downs, two shut ports, and reboots of a leaf and a spine; none share a link.
 
-    None share a link. With `gpu_fault` a GPU of the first host breaks as well.
+    With `more_kinds` also a leaf that does not answer and a storm, each if the fabric has another leaf for it, and a
+    broken GPU of the first host.
     From 20 minutes on a link degrades. No rail is slow: the demo reads switches, and rails are compared by the counters
     of NICs. Faults begin in the first half of `duration_s`, so that there is time to find them. Below 50 s the downs,
-    the shut ports and the silence are left out, because they could not last long enough. A fabric without a leaf of
-    its own for the silence or the storm has none.
+    the shut ports and the silence are left out, because they could not last long enough.
     """
     draw = _Draw(inventory, rng)
     leaf, spine = draw.reboots()
     flap_host, down_host = draw.host_links(2)
     flap_fabric, down_fabric, shut_low, shut_high = draw.fabric_links(4)
     share = duration_s / 60.0
-
-    def lasting(after_s: float, lasting_s: float) -> Interval:
-        return _interval(start_ns, after_s * share, min(max(lasting_s, lasting_s * share), _LONGEST_S))
-
     faults: list[ScenarioFault] = [
         LinkFlap(flap_host, _downs(start_ns, 4 * share, rng)),
         LinkFlap(flap_fabric, _downs(start_ns, 9 * share, rng)),
@@ -92,14 +89,21 @@ def plan(
         (worse,) = draw.fabric_links(1)
         bad = _interval(start_ns, 3 * share, 300.0)
         faults.append(Degrading(worse, worse.z, bad, lost_ratio=1e-6, ber=2e-5, lane=3))
-    if duration_s >= _MIN_FOR_DOWNS_S:
-        faults += [SilentDevice(link.a_device, lasting(6, _SILENT_S)) for link in draw.fabric_links(1)]
-    faults += [PauseStorm(link, lasting(10, _STORM_S)) for link in draw.host_links(1)]
-    if gpu_fault:
-        host = next(device.name for device in inventory.devices if device.kind == "host")
-        gpu = gpu_address(rng.randrange(GPUS_PER_HOST))
-        faults.append(GpuFault(host, gpu, lasting(15, 30.0), _GPU_OFF_THE_BUS_XID))
+    if more_kinds:
+        faults += _more_kinds(draw, start_ns, duration_s)
     return tuple(faults)
+
+
+def _more_kinds(draw: "_Draw", start_ns: int, duration_s: float) -> Iterator[ScenarioFault]:
+    share = duration_s / 60.0
+
+    def interval(after_s: float, lasting_s: float) -> Interval:
+        return _interval(start_ns, after_s * share, min(lasting_s * max(1.0, share), _LONGEST_S))
+
+    if duration_s >= _MIN_FOR_DOWNS_S:
+        yield from (SilentDevice(link.a_device, interval(6, _SILENT_S)) for link in draw.fabric_links(1))
+    yield from (PauseStorm(link, interval(10, _STORM_S)) for link in draw.host_links(1))
+    yield GpuFault(*draw.gpu(), interval(15, _GPU_S), _GPU_OFF_THE_BUS_XID)
 
 
 def _interval(start_ns: int, after_s: float, lasting_s: float) -> Interval:
@@ -135,6 +139,11 @@ class _Draw:
         )
         self._taken |= {leaf, spine}
         return leaf, spine
+
+    def gpu(self) -> tuple[str, str]:
+        """Return the first host, and draw one of its GPUs."""
+        host = next(device.name for device in self._inventory.devices if device.kind == "host")
+        return host, gpu_address(self._rng.randrange(GPUS_PER_HOST))
 
     def host_links(self, count: int) -> list[Link]:
         """Draw links of hosts, each at another leaf and host."""

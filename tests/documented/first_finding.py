@@ -155,7 +155,8 @@ def run(folder: Path, fabric: SnmpFabric, print_line: Callable[[str], None]) -> 
         session.type(f"ip -n {fabric.cables} link set {near} down; ip -n {fabric.cables} link set {far} down")
         pulled_s = session.elapsed_s
         session.type("railsight findings --follow")
-        finding = session.expect(r"[^\n]*link/down[^\n]*")
+        # The terminal has it on more than one line.
+        finding = " ".join(session.expect(r"[^\n]*link/down[^[]*\[\w+\]").split())
         found_s = session.elapsed_s
         session.press("\x03")
         session.expect(re.escape(PROMPT))

@@ -36,7 +36,7 @@ ELSEWHERE = Reboot | SilentDevice | Imbalance | GpuFault | OtherVersion | Collap
 @pytest.mark.parametrize("seed", range(20))
 def test_a_minute_has_every_kind_of_fault_apart_from_the_others(seed: int) -> None:
     """Two flaps, two lasting downs, a shut port at either end, two reboots, a silence, a storm; none share a place."""
-    faults = plan(INVENTORY, START, 60, random.Random(seed), gpu_fault=True)
+    faults = plan(INVENTORY, START, 60, random.Random(seed), more_kinds=True)
     flaps = [fault for fault in faults if isinstance(fault, LinkFlap)]
     downs = [fault for fault in faults if isinstance(fault, LinkDown)]
     shut = [fault for fault in faults if isinstance(fault, AdminDown)]
@@ -62,11 +62,12 @@ def test_a_minute_has_every_kind_of_fault_apart_from_the_others(seed: int) -> No
 
 def test_shut_ports_have_no_truth() -> None:
     """Every other fault has one row, at the lower end."""
-    faults = plan(INVENTORY, START, 60, random.Random(1))
+    faults = plan(INVENTORY, START, 60, random.Random(1), more_kinds=True)
     rows = truth_rows(faults)
     assert len(rows) == sum(not isinstance(fault, AdminDown) for fault in faults)
     assert {row.condition for row in rows} == {
         "link_flap", "link_down", "device_down", "telemetry_stale", "congestion_pfc_storm",
+        "host_gpu_fault",
     }  # fmt: skip
     assert all((row.port == "") == (row.condition in ("device_down", "telemetry_stale")) for row in rows)
 
@@ -75,15 +76,16 @@ def test_a_small_fabric_has_the_faults_that_it_has_room_for() -> None:
     """Eight leaves are enough for the links and the reboots, and for one of the silence and the storm at most."""
     small = demo_fabric.inventory(DemoShape(pods=1), START)
     for seed in range(20):
-        faults = plan(small, START, 60, random.Random(seed))
+        faults = plan(small, START, 60, random.Random(seed), more_kinds=True)
         assert sum(isinstance(fault, SilentDevice | PauseStorm) for fault in faults) <= 1
         assert sum(isinstance(fault, LinkFlap | LinkDown | AdminDown | Reboot) for fault in faults) == 8
 
 
-def test_a_gpu_breaks_only_where_kernel_logs_are_served() -> None:
-    """No other interface shows it."""
-    for params, breaks in ((Params(interfaces=("gnmi",)), False), (Params(), True)):
-        assert any(isinstance(fault, GpuFault) for fault in world_of(params, START).faults) is breaks
+def test_only_the_demo_has_more_kinds() -> None:
+    """A switch that does not answer would end a single reading of all targets with an error."""
+    for params, has_more in ((Params(), False), (Params(scenario="demo"), True)):
+        more = [f for f in world_of(params, START).faults if isinstance(f, SilentDevice | PauseStorm | GpuFault)]
+        assert len(more) == 3 * has_more
 
 
 def test_a_long_demo_has_a_degrading_link() -> None:
@@ -100,8 +102,8 @@ def test_a_long_demo_has_a_degrading_link() -> None:
 
 def test_a_short_demo_leaves_out_faults_that_it_could_not_show() -> None:
     """A down or a silence that cannot last 30 s would be missed, so it is not injected."""
-    faults = plan(INVENTORY, START, 20, random.Random(1))
-    assert {type(fault) for fault in faults} == {LinkFlap, Reboot, PauseStorm}
+    faults = plan(INVENTORY, START, 20, random.Random(1), more_kinds=True)
+    assert {type(fault) for fault in faults} == {LinkFlap, Reboot, PauseStorm, GpuFault}
 
 
 def test_the_written_files_are_read_back(tmp_path: Path) -> None:
