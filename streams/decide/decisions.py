@@ -4,7 +4,7 @@ Decides on a finding after the settling time and only if it has no parent, again
 the policy change, and evaluates denied ones again. Another result is another attempt with another id.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streams.decide import guards
 from streams.decide.cases import Cases
@@ -19,12 +19,15 @@ from streams.decide.remedies import Remedies
 from streams.decide.state import ACTOR, Case, DecideState, Remedy
 from streams.decide.surviving import isolated_links
 from streams.fabric.topology import TopologyLink
-from streams.wire.models import Action, Finding, Severity, Verdict
+from streams.wire.models import Action, Condition, Finding, Severity, Verdict
 from streams.wire.models import RemediationState as State
 
 _MAX_EVALUATED = 200
 """Denied decisions that are evaluated again at once; a decision takes some milliseconds. Half of them are the worst,
 the others take turns, so that the worst ones that stay denied block no other."""
+
+_UNSOUND = frozenset({Condition.PATH_LOSS})
+"""Findings that the policy may only observe; of a link on probation they prove that the repair did not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,9 @@ class Decisions:
             return None
         if rule.next_ns is not None:
             self._cases.schedule(finding.id, rule.next_ns)
+        watched = self._remedies.on_probation(finding.subject.id) if finding.condition in _UNSOUND else None
+        if watched is not None and finding.started_at_ns > watched.since_ns:
+            rule = replace(rule, action=Action.DRAIN_LINK)
         review = _Review(case, rule, remedy, _penalty(finding), self._fabric.link(finding))
         if remedy is not None and remedy.state is State.PROBATION:
             return review if finding.observed_at_ns > remedy.since_ns else None

@@ -247,6 +247,18 @@ def test_a_relapse_drains_at_once_with_the_next_hint(same: bool) -> None:
     assert "did not help" in next(r.reason for r in found if r.id == drain.id)
 
 
+def test_probes_that_a_link_on_probation_loses_are_a_relapse() -> None:
+    """The policy only observes path/loss; on probation it proves that the repair did not help. An incast does not."""
+    stage = deciding()
+    drain = on_probation(stage)
+    found = decisions(stage, finding("p1-l0/u0", Condition.CONGESTION_INCAST, t=1100), t=1111)
+    assert [(r.action, r.state) for r in found] == [(Action.OBSERVE, State.APPROVED)]
+    found = decisions(stage, finding("p1-l0/u0", Condition.PATH_LOSS, t=1120), t=1131)
+    assert {(r.action, r.state, r.attempt) for r in found} == {
+        (Action.DRAIN_LINK, State.CLOSED, drain.attempt), (Action.DRAIN_LINK, State.APPROVED, 2)
+    }  # fmt: skip
+
+
 def third_relapse(stage: Decide) -> list[Remediation]:
     """Return what follows the third relapse of a link; the two before it were drained, repaired and restored."""
     on_probation(stage)

@@ -121,6 +121,8 @@ def test_every_condition_of_hosts_is_listed() -> None:
         (_at_host(Condition.RAIL_DEGRADED, cause=Cause.PCIE), Domain.HOST),
         (_at_host(Condition.RAIL_DEGRADED, cause=Cause.NIC), Domain.NETWORK),
         (_at_host(Condition.CONGESTION_PFC_STORM, cause=Cause.PCIE), Domain.NETWORK),
+        (_at_host(Condition.PATH_LOSS, subject=LEAF), Domain.NETWORK),
+        (_at_host(Condition.RAIL_UNREACHABLE), Domain.NETWORK),
         (_at_host(Condition.FLEET_VERSION_DRIFT), Domain.NEITHER),
     ],
 )  # fmt: skip
