@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--tab", default="p", help="the key of the tab")
     parser.add_argument("--after", type=float, default=55.0, help="seconds of faults before the picture")
     parser.add_argument("--columns", type=int, default=110)
-    parser.add_argument("--lines", type=int, default=20)
+    parser.add_argument("--lines", type=int, default=21)
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         supervisor = Supervisor(Path(folder))
