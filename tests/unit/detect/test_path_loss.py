@@ -137,7 +137,10 @@ def test_it_names_the_fault_and_no_other(case: str) -> None:
     assert at(490) <= own.resolved_at_ns <= at(510)
 
 
-def test_a_lost_flow_is_located_by_its_last_trace_when_its_last_window_has_none() -> None:
+@pytest.mark.parametrize("last_reach", [0, 3], ids=["none", "up to the target"])
+def test_a_lost_flow_is_located_by_an_earlier_trace_where_that_of_its_last_window_shows_no_place(
+    last_reach: int,
+) -> None:
     """The fault ends within that window; the trace before it shows the place."""
     name = FlowName("pod1-host1/mlx5_3", "pod1-host2/mlx5_2", 20_005)
     forward, back = ("pod1-leaf4/Ethernet1/1", LINK, name.target), ("pod1-leaf3/Ethernet2/1", name.source)
@@ -148,7 +151,7 @@ def test_a_lost_flow_is_located_by_its_last_trace_when_its_last_window_has_none(
         return ProbeWindow(
             0, at(10 * number), 5, 0, 3000, elements, (300,) * len(elements), (elements.index(name.source),),
             (elements.index(name.target),), (name.source_port,), (10,), (0,), (0,), (9 if is_last else 10,),
-            (10 * number,), (2,), (1,), (1, 2, 4), (0 if is_last else 2,), (0,),
+            (10 * number,), (2,), (1,), (1, 2, 4), (last_reach if is_last else 2,), (0,),
         )  # fmt: skip
 
     (own,) = localize(PathParams(), [window(number) for number in range(1, 7)])

@@ -183,11 +183,11 @@ def _lost_flows(params: PathParams, flows: Sequence[LossyFlow], sent: _Sent) -> 
     found = []
     for name, own in lost.items():
         newest = max(own, key=lambda one: one.end_ns)
-        traced = max(own, key=lambda one: ((one.forward_reach, one.back_reach) != (None, None), one.end_ns))
         elements = newest.links_and_switches() | {name.source, name.target, *name.hosts}
         others = {element: sent.over(element) - lost_sent[element] for element in elements}
         if all(other > 0 and other_lost[e] <= params.healthy_ratio * other for e, other in others.items()):
-            element, is_located = _located(traced)
+            # The newest trace that shows a place: one after the fault gets through.
+            element, is_located = _located(max(own, key=lambda one: (_located(one)[1], one.end_ns)))
             total = sum(one.sent for one in own)
             found.append(
                 Suspect(
