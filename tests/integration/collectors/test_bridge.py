@@ -34,7 +34,7 @@ from collectors.bridge.collector import SPEC
 from streams.wire.topics import Partitions
 spec = json.loads(sys.argv[1])
 params = SPEC.Params.model_validate(spec["params"])
-SPEC.start(params, client_options=spec["options"], partitions=Partitions(telemetry=2))
+SPEC.start(params, client_options=spec["options"], partitions=Partitions(telemetry=2), metrics_port=spec.get("port"))
 """
 
 
@@ -43,18 +43,23 @@ async def bootstrap(tmp_path: Any) -> AsyncIterator[str]:
     """Yield a Kafka for this test, with our topics and an external one of three partitions."""
     with contextlib.ExitStack() as stack:
         broker = await asyncio.to_thread(stack.enter_context, EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")))
-        admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap)
-        await admin.start()
-        ours = [NewTopic(t.name, 1 if t.scheme is PartitionScheme.SINGLE else PARTITIONS.telemetry, 1)
-                for t in (SAMPLES, EVENTS, COLLECTOR_STATUS, REJECTED)]  # fmt: skip
-        await admin.create_topics([NewTopic("peers", 3, 1), *ours])
-        await admin.close()
+        await create_topics(broker.bootstrap, NewTopic("peers", 3, 1))
         yield broker.bootstrap
 
 
-def line(device: int, number: int) -> bytes:
+async def create_topics(bootstrap: str, *others: NewTopic) -> None:
+    """Create our topics, and others."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    ours = [NewTopic(t.name, 1 if t.scheme is PartitionScheme.SINGLE else PARTITIONS.telemetry, 1)
+            for t in (SAMPLES, EVENTS, COLLECTOR_STATUS, REJECTED)]  # fmt: skip
+    await admin.create_topics([*others, *ours])
+    await admin.close()
+
+
+def line(device: int, number: int, pad: str = "") -> bytes:
     """Return a line with a device's counter, whose value is the number of its reading."""
-    tags = f"source=leaf{device},name=Eth1,path=/interfaces/interface/state/counters"
+    tags = f"source=leaf{device},name=Eth1,path=/interfaces/interface/state/counters{pad and f',pad={pad}'}"
     return f"ifcounters,{tags} in_octets={number}u {START_NS + number * 10**10}".encode()
 
 
@@ -69,7 +74,7 @@ async def produce(bootstrap: str, numbers: range, pause_s: float = 0.0) -> None:
             await asyncio.sleep(pause_s)
 
 
-async def read(bootstrap: str, topic: Topic, done: Callable[[list[Any]], bool]) -> list[Any]:
+async def read(bootstrap: str, topic: Topic, done: Callable[[list[Any]], bool], within_s: float = 45) -> list[Any]:
     """Return the messages of a topic once `done` accepts them."""
     count = 1 if topic.scheme is PartitionScheme.SINGLE else PARTITIONS.telemetry
     found: list[Any] = []
@@ -77,7 +82,7 @@ async def read(bootstrap: str, topic: Topic, done: Callable[[list[Any]], bool]) 
         places = [TopicPartition(topic.name, number) for number in range(count)]
         consumer.assign(places)
         await consumer.seek_to_beginning(*places)
-        async with asyncio.timeout(45):
+        async with asyncio.timeout(within_s):
             while not done(found):
                 for records in (await consumer.getmany(timeout_ms=200)).values():
                     found += [decode(topic, record.value, record.headers) for record in records]
