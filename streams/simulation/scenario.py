@@ -15,6 +15,7 @@ import numpy as np
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.simulation.clos import GenerateParams, generate
+from streams.simulation.columns import LINE_BPS
 from streams.simulation.congestion_control import effects_without_pause, fault_without_pause
 from streams.simulation.delivery_model import Cadence, DeliveryModel
 from streams.simulation.effects import Effect, Interval
@@ -103,7 +104,9 @@ def build(spec: ScenarioSpec) -> Scenario:
 
 def _build(spec: ScenarioSpec, stretch: float) -> Scenario:
     rng = np.random.default_rng(spec.seed)
-    inventory = with_addresses(generate(GenerateParams(gpus=spec.gpus, planes=spec.planes, jobs=0)))
+    # Each plane has a port of the NIC, at the speed that the world simulates.
+    nic_bps = round(LINE_BPS) * spec.planes
+    inventory = with_addresses(generate(GenerateParams(gpus=spec.gpus, planes=spec.planes, nic_bps=nic_bps, jobs=0)))
     fabric = fabric_arrays(inventory)
     first_ns = START_NS + round(WARM_UP_S * _S)
     within = Interval(first_ns, START_NS + round((WARM_UP_S + spec.seconds * stretch) * _S))

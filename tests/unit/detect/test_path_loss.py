@@ -137,6 +137,15 @@ def test_it_names_the_fault_and_no_other(case: str) -> None:
     assert at(490) <= own.resolved_at_ns <= at(510)
 
 
+def test_a_rail_stays_unreached_while_a_switch_on_a_part_of_its_paths_is_lost() -> None:
+    """All of its probes are lost: that the switch explains some of them makes the rest neither flows nor a link."""
+    dead = {f"spine1/Ethernet{n}/1": (1.0, [(200, 300)]) for n in range(1, 9)}
+    own = found(world(dropping={RAIL: (1.0, [(100, 500)])} | dead))
+    assert {(one.condition, one.subject.id) for one in own} == {
+        (Condition.RAIL_UNREACHABLE, "rail:pod1-host2/mlx5_3"), (Condition.PATH_LOSS, "device:spine1")
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("last_reach", [0, 3], ids=["none", "up to the target"])
 def test_a_lost_flow_is_located_by_an_earlier_trace_where_that_of_its_last_window_shows_no_place(
     last_reach: int,

@@ -102,8 +102,8 @@ def _without_lost_switches(
     switches = _lost_switches(params, flows, sent)
     for element, own in switches.items():
         at_switches[element] += own
-    flows = [flow for flow in flows if switches.keys().isdisjoint(flow.elements())]
-    return flows, _unreached_rails(params, flows, sent)
+    left = [flow for flow in flows if switches.keys().isdisjoint(flow.elements())]
+    return left, _unreached_rails(params, flows, sent)
 
 
 def _without_rails(
