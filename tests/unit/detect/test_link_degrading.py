@@ -276,8 +276,13 @@ def _through_both(messages: Sequence[Message], size: int = 1, cut: int = -1) -> 
         for output in first.process(messages[number : number + size]):
             if isinstance(output.message, Window | Symptom):
                 outputs += second.process([output.message])
-    outputs += second.advance_watermark(at(100_000))
+    outputs += second.advance_watermark(max((_time(one) for one in messages), default=0) + 10**14)
     return [replace(f, revision=0) for f in last(episodes(outputs))]
+
+
+def _time(message: Message) -> int:
+    assert isinstance(message, Samples)
+    return message.sampled_at_ns
 
 
 @settings(max_examples=20)
