@@ -134,25 +134,38 @@ _TEXT = "transform(toInt32({level}), [-1, 0, 1, 2, 3], ['unobserved', 'healthy',
 # What the graph draws, the worst first: 24 pods, and 12 of the switches that have an open finding; those in good health
 # are drawn as their pod or plane. Scalars, so that ClickHouse computes them once however often they are used.
 _DRAWN = f"""(
+    SELECT groupArray((
+        {POD}, toInt16({LEVEL}), toUInt64(parent_id = ''), arrayFilter(name -> name != '', [a_device, z_device]),
+        if(detector IN ('link/down', 'link/flap'), subject_id, '')
+    )) FROM {KNOWN} WHERE {OPEN} AND {CHOSEN}
+) AS ill, (
+    SELECT groupArray((devices.device, devices.pod, devices.kind, devices.tier, devices.plane, newest.newest > 0))
+    FROM ({DEVICES}) AS devices
+    LEFT JOIN ({_REPORTING}
+    ) AS newest ON newest.device = devices.device
+) AS known, (
     SELECT groupArray((pod, level, open)) FROM (
-        SELECT devices.pod AS pod, any(ill.open) AS open,
-            toInt16(multiIf(max(ill.level) > 0, max(ill.level), max(newest.newest) = 0, -1, 0)) AS level
-        FROM ({DEVICES}) AS devices
-        LEFT JOIN ({_REPORTING}
-        ) AS newest ON newest.device = devices.device
-        LEFT JOIN (
-            SELECT {POD} AS pod, max({LEVEL}) AS level, countIf(parent_id = '') AS open
-            FROM {KNOWN} WHERE {OPEN} AND {CHOSEN} GROUP BY pod
-        ) AS ill ON ill.pod = devices.pod
-        WHERE devices.pod != '' AND devices.pod IN (${{pod:singlequote}})
-        GROUP BY pod ORDER BY level DESC, pod LIMIT 24
+        SELECT pod, toInt16(multiIf(max(level) > 0, max(level), max(reports) = 0, -1, 0)) AS level, sum(open) AS open
+        FROM (
+            SELECT one.2 AS pod, toInt16(0) AS level, one.6 AS reports, toUInt64(0) AS open, 1 AS devices
+            FROM (SELECT arrayJoin(known) AS one)
+            UNION ALL SELECT one.1, one.2, 0, one.3, 0 FROM (SELECT arrayJoin(ill) AS one)
+        )
+        WHERE pod != '' AND pod IN (${{pod:singlequote}})
+        GROUP BY pod HAVING sum(devices) > 0 ORDER BY level DESC, pod LIMIT 24
     )
 ) AS pods, (
-    SELECT groupArray((device, tier, place, toInt16(level), open, pod != '')) FROM (
-        SELECT *, if(pod = '', {_PLANE_NODE.format(plane="plane")}, pod) AS place FROM ({_SWITCHES}
-        ) WHERE open > 0 ORDER BY level DESC, device LIMIT 12
-    )
-) AS switches"""
+    SELECT groupArray((
+        names.device, one.4, one.2, one.5, toInt16(multiIf(at.level > 0, at.level, one.6, 0, -1)), at.open
+    ))
+    FROM (SELECT arrayJoin(known) AS one, one.1 AS device) AS names
+    LEFT JOIN (
+        SELECT arrayJoin(one.4) AS device, max(one.2) AS level, count() AS open
+        FROM (SELECT arrayJoin(ill) AS one) WHERE one.3 = 1 GROUP BY device
+    ) AS at ON at.device = names.device
+    WHERE one.3 = 'switch'
+) AS switches,
+arraySlice(arraySort(one -> (-one.5, one.1), arrayFilter(one -> one.6 > 0, switches)), 1, 12) AS drawn"""
 # Columns from left to right, six nodes high in the panel: pods, their switches, switches without a pod, planes.
 _POSITIONS = """[-330, -170, 60, 290][layer] + if(layer = 1, -110, 110) * intDiv(place - 1, 6) AS fixedx,
     ((place - 1) % 6 - (least(size, 6) - 1) / 2) * 90 AS fixedy"""
@@ -167,35 +180,30 @@ FROM (
         SELECT toUInt8(1) AS layer, one.1 AS id, id AS title, 'pod' AS subtitle, one.2 AS level,
             toUInt64(one.3) AS open
         FROM (SELECT arrayJoin(pods) AS one)
-        UNION ALL SELECT if(one.6, 2, 3), one.1 AS id, id, one.2, one.4, toUInt64(one.5)
-        FROM (SELECT arrayJoin(switches) AS one)
-        UNION ALL SELECT 4, {_PLANE_NODE.format(plane="plane")} AS id, id, concat(toString(count()), ' switches'),
-            toInt16(multiIf(max(level) > 0, max(level), countIf(level >= 0) = 0, -1, 0)), 0
-        FROM ({_SWITCHES}
-        ) WHERE plane IS NOT NULL OR pod = '' GROUP BY id
-        UNION ALL SELECT 1, 'none', 'no inventory', 'in this time range', -1, 0
-        WHERE (SELECT count() FROM ({DEVICES}) WHERE pod IN (${{pod:singlequote}}) OR kind = 'switch') = 0
+        UNION ALL SELECT if(one.3 = '', 3, 2), one.1, one.1, one.2, one.5, one.6
+        FROM (SELECT arrayJoin(drawn) AS one)
+        UNION ALL SELECT 4, {_PLANE_NODE.format(plane="one.4")} AS id, id, concat(toString(count()), ' switches'),
+            multiIf(max(one.5) > 0, max(one.5), countIf(one.5 >= 0) = 0, -1, 0), 0
+        FROM (SELECT arrayJoin(switches) AS one) WHERE one.4 IS NOT NULL OR one.3 = '' GROUP BY id
+        UNION ALL SELECT 1, 'none', 'no inventory', 'in this time range', -1, 0 WHERE empty(pods) AND empty(switches)
     )
 ) ORDER BY layer, id""",
     ("id", "title", "subtitle", "mainstat", "secondarystat", "color", "noderadius", "fixedx", "fixedy"),
 )
 EDGES = Query(
-    f"""WITH {_DRAWN}, arrayMap(one -> one.1, pods) AS named_pods, arrayMap(one -> one.1, switches) AS named
+    f"""WITH {_DRAWN}, arrayMap(one -> one.1, pods) AS named_pods, arrayMap(one -> one.1, drawn) AS named,
+arrayMap(one -> one.5, ill) AS down
 SELECT concat(source, ' ', target) AS id, source, target,
     if(lost = 0, toString(links), concat(toString(links - lost), ' of ', toString(links))) AS mainstat,
     if(lost = 0, '#8E8E8E', '#D55E00') AS color
 FROM (
-    SELECT source, target, count() AS links, countIf(is_down) AS lost FROM (
-        SELECT if(has(named, links.a_device), links.a_device, links.pod) AS source,
-            if(has(named, links.z_device), links.z_device, {_PLANE_NODE.format(plane="links.plane")}) AS target,
-            links.subject IN (
-                SELECT subject_id FROM {KNOWN} WHERE {OPEN} AND detector IN ('link/down', 'link/flap')
-            ) AS is_down
-        FROM ({LINKS}) AS links
-        WHERE links.role = 'fabric-link' AND has(named_pods, links.pod)
-    ) GROUP BY source, target
-    UNION ALL SELECT if(one.6, one.3, one.1), if(one.6, one.1, one.3), 1, 0
-    FROM (SELECT arrayJoin(switches) AS one) WHERE NOT one.6 OR has(named_pods, one.3)
+    SELECT if(has(named, links.a_device), links.a_device, links.pod) AS source,
+        if(has(named, links.z_device), links.z_device, {_PLANE_NODE.format(plane="links.plane")}) AS target,
+        count() AS links, countIf(has(down, links.subject)) AS lost
+    FROM ({LINKS}) AS links
+    WHERE links.role = 'fabric-link' AND has(named_pods, links.pod) GROUP BY source, target
+    UNION ALL SELECT if(one.3 = '', one.1, one.3), if(one.3 = '', {_PLANE_NODE.format(plane="one.4")}, one.1), 1, 0
+    FROM (SELECT arrayJoin(drawn) AS one) WHERE one.3 = '' OR has(named_pods, one.3)
     UNION ALL SELECT if(empty(pods), 'none', pods[1].1) AS source, source, 0, 0
     WHERE (SELECT count() FROM ({LINKS}) WHERE role = 'fabric-link' AND has(named_pods, pod)) = 0
 ) ORDER BY id LIMIT 400""",
