@@ -181,17 +181,8 @@ def states(panel: Mapping[str, Any], rows: Rows, from_s: float, to_s: float, wid
 
 
 def graph(nodes: Rows, edges: Rows, width: int, height: int) -> str:
-    """Return the nodes in columns by their kind, with their connections."""
-    columns: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for node in nodes:
-        columns[node["subtitle"]].append(node)
-    order = sorted(columns, key=lambda kind: (["T0", "pod", "T1", "T2", "plane"].index(kind) if kind in (
-        "T0", "pod", "T1", "T2", "plane") else 9))  # fmt: skip
-    places = {}
-    for column, kind in enumerate(order):
-        for row, node in enumerate(columns[kind]):
-            x = width * (column + 0.5) / len(order)
-            places[node["id"]] = (x, height * (row + 0.5) / len(columns[kind]), node)
+    """Return the nodes where their query places them, around the center, with their connections."""
+    places = {one["id"]: (width / 2 + one["fixedx"], height / 2 + one["fixedy"], one) for one in nodes}
     out = []
     for edge in edges:
         if edge["source"] in places and edge["target"] in places and edge["source"] != edge["target"]:
