@@ -41,6 +41,10 @@ _RETURN_S = 3.0
 """After a pause, three heartbeats: by then this worker has learned whether the group goes on without it."""
 _GIVE_UP_S = 5.0
 """For what the snapshots of the largest fabric take, 28 MB in one moment."""
+_AWAY_S = 2.0
+"""Brokers that acknowledge nothing for so long are away: a stop waits no longer for them."""
+_LEAVE_S = 2.0
+"""For leaving the group; Faust would wait for brokers that are away for as long as they are."""
 
 
 def end_process(what: str, error: BaseException) -> None:
@@ -134,17 +138,23 @@ class Runner:
             await asyncio.sleep(_LOOK_EVERY_S)
 
     async def stop(self) -> None:
-        """Give every partition up with a snapshot, then leave the group."""
+        """Give every partition up with a snapshot, then leave the group; raise TimeoutError if brokers are away."""
         self._stopping = True
         for _, owner, _ in self._owners.values():
             owner.release()
         tasks = [task for _, _, task in self._owners.values()]
-        if tasks:
-            await asyncio.wait(tasks, timeout=_GIVE_UP_S)
+        give_up_s = time.monotonic() + _GIVE_UP_S
+        while waiting := [(owner, task) for _, owner, task in self._owners.values() if not task.done()]:
+            if time.monotonic() > give_up_s or any(owner.sending_s > _AWAY_S for owner, _ in waiting):
+                break
+            await asyncio.wait([task for _, task in waiting], timeout=_LOOK_EVERY_S)
         for task in (*tasks, *filter(None, [self._reading, self._checking])):
             task.cancel()
         self._owners.clear()
-        await self.app.stop()
+        leaving = asyncio.ensure_future(self.app.stop())
+        if not (await asyncio.wait([leaving], timeout=_LEAVE_S))[0]:
+            raise TimeoutError(f"{self.binding.stage}: the brokers do not answer")
+        await leaving
 
     async def _take(self, chunk: Chunk, generation: int) -> None:
         """Hand a chunk to its owner; one of an older generation has no owner here."""

@@ -136,7 +136,8 @@ async def serve(
     for reading in (following, asking):
         reading.cancel()
     stops = [asyncio.create_task(runner.stop(), name=f"stop of {runner.binding.stage}") for runner in runners]
-    _, late = await asyncio.wait(stops, timeout=STOP_WITHIN_S)
+    done, late = await asyncio.wait(stops, timeout=STOP_WITHIN_S)
+    late |= {task for task in done if isinstance(task.exception(), TimeoutError)}
     if late:
         _abandon([task.get_name() for task in late])
     for task in (*tasks, *stops):
@@ -144,7 +145,7 @@ async def serve(
 
 
 def _abandon(late: Sequence[str]) -> None:
-    """End the process at once: Faust would wait for brokers that are away for as long as they are.
+    """End the process at once.
 
     Nothing is lost, since input is acknowledged only after its outputs and a snapshot: a successor reads it again.
     """
