@@ -83,12 +83,12 @@ def board() -> build.Dashboard:
     made.with_panel(
         table(
             "Ports with the most pause",
-            "In the last ten minutes, by priority and direction.",
+            "In the last ten minutes, by direction and priority; without one: the whole port (802.3x).",
             queries.MOST_PAUSED,
             {
-                "device": Column("Device"), "port": Column("Port", 130), "priority": Column("Priority", 80),
+                "device": Column("Device"), "port": Column("Port", 130, links=to_link()), "priority": Column("Priority", 80),
                 "direction": Column("Direction", 100), "frames": Column("Frames", 110, unit="pps"),
-                "subject": Column("Link", 90, links=to_link()),
+                "subject": Column(hidden=True),
             },
             empty="No port is known to have sent or received a pause frame in the last ten minutes.",
         )

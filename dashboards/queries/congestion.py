@@ -32,11 +32,20 @@ _KIND = f"(SELECT device, kind FROM ({DEVICES}))"
 
 
 _GROWN = f"grown >= 0 AND {USABLE}"
+# Of each priority, and of the whole port (index -1), which IEEE 802.3x pauses.
+_PAUSES = f"""(
+    SELECT device, row, source, `index`, metric = 'pfc_rx_frames' AS is_paused, sampled_at, elapsed_s, grown
+    FROM {lane_readings("'pfc_rx_frames', 'pfc_tx_frames'", _IN_PODS)}
+    UNION ALL SELECT device, row, source, -1, one.1, sampled_at, elapsed_s, one.2 FROM (
+        SELECT *, arrayJoin([(1, grown_pause_rx_frames), (0, grown_pause_tx_frames)]) AS one
+        FROM {readings(["pause_rx_frames", "pause_tx_frames"], _IN_PODS)}
+    ) WHERE one.2 IS NOT NULL
+)"""
 PAUSED = Query(
     f"""SELECT time, series, sum(rate) AS frames FROM (
-    SELECT $__timeInterval(sampled_at) AS time, concat(kinds.kind, if(metric = 'pfc_rx_frames', ' is paused',
-        ' pauses')) AS series, readings.device, row, `index`, sum(grown) / sum(elapsed_s) AS rate
-    FROM {lane_readings("'pfc_rx_frames', 'pfc_tx_frames'", _IN_PODS)} AS readings
+    SELECT $__timeInterval(sampled_at) AS time, concat(kinds.kind, if(is_paused, ' is paused', ' pauses')) AS series,
+        readings.device, row, `index`, sum(grown) / sum(elapsed_s) AS rate
+    FROM {_PAUSES} AS readings
     INNER JOIN {_KIND} AS kinds USING device
     WHERE grown >= 0 AND {OF_ALL_PORTS} GROUP BY time, series, device, row, `index`
 ) GROUP BY time, series ORDER BY time, series""",
@@ -44,10 +53,10 @@ PAUSED = Query(
     series=True,
 )
 MOST_PAUSED = Query(
-    f"""SELECT device, row AS port, `index` AS priority,
-    if(metric = 'pfc_rx_frames', 'is paused', 'pauses') AS direction, sum(grown) / sum(elapsed_s) AS frames,
+    f"""SELECT device, row AS port, if(`index` < 0, NULL, `index`) AS priority,
+    if(is_paused, 'is paused', 'pauses') AS direction, sum(grown) / sum(elapsed_s) AS frames,
     links.subject AS subject
-FROM {lane_readings("'pfc_rx_frames', 'pfc_tx_frames'", _IN_PODS)} AS readings
+FROM {_PAUSES} AS readings
 LEFT JOIN (
     SELECT arrayJoin([(a_device, a_port), (z_device, z_port)]) AS end, end.1 AS device, end.2 AS port, subject
     FROM ({LINKS})
