@@ -86,7 +86,8 @@ def board() -> build.Dashboard:
             "In the last ten minutes, by direction and priority; without one: the whole port (802.3x).",
             queries.MOST_PAUSED,
             {
-                "device": Column("Device"), "port": Column("Port", 130, links=to_link()), "priority": Column("Priority", 80),
+                "device": Column("Device"), "port": Column("Port", 130, links=to_link()),
+                "priority": Column("Priority", 80),
                 "direction": Column("Direction", 100), "frames": Column("Frames", 110, unit="pps"),
                 "subject": Column(hidden=True),
             },
