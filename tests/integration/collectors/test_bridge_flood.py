@@ -19,7 +19,7 @@ from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.embedded.kafka_data_dir import free_ports
 from streams.wire.topics import SAMPLES
-from tests.integration.collectors.test_bridge import (
+from tests.integration.collectors.bridged_readings import (
     DEVICES,
     START,
     create_topics,
