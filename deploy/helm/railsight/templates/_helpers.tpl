@@ -37,13 +37,20 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- if .Values.alertmanager.caSecret.name }}{{- $_ := set $notify "ca_file" "/etc/railsight/alertmanager-ca/ca.crt" }}{{- end }}
 {{- end }}
 {{- $collect := dict }}
-{{- range $kind := list "gnmi" "snmp" "bridge" "jobs" "nic" "host" }}
+{{- range $kind := list "gnmi" "snmp" "bridge" "jobs" "dialout" "nic" "host" "probe" }}
 {{- $values := index $.Values.collectors $kind }}
 {{- if $values.enabled }}
 {{- $section := deepCopy $values.settings }}
 {{- if has $kind (list "gnmi" "snmp") }}
 {{- $_ := set $section "targets_file" (printf "/etc/railsight/targets/%s.json" $kind) }}
 {{- if not $section.share_group }}{{- $_ := set $section "share_group" $.Values.kafka.cluster }}{{- end }}
+{{- end }}
+{{- if eq $kind "dialout" }}
+{{- $_ := set $section "listen" "0.0.0.0:57500" }}
+{{- $_ := set $section "targets" $values.targets }}
+{{- end }}
+{{- if eq $kind "probe" }}
+{{- $_ := set $section "inventory" "/etc/railsight/inventory" }}
 {{- end }}
 {{- if $values.spool }}
 {{- $_ := set $section "publisher" (mergeOverwrite (dict "spool" "/var/lib/railsight/spool") ($section.publisher | default dict)) }}
@@ -77,7 +84,8 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 
 {{/* The pod of one part. root, part, args; optional: login, values, store (user, secret), alertmanager, ticket, targets,
-     secretName, spool, onHost, privileged, device, probes, serviceAccount, serves (port, tokenSecret, tlsSecret). */}}
+     secretName, spool, onHost, privileged, device, probes, serviceAccount, serves (port, tokenSecret, tlsSecret),
+     listens (port), inventory (volume source). */}}
 {{- define "railsight.pod" -}}
 {{- $root := .root }}
 {{- $values := .values }}
@@ -144,6 +152,9 @@ spec:
         {{- with .serves }}
         - {name: https, containerPort: {{ .port }}}
         {{- end }}
+        {{- with .listens }}
+        - {name: devices, containerPort: {{ . }}}
+        {{- end }}
       startupProbe: {httpGet: {path: /livez, port: metrics}, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 24}
       livenessProbe: {httpGet: {path: /livez, port: metrics}, periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 3}
       readinessProbe: {httpGet: {path: /readyz, port: metrics}, periodSeconds: 5, timeoutSeconds: 5}
@@ -189,6 +200,9 @@ spec:
         {{- end }}
         {{- if .targets }}
         - {name: targets, mountPath: /etc/railsight/targets, readOnly: true}
+        {{- end }}
+        {{- if .inventory }}
+        - {name: inventory, mountPath: /etc/railsight/inventory, readOnly: true}
         {{- end }}
         {{- if .secretName }}
         - {name: device-secrets, mountPath: {{ printf "/etc/railsight/%s" .kind }}, readOnly: true}
@@ -240,6 +254,10 @@ spec:
     {{- if .targets }}
     - name: targets
       configMap: {name: {{ include "railsight.name" $root }}-targets}
+    {{- end }}
+    {{- with .inventory }}
+    - name: inventory
+      {{- toYaml . | nindent 6 }}
     {{- end }}
     {{- if .secretName }}
     - name: device-secrets

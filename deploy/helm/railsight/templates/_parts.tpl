@@ -5,11 +5,12 @@
 {{- range list "persist" "notify" "tickets" "locality" }}
 {{- if (index $.Values .).enabled }}{{- $parts = append $parts (dict "name" . "port" 9100 "deployment" true) }}{{- end }}
 {{- end }}
-{{- range list "gnmi" "snmp" "bridge" "jobs" }}
+{{- range list "gnmi" "snmp" "bridge" "jobs" "dialout" }}
 {{- if (index $.Values.collectors .).enabled }}{{- $parts = append $parts (dict "name" (printf "collect-%s" .) "port" 9100 "deployment" true) }}{{- end }}
 {{- end }}
 {{- if .Values.automation.enabled }}{{- $parts = append $parts (dict "name" "automation" "port" 9100 "deployment" false) }}{{- end }}
 {{- if .Values.collectors.nic.enabled }}{{- $parts = append $parts (dict "name" "collect-nic" "port" 9101 "deployment" false) }}{{- end }}
 {{- if .Values.collectors.host.enabled }}{{- $parts = append $parts (dict "name" "collect-host" "port" 9102 "deployment" false) }}{{- end }}
+{{- if .Values.collectors.probe.enabled }}{{- $parts = append $parts (dict "name" "collect-probe" "port" 9103 "deployment" false) }}{{- end }}
 {{- toJson $parts }}
 {{- end }}
