@@ -1,4 +1,4 @@
-"""What the tests of the bridge send to Kafka, and read of what it sends."""
+"""Messages that the tests of the bridge send to Kafka, and readers of what the bridge sends."""
 
 import asyncio
 from collections.abc import Callable
