@@ -4,7 +4,6 @@ Replies are not read as they arrive: they wait in their sockets with the kernel'
 costs more than a probe.
 """
 
-import select
 import socket
 import time
 from collections.abc import Sequence
@@ -15,7 +14,15 @@ from collectors.probe.flow_window import FlowProbes, FlowWindow, Reply
 from collectors.probe.mesh import FlowKey
 from collectors.probe.packet import Kind, Packet, decode, encode
 from collectors.probe.params import Params
-from collectors.probe.sockets import IcmpError, ProbeSocket, SendTime, SocketFactory, new_udp_socket
+from collectors.probe.sockets import (
+    IcmpError,
+    ProbeSocket,
+    ProbeSockets,
+    Received,
+    SendTime,
+    SocketFactory,
+    new_udp_socket,
+)
 from collectors.probe.trace import FlowTrace, TracedPath, next_turns
 
 _BATCH = 4096
@@ -52,13 +59,12 @@ class Prober:
         self.epoch = draw_run()
         self._flows: dict[FlowKey, _Flow] = {}
         self._by_number: dict[int, _Flow] = {}
-        self._by_descriptor: dict[int, ProbeSocket] = {}
+        self._reading = ProbeSockets()
         self._sockets: dict[tuple[str, int], ProbeSocket] = {}
         self._controls: dict[str, ProbeSocket] = {}
         self._sent: dict[tuple[int, int], tuple[_Flow, int]] = {}
         """By socket and the number of its packet, the probe whose time the kernel reports."""
         self._traces_due_s = 0.0
-        self._poll = select.epoll()
         self._numbers = 0
         self._tick_s: float | None = None
         self.stalls = 0
@@ -99,28 +105,23 @@ class Prober:
     def _open(self, address: str, port: int) -> ProbeSocket:
         is_control = port == 0  # traces alone, which need no time
         own = ProbeSocket(address, port, self._params.dscp, self._new_socket, send_times=not is_control)
-        self._poll.register(own.fileno(), select.EPOLLIN | select.EPOLLERR)
-        self._by_descriptor[own.fileno()] = own
+        self._reading.add(own)
         return own
 
     def _close_unused(self) -> None:
         used = {flow.socket for flow in self._flows.values()} | {flow.control for flow in self._flows.values()}
-        for own in set(self._by_descriptor.values()) - used:
+        for own in set(self._reading) - used:
             self._close(own)
         self._sockets = {key: own for key, own in self._sockets.items() if own in used}
         self._controls = {key: own for key, own in self._controls.items() if own in used}
 
     def _close(self, own: ProbeSocket) -> None:
-        self._poll.unregister(own.fileno())
-        del self._by_descriptor[own.fileno()]
         self._sent = {key: sent for key, sent in self._sent.items() if key[0] != own.fileno()}
-        own.close()
+        self._reading.remove(own)
 
     def close(self) -> None:
         """Close all sockets."""
-        for own in list(self._by_descriptor.values()):
-            self._close(own)
-        self._poll.close()
+        self._reading.close()
 
     def tick(self, now_s: float) -> None:
         """Read what came back, then send what is due; a tick that comes late is a stall."""
@@ -173,23 +174,12 @@ class Prober:
             flow.control.send(encode(back, self._key), to)
 
     def read(self) -> None:
-        """Read all that came back: of each socket that has something, one packet at a time."""
-        for _ in range(_BATCH):
-            waiting = self._poll.poll(0)
-            if not waiting:
-                break
-            for descriptor, events in waiting:
-                own = self._by_descriptor[descriptor]
-                error = own.next_error() if events & select.EPOLLERR else None
-                if error is not None:
-                    self._on_error(descriptor, error)
-                elif (received := own.receive()) is not None:
-                    arrived_ns = time.time_ns() if received.arrived_ns is None else received.arrived_ns
-                    self._on_packet(own, received.data, received.source, arrived_ns)
+        """Read all that came back."""
+        self._reading.read(_BATCH, self._on_error, self._on_packet)
 
-    def _on_error(self, descriptor: int, error: SendTime | IcmpError) -> None:
+    def _on_error(self, own: ProbeSocket, error: SendTime | IcmpError) -> None:
         if isinstance(error, SendTime):
-            flow, sequence = self._sent.pop((descriptor, error.number), (None, 0))
+            flow, sequence = self._sent.pop((own.fileno(), error.number), (None, 0))
             if flow is not None and (probe := flow.probes.probes.get(sequence)) is not None:
                 probe.sent_ns = error.sent_ns
             return
@@ -202,13 +192,14 @@ class Prober:
         elif error.is_time_exceeded and packet.kind is Kind.TRACE and flow.trace.begun_s is not None:
             flow.trace.forward.answered(packet.value, error.offender)
 
-    def _on_packet(self, own: ProbeSocket, data: bytes, source: tuple[str, int], arrived_ns: int) -> None:
-        packet = decode(data, self._key)
+    def _on_packet(self, own: ProbeSocket, received: Received) -> None:
+        arrived_ns = time.time_ns() if received.arrived_ns is None else received.arrived_ns
+        packet = decode(received.data, self._key)
         flow = None if packet is None or packet.epoch != self.epoch else self._by_number.get(packet.flow)
         if (
             packet is None
             or flow is None
-            or source != (flow.key.target.address, self._params.port)
+            or received.source != (flow.key.target.address, self._params.port)
             or own is not (flow.control if packet.kind is Kind.HOP else flow.socket)
         ):
             self.forged += 1

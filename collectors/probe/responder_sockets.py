@@ -4,12 +4,19 @@ Requests are not read as they arrive: they wait in their sockets with the kernel
 wake-up for each of them cost more than the answer, and the wait is part of the responder's time, not of the network's.
 """
 
-import select
 import time
 
 from collectors.probe.mesh import Rail
 from collectors.probe.responder import Responder
-from collectors.probe.sockets import IcmpError, ProbeSocket, Received, SendTime, SocketFactory, new_udp_socket
+from collectors.probe.sockets import (
+    IcmpError,
+    ProbeSocket,
+    ProbeSockets,
+    Received,
+    SendTime,
+    SocketFactory,
+    new_udp_socket,
+)
 
 _BATCH = 1024
 """Packets that one tick reads from a socket, about what its queue holds: a flood does not stop the prober."""
@@ -21,8 +28,7 @@ class ResponderSockets:
     def __init__(self, responder: Responder, dscp: int, port: int, new_socket: SocketFactory = new_udp_socket) -> None:
         self._responder, self._dscp, self._port, self._new_socket = responder, dscp, port, new_socket
         self._sockets: dict[str, ProbeSocket] = {}
-        self._by_descriptor: dict[int, ProbeSocket] = {}
-        self._poll = select.epoll()
+        self._reading = ProbeSockets()
         self.failed: dict[str, str] = {}
         """Addresses that could not be bound, with the reason."""
 
@@ -30,12 +36,14 @@ class ResponderSockets:
         """Answer at the addresses of these rails, and at no others; tries again those that failed."""
         wanted = {rail.address for rail in rails}
         for address in self._sockets.keys() - wanted:
-            self._close(address)
+            self._reading.remove(self._sockets.pop(address))
         self.failed.clear()
         for address in sorted(wanted):
             try:
                 if address not in self._sockets:
-                    self._open(address)
+                    own = ProbeSocket(address, self._port, self._dscp, self._new_socket)
+                    self._reading.add(own)
+                    self._sockets[address] = own
             except OSError as error:
                 self.failed[address] = str(error)
                 continue
@@ -43,34 +51,12 @@ class ResponderSockets:
 
     def close(self) -> None:
         """Close all sockets."""
-        for address in list(self._sockets):
-            self._close(address)
-        self._poll.close()
-
-    def _open(self, address: str) -> None:
-        one = self._sockets[address] = ProbeSocket(address, self._port, self._dscp, self._new_socket)
-        self._by_descriptor[one.fileno()] = one
-        self._poll.register(one.fileno(), select.EPOLLIN | select.EPOLLERR)
-
-    def _close(self, address: str) -> None:
-        one = self._sockets.pop(address)
-        del self._by_descriptor[one.fileno()]
-        self._poll.unregister(one.fileno())
-        one.close()
+        self._sockets.clear()
+        self._reading.close()
 
     def answer(self) -> None:
-        """Answer the requests that wait: of each socket that has something, one packet at a time."""
-        for _ in range(_BATCH):
-            waiting = self._poll.poll(0)
-            if not waiting:
-                break
-            for descriptor, events in waiting:
-                own = self._by_descriptor[descriptor]
-                error = own.next_error() if events & select.EPOLLERR else None
-                if error is not None:
-                    self._report_hop(own, error)
-                elif (request := own.receive()) is not None:
-                    self._answer(own, request)
+        """Answer the requests that wait."""
+        self._reading.read(_BATCH, self._report_hop, self._answer)
 
     def _answer(self, own: ProbeSocket, request: Received) -> None:
         now_ns = time.time_ns()

@@ -6,9 +6,10 @@ A socket without these options works, with times of its own: `sent` and `arrived
 import contextlib
 import ctypes
 import errno
+import select
 import socket
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from ipaddress import IPv4Network, collapse_addresses
 from typing import NamedTuple
 
@@ -169,6 +170,53 @@ class ProbeSocket:
             entry = _error_of(data, ancillary, destination)
             if entry is not None:
                 return entry
+
+
+class ProbeSockets:
+    """Sockets that are read together."""
+
+    def __init__(self) -> None:
+        self._poll = select.epoll()
+        self._by_descriptor: dict[int, ProbeSocket] = {}
+
+    def __iter__(self) -> Iterator[ProbeSocket]:
+        return iter(self._by_descriptor.values())
+
+    def add(self, own: ProbeSocket) -> None:
+        """Read a socket from now on."""
+        self._poll.register(own.fileno(), select.EPOLLIN | select.EPOLLERR)
+        self._by_descriptor[own.fileno()] = own
+
+    def remove(self, own: ProbeSocket) -> None:
+        """Close a socket."""
+        self._poll.unregister(own.fileno())
+        del self._by_descriptor[own.fileno()]
+        own.close()
+
+    def close(self) -> None:
+        """Close all sockets."""
+        for own in list(self):
+            self.remove(own)
+        self._poll.close()
+
+    def read(
+        self,
+        at_most: int,
+        on_error: Callable[[ProbeSocket, SendTime | IcmpError], None],
+        on_packet: Callable[[ProbeSocket, Received], None],
+    ) -> None:
+        """Read what waits, up to `at_most` packets of each socket: one of each that has something at a time."""
+        for _ in range(at_most):
+            waiting = self._poll.poll(0)
+            if not waiting:
+                break
+            for descriptor, events in waiting:
+                own = self._by_descriptor[descriptor]
+                error = own.next_error() if events & select.EPOLLERR else None
+                if error is not None:
+                    on_error(own, error)
+                elif (received := own.receive()) is not None:
+                    on_packet(own, received)
 
 
 def _time_ns(value: bytes) -> int | None:
