@@ -143,10 +143,8 @@ def planned(
     """Return the faults and the bad links of the scenario; raise Misconfigured for a fabric that is too small."""
     if not params.faults_s:
         return [], ()
-    if params.scenario == "faults":
-        return [*plan(inventory, begin_ns, params.faults_s, rng)], ()
-    if params.scenario == "demo":
-        return [*plan(inventory, begin_ns, params.faults_s, rng, more_kinds=True)], ()
+    if params.scenario != "repairs":
+        return [*plan(inventory, begin_ns, params.faults_s, rng, more_kinds=params.scenario == "demo")], ()
     try:
         scenario = demo_repairs.plan(inventory, begin_ns, params.faults_s, rng)
     except ValueError as error:

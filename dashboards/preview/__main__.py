@@ -12,6 +12,7 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -76,11 +77,9 @@ def photograph(chromium: str, html: Path, picture: Path, height: int) -> None:
 
 def list_panels(board: Mapping[str, Any], run: Run, view: View) -> str:
     """Return a row of Markdown: the board, its panels with a value, and those without any."""
-    has_value: dict[str, bool] = {}
+    has_value: dict[str, bool] = defaultdict(bool)
     for panel, _, sql in panel_queries(board, view):
-        rows = run(sql)
-        has_value.setdefault(panel["title"], False)
-        has_value[panel["title"]] |= any(value not in (None, "") for row in rows for value in row.values())
+        has_value[panel["title"]] |= any(value not in (None, "") for row in run(sql) for value in row.values())
     given, empty = ([title for title, known in has_value.items() if known is wanted] for wanted in (True, False))
     return f"| {board['title']} | {', '.join(given)} | {', '.join(empty) or '–'} |"
 
