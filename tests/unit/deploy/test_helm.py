@@ -17,6 +17,9 @@ from streams.wire.topics import STAGES
 Object = dict[str, Any]
 NAMES = sorted(path.name for path in EXAMPLES.glob("*.yaml"))
 FULL = list(objects((RENDERED / "full.yaml").read_text("utf-8")))
+ON_HOSTS = ("nic", "host", "probe")
+KINDS = ("gnmi", "snmp", "bridge", "jobs", "dialout", *ON_HOSTS)
+"""The collectors of the chart."""
 WORKLOADS = [one for one in FULL if one["kind"] in ("Deployment", "DaemonSet", "StatefulSet", "Job")]
 
 
@@ -52,9 +55,9 @@ def test_every_part_is_there() -> None:
     """Stages, sink, notifier, tickets, collectors, the automation, and what is done once."""
     assert {part_of(one) for one in WORKLOADS} == {
         *STAGES, "persist", "notify", "tickets", "locality", "automation", "topics", "acls", "migrations",
-        *(f"collect-{kind}" for kind in ("gnmi", "snmp", "bridge", "jobs", "nic", "host")),
+        *(f"collect-{kind}" for kind in KINDS),
     }  # fmt: skip
-    assert {part_of(one) for one in WORKLOADS if one["kind"] == "DaemonSet"} == {"collect-nic", "collect-host"}
+    assert {part_of(one) for one in WORKLOADS if one["kind"] == "DaemonSet"} == {f"collect-{kind}" for kind in ON_HOSTS}
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=name_of)
@@ -96,7 +99,8 @@ def test_a_part_that_serves_health_is_probed(workload: Object) -> None:
     assert container["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "metrics"}
     assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "metrics"}
     port, *others = container["ports"]
-    assert [one["name"] for one in others] == (["https"] if part_of(workload) == "locality" else [])
+    served = {"locality": ["https"], "collect-dialout": ["devices"]}
+    assert [one["name"] for one in others] == served.get(part_of(workload), [])
     arguments = container["args"]
     opened = int(arguments[arguments.index("--metrics-port") + 1]) if "--metrics-port" in arguments else 9100
     assert port == {"name": "metrics", "containerPort": opened}
@@ -134,7 +138,10 @@ def test_only_the_sink_and_migrations_have_a_password_of_clickhouse() -> None:
     assert found == {"persist": "railsight_sink", "migrations": "railsight_migrator"}
 
 
-@pytest.mark.parametrize("part", ["persist", "migrations", "measure", "locality", "collect-jobs", "collect-nic"])
+@pytest.mark.parametrize(
+    "part",
+    ["persist", "migrations", "measure", "locality", "collect-jobs", "collect-nic", "collect-dialout", "collect-probe"],
+)
 def test_the_configuration_is_one_that_railsight_reads(part: str, tmp_path: Path) -> None:
     """With the environment of the part's container; no secret is in it."""
     (workload,) = (one for one in WORKLOADS if part_of(one) == part)
@@ -142,7 +149,7 @@ def test_the_configuration_is_one_that_railsight_reads(part: str, tmp_path: Path
     path.write_text(data_of("railsight", "railsight.toml"))
     environ = {one["name"]: one.get("value", "node-1") for one in container_of(workload)["env"]}
     settings = load(path, collector_params(), environ)
-    assert set(settings.collectors) == {"gnmi", "snmp", "bridge", "jobs", "nic", "host"}
+    assert set(settings.collectors) == set(KINDS)
     assert (settings.kafka.telemetry_partitions, settings.runtime.metrics_port) == (8, 9100)
     assert (settings.locality.host, settings.locality.port) == ("0.0.0.0", 8790)
     assert settings.decide.mode == "act" and settings.tickets is not None
