@@ -5,7 +5,7 @@ port. A path is drawn once for each flow, as a switch draws it from the 5-tuple.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, Link, PortName
 from streams.fabric.inventory_rows import HOST_LINK
 from streams.simulation.effects import Interval
+from streams.simulation.probe_noise import ProbedPath, ProbeNoise
 from streams.wire.models import ProbeReport
 
 WINDOW_NS = 10 * 10**9
@@ -24,12 +25,9 @@ _SENT = 10
 """Probes of a flow in a window: one a second."""
 _TOR_FLOWS, _FABRIC_FLOWS = 3, 10
 _SOURCE_PORT = 20_001
-_NOISE = 1e-5
-"""Losses of healthy probes (PROBES "Localization")."""
-_STALLED = 0.002
-"""Share of the reports of a prober that stalled, with losses of its own making."""
 _FIRST_ADDRESS = int(IPv4Address("10.0.0.1"))
 _RTT_NS, _RESPONDER_NS = 14_000, 50_000_000
+_LOSS_FIELDS = ("forward_lost", "reverse_lost", "unanswered", "lost_run", "forward_reach", "reverse_reach")
 REPORTED_AFTER_NS = 1_000_000_000
 """A report waits twice the timeout for replies."""
 
@@ -59,6 +57,10 @@ class _Prober:
     flows: list[_Flow]
     fields: dict[str, tuple[object, ...]] = field(default_factory=dict)
     """The fields of all its reports."""
+    crossing: dict[Port, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """By port, the numbers of the flows with a path into it."""
+    lossy: set[int] = field(default_factory=set)
+    """The numbers of the flows that lost probes in the last window."""
     sequence: int = 0
 
 
@@ -103,9 +105,18 @@ class ProbeMesh:
         self._one_flow: dict[Port, _Flow] = {}
         for prober in self.probers.values():
             prober.fields = self._fields(prober.flows)
-            for flow in prober.flows:
+            for number, flow in enumerate(prober.flows):
                 for port in flow.forward[:-1]:
                     self._one_flow.setdefault(port, flow)
+                for port in dict.fromkeys((*flow.forward, *flow.back)):
+                    prober.crossing[port].append(number)
+        self._noise = ProbeNoise(self._addresses, rng)
+        self._noise.add_probers(
+            {
+                name: [ProbedPath(flow.forward, flow.back, flow.target.a_device) for flow in prober.flows]
+                for name, prober in self.probers.items()
+            }
+        )
 
     def _flows(self, rails: dict[str, list[Link]], leaves: list[str], leaf: str, place: int) -> Iterator[_Flow]:
         source = rails[leaf][place]
@@ -166,8 +177,7 @@ class ProbeMesh:
             "flow_sent": (_SENT,) * count, "flow_rtt_p50_ns": (_RTT_NS,) * count, "flow_rtt_p99_ns": (_RTT_NS,) * count,
             "flow_responder_p50_ns": (_RESPONDER_NS,) * count,
         }  # fmt: skip
-        names = ("forward_lost", "reverse_lost", "unanswered", "discarded", "reordered", "lost_run", "forward_reach",
-                 "reverse_reach")  # fmt: skip
+        names = (*_LOSS_FIELDS, "discarded", "reordered")
         return {"address": tuple(places)} | {f"flow_{name}": zero for name in names} | fields
 
     def report(self, host: str, end_ns: int, skew_ns: int = 0) -> ProbeReport:
@@ -177,44 +187,49 @@ class ProbeMesh:
         window = Interval(end_ns - WINDOW_NS, end_ns)
         fields = dict(prober.fields)
         drops = [drop for drop in self.drops if drop.interval.overlaps(window)]
-        is_stalled = self._rng.random() < _STALLED
-        noisy = set(self._rng.integers(0, len(prober.flows), self._noise(prober, is_stalled)).tolist())
-        if drops or noisy:
-            fields |= self._losses(prober.flows, drops, window, noisy)
-        elif any(flow.lost_run for flow in prober.flows):
-            for flow in prober.flows:
-                flow.lost_run = 0
+        stalls, noise = self._noise.losses(host, end_ns, _SENT)
+        crossed = {number for drop in drops for number in prober.crossing.get(drop.port, ())}
+        if affected := crossed | noise.keys() | prober.lossy:
+            fields |= self._losses(prober, affected, drops, window, noise)
         return ProbeReport(
             host, f"probe@{host}", 1, prober.sequence, window.start_ns + skew_ns, end_ns + skew_ns,
-            end_ns + REPORTED_AFTER_NS, int(is_stalled), **fields,  # type: ignore[arg-type]
+            end_ns + REPORTED_AFTER_NS, stalls, **fields,  # type: ignore[arg-type]
         )  # fmt: skip
 
-    def _noise(self, prober: _Prober, is_stalled: bool) -> int:
-        return int(self._rng.poisson(_NOISE * _SENT * len(prober.flows))) + (5 if is_stalled else 0)
-
     def _losses(
-        self, flows: Sequence[_Flow], drops: Sequence[Drop], window: Interval, noisy: Iterable[int]
+        self,
+        prober: _Prober,
+        affected: set[int],
+        drops: Sequence[Drop],
+        window: Interval,
+        noise: Mapping[int, tuple[int, int]],
     ) -> dict[str, tuple[object, ...]]:
+        """Return the fields of a report in which some flows may have lost probes."""
         by_port: dict[Port, list[Drop]] = defaultdict(list)
         for drop in drops:
             by_port[drop.port].append(drop)
-        forward, back, unanswered, runs, reaches = [], [], [], [], []
-        for number, flow in enumerate(flows):
-            lost = [self._lost(flow, path, by_port, window) for path in (flow.forward, flow.back)]
-            lost[0] += number in noisy
+        fields = {f"flow_{name}": [0] * len(prober.flows) for name in _LOSS_FIELDS}
+        forward, back, unanswered, runs, forward_reach, back_reach = fields.values()
+        prober.lossy.clear()
+        for number in sorted(affected):
+            flow, extra = prober.flows[number], noise.get(number, (0, 0))
+            lost = [
+                own + self._lost(flow, path, by_port, window)
+                for own, path in zip(extra, (flow.forward, flow.back), strict=True)
+            ]
             total = min(_SENT, sum(lost))
-            is_lost = total == _SENT
-            flow.lost_run = flow.lost_run + total if is_lost else total
-            forward.append(0 if is_lost else min(lost[0], total))
-            back.append(0 if is_lost else total - min(lost[0], total))
-            unanswered.append(total if is_lost else 0)
-            runs.append(flow.lost_run)
-            reaches.append(self._reach(flow, by_port, window) if is_lost else (0, 0))
-        return {
-            "flow_forward_lost": tuple(forward), "flow_reverse_lost": tuple(back), "flow_unanswered": tuple(unanswered),
-            "flow_lost_run": tuple(runs), "flow_forward_reach": tuple(reach[0] for reach in reaches),
-            "flow_reverse_reach": tuple(reach[1] for reach in reaches),
-        }  # fmt: skip
+            if total == _SENT:
+                flow.lost_run += total
+                unanswered[number] = total
+                forward_reach[number], back_reach[number] = self._reach(flow, by_port, window)
+            else:
+                flow.lost_run = total
+                forward[number] = min(lost[0], total)
+                back[number] = total - forward[number]
+            runs[number] = flow.lost_run
+            if total:
+                prober.lossy.add(number)
+        return {name: tuple(values) for name, values in fields.items()}
 
     def _lost(self, flow: _Flow, path: Sequence[Port], by_port: dict[Port, list[Drop]], window: Interval) -> int:
         """Return how many probes of a window a path loses in one direction."""

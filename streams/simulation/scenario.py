@@ -21,7 +21,7 @@ from streams.simulation.delivery_model import Cadence, DeliveryModel
 from streams.simulation.effects import Effect, Interval
 from streams.simulation.fabric_arrays import fabric_arrays
 from streams.simulation.fault_placement import FaultPlacer, NoRoom
-from streams.simulation.faults import FAULTS, Fault
+from streams.simulation.faults import FAULTS, Fault, device_down
 from streams.simulation.ground_truth import InjectedFault
 from streams.simulation.negative_cases import NEGATIVE_CASES, hosts_in_maintenance
 from streams.simulation.probe_agents import ProbeAgents, drops_of
@@ -45,6 +45,10 @@ _STRETCHES = (1.0, 1.25, 1.5, 2.0, 3.0)
 _REFERENCE_GPUS = 2048
 _NEGATIVE_RATIO_OVER_DAYS = 0.1
 """Over days a negative case every few minutes is no healthy fabric; a tenth of them still is 100 a day."""
+_RESTARTS_PER_LEAF_DAY = 1 / 30
+"""Over days each leaf restarts once a month: a new version (choice)."""
+_RESTARTS = 0xD0
+"""Names their stream of random numbers."""
 _FAULTS_PER_SERVER_DAY = 1 / (5 * 400)
 """One network fault in 5 days on 400 servers (DETECTION 3, "Base rate")."""
 
@@ -121,6 +125,7 @@ def _build(spec: ScenarioSpec, stretch: float) -> Scenario:
     negative_cases, more = _inject_negative_cases(spec, placer, within)
     negative_cases["host-in-maintenance"] = len(maintained)
     faults += _inject_from_own_streams(spec, placer, within)
+    faults += _inject_restarts(spec, placer, within)
     if not spec.has_pause:
         faults, more = [fault_without_pause(fault) for fault in faults], effects_without_pause(more)
     effects += more + [effect for fault in faults for effect in fault.effects]
@@ -128,7 +133,7 @@ def _build(spec: ScenarioSpec, stretch: float) -> Scenario:
     topology = Topology(Inventory(devices, inventory.links, inventory.ports, traffic.jobs(hosts)))
     world = World(inventory, fabric, traffic, effects, START_NS, rng)
     drops = list(drops_of(effects, world.signal_losses, fabric))
-    probes = None if spec.days else ProbeAgents(inventory, fabric, drops, spec.seed)
+    probes = ProbeAgents(inventory, fabric, drops, spec.seed)
     telemetry = Telemetry(world, topology, effects, spec.cadence, spec.delivery, rng, probes)
     return Scenario(within, whole, topology, faults, negative_cases, telemetry)
 
@@ -154,6 +159,14 @@ def _inject_from_own_streams(spec: ScenarioSpec, placer: FaultPlacer, within: In
             placer.rng = np.random.default_rng([spec.seed, fault.condition.value])
             for _ in range(spec.each):
                 yield fault.inject(placer, within)
+    placer.rng = shared
+
+
+def _inject_restarts(spec: ScenarioSpec, placer: FaultPlacer, within: Interval) -> Iterator[InjectedFault]:
+    """Restart leaves over days: each is a device/down, and whatever else it shows is no fault of its own."""
+    shared, placer.rng = placer.rng, np.random.default_rng([spec.seed, _RESTARTS])
+    for _ in range(int(placer.rng.poisson(spec.days * placer.tiers.count("T0") * _RESTARTS_PER_LEAF_DAY))):
+        yield device_down.restart(placer, within, "T0")
     placer.rng = shared
 
 

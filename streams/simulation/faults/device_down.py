@@ -12,6 +12,11 @@ def inject(placer: FaultPlacer, within: Interval) -> InjectedFault:
     rng = placer.rng
     tiers = [tier for tier in ("host", "host", "host", "T0", "T1") if placer.devices(tier)]
     tier = tiers[int(rng.integers(len(tiers)))]
+    return restart(placer, within, tier)
+
+
+def restart(placer: FaultPlacer, within: Interval, tier: str) -> InjectedFault:
+    """Restart one device of a tier for 90 to 480 s."""
     device, interval = placer.device(placer.devices(tier), within, (90, 480))
     name = placer.fabric.devices[device]
     truth = Truth(*interval, Condition.DEVICE_DOWN, name, "", POLL_TOLERANCE_S)

@@ -125,7 +125,7 @@ def found_in(case: str) -> tuple[Finding, ...]:
 
 @pytest.mark.parametrize("case", FAULTS)
 def test_it_names_the_fault_and_no_other(case: str) -> None:
-    """Within a minute; what follows from it is its child."""
+    """Within a minute; what follows from it is its child. The last window may lose no more than noise."""
     _, condition, place = FAULTS[case]
     device, port = place.split("/", 1)
     truth = Truth(at(100), at(500), condition, device, port, 60)
@@ -134,7 +134,34 @@ def test_it_names_the_fault_and_no_other(case: str) -> None:
     own = next(one for one in found_in(case) if one.condition is condition and not one.parent_id)
     assert (own.detected_at_ns or 0) <= at(160)
     assert own.resolved_at_ns is not None
-    assert at(490) <= own.resolved_at_ns <= at(510)
+    assert at(480) <= own.resolved_at_ns <= at(510)
+
+
+@pytest.mark.parametrize(("lost", "is_found"), [(9, False), (30, True)])
+def test_probes_that_any_link_of_their_paths_loses_make_no_bad_switch(lost: int, is_found: bool) -> None:
+    """4,860 probes of 8 links each lose 4 at a noise of 10^-4 a link, and nine now and then."""
+    spines = [f"spine{number}/Ethernet{port}/1" for number in (1, 2) for port in range(1, 16)]
+    flows = [(f"pod1-host1/mlx5_{n}", f"pod1-host2/mlx5_{n}", spines[n]) for n in range(lost)]
+
+    def window(number: int) -> ProbeWindow:
+        own = flows[number::6]
+        paths = [("pod1-leaf4/Ethernet1/1", spine, "pod1-leaf3/Ethernet8/1") for _, _, spine in own]
+        backs = [("pod1-leaf3/Ethernet2/1", spine, "pod1-leaf4/Ethernet8/1") for _, _, spine in own]
+        elements = list(dict.fromkeys(port for one in (*own, *paths, *backs) for port in one))
+        elements += dict.fromkeys(port.split("/")[0] for port in list(elements))
+        of_device = {"pod1-leaf4": 810, "pod1-leaf3": 810, "pod1-host1": 100_000, "pod1-host2": 100_000}
+        zeros, place = (0,) * len(own), elements.index
+        return ProbeWindow(
+            0, at(10 * number), 8, 0, 8320, tuple(elements), tuple(of_device.get(name, 400) for name in elements),
+            tuple(place(source) for source, _, _ in own), tuple(place(target) for _, target, _ in own),
+            (20_001,) * len(own), (10,) * len(own), (1,) * len(own), zeros, zeros, (1,) * len(own),
+            (3,) * len(own), (3,) * len(own),
+            tuple(1 + place(hop) for both in zip(paths, backs, strict=True) for path in both for hop in path),
+            zeros, zeros,
+        )  # fmt: skip
+
+    found = {one.element for one in localize(PathParams(), [window(number) for number in range(6)])}
+    assert bool(found) == is_found, found
 
 
 def test_a_rail_stays_unreached_while_a_switch_on_a_part_of_its_paths_is_lost() -> None:
@@ -201,12 +228,16 @@ def test_a_repeated_or_late_report_counts_once_and_a_fabric_without_losses_sends
     stage.set_topology(FABRIC)
     hosts = sorted(mesh.probers)
 
+    def lossless(report: ProbeReport) -> ProbeReport:
+        none = (0,) * len(report.flow_sent)
+        return replace(report, stalls=0, flow_forward_lost=none, flow_reverse_lost=none, flow_unanswered=none)
+
     def windows(reports: list[ProbeReport]) -> list[ProbeWindow]:
         sent = [output.message for output in stage.process(reports)]
         assert not any(isinstance(one, RailProbes) for one in sent)
         return [one for one in sent if isinstance(one, ProbeWindow)]
 
-    first = [mesh.report(host, at(10)) for host in hosts]
+    first = [lossless(mesh.report(host, at(10))) for host in hosts]
     early = windows([*first[:-1], first[0]])
     assert [(one.at_ns, one.probers) for one in early] == [(at(10), 4)]
     assert early[0].sent == sum(sum(report.flow_sent) for report in first[:-1])

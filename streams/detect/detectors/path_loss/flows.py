@@ -6,6 +6,7 @@ host.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from streams.wire.models import ProbeWindow
@@ -72,6 +73,7 @@ class LossyFlow:
         return frozenset({*links, *map(device_of, links)} - set(self.name.hosts))
 
 
+@lru_cache(1 << 16)
 def device_of(element: str) -> str:
     """Return the device of an element."""
     return element.split("/", 1)[0]

@@ -56,6 +56,23 @@ class _Tally:
     lost: Counter[str] = field(default_factory=Counter)
     flows: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     """By element, the numbers of the lossy flows that cross it."""
+    links: Counter[str] = field(default_factory=Counter)
+    """By element, the most links at which a probe over it may be lost: each votes for all elements of its path."""
+
+    def add(self, number: int, flow: LossyFlow) -> frozenset[str]:
+        """Add the losses of a flow; return its elements."""
+        elements = flow.elements()
+        both = len(flow.forward) + len(flow.back)
+        links = dict.fromkeys(flow.forward, len(flow.forward)) | dict.fromkeys(flow.back, len(flow.back))
+        for element in elements:
+            self.lost[element] += flow.lost
+            self.flows[element].add(number)
+            self.links[element] = max(self.links[element], links.get(element, both))
+        return elements
+
+    def score(self, element: str, sent: int, noise: float) -> float:
+        """Return the log-likelihood ratio of the losses of an element against those of healthy links."""
+        return log_likelihood_ratio(self.lost[element], sent, noise * self.links[element])
 
 
 def log_likelihood_ratio(lost: int, sent: float, noise: float) -> float:
@@ -209,12 +226,9 @@ def _located(flow: LossyFlow) -> tuple[str, bool]:
 def _lossy_elements(params: PathParams, flows: Sequence[LossyFlow], sent: _Sent) -> list[Suspect]:
     """Return the links and switches that lose a share of the probes, each with the losses that it explains best."""
     tally = _Tally()
-    for number, flow in enumerate(flows):
-        for element in flow.elements():
-            tally.lost[element] += flow.lost
-            tally.flows[element].add(number)
+    crossed_by = [tally.add(number, flow) for number, flow in enumerate(flows)]
     hosts = {host for flow in flows for host in flow.name.hosts}
-    scores = {e: log_likelihood_ratio(lost, sent.over(e), params.noise) for e, lost in tally.lost.items()}
+    scores = {e: tally.score(e, sent.over(e), params.noise) for e in tally.lost}
     found: list[Suspect] = []
     while scores and len(found) < _MAX_SUSPECTS:
         # Of equal ones a host: whether its network or itself is at fault is not known.
@@ -228,10 +242,10 @@ def _lossy_elements(params: PathParams, flows: Sequence[LossyFlow], sent: _Sent)
         if element not in hosts and _is_bad(params, own, sent.over(element)):
             found.append(_with_votes(_suspect(element, own, sent), tally, flows))
         for number in list(tally.flows[element]):
-            for crossed in flows[number].elements():
+            for crossed in crossed_by[number]:
                 tally.lost[crossed] -= flows[number].lost
                 tally.flows[crossed].discard(number)
-                scores[crossed] = log_likelihood_ratio(tally.lost[crossed], sent.over(crossed), params.noise)
+                scores[crossed] = tally.score(crossed, sent.over(crossed), params.noise)
         scores = {e: score for e, score in scores.items() if tally.lost[e] >= params.min_losses}
     return found
 

@@ -26,7 +26,8 @@ class PathParams(Thresholds):
     """Fewer losses name no link, whatever its traffic."""
 
     noise: Annotated[float, Field(gt=0, lt=1)] = 1e-4
-    """Losses of a healthy element for each probe. Ten times less than what is bad (choice)."""
+    """Losses of a healthy link for each probe. Ten times less than what is bad (choice). A lost probe votes for all
+    elements of its path, so an element with paths of n links is compared with n times this."""
 
     bad_ratio: Annotated[float, Field(gt=0, lt=1)] = 1e-3
     """From this loss on a link is bad: NetBouncer (NSDI'19)."""
