@@ -3,6 +3,11 @@
 import numpy as np
 import numpy.typing as npt
 
+from streams.fabric.catalogue import Metric
+
+DIRECTIONS = (Metric.TX_BYTES, Metric.RX_BYTES)
+"""Uplinks are compared by what they send, and by what the downlinks of the tier above send over them."""
+
 Values = npt.NDArray[np.float64]
 
 

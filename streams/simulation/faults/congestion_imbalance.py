@@ -1,4 +1,7 @@
-"""congestion/imbalance: flows are hashed onto some of a leaf's uplinks; these are nearly full, the others are not."""
+"""congestion/imbalance: flows are hashed onto some of a leaf's uplinks; these are nearly full, the others are not.
+
+Upwards by the leaf, or downwards by the tier above.
+"""
 
 from streams.simulation.effects import Interval, TrafficShift
 from streams.simulation.fault_placement import FaultPlacer
@@ -8,24 +11,25 @@ from streams.wire.models import Condition
 
 
 def inject(placer: FaultPlacer, within: Interval) -> InjectedFault:
-    """Shift the traffic of one leaf onto a quarter of its uplinks at most, for 480 to 900 s."""
+    """Shift the traffic of one leaf, or to it, onto a quarter of its uplinks at most, for 480 to 900 s."""
     rng = placer.rng
     leaf, interval = placer.imbalanced_leaf(within, (480, 900))
     uplinks = placer.uplinks_of(leaf)
     count = int(rng.integers(1, max(2, len(uplinks) // 4 + 1)))
+    end = interval.start_ns % 2  # at random, without a number of its own: the rest of the day stays the same
     full = set(rng.choice(len(uplinks), count, replace=False).tolist())
     effects = [
         TrafficShift(
             link,
             interval,
             rng.uniform(0.6, 0.95) if number in full else rng.uniform(0.15, 0.25),
-            placer.ports(link)[0],
+            placer.ports(link)[end],
         )
         for number, link in enumerate(uplinks)
     ]
     name = placer.fabric.devices[leaf]
     truth = Truth(*interval, Condition.CONGESTION_IMBALANCE, name, "", WINDOW_TOLERANCE_S)
-    kind = f"{len(full)} of {len(uplinks)} uplinks"
+    kind = f"{len(full)} of {len(uplinks)} uplinks{', downwards' if end else ''}"
     return InjectedFault((GroundTruth(truth, interval.start_ns),), tuple(effects), kind)
 
 

@@ -57,6 +57,7 @@ SHARED: dict[str, dict[Metric, tuple[str, ...]]] = {
     "measure/windows/excursions.py": {M.PRE_FEC_BER: (_DEGRADING,)},
     "measure/windows/rail_selection.py": dict.fromkeys((M.SPEED_BPS, M.RX_BYTES, M.TX_BYTES), (_RAIL,)),
     "measure/windows/uplink_selection.py": {M.TX_BYTES: (_IMBALANCE,), M.SPEED_BPS: (_IMBALANCE,)},
+    "evidence/uplinks.py": {M.TX_BYTES: (_IMBALANCE,), M.RX_BYTES: (_IMBALANCE,)},
 }  # fmt: skip
 """Modules that serve several detectors -> the metrics that they name, and the detectors that read those by them."""
 

@@ -11,6 +11,7 @@ from streams.detect.evidence.shared import SharedEvidence
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
+from streams.fabric.ids import Port
 from streams.wire.models import Condition, Endpoint, Finding, PeerGroup, PeerWindow, Severity, Source, Status, Subject
 from tests.worlds.observations import SNMP, after, at, episodes, last, samples
 from tests.worlds.small_fabric import topology
@@ -29,6 +30,8 @@ class Case:
     boots: float = 1e9
     trained: float | None = None
     again: float = 1e9
+    received: bool = False
+    """The load is what the uplinks receive; what they send is even."""
 
 
 def published(case: Case, last_s: float = 1800, source: Source = SNMP) -> list[Finding]:
@@ -52,7 +55,10 @@ def published(case: Case, last_s: float = 1800, source: Source = SNMP) -> list[F
         up: dict[str, float | None] = {
             port: float(not (port in case.down and case.down[port][0] <= t < case.down[port][1])) for port in sent
         }
-        values = {Metric.TX_BYTES: sent, Metric.OPER_UP: up}
+        even: dict[str, float | None] = dict.fromkeys(sent, SPEED / 8 * 0.5 * t)
+        even |= {port: speed / 8 * 0.5 * t for port, speed in zip(UPLINKS, full, strict=True)}
+        ways = (even, sent) if case.received else (sent, even)
+        values = {Metric.TX_BYTES: ways[0], Metric.RX_BYTES: ways[1], Metric.OPER_UP: up}
         if case.trained is not None:
             values[Metric.SPEED_BPS] = dict.fromkeys(sent, case.trained)
         row = samples(LEAF, t, values, source=source, boot_id=1 + (t >= case.boots), sequence=turn)
@@ -74,6 +80,10 @@ NOT_AN_IMBALANCE = {
     "all in use but one": Case((0.9, 0.0, 0.0, 0.0)),
     "uplinks of two speeds, filled alike": Case((0.7, 0.7, 0.7, 0.7), speeds=(SPEED, SPEED, 2 * SPEED, 2 * SPEED)),
     "counters that restart, each at its own value": Case(boots=600),
+    "received within 3 %": Case((0.78, 0.80, 0.82, 0.80), received=True),
+    "no downlink is half full": Case((0.10, 0.45, 0.30, 0.30), received=True),
+    "a burst of three minutes from above": Case((0.9, 0.5, 0.5, 0.5), until=300, received=True),
+    "a spine that sends nothing down": Case((0.0, 0.8, 0.8, 0.8), received=True),
     "little traffic to another leaf and to storage": Case((0.7, 0.7, 0.7, 0.7), trained=SPEED),
 }
 
@@ -105,6 +115,19 @@ def test_one_that_carries_too_little_is_found() -> None:
     """A bundle that lost a member carries half."""
     (found,) = published(Case((0.35, 0.7, 0.7, 0.7)))
     assert found.evidence[0].at == Endpoint(LEAF, "u0")
+
+
+def test_elephants_that_collide_on_one_link_down_to_a_leaf_are_found() -> None:
+    """The tier above hashes them onto one of the parallel links; the leaf's own traffic is even."""
+    (found,) = published(Case((0.9, 0.4, 0.4, 0.4), received=True))
+    assert found.subject.id == f"device:{LEAF}"
+    assert found.summary.startswith(f"the 4 uplinks of {LEAF} receive unevenly: u0 +")
+    off, full = found.evidence
+    assert (off.metric, off.at, off.peers) == ("rx_bytes", Endpoint(LEAF, "u0"), 3)
+    cable = fabric((SPEED,) * 4).link_at(Port(LEAF, "u0"))
+    assert cable is not None
+    assert full.statement == f"{cable.upper.device}/{cable.upper.port} is 90% full"
+    assert after(found.resolved_at_ns) == pytest.approx(900, abs=60)
 
 
 def test_it_stays_open_without_readings() -> None:

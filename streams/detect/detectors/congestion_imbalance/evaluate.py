@@ -1,5 +1,7 @@
 """congestion/imbalance: the uplinks of one switch carry unevenly for minutes, and one of them is nearly full.
 
+Upwards, or downwards: flows that the tier above puts onto one of the links to this switch.
+
 Opens when some windows in a row are uneven, closes after as many even ones. `measure` compares the uplinks of all
 switches as one array, and emits windows only of switches that may be uneven.
 """
@@ -15,7 +17,7 @@ from streams.detect.detectors.congestion_imbalance.report import UplinkMark
 from streams.detect.evidence.episodes import PublishedEpisodes, has_open, next_final_ns, reconcile
 from streams.detect.evidence.hysteresis import bad_periods, next_check_ns, watch_window
 from streams.detect.evidence.subjects import device_subject
-from streams.detect.evidence.uplinks import deviations
+from streams.detect.evidence.uplinks import DIRECTIONS, deviations
 from streams.fabric.catalogue import Metric
 from streams.fabric.intervals import closed, overlaps_any
 from streams.wire.models import PeerWindow, Subject
@@ -62,26 +64,31 @@ def with_mark(state: ImbalanceState, mark: UplinkMark) -> ImbalanceState:
 
 
 def mark_of(params: ImbalanceParams, window: PeerWindow) -> UplinkMark:
-    """Return the most deviant and the fullest uplink of a window."""
-    blank = UplinkMark(window.begin_ns, window.end_ns, window.source, is_bad=False)
-    if Metric.TX_BYTES not in window.metric or Metric.SPEED_BPS not in window.metric:
-        return blank
+    """Return the most deviant and the fullest uplink of a window, of the direction that is bad or deviates more."""
+    directions = [metric for metric in DIRECTIONS if metric in window.metric]
+    if Metric.SPEED_BPS not in window.metric or not directions:
+        return UplinkMark(window.begin_ns, window.end_ns, window.source, is_bad=False)
+    marks = (_mark(params, window, metric) for metric in directions)
+    return max(marks, key=lambda mark: (mark.is_bad, abs(mark.off)))
+
+
+def _mark(params: ImbalanceParams, window: PeerWindow, metric: Metric) -> UplinkMark:
+    """Return the mark of one direction; without values where fewer than two uplinks are in use."""
     count = len(window.port)
-    sent, speeds = (
-        np.array(window.value[window.metric.index(metric) * count :][:count])[None]
-        for metric in (Metric.TX_BYTES, Metric.SPEED_BPS)
+    carried, speeds = (
+        np.array(window.value[window.metric.index(one) * count :][:count])[None] for one in (metric, Metric.SPEED_BPS)
     )
-    sent, speeds = np.where(sent >= 0, sent, np.nan), np.where(speeds > 0, speeds, np.nan)
-    rates = sent * 8 / (max(window.at_ns - window.since_ns, 1) / 1e9)
+    carried, speeds = np.where(carried >= 0, carried, np.nan), np.where(speeds > 0, speeds, np.nan)
+    rates = carried * 8 / (max(window.at_ns - window.since_ns, 1) / 1e9)
     off, fill = deviations(rates, speeds, params.unused)
     if np.isnan(off).all():
-        return blank
+        return UplinkMark(window.begin_ns, window.end_ns, window.source, is_bad=False)
     worst, fullest = int(np.nanargmax(np.abs(off))), int(np.nanargmax(fill))
     is_bad = bool(abs(off[0, worst]) >= params.uneven and fill[0, fullest] >= params.busy)
     return UplinkMark(
         window.begin_ns, window.end_ns, window.source, is_bad, window.port[worst], float(off[0, worst]),
         float(rates[0, worst] / (1 + off[0, worst])), window.port[fullest], float(fill[0, fullest]),
-        int((~np.isnan(off)).sum()) - 1,
+        int((~np.isnan(off)).sum()) - 1, metric is Metric.RX_BYTES,
     )  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """Selects the windows of switches whose uplinks to send, compared as one array.
 
-A switch is sent that has an uplink almost as far from the others as the detector's threshold, and so are its next
-`watch` windows, so that the detector sees it become even. An uplink with almost no traffic is down, drained or standby.
+A switch is sent that has an uplink almost as far from the others as the detector's threshold, in what it sends or in
+what it receives from the tier above, and so are its next `watch` windows, so that the detector sees it become even. An
+uplink with almost no traffic is down, drained or standby.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from streams.detect.evidence.uplinks import Values, deviations
+from streams.detect.evidence.uplinks import DIRECTIONS, Values, deviations
 from streams.detect.measure.storage.plausibility import Plausibility
 from streams.detect.measure.storage.window_store import ClosedWindows
 from streams.detect.measure.windows.selection_state import SelectedWindows
@@ -35,27 +36,34 @@ def select_uplinks(
     `speeds` are the speeds of their uplinks, NaN of other ports.
     """
     counters, own = windows.counters, params.imbalance
-    place = counters.index_of.get((Metric.TX_BYTES, NO_INDEX))
-    if place is None:
+    places = {metric: counters.index_of.get((metric, NO_INDEX)) for metric in DIRECTIONS}
+    if places[Metric.TX_BYTES] is None:
         return
     devices, numbers = closed.devices[switches], closed.numbers[switches]
-    now, before = counters.closed[devices, place], counters.base[devices, place]
-    at_ns, since_ns = counters.closed_ns[devices, place], counters.base_ns[devices, place]
-    known = (now >= before) & (now != ABSENT_COUNTER) & ((at_ns > since_ns) & (since_ns > 0))[:, None]
-    sent = np.where(known & ~np.isnan(speeds), now - before, np.nan)
     trained = _trained(windows, devices)
     fastest = np.fmax(speeds, trained)
-    speeds = np.where(speeds > 0, speeds, trained)
-    seconds = np.maximum(at_ns - since_ns, 1) / 1e9
-    plausibility.reject(sent, seconds, np.where(fastest > 0, fastest, np.nan))
-    off, fill = deviations(sent * 8 / seconds[:, None], speeds, own.unused)
-    far, full = np.abs(off) >= own.uneven - MARGIN, fill >= own.busy - MARGIN
-    suspect: npt.NDArray[np.bool_] = np.any(far, axis=1) & np.any(full, axis=1)
+    rated = np.where(speeds > 0, speeds, trained)
+    suspect: npt.NDArray[np.bool_] = np.zeros(len(switches), np.bool_)
+    carried: dict[Metric, Values] = {}
+    for metric, place in places.items():
+        if place is None:
+            continue
+        now, before = counters.closed[devices, place], counters.base[devices, place]
+        at_ns, since_ns = counters.closed_ns[devices, place], counters.base_ns[devices, place]
+        known = (now >= before) & (now != ABSENT_COUNTER) & ((at_ns > since_ns) & (since_ns > 0))[:, None]
+        grown = carried[metric] = np.where(known & ~np.isnan(speeds), now - before, np.nan)
+        seconds = np.maximum(at_ns - since_ns, 1) / 1e9
+        plausibility.reject(grown, seconds, np.where(fastest > 0, fastest, np.nan))
+        off, fill = deviations(grown * 8 / seconds[:, None], rated, own.unused)
+        far, full = np.abs(off) >= own.uneven - MARGIN, fill >= own.busy - MARGIN
+        suspect |= np.any(far, axis=1) & np.any(full, axis=1)
+    at_ns, since_ns = (times[devices, places[Metric.TX_BYTES]] for times in (counters.closed_ns, counters.base_ns))
     until = np.where(suspect, numbers + params.window.watch, windows.attached.peers_watch_until[devices])
     windows.attached.peers_watch_until[devices] = until
+    metrics = (*carried, Metric.SPEED_BPS)
     for i in np.flatnonzero((until >= numbers) & (at_ns > since_ns) & (since_ns > 0)).tolist():
-        values = tuple(-1.0 if v != v else v for v in (*sent[i].tolist(), *speeds[i].tolist()))
-        metrics = (Metric.TX_BYTES, Metric.SPEED_BPS)
+        rows = (values[i].tolist() for values in (*carried.values(), rated))
+        values = tuple(-1.0 if v != v else v for row in rows for v in row)
         yield PeerWindowReport(
             int(closed.messages[switches[i]]), int(numbers[i]), int(since_ns[i]), int(at_ns[i]), metrics, values
         )
