@@ -18,17 +18,18 @@ from streams.simulation.clos import GenerateParams, generate
 from streams.simulation.columns import LINE_BPS
 from streams.simulation.congestion_control import effects_without_pause, fault_without_pause
 from streams.simulation.delivery_model import Cadence, DeliveryModel
-from streams.simulation.effects import Effect, Interval
+from streams.simulation.effects import Effect, Interval, SignalLoss
 from streams.simulation.fabric_arrays import fabric_arrays
 from streams.simulation.fault_placement import FaultPlacer, NoRoom
 from streams.simulation.faults import FAULTS, Fault, device_down
-from streams.simulation.ground_truth import InjectedFault
+from streams.simulation.ground_truth import InjectedFault, Truth, truth_at
 from streams.simulation.negative_cases import NEGATIVE_CASES, hosts_in_maintenance
 from streams.simulation.probe_agents import ProbeAgents, drops_of
 from streams.simulation.probe_mesh import with_addresses
 from streams.simulation.telemetry import Telemetry
 from streams.simulation.traffic import Traffic
 from streams.simulation.world import World
+from streams.wire.models import Condition
 
 _S = 10**9
 START_NS = round(datetime(2026, 3, 2, tzinfo=UTC).timestamp()) * _S
@@ -96,6 +97,8 @@ class Scenario:
     faults: list[InjectedFault]
     negative_cases: Counter[str]
     telemetry: Telemetry
+    shut_ports: list[Truth]
+    """The links that are down because a port was shut, as a link/down at that port; none of them is a fault."""
 
 
 def build(spec: ScenarioSpec) -> Scenario:
@@ -135,7 +138,12 @@ def _build(spec: ScenarioSpec, stretch: float) -> Scenario:
     drops = list(drops_of(effects, world.signal_losses, fabric))
     probes = ProbeAgents(inventory, fabric, drops, spec.seed)
     telemetry = Telemetry(world, topology, effects, spec.cadence, spec.delivery, rng, probes)
-    return Scenario(within, whole, topology, faults, negative_cases, telemetry)
+    shut_ports = [
+        truth_at(placer, Condition.LINK_DOWN, effect.disabled_port, effect.interval)
+        for effect in effects
+        if isinstance(effect, SignalLoss) and effect.disabled_port is not None
+    ]
+    return Scenario(within, whole, topology, faults, negative_cases, telemetry, shut_ports)
 
 
 def _inject_faults(spec: ScenarioSpec, placer: FaultPlacer, within: Interval) -> Iterator[InjectedFault]:

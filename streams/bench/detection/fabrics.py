@@ -4,7 +4,7 @@ Each is the simulated day of a seed, read in another way. A fault that its sourc
 neither as found nor as missed; the reason is printed.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -41,6 +41,8 @@ class Fabric:
     receive: Filter = lambda message: message
     """Returns a message as this fabric's sources send it; None for one that they do not send."""
     hidden: Reason = lambda *_: ""
+    shut_hidden: Mapping[str, str] = field(default_factory=dict)
+    """By the kind of the devices that no source reads: why a port that is shut there looks like a link that failed."""
     promises_delays: bool = False
     """The delays of docs/detection.md are promised with all sources at their default cadences."""
 
@@ -145,11 +147,13 @@ FABRICS: dict[str, Fabric] = {
     "all": Fabric("all sources", promises_delays=True),
     "planes": Fabric("two planes, all sources", planes=2, promises_delays=True),
     "snmp": Fabric("SNMP alone, without traps", cadence=Cadence(30.0, 30.0), receive=_by_snmp,
-                   hidden=_hidden_from_snmp),
+                   hidden=_hidden_from_snmp,
+                   shut_hidden={"host": "no failure, but a port that was shut at the host: no host is read"}),
     "slow": Fabric("all sources, every 60 s", cadence=Cadence(60.0, 60.0), hidden=_hidden_at_60_s),
     "no-pause": Fabric("all sources; congestion control instead of pause", has_pause=False,
                        hidden=_hidden_without_pause, promises_delays=True),
-    "nic": Fabric("NIC data alone", receive=_by_nic, hidden=_hidden_from_nics),
+    "nic": Fabric("NIC data alone", receive=_by_nic, hidden=_hidden_from_nics,
+                  shut_hidden={"switch": "no failure, but a port that was shut at the switch: no switch is read"}),
 }  # fmt: skip
 
 _T = TypeVar("_T", bound=int)

@@ -3,17 +3,22 @@
 A finding of one is no false one, because the fault is there: a reading may show it, or its effect shows and its cause
 does not. A NIC whose PCIe link is not read is a slow rail, for instance, and a storm that no poll shows pauses other
 ports.
+
+Nor is a link/down of a link of which a port was shut at the end that no source reads: the link is down, and the end
+that is read receives no light, as of a link that failed. The finding has the confidence of one end, and calibration
+counts it as not true.
 """
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import NamedTuple
 
 from streams.bench.detection.fabrics import Fabric
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.replay.score import Score, Truth
+from streams.simulation import ground_truth
 from streams.simulation.ground_truth import InjectedFault
 from streams.wire.models import Condition
 
@@ -36,15 +41,23 @@ class HiddenFault(NamedTuple):
 
 
 class ShownScore(NamedTuple):
-    """The score of the faults that the sources can show; the others, and their number by condition and reason."""
+    """The score of the faults that the sources can show; the others, and their number by condition and reason.
+
+    `shut` are links that are down because a port was shut, where no source reports that; `counts` has them as well.
+    """
 
     score: Score
     hidden: list[HiddenFault]
+    shut: list[HiddenFault]
     counts: Counter[tuple[Condition, str]]
 
 
 def without_hidden(
-    score: Score, truths: Iterable[tuple[InjectedFault, Truth]], fabric: Fabric, topology: Topology
+    score: Score,
+    truths: Iterable[tuple[InjectedFault, Truth]],
+    fabric: Fabric,
+    topology: Topology,
+    shut_ports: Iterable[ground_truth.Truth] = (),
 ) -> ShownScore:
     """Return the score without the hidden faults; `truths` are all that were scored, with their faults."""
     counts: Counter[tuple[Condition, str]] = Counter()
@@ -53,6 +66,11 @@ def without_hidden(
         if reason := fabric.hidden(truth, injection.kind, topology):
             counts[truth.condition, reason] += 1
             hidden.append(HiddenFault(truth, frozenset(injection.affected)))
+    shut = []
+    for port in shut_ports:
+        if reason := _shut_hidden(port, fabric, topology):
+            counts[port.condition, reason] += 1
+            shut.append(HiddenFault(Truth(*astuple(port)), frozenset()))
     shown = replace(
         score,
         found=tuple(match for match in score.found if not _is_one_of(match.truth, hidden)),
@@ -61,9 +79,24 @@ def without_hidden(
             finding
             for finding in score.invented
             if not any(one.is_at(finding.endpoints, finding.start_ns) for one in hidden)
+            and not (
+                finding.condition is Condition.LINK_DOWN
+                and any(one.is_at(finding.endpoints, finding.start_ns) for one in shut)
+            )
         ),
     )
-    return ShownScore(shown, hidden, counts)
+    return ShownScore(shown, hidden, shut, counts)
+
+
+def _shut_hidden(port: ground_truth.Truth, fabric: Fabric, topology: Topology) -> str:
+    """Return why a shut port looks like a failure: the far end alone is read; empty if its own end or none is."""
+    link = topology.link_at(Port(port.device, port.port))
+    kinds = (
+        {end.device: topology.devices[end.device].kind for end in (link.lower, link.upper)} if link is not None else {}
+    )
+    if port.device not in kinds or all(kind in fabric.shut_hidden for kind in kinds.values()):
+        return ""
+    return fabric.shut_hidden.get(kinds[port.device], "")
 
 
 def _is_one_of(scored: Truth, faults: Iterable[HiddenFault]) -> bool:

@@ -32,6 +32,8 @@ class Outcome:
     hidden: Counter[tuple[Condition, str]] = field(default_factory=Counter)
     """By condition and reason, the faults that no source can show."""
     hidden_faults: Sequence[HiddenFault] = ()
+    shut_ports: Sequence[HiddenFault] = ()
+    """Links that are down because a port was shut, which no source reports."""
 
     def detectable_from_ns(self, truth: Truth) -> int:
         """Return from when on a fault could be detected."""
@@ -67,12 +69,26 @@ class Outcome:
     @property
     def false_pages(self) -> list[str]:
         """Return the ids of findings that paged without a fault of any condition at their place and time."""
-        return [finding_id for finding_id in self.pages if not self._has_fault(self.findings[finding_id])]
+        return [
+            finding_id
+            for finding_id in self.pages
+            if not self._has_fault(self.findings[finding_id]) and not self._is_shut(self.findings[finding_id])
+        ]
+
+    @property
+    def shut_pages(self) -> list[str]:
+        """Return the ids of findings that paged for a shut port that no source reports as shut."""
+        pages = (self.findings[finding_id] for finding_id in self.pages)
+        return [finding.id for finding in pages if self._is_shut(finding) and not self._has_fault(finding)]
 
     def is_effect_of_hidden(self, finding: Finding) -> bool:
         """Return whether a finding is at a fault that no source can show, or at a port that it affects."""
-        ends = [Port(end.device, end.port) for end in (finding.subject.a, finding.subject.z) if end is not None]
-        return any(one.is_at(ends, finding.started_at_ns) for one in self.hidden_faults)
+        return any(one.is_at(_ends(finding), finding.started_at_ns) for one in self.hidden_faults)
+
+    def _is_shut(self, finding: Finding) -> bool:
+        if finding.condition is not Condition.LINK_DOWN:
+            return False
+        return any(one.is_at(_ends(finding), finding.started_at_ns) for one in self.shut_ports)
 
     def _has_fault(self, finding: Finding) -> bool:
         places = {end.device for end in (finding.subject.a, finding.subject.z) if end is not None}
@@ -87,6 +103,10 @@ class Outcome:
             for injection in self.injections
             for truth in injection.truths
         )
+
+
+def _ends(finding: Finding) -> list[Port]:
+    return [Port(end.device, end.port) for end in (finding.subject.a, finding.subject.z) if end is not None]
 
 
 def _is_same(truth: ground_truth.Truth, scored: Truth) -> bool:

@@ -39,6 +39,7 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
         "invented": scored["invented"],
         "retracted_pages": len(score.false_pages),
         "pages": len(outcome.pages),
+        "shut_pages": [_page(outcome, finding_id) for finding_id in outcome.shut_pages],
         "false_pages": [_page(outcome, finding_id) for finding_id in outcome.false_pages],
         "fine": is_passed(outcome),
     }
@@ -111,7 +112,10 @@ def lines(outcome: Outcome) -> Iterator[str]:
         yield f"not shown by these sources: {count} of {slug}: {reason}"
     for kind in ("missed", "invented"):
         yield from (f"{kind}: {name}" for name in values[kind])
-    yield f"{values['pages']} pages, {len(outcome.false_pages)} false"
+    shut = (
+        f", {len(outcome.shut_pages)} for a port that was shut where no source reads it" if outcome.shut_pages else ""
+    )
+    yield f"{values['pages']} pages, {len(outcome.false_pages)} false{shut}"
     yield from (f"false page: {page}" for page in values["false_pages"])
     if values["fine"]:
         yield "all goals are met"

@@ -44,12 +44,12 @@ def run(spec: TrialSpec, settings: Settings, stages: Stages) -> Outcome:
     ]
     truths = [(injection, Truth(*astuple(own))) for injection in injections for own in injection.truths]
     scored = score(observer.revisions, [truth for _, truth in truths], settings.notify.hold_s)
-    result = without_hidden(scored, truths, fabric, scenario.topology)
+    result = without_hidden(scored, truths, fabric, scenario.topology, scenario.shut_ports)
     return Outcome(
         spec, injections, result.score, observer.findings,
         observer.first_published_ns, observer.pages, telemetry.report_delays_ns, telemetry.counts,
         (whole.end_ns - whole.start_ns) / 3.6e12, scenario.negative_cases, result.counts,
-        result.hidden,
+        result.hidden, result.shut,
     )  # fmt: skip
 
 

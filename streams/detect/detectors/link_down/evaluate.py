@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from streams.detect.detector import Context, Evaluation
 from streams.detect.detectors.link_down import report
+from streams.detect.detectors.link_down.missed_ups import COUNTS, counted_ups, missed_ups
 from streams.detect.detectors.link_down.params import DownParams
 from streams.detect.evidence.episodes import PublishedEpisodes, next_final_ns, prune, reconcile
 from streams.detect.evidence.link_history import FOREVER, LinkHistory
@@ -19,8 +20,6 @@ from streams.wire.symptoms import SymptomKind
 
 _POLL_JITTER = 0.25
 """Of an interval between two polls."""
-
-_STATES = (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP)
 
 
 def evaluate(
@@ -41,7 +40,8 @@ def evaluate(
 def _failures(params: DownParams, admin_grace_ns: int, history: LinkHistory) -> Iterator[Interval]:
     """Yield when the link was down for no administrative reason: when either end was."""
     disabled = history.disabled()
-    downs = merge_intervals((span for end in history.ends() for span in _end_downs(history, end)), ns(params.hold_up_s))
+    hold_ns = ns(params.hold_up_s)
+    downs = merge_intervals((span for end in history.ends() for span in _end_downs(history, end, hold_ns)), hold_ns)
     for begin, end in downs:
         for off, on in disabled:
             if on <= begin or off >= end:
@@ -53,7 +53,7 @@ def _failures(params: DownParams, admin_grace_ns: int, history: LinkHistory) -> 
             yield begin, end
 
 
-def _end_downs(history: LinkHistory, end: Endpoint) -> Iterator[Interval]:
+def _end_downs(history: LinkHistory, end: Endpoint, hold_ns: int) -> Iterator[Interval]:
     """Yield when an end was down, made more precise by events of the far end where it is known from readings.
 
     A reading shows that the end came up since the reading before, or at an unknown time. Where the far end reported
@@ -68,11 +68,12 @@ def _end_downs(history: LinkHistory, end: Endpoint) -> Iterator[Interval]:
         ends = [s for s in others if max(begin, since_ns) < s.at_ns < until]
         last = min((s.at_ns for s in ends), default=until)
         is_dated = any(s.by_event for s in ends if s.at_ns == last)
-        for up, down in _missed_ups(history, end, begin):
-            if begin < up and down < last:
-                yield begin, up
+        for up, down in sorted((*missed_ups(history, end, begin), *counted_ups(history, end, begin, hold_ns))):
+            if begin <= up < last:
+                if begin < up:
+                    yield begin, up
                 begin = down  # noqa: PLW2901 — what is left of this interval
-        if is_dated or not _is_single_reading(history, end, (begin, until)):
+        if begin < last and (is_dated or not _is_single_reading(history, end, (begin, until))):
             yield begin, last
 
 
@@ -86,28 +87,8 @@ def _is_single_reading(history: LinkHistory, end: Endpoint, down: Interval) -> b
     own = list(history.at(end))
     if any(begin < s.at_ns < until and s.kind is SymptomKind.WENT_DOWN for s in own):
         return False
-    first = [s for s in own if s.kind is SymptomKind.WENT_DOWN and s.at_ns == begin]
+    first = [s for s in own if (s.kind is SymptomKind.WENT_DOWN or s.kind in COUNTS) and s.at_ns == begin]
     after = [s for s in own if s.kind is SymptomKind.CAME_UP and s.at_ns == until]
     if any(s.by_event or not s.since_ns for s in (*first, *after)) or any(s.since_ns > begin for s in after):
         return False
     return any(abs((begin - s.since_ns) - (until - begin)) <= (until - begin) * _POLL_JITTER for s in first)
-
-
-def _missed_ups(history: LinkHistory, end: Endpoint, begin: int) -> Iterator[Interval]:
-    """Yield when the far end reported up for less time than lies between two readings of this end.
-
-    Only where the down of this end that begins at `begin` is known from readings.
-    """
-    read = [s for s in history.at(end) if s.since_ns and not s.by_event and s.kind in _STATES]
-    if not any(s.at_ns == begin for s in read):
-        return
-    apart = min(s.at_ns - s.since_ns for s in read)
-    for far in history.ends():
-        up = 0
-        for s in history.at(far) if far != end else ():
-            if s.kind is SymptomKind.CAME_UP and s.by_event:
-                up = up or s.at_ns
-            elif s.kind is SymptomKind.WENT_DOWN and s.by_event:
-                if up and s.at_ns - up < apart:
-                    yield up, s.at_ns
-                up = 0

@@ -67,6 +67,6 @@ def _evidence(params: DownParams, history: LinkHistory, end: Endpoint, begin: in
         observed=0.0,
         expected=1.0,
         comparison="both-ends" if len(history.ends()) > 1 else "threshold",
-        window_start_ns=since,
+        window_start_ns=max(since, begin),
         window_end_ns=begin + ns(params.open_after_s),
     )

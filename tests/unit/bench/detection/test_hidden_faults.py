@@ -56,3 +56,32 @@ def test_a_port_that_a_hidden_storm_pauses_is_no_false_finding() -> None:
     injected = replace(storm[0], affected=(("p1-h1", "e1"),))
     shown = without_hidden(Score((), (short,), (victim, other)), [(injected, short)], FABRICS["slow"], topology())
     assert shown.score.invented == (other,)
+
+
+SHUT = ground_truth.Truth(100 * S, 400 * S, Condition.LINK_DOWN, "p1-l0", "d1", 20.0)
+"""The leaf's port of the link of p1-h1/e0."""
+
+
+def _with_shut(shut: ground_truth.Truth, fabric: str, *found: ScoredFinding) -> tuple[tuple[ScoredFinding, ...], int]:
+    """Return what is invented, and how many links are hidden, where a port was shut and nothing failed."""
+    shown = without_hidden(Score((), (), found), [], FABRICS[fabric], topology(), [shut])
+    return shown.score.invented, shown.counts.total()
+
+
+def test_a_port_that_is_shut_at_the_end_that_no_source_reads_is_no_false_link_down() -> None:
+    """A NIC receives no light, as of a link that failed; another condition, port or time is no effect of it."""
+    down = seen(Condition.LINK_DOWN, "e0")
+    down = replace(down, endpoints=down.endpoints | {Port("p1-l0", "d1")})
+    flap, later = replace(down, condition=Condition.LINK_FLAP), replace(down, start_ns=900 * S)
+    other = seen(Condition.LINK_DOWN, "e1")
+    assert _with_shut(SHUT, "nic", down, flap, later, other) == ((flap, later, other), 1)
+
+
+def test_a_port_that_is_shut_where_a_source_reads_it_hides_nothing() -> None:
+    """Its administrative state is read; and of a link of which no end is read nothing is found."""
+    down = seen(Condition.LINK_DOWN, "e0")
+    at_host = replace(SHUT, device="p1-h1", port="e0")
+    uplink, spare = replace(SHUT, port="u0"), replace(SHUT, port="spare")
+    for shut, fabric in ((SHUT, "all"), (SHUT, "snmp"), (at_host, "nic"), (uplink, "nic"), (spare, "nic")):
+        assert _with_shut(shut, fabric, down) == ((down,), 0)
+    assert _with_shut(at_host, "snmp", down) == ((), 1)

@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+from streams.bench.detection.calibration import shares_of
+from streams.bench.detection.hidden_faults import HiddenFault
 from streams.bench.detection.trial import Outcome, TrialSpec
 from streams.fabric.ids import Port
 from streams.replay.score import Match, Score, ScoredFinding, Truth
@@ -56,3 +58,19 @@ def test_tolerances_follow_the_cadence_of_the_source_that_dates_a_fault() -> Non
     for cadence, expected in ((Cadence(), [40.0, 40.0]), (Cadence(60.0, 60.0), [90.0, 190.0])):
         tolerant = TrialSpec(cadence=cadence).with_tolerances(stale)
         assert [own.tolerance_s for own in tolerant.truths] == expected
+
+
+def test_a_page_for_a_port_that_was_shut_unread_is_counted_apart() -> None:
+    """It is no fault, and NICs alone cannot distinguish it from one: its page is neither false nor for a fault."""
+    finding = Finding(
+        "f", 1, final=False, condition=Condition.LINK_DOWN, severity=Severity.CRITICAL, status=Status.OPEN,
+        subject=Subject("link:x", Endpoint("host-1", "mlx5_0"), Endpoint("leaf-1", "d1")), started_at_ns=1000 * S,
+        observed_at_ns=1030 * S, detector="link/down", detector_version="1", summary="", confidence=0.6,
+    )  # fmt: skip
+    shut = HiddenFault(Truth(1000 * S, 1300 * S, Condition.LINK_DOWN, "leaf-1", "d1", 20.0), frozenset())
+    spec, score = TrialSpec(), Score((), (), ())
+    for shut_ports, expected in ([shut], ([], ["f"])), ([], (["f"], [])):
+        pages = {"f": 1045 * S}
+        outcome = Outcome(spec, [], score, {"f": finding}, {}, pages, {}, Counter(), 1.0, shut_ports=shut_ports)
+        assert (outcome.false_pages, outcome.shut_pages) == expected
+        assert [(share.confidence, share.findings, share.true) for share in shares_of(outcome)] == [(0.6, 1, 0)]
