@@ -14,22 +14,10 @@ def calibration(
 
     Example: `railsight bench calibration results.json --plot calibration.svg`.
     """
-    import orjson
-
     from streams.bench.detection import calibration as own
-    from streams.wire.errors import Misconfigured
+    from streams.bench.detection.results import read_results
 
-    read = []
-    for path in results:
-        try:
-            result = orjson.loads(path.read_bytes())
-            result["confidence"]
-        except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as error:
-            raise Misconfigured(
-                f"{path}: no result of `railsight bench detection --json` ({type(error).__name__}: {error})"
-            ) from error
-        read.append(result)
-    shares = own.summed(read)
+    shares = own.summed(read_results(results))
     for line in own.table(shares):
         typer.echo(line)
     if plot is not None:

@@ -12,6 +12,7 @@ from streams.cli.bench.collector_benchmarks import benches
 from streams.cli.bench.corropt import corropt
 from streams.cli.bench.decide import decide
 from streams.cli.bench.detection import detection
+from streams.cli.bench.fabrics import fabrics
 from streams.cli.bench.findings import findings
 from streams.cli.bench.growth import growth
 from streams.cli.bench.locality import locality
@@ -31,6 +32,7 @@ bench.command()(pipeline)
 bench.command()(backtest)
 bench.command()(detection)
 bench.command()(calibration)
+bench.command()(fabrics)
 bench.command()(growth)
 bench.command()(baselines)
 bench.command()(sizing)

@@ -4,6 +4,7 @@ import pytest
 
 from streams.bench.detection.calibration import Share, by_confidence, plot, summed, table
 from streams.bench.detection.fabrics import FABRICS, SNMP_METRICS
+from streams.bench.detection.results import found_table, reasons_table
 from streams.fabric.catalogue import Metric
 from streams.replay.score import Truth
 from streams.wire.models import Condition, EventKind, Samples, Source
@@ -51,3 +52,25 @@ def test_calibration_sums_trials_by_confidence() -> None:
     assert by_confidence(shares) == [Share("all", 0.6, 4, 2), Share("all", 0.95, 4, 4)]
     assert list(table(shares))[2] == "| all | 0.60 | 4 | 2 | 0.50 |"
     assert plot(shares).count("<circle") == 2
+
+
+def _result(seed: int, fabric: str, found: int, false: int, hidden: int) -> dict[str, object]:
+    """Return a trial with three link/down, of which `hidden` are hidden; its only pages are for shut ports."""
+    row = {"injected": 3 - hidden, "found": found, "invented": false}
+    why = [["link/down", "no end is read", hidden]] if hidden else []
+    return {
+        "seed": seed, "fabric": fabric, "conditions": {"link/down": row} if found or false else {}, "hidden": why,
+        "pages": 2, "false_pages": ["x"] * false, "shut_pages": ["y"] * hidden,
+    }  # fmt: skip
+
+
+def test_trials_are_summed_by_fabric() -> None:
+    """A condition that all sources of a fabric hide has no figure; shut ports that paged are counted apart."""
+    results = [_result(5, "nic", 2, 1, 1), _result(6, "nic", 1, 0, 2), _result(5, "slow", 2, 0, 0)]
+    lines = list(found_table(results))
+    assert lines[:3] == ["| condition | `slow` | `nic` |", "|---|---|---|", "| seeds | 5 | 5, 6 |"]
+    assert "| `link/down` | 2 of 3, 0 | 3 of 3, 1 (3) |" in lines
+    assert "| `link/flap` | – | – |" in lines
+    assert lines[-1] == "| pages, of these false | 2, 0 | 4, 1 (3 of shut ports) |"
+    assert list(reasons_table(results))[2:] == ["| `nic` | `link/down` | no end is read | 3 |"]
+    assert "| `link/down` | – (3) |" in found_table([_result(5, "nic", 0, 0, 3)])
