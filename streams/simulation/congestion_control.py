@@ -1,7 +1,8 @@
 """Turns the effects of a day into those of a fabric that relies on congestion control and never pauses.
 
-Senders that a fabric with PFC would pause are slowed by congestion notifications (CNPs) instead, and a NIC that would
-pause its leaf drops. A port that pauses another one without end does not exist there.
+Senders that a fabric with PFC would pause are slowed by congestion notifications (CNPs) instead, or by losses where
+nothing marks packets, and a NIC that would pause its leaf drops. A port that pauses another one without end does not
+exist there.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,6 +15,8 @@ from streams.wire.models import NO_INDEX, Condition
 
 _MAX_CNP_PER_S = 20_000.0
 """Of one flow: DCQCN (SIGCOMM'15) sends one in 50 us at most."""
+_MAX_TIMEOUTS_PER_S = 100.0
+"""Of a NIC that loses nearly all: some ten queue pairs with timeouts of 0.1 s (choice)."""
 _USECONDS_PER_S = 1e6
 _BUFFERED = 0.1
 """A NIC's buffer absorbs what it would pause for a smaller share of the time (choice)."""
@@ -35,7 +38,9 @@ def fault_without_pause(fault: InjectedFault) -> InjectedFault:
 
 
 def effects_without_pause(effects: Iterable[Effect]) -> list[Effect]:
-    """Return effects without pause: CNPs in proportion to the time that a host is paused, drops where it pauses."""
+    """Return effects without pause: CNPs or timeouts in proportion to the time that a host is paused, drops where it
+    pauses.
+    """
     found: list[Effect] = []
     for effect in effects:
         if not isinstance(effect, CounterIncrement) or effect.metric not in _PAUSES:
@@ -50,6 +55,9 @@ def _instead(effect: CounterIncrement) -> Iterator[Effect]:
     ratio = effect.per_s / _USECONDS_PER_S
     plain = replace(effect, index=NO_INDEX, per_s=0.0)
     if effect.metric is Metric.PFC_RX_PAUSE_USECONDS:
-        yield replace(plain, metric=Metric.CNP_HANDLED, per_s=_MAX_CNP_PER_S * ratio)
+        if effect.interval.start_ns % 2:  # at random, and the same for all hosts of a fault
+            yield replace(plain, metric=Metric.LOCAL_ACK_TIMEOUTS, per_s=_MAX_TIMEOUTS_PER_S * ratio)
+        else:
+            yield replace(plain, metric=Metric.CNP_HANDLED, per_s=_MAX_CNP_PER_S * ratio)
     elif effect.metric is Metric.PFC_TX_PAUSE_USECONDS and ratio >= _BUFFERED:
         yield replace(plain, metric=Metric.RX_DISCARDS, share=_DROPPED * ratio, of_metric=Metric.RX_PACKETS)

@@ -101,6 +101,7 @@ _OF_FIELD: Mapping[tuple[str, str], Bound] = {
     ("CounterGrowth", "growth"): Bound(0, 2**53),
     ("CnpThrottledBegan", "cnp_per_s"): Bound(0, 2**53),
     ("SlowedByCnpBegan", "notified_per_s"): Bound(0, 2**53),
+    ("SlowedByLossBegan", "retransmits_per_s"): Bound(0, 2**53),
     # Sums over partitions and windows stay below 64 bits.
     ("ProbeWindow", "sent"): Bound(0, 2**53),
     ("ProbeWindow", "element_sent"): Bound(0, 2**53),

@@ -47,6 +47,8 @@ class SymptomKind(IntEnum):
     PORT_FAULT = 30
     SLOWED_BY_CNP_BEGAN = 31
     SLOWED_BY_CNP_ENDED = 32
+    SLOWED_BY_LOSS_BEGAN = 33
+    SLOWED_BY_LOSS_ENDED = 34
 
 
 class PortChange(IntEnum):
@@ -112,6 +114,7 @@ class CongestionState(IntEnum):
     THROTTLED_BY_PAUSE = 4
     CNP_THROTTLED = 5
     SLOWED_BY_CNP = 6
+    SLOWED_BY_LOSS = 7
 
 
 GROWTH_KINDS = {
@@ -365,6 +368,17 @@ class SlowedByCnpBegan:
 
 
 @dataclass(frozen=True, slots=True)
+class SlowedByLossBegan:
+    """A host's port repeats lost packets and sends `tx_ratio` of what it sent before `began_ns`."""
+
+    kind: ClassVar = SymptomKind.SLOWED_BY_LOSS_BEGAN
+    state: ClassVar = CongestionState.SLOWED_BY_LOSS
+    began_ns: int
+    tx_ratio: float
+    retransmits_per_s: int
+
+
+@dataclass(frozen=True, slots=True)
 class CongestionEnded:
     """A state of a port is over at `at_ns`; `last_active_ns` is the last reading that showed it."""
 
@@ -376,8 +390,8 @@ class CongestionEnded:
         return _ENDED[self.state]
 
 
-ThrottledBegan = ThrottledByPauseBegan | SlowedByCnpBegan
-"""A host's port sends far less than before, by flow control or by congestion control."""
+ThrottledBegan = ThrottledByPauseBegan | SlowedByCnpBegan | SlowedByLossBegan
+"""A host's port sends far less than before: by flow control, by congestion control, or because packets are lost."""
 CongestionBegan = PauseBegan | PfcWatchdogStorm | IncastBegan | CnpThrottledBegan | ThrottledBegan
 Congestion = CongestionBegan | PcieStall | CongestionEnded
 Payload = (
@@ -411,6 +425,8 @@ def lasting_state(payload: Payload) -> str | None:
         case CongestionEnded(state=state) | PauseBegan(state=state) | IncastBegan(state=state):
             return f"congestion/{state.name}"
         case ThrottledByPauseBegan(state=state) | CnpThrottledBegan(state=state) | SlowedByCnpBegan(state=state):
+            return f"congestion/{state.name}"
+        case SlowedByLossBegan(state=state):
             return f"congestion/{state.name}"
         case _:
             return None

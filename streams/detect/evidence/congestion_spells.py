@@ -21,6 +21,7 @@ from streams.wire.symptoms import (
     PcieStall,
     PfcWatchdogStorm,
     SlowedByCnpBegan,
+    SlowedByLossBegan,
     ThrottledByPauseBegan,
 )
 
@@ -80,7 +81,10 @@ class LinkSpells(Generic[Began]):
             case PfcWatchdogStorm():
                 at_ns = observed.at_ns
                 return self._begin(Spell(reporter, observed.source, cast("Began", payload), at_ns, at_ns, at_ns))
-            case PauseBegan() | IncastBegan() | ThrottledByPauseBegan() | CnpThrottledBegan() | SlowedByCnpBegan():
+            case (
+                PauseBegan() | IncastBegan() | ThrottledByPauseBegan() | CnpThrottledBegan() | SlowedByCnpBegan()
+                | SlowedByLossBegan()
+            ):  # fmt: skip
                 began, begin_ns = cast("Began", payload), payload.began_ns
                 return self._begin(Spell(reporter, observed.source, began, begin_ns, observed.at_ns))
             case CongestionEnded():

@@ -11,6 +11,7 @@ from streams.detect.measure.late_replay import LateReplay
 from streams.detect.measure.monitors.cnp_monitor import CnpMonitor
 from streams.detect.measure.monitors.event_confirmation import EventConfirmation
 from streams.detect.measure.monitors.incast_monitor import IncastMonitor
+from streams.detect.measure.monitors.loss_monitor import LossMonitor
 from streams.detect.measure.monitors.monitor import Monitor, ReplayedMonitor, ReplayedMonitorSpec
 from streams.detect.measure.monitors.pause_monitor import PauseMonitor
 from streams.detect.measure.monitors.port_fault_monitor import PortFaultMonitor
@@ -26,6 +27,7 @@ REPLAYED: tuple[Callable[[DetectParams], ReplayedMonitor], ...] = (
     lambda params: PauseMonitor(params.storm, params.collapse),
     IncastMonitor,
     CnpMonitor,
+    LossMonitor,
 )
 
 Relevant = dict[tuple[ColumnMapping, ColumnMapping], tuple[Monitor, ...]]

@@ -27,6 +27,7 @@ from streams.wire.symptoms import (
     Payload,
     Restart,
     SlowedByCnpBegan,
+    SlowedByLossBegan,
     SourceSilence,
 )
 
@@ -144,6 +145,7 @@ def _count(payload: Payload) -> int:
             SourceSilence(live_sources=count)
             | CnpThrottledBegan(cnp_per_s=count)
             | SlowedByCnpBegan(notified_per_s=count)
+            | SlowedByLossBegan(retransmits_per_s=count)
         ):
             return count
     return 0

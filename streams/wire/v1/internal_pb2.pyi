@@ -97,6 +97,7 @@ class Symptom(_message.Message):
     THROTTLED_BY_PAUSE_BEGAN_FIELD_NUMBER: _builtins.int
     CNP_THROTTLED_BEGAN_FIELD_NUMBER: _builtins.int
     SLOWED_BY_CNP_BEGAN_FIELD_NUMBER: _builtins.int
+    SLOWED_BY_LOSS_BEGAN_FIELD_NUMBER: _builtins.int
     CONGESTION_ENDED_FIELD_NUMBER: _builtins.int
     LEVEL_STATE_FIELD_NUMBER: _builtins.int
     CLOCK_OFFSET_FIELD_NUMBER: _builtins.int
@@ -138,6 +139,8 @@ class Symptom(_message.Message):
     @_builtins.property
     def slowed_by_cnp_began(self) -> Global___SlowedByCnpBegan: ...
     @_builtins.property
+    def slowed_by_loss_began(self) -> Global___SlowedByLossBegan: ...
+    @_builtins.property
     def congestion_ended(self) -> Global___CongestionEnded: ...
     @_builtins.property
     def level_state(self) -> Global___LevelState: ...
@@ -167,16 +170,17 @@ class Symptom(_message.Message):
         throttled_by_pause_began: Global___ThrottledByPauseBegan | None = ...,
         cnp_throttled_began: Global___CnpThrottledBegan | None = ...,
         slowed_by_cnp_began: Global___SlowedByCnpBegan | None = ...,
+        slowed_by_loss_began: Global___SlowedByLossBegan | None = ...,
         congestion_ended: Global___CongestionEnded | None = ...,
         level_state: Global___LevelState | None = ...,
         clock_offset: Global___ClockOffset | None = ...,
         port_fault: Global___PortFault | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["clock_offset", b"clock_offset", "cnp_throttled_began", b"cnp_throttled_began", "congestion_ended", b"congestion_ended", "counter_growth", b"counter_growth", "gpu_xid", b"gpu_xid", "incast_began", b"incast_began", "level_state", b"level_state", "pause_began", b"pause_began", "payload", b"payload", "pcie_link_state", b"pcie_link_state", "pcie_stall", b"pcie_stall", "pfc_watchdog_storm", b"pfc_watchdog_storm", "port_fault", b"port_fault", "port_transition", b"port_transition", "restart", b"restart", "slowed_by_cnp_began", b"slowed_by_cnp_began", "source_silence", b"source_silence", "throttled_by_pause_began", b"throttled_by_pause_began"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["clock_offset", b"clock_offset", "cnp_throttled_began", b"cnp_throttled_began", "congestion_ended", b"congestion_ended", "counter_growth", b"counter_growth", "gpu_xid", b"gpu_xid", "incast_began", b"incast_began", "level_state", b"level_state", "pause_began", b"pause_began", "payload", b"payload", "pcie_link_state", b"pcie_link_state", "pcie_stall", b"pcie_stall", "pfc_watchdog_storm", b"pfc_watchdog_storm", "port_fault", b"port_fault", "port_transition", b"port_transition", "restart", b"restart", "slowed_by_cnp_began", b"slowed_by_cnp_began", "slowed_by_loss_began", b"slowed_by_loss_began", "source_silence", b"source_silence", "throttled_by_pause_began", b"throttled_by_pause_began"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "by_event", b"by_event", "clock_offset", b"clock_offset", "cnp_throttled_began", b"cnp_throttled_began", "congestion_ended", b"congestion_ended", "counter_growth", b"counter_growth", "device", b"device", "gpu_xid", b"gpu_xid", "incast_began", b"incast_began", "level_state", b"level_state", "pause_began", b"pause_began", "payload", b"payload", "pcie_link_state", b"pcie_link_state", "pcie_stall", b"pcie_stall", "pfc_watchdog_storm", b"pfc_watchdog_storm", "port", b"port", "port_fault", b"port_fault", "port_transition", b"port_transition", "restart", b"restart", "since_ns", b"since_ns", "slowed_by_cnp_began", b"slowed_by_cnp_began", "source", b"source", "source_silence", b"source_silence", "throttled_by_pause_began", b"throttled_by_pause_began"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "by_event", b"by_event", "clock_offset", b"clock_offset", "cnp_throttled_began", b"cnp_throttled_began", "congestion_ended", b"congestion_ended", "counter_growth", b"counter_growth", "device", b"device", "gpu_xid", b"gpu_xid", "incast_began", b"incast_began", "level_state", b"level_state", "pause_began", b"pause_began", "payload", b"payload", "pcie_link_state", b"pcie_link_state", "pcie_stall", b"pcie_stall", "pfc_watchdog_storm", b"pfc_watchdog_storm", "port", b"port", "port_fault", b"port_fault", "port_transition", b"port_transition", "restart", b"restart", "since_ns", b"since_ns", "slowed_by_cnp_began", b"slowed_by_cnp_began", "slowed_by_loss_began", b"slowed_by_loss_began", "source", b"source", "source_silence", b"source_silence", "throttled_by_pause_began", b"throttled_by_pause_began"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["port_transition", "counter_growth", "restart", "source_silence", "gpu_xid", "pcie_link_state", "pause_began", "pfc_watchdog_storm", "pcie_stall", "incast_began", "throttled_by_pause_began", "cnp_throttled_began", "slowed_by_cnp_began", "congestion_ended", "level_state", "clock_offset", "port_fault"]  # noqa: Y015
+    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["port_transition", "counter_growth", "restart", "source_silence", "gpu_xid", "pcie_link_state", "pause_began", "pfc_watchdog_storm", "pcie_stall", "incast_began", "throttled_by_pause_began", "cnp_throttled_began", "slowed_by_cnp_began", "slowed_by_loss_began", "congestion_ended", "level_state", "clock_offset", "port_fault"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_payload) -> _WhichOneofReturnType_payload | None: ...
 
@@ -808,6 +812,34 @@ class SlowedByCnpBegan(_message.Message):
 Global___SlowedByCnpBegan: _TypeAlias = SlowedByCnpBegan  # noqa: Y015
 
 @_typing.final
+class SlowedByLossBegan(_message.Message):
+    """A host's port repeats packets that were lost and sends much less than before."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BEGAN_NS_FIELD_NUMBER: _builtins.int
+    TX_RATIO_FIELD_NUMBER: _builtins.int
+    RETRANSMITS_PER_S_FIELD_NUMBER: _builtins.int
+    began_ns: _builtins.int
+    tx_ratio: _builtins.float
+    """of the rate before began_ns"""
+    retransmits_per_s: _builtins.int
+    def __init__(
+        self,
+        *,
+        began_ns: _builtins.int = ...,
+        tx_ratio: _builtins.float = ...,
+        retransmits_per_s: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["began_ns", b"began_ns", "retransmits_per_s", b"retransmits_per_s", "tx_ratio", b"tx_ratio"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SlowedByLossBegan: _TypeAlias = SlowedByLossBegan  # noqa: Y015
+
+@_typing.final
 class CongestionEnded(_message.Message):
     """A state of a port is over at at_ns."""
 
@@ -826,6 +858,7 @@ class CongestionEnded(_message.Message):
         THROTTLED_BY_PAUSE: CongestionEnded._State.ValueType  # 4
         CNP_THROTTLED: CongestionEnded._State.ValueType  # 5
         SLOWED_BY_CNP: CongestionEnded._State.ValueType  # 6
+        SLOWED_BY_LOSS: CongestionEnded._State.ValueType  # 7
 
     class State(_State, metaclass=_StateEnumTypeWrapper): ...
     STATE_UNSPECIFIED: CongestionEnded.State.ValueType  # 0
@@ -835,6 +868,7 @@ class CongestionEnded(_message.Message):
     THROTTLED_BY_PAUSE: CongestionEnded.State.ValueType  # 4
     CNP_THROTTLED: CongestionEnded.State.ValueType  # 5
     SLOWED_BY_CNP: CongestionEnded.State.ValueType  # 6
+    SLOWED_BY_LOSS: CongestionEnded.State.ValueType  # 7
 
     STATE_FIELD_NUMBER: _builtins.int
     LAST_ACTIVE_NS_FIELD_NUMBER: _builtins.int

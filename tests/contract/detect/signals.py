@@ -51,6 +51,10 @@ SHARED: dict[str, dict[Metric, tuple[str, ...]]] = {
          M.SPEED_BPS), (_INCAST,),
     ),
     "measure/monitors/cnp_monitor.py": {M.CNP_HANDLED: (_INCAST, _COLLAPSE)},
+    "measure/monitors/loss_monitor.py": dict.fromkeys(
+        (M.PACKET_SEQUENCE_ERRORS, M.ADAPTIVE_RETRANSMITS, M.LOCAL_ACK_TIMEOUTS, M.ROCE_SLOW_RESTARTS),
+        (_INCAST, _COLLAPSE),
+    ),
     "measure/monitors/port_interval.py": dict.fromkeys(
         (M.PCIE_STALLED_READ_SECONDS, M.PCIE_STALLED_WRITE_SECONDS), (_STORM, _INCAST)
     ),
@@ -100,9 +104,8 @@ REASONS: dict[Metric, str] = {
     M.RESPONDER_CQE_ERRORS: "as above, on the responding side",
     M.PAUSE_STORM_WARNINGS: "the NIC counts after seconds of pause; `pfc_tx_frames` and their time show it earlier",
     M.PAUSE_STORM_ERRORS: "as above",
-    M.OUT_OF_SEQUENCE: "loss, and adaptive routing as well, which no counter separates",
-    M.PACKET_SEQUENCE_ERRORS: "the sender's side of `out_of_sequence`",
-    M.ADAPTIVE_RETRANSMITS: "recovered; time-outs and slow restarts, which rail/degraded reads, are what it costs",
+    M.OUT_OF_SEQUENCE: "loss, and adaptive routing as well, which no counter separates; the sender's side of it, "
+    "`packet_sequence_errors`, is read",
     M.PCIE_BUFFER_OVERFLOWS: "beside the stalls on PCIe, which rail/degraded and congestion/incast read",
     M.PCIE_REPLAYS: "recovered by the link layer; what it costs shows in the width and speed of the PCIe link",
     M.GPU_POWER_W: "follows the load; a GPU that is limited by it shows in its clock, which is not collected",

@@ -37,6 +37,9 @@ class Rates:
     load: float = 0.6
     notified: float = 0
     """Congestion notifications a second."""
+    repeated: float = 0
+    """Packets a second that are sent again."""
+    timeouts: float = 0
 
 
 ALL = dict.fromkeys(POD1, Rates())
@@ -55,6 +58,8 @@ def readings(
             cells: Cells = {
                 (Metric.PFC_RX_PAUSE_USECONDS, 3): {"mlx5_3": 1e6 * rates.paused * during},
                 (Metric.CNP_HANDLED, -1): {"mlx5_3": 300 * now + rates.notified * during},
+                (Metric.PACKET_SEQUENCE_ERRORS, -1): {"mlx5_3": 2 * now + rates.repeated * during},
+                (Metric.LOCAL_ACK_TIMEOUTS, -1): {"mlx5_3": rates.timeouts * during},
                 (Metric.TX_BYTES, -1): {"mlx5_3": 1e12 + FULL * (rates.load * (now - during) + rates.sent * during)},
                 (Metric.SPEED_BPS, -1): {"mlx5_3": SPEED},
             }
@@ -88,6 +93,10 @@ NOT_A_COLLAPSE = {
     "congestion control that keeps all links busy": of_all(Rates(paused=0, sent=0.45, notified=8_000)),
     "a job's end, with the last notifications": of_all(Rates(paused=0, sent=0, notified=2_000)),
     "a phase with few notifications": of_all(Rates(paused=0, sent=0.15, notified=200)),
+    "lost packets that slow no host": of_all(Rates(paused=0, sent=0.5, repeated=5_000)),
+    "a phase with a few lost packets": of_all(Rates(paused=0, sent=0.15, repeated=20, timeouts=2)),
+    "a job's end, with its last lost packets": of_all(Rates(paused=0, sent=0, repeated=5_000)),
+    "two of six hosts that losses slow": dict.fromkeys(POD1[:2], Rates(paused=0, repeated=5_000)),
     "two of six hosts that congestion control slows": dict.fromkeys(POD1[:2], Rates(paused=0, notified=8_000)),
 }
 
@@ -124,6 +133,18 @@ def test_hosts_that_congestion_control_slows_without_a_pause_frame_are_one_findi
     assert after(found.resolved_at_ns) == pytest.approx(400, abs=2 * cadence)
     assert found.summary.startswith("6 of 6 hosts of rail 3 in pod1 are throttled by congestion notifications and send")
     assert found.evidence[-1].metric == "cnp_handled"
+
+
+@pytest.mark.parametrize("cadence", [1, 10, 30])
+@pytest.mark.parametrize("lost", [Rates(paused=0, repeated=900), Rates(paused=0, timeouts=40)], ids=["again", "late"])
+def test_hosts_that_losses_slow_without_pause_or_notifications_are_one_finding(lost: Rates, cadence: float) -> None:
+    """Repeated packets, or timeouts, and the throughput show the collapse of a fabric that drops; its cause is open."""
+    (found,) = collapses(readings(of_all(lost), cadence))
+    assert (found.severity, found.status, found.cause) == (Severity.CRITICAL, Status.RESOLVED, Cause.UNKNOWN)
+    assert after(found.started_at_ns) == pytest.approx(200, abs=2 * cadence)
+    assert after(found.resolved_at_ns) == pytest.approx(400, abs=2 * cadence)
+    assert found.summary.startswith("6 of 6 hosts of rail 3 in pod1 repeat lost packets and send")
+    assert found.evidence[-1].metric == "packet_sequence_errors"
 
 
 @pytest.mark.parametrize("cadence", [1, 10, 30])

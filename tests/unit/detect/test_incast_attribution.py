@@ -43,6 +43,8 @@ class Does:
     paused: bool = True
     """While it is throttled; else only CNPs throttle it."""
     port: str = "mlx5_3"
+    repeated: float = 0
+    """Lost packets a second that it sends again."""
 
 
 def readings(own: dict[str, Does], last_s: float = 900) -> Iterator[Samples]:
@@ -58,6 +60,7 @@ def readings(own: dict[str, Does], last_s: float = 900) -> Iterator[Samples]:
                 (Metric.CNP_HANDLED, -1): 20 * t + does.cnp_throttled * during,
                 (Metric.PFC_RX_PAUSE_USECONDS, 3): 6e5 * during * (does.throttled and does.paused),
                 (Metric.TX_BYTES, -1): 1e13 + FULL * (0.5 * t - 0.4 * during * does.throttled),
+                (Metric.PACKET_SEQUENCE_ERRORS, -1): does.repeated * during,
                 (Metric.SPEED_BPS, -1): 400e9,
             }  # fmt: skip
             cells: Cells = {column: {does.port: value} for column, value in counts.items()}
@@ -132,6 +135,17 @@ def test_victims_are_found_without_a_pause_frame() -> None:
     slowed = Does(cnp_throttled=8000, throttled=True, paused=False)
     found, text = published(TOP, host2=CNP_THROTTLED, host5=slowed)
     assert "victims: pod1-host5 of job other at the same leaf, throttled and sending far less" in text
+    assert found.blast_radius is not None
+    assert found.blast_radius.jobs == ("other", "train")
+
+
+def test_senders_and_victims_are_found_without_pause_and_without_notifications() -> None:
+    """Repeated packets and the throughput show both in a fabric without flow and congestion control."""
+    losing = Does(throttled=True, paused=False, repeated=900)
+    found, text = published(TOP, host2=losing, host5=losing)
+    assert "job train receives on pod1-host1; most likely senders: pod1-host2, slowed by losses meanwhile" in text
+    assert "pod1-host2 repeat up to 900 lost packets a second and send far less meanwhile" in text
+    assert "victims: pod1-host5 of job other at the same leaf" in text
     assert found.blast_radius is not None
     assert found.blast_radius.jobs == ("other", "train")
 

@@ -17,7 +17,7 @@ DETECTOR = Detector(
     pod=PodSide(
         state=evaluate.CollapseState,
         scope=Scope.POD,
-        inputs=(CongestionState.THROTTLED_BY_PAUSE, CongestionState.SLOWED_BY_CNP),
+        inputs=(CongestionState.THROTTLED_BY_PAUSE, CongestionState.SLOWED_BY_CNP, CongestionState.SLOWED_BY_LOSS),
         observe=evaluate.observe,
         evaluate=evaluate.evaluate,
     ),

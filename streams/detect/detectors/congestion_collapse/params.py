@@ -16,6 +16,13 @@ class CollapseParams(Thresholds):
     paused: Ratio = 0.3
     """Of the time, by the network: three times the pause by which a host itself makes an incast (`[detect.incast]`)."""
 
+    retransmits_per_s: Annotated[float, Field(gt=0)] = 100
+    """Packets that a sender repeats, by `packet_sequence_errors` or `adaptive_retransmits`: as many as a switch drops
+    in an incast (`[detect.incast]` `drops_per_s`)."""
+
+    timeouts_per_s: Annotated[float, Field(gt=0)] = 10
+    """Timeouts and slow restarts of a sender: slow_restart 10/s (DETECTION 3)."""
+
     max_tx_ratio: Ratio = 0.5
     """Of the traffic before it, at most: a rail is slow from 10 % less on (Greyhound); here whole collectives stop."""
 

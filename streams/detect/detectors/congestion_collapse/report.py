@@ -10,7 +10,7 @@ from streams.detect.evidence.link_history import FOREVER
 from streams.detect.thresholds import ns
 from streams.fabric.intervals import Interval
 from streams.wire.models import BlastRadius, Cause, Condition, Coverage, Evidence, Finding, Severity, Subject
-from streams.wire.symptoms import ThrottledBegan, ThrottledByPauseBegan
+from streams.wire.symptoms import SlowedByCnpBegan, ThrottledBegan, ThrottledByPauseBegan
 
 SLUG = "congestion/collapse"
 VERSION = "1"
@@ -52,7 +52,7 @@ def conclusion(
         resolved_at_ns=end_ns if free_ns <= context.watermark_ns else None,
         detected_at_ns=_detected_ns(params, widest),
         summary=f"{headline} of what they sent before",
-        cause=Cause.CONGESTION,
+        cause=_cause(links.values()),
         evidence=tuple(_evidence(params, part, tx_ratio, (begin_ns, last_ns))),
         confidence=_CONFIDENCE,
         coverage=Coverage(seen=count, expected=widest.hosts),
@@ -74,16 +74,29 @@ def _detected_ns(params: CollapseParams, group: Group) -> int:
 
 
 def _throttling(links: Iterable[ThrottledLink]) -> str:
-    """Return how the hosts are throttled: by pause where any is, else by congestion notifications."""
-    is_paused = any(isinstance(spell.began, ThrottledByPauseBegan) for link in links for spell in link.run)
-    return "are paused" if is_paused else "are throttled by congestion notifications"
+    """Return how the hosts are throttled: by pause where any is, else by congestion notifications, else by loss."""
+    ways = _ways(links)
+    if ThrottledByPauseBegan in ways:
+        return "are paused"
+    return "are throttled by congestion notifications" if SlowedByCnpBegan in ways else "repeat lost packets"
+
+
+def _cause(links: Iterable[ThrottledLink]) -> Cause:
+    """Return congestion where flow or congestion control shows it; a bad link may lose packets as well."""
+    return Cause.CONGESTION if _ways(links) & {ThrottledByPauseBegan, SlowedByCnpBegan} else Cause.UNKNOWN
+
+
+def _ways(links: Iterable[ThrottledLink]) -> set[type[ThrottledBegan]]:
+    return {type(spell.began) for link in links for spell in link.run}
 
 
 def _reason(began: ThrottledBegan) -> tuple[str, str]:
     """Return how one port is throttled, and the metric that shows it."""
     if isinstance(began, ThrottledByPauseBegan):
         return f"is paused {began.paused_ratio:.0%} of the time", "pfc_rx_frames"
-    return f"handles {began.notified_per_s} congestion notifications a second", "cnp_handled"
+    if isinstance(began, SlowedByCnpBegan):
+        return f"handles {began.notified_per_s} congestion notifications a second", "cnp_handled"
+    return f"repeats lost packets, up to {began.retransmits_per_s} a second", "packet_sequence_errors"
 
 
 def _rails(groups: Sequence[Group]) -> list[Group]:

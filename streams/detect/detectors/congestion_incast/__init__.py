@@ -22,6 +22,7 @@ DETECTOR = Detector(
             CongestionState.CNP_THROTTLED,
             CongestionState.THROTTLED_BY_PAUSE,
             CongestionState.SLOWED_BY_CNP,
+            CongestionState.SLOWED_BY_LOSS,
         ),
         observe=evaluate.observe,
         evaluate=evaluate.evaluate,

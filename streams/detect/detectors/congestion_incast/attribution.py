@@ -1,8 +1,8 @@
 """Names the senders and the victims of an incast, as far as counters and the placement of jobs show them.
 
-A NIC does not count to which host it sends. Senders are hosts of the receiving job that CNPs throttle at the same
-time; where no job is known there, or none of its hosts is throttled, the evidence names no sender. Victims are hosts
-of other jobs at the same leaf that are throttled and send far less meanwhile.
+A NIC does not count to which host it sends. Senders are hosts of the receiving job that CNPs throttle, or that lost
+packets slow, at the same time; where no job is known there, or none of its hosts is slowed, the evidence names no
+sender. Victims are hosts of other jobs at the same leaf that are throttled and send far less meanwhile.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from streams.detect.evidence.congestion_spells import Began, LinkSpells, Spell
 from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import Endpoint, Evidence
-from streams.wire.symptoms import CnpThrottledBegan, ThrottledBegan
+from streams.wire.symptoms import CnpThrottledBegan, SlowedByLossBegan, ThrottledBegan
 
 _NAMED = 8
 """Hosts that a sentence names."""
@@ -44,7 +44,17 @@ def attribute_incast(
         for cable, spells in _during(topology, concurrent.cnp_throttled.values(), span)
         if cable.rail == receiver.rail and cable.lower.device != host
     }
-    senders = tuple(sorted(throttled.keys() & others))
+    losing = {
+        cable.lower.device: most
+        for cable, spells in _during(topology, concurrent.slowed.values(), span)
+        if cable.rail == receiver.rail
+        and (
+            most := max(
+                (s.began.retransmits_per_s for s in spells if isinstance(s.began, SlowedByLossBegan)), default=0
+            )
+        )
+    }
+    senders = tuple(sorted((throttled.keys() | losing.keys()) & others))
     near = {
         cable.lower.device
         for cable, _ in _during(topology, concurrent.slowed.values(), span)
@@ -55,6 +65,7 @@ def attribute_incast(
     far = sum(topology.pod_of(other) != pod for other in others)
     found = (
         *_sender_evidence(topology, at, span, (own, others, far), throttled, senders),
+        *_loss_evidence(at, {host: losing[host] for host in senders if host in losing}),
         *_victim_evidence(topology, at, span, victims),
     )
     return IncastCause(senders, victims, found)
@@ -86,11 +97,12 @@ def _sender_evidence(
         seen = f"throttled at the same time on this rail: {_named(throttled)}" if throttled else "no host is throttled"
         yield Evidence(f"no job is known on {at.device}: its senders are not known; {seen}", at=at)
     elif senders:
-        most = max(throttled[sender] for sender in senders)
+        most = max((throttled[sender] for sender in senders if sender in throttled), default=0)
+        how = f"throttled by up to {most} congestion notifications a second" if most else "slowed by losses"
         yield Evidence(
-            f"job {job} receives on {at.device}; most likely senders: {_named(senders)}, "
-            f"throttled by up to {most} congestion notifications a second meanwhile{away}",
-            metric="cnp_handled", at=at, observed=float(len(senders)), comparison="peers", peers=len(others) - far,
+            f"job {job} receives on {at.device}; most likely senders: {_named(senders)}, {how} meanwhile{away}",
+            metric="cnp_handled" if most else "packet_sequence_errors", at=at, observed=float(len(senders)),
+            comparison="peers", peers=len(others) - far,
         )  # fmt: skip
     else:
         yield Evidence(
@@ -101,6 +113,14 @@ def _sender_evidence(
     if foreign := sorted(throttled.keys() - others) if own else []:
         jobs = ", ".join(topology.jobs_on(foreign, span[0])) or "no job"
         yield Evidence(f"throttled as well, but no senders, because they run {jobs}: {_named(foreign)}", at=at)
+
+
+def _loss_evidence(at: Endpoint, losing: Mapping[str, int]) -> Iterator[Evidence]:
+    if losing:
+        yield Evidence(
+            f"{_named(losing)} repeat up to {max(losing.values())} lost packets a second and send far less meanwhile",
+            metric="packet_sequence_errors", at=at, observed=float(max(losing.values())), comparison="threshold",
+        )  # fmt: skip
 
 
 def _victim_evidence(

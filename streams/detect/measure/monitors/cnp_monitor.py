@@ -6,12 +6,10 @@ then its end. To whom a throttled port sends is not counted; congestion/incast i
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from streams.detect.measure.monitors.active_conditions import ActiveConditions
 from streams.detect.measure.monitors.monitor import NumberedSymptom, ReplayedMonitor
 from streams.detect.measure.monitors.pause_monitor import speed_of
-from streams.detect.measure.monitors.port_interval import PortInterval
+from streams.detect.measure.monitors.port_interval import PortInterval, cells_above
 from streams.detect.measure.monitors.throttle_monitor import ThrottleMonitor
 from streams.detect.measure.storage.message_batch import MessageBatch
 from streams.detect.params import DetectParams
@@ -42,26 +40,15 @@ class CnpMonitor(ReplayedMonitor):
         return batch.row_kind is RowKind.ROW_KIND_PORT and _COUNTER in batch.counters.mapping.position_of
 
     def process(self, batch: MessageBatch, topology: Topology) -> list[NumberedSymptom]:
-        counters = batch.counters
-        position = counters.mapping.position_of.get(_COUNTER)
+        position = batch.counters.mapping.position_of.get(_COUNTER)
         if position is None:
             return []
-        now, before = counters.values[:, position], counters.previous(position)
-        grew = now > before
         cells = (
             dict.fromkeys((number, row) for number, row, _ in self._active.active_cells(batch))
             if self._active.by_source
             else {}
         )
-        if np.count_nonzero(grew):
-            # a column that was never read has time 0: over so long a time no growth is much
-            times = counters.store.at_ns[counters.devices, counters.mapping.columns[position]]
-            seconds = np.maximum(counters.at_ns - times, 1)[:, None] / 1e9
-            # in whole numbers: floating point costs twice as much
-            much = grew & (now - before >= np.ceil(self._params.cnp_per_s * seconds).astype(np.uint64))
-            if np.count_nonzero(much):
-                where = (places.tolist() for places in np.nonzero(much))
-                cells |= dict.fromkeys(zip(*where, strict=True))
+        cells |= dict.fromkeys(cells_above(batch, position, self._params.cnp_per_s))
         return [symptom for number, row in cells for symptom in self._evaluate(batch, number, row, topology)]
 
     def _evaluate(self, batch: MessageBatch, number: int, row: int, topology: Topology) -> Iterator[NumberedSymptom]:

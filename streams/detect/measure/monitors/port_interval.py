@@ -1,6 +1,7 @@
 """One port between two readings: the growth of its counters, and the time in which they grew."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,6 +56,23 @@ class PortInterval:
         """Return the share of the time in which the NIC stalled on PCIe; NaN where it is not counted."""
         deltas = (self.counter_delta(metric) for metric in PCIE_STALLS)
         return max((min(1.0, delta[0] / delta[1]) for delta in deltas if delta is not None), default=math.nan)
+
+
+def cells_above(batch: MessageBatch, position: int, per_s: float) -> Iterator[tuple[int, int]]:
+    """Yield the (message, row) of a batch in which the counter at a position grew by `per_s` a second or more."""
+    counters = batch.counters
+    now, before = counters.values[:, position], counters.previous(position)
+    grew = now > before
+    if not np.count_nonzero(grew):
+        return
+    # a column that was never read has time 0: over so long a time no growth is much
+    times = counters.store.at_ns[counters.devices, counters.mapping.columns[position]]
+    seconds = np.maximum(counters.at_ns - times, 1)[:, None] / 1e9
+    # in whole numbers: floating point costs twice as much
+    much = grew & (now - before >= np.ceil(per_s * seconds).astype(np.uint64))
+    if np.count_nonzero(much):
+        numbers, rows = (places.tolist() for places in np.nonzero(much))
+        yield from zip(numbers, rows, strict=True)
 
 
 def in_millionths(ratio: float) -> float:
