@@ -40,6 +40,7 @@ def verdict_lines(verdict: Verdict) -> Iterator[str]:
             yield from _impact_lines(impact, "  ")
     yield from _witness_lines(verdict)
     yield from collective_lines(verdict.collectives, _MAX_LINES)
+    yield from _bandwidth_lines(verdict)
     yield ""
     yield from _coverage_lines(verdict)
     yield from _gap_lines(verdict)
@@ -103,6 +104,18 @@ def _witness_lines(verdict: Verdict) -> Iterator[str]:
         rail = f" (rail {one.rail})" if one.rail is not None else ""
         yield f"  {format_time(one.at_ns)}  {one.host}{' ' if one.port else ''}{one.port}{rail}: {one.detail}"
     if (more := len(verdict.witness_reports) - _MAX_LINES) > 0:
+        yield f"  and {more} more (--json has all)"
+
+
+def _bandwidth_lines(verdict: Verdict) -> Iterator[str]:
+    if verdict.rails:
+        yield "delivered of the nominal bandwidth"
+    for one in verdict.rails[:_MAX_LINES]:
+        yield (
+            f"  rail {one.rail}: {one.delivered_ratio:.0%} of {one.nominal_bps / 1e9:g} Gb/s,"
+            f" mean of {one.ports} ports; least {one.slowest_host}, {one.slowest_ratio:.0%}"
+        )
+    if (more := len(verdict.rails) - _MAX_LINES) > 0:
         yield f"  and {more} more (--json has all)"
 
 

@@ -18,6 +18,7 @@ from streams.report.job.summary import JobSummary, summaries
 from streams.report.job.witness import WitnessReport, witness_reports
 from streams.store.queries import collective_results, job_allocations, job_history
 from streams.store.queries.job_stays import query_stays
+from streams.store.queries.rail_bandwidth import RailBandwidth, rail_bandwidth
 from streams.store.query_client import QueryClient
 from streams.wire import codec
 from streams.wire.models import Finding
@@ -45,6 +46,8 @@ class Verdict:
     summary: JobSummary | None = None
     """The description of the job; None where only older inventories have its allocations."""
     collectives: tuple[CollectiveReport, ...] = ()
+    rails: tuple[RailBandwidth, ...] = ()
+    """What its rails delivered of their nominal bandwidth. It decides nothing: a job may send less than it could."""
 
     def significant(self, domain: Domain) -> list[Impact]:
         """Return the significant impacts of a domain."""
@@ -102,6 +105,7 @@ class Verdict:
             "ports": [_port_as_dict(port) for port in self.coverage.ports],
             "nccl": [report.as_dict() for report in self.witness_reports],
             "collectives": [report.as_dict() for report in self.collectives],
+            "rails": [rail._asdict() for rail in self.rails],
             "summary": None if self.summary is None else self.summary.as_dict(),
         }  # fmt: skip
 
@@ -145,7 +149,7 @@ def job_verdict(
     summary = next(iter(summaries(query_stays(client, *window, job))), None)
     return Verdict(
         footprint, impacts, tuple(gap.finding for gap in gaps), coverage, min_coverage, reported, summary,
-        _collectives(client, footprint),
+        _collectives(client, footprint), tuple(rail_bandwidth(client, job, window)),
     )  # fmt: skip
 
 

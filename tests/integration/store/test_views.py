@@ -13,6 +13,7 @@ from streams.store.clickhouse import ClickHouse
 from streams.store.migrate import apply, shipped_migrations
 from streams.store.params import StoreParams
 from streams.store.persist.hour_rollups import roll_up_hours
+from streams.store.queries.rail_bandwidth import RailBandwidth, rail_bandwidth
 from tests.integration.fixtures_clickhouse import ClickHouse as Server
 
 DAY = str(datetime.fromtimestamp(time.time() - 86_400, UTC).date())
@@ -291,6 +292,19 @@ def test_bandwidth_of_a_job_by_rail(filled: Fill, size: str) -> None:
     assert found == [
         ("train", 0, 1, 100 * GBPS, 50 * GBPS, 0.5, "host-0"), ("train", 1, 1, 100 * GBPS, 10 * GBPS, 0.1, "host-0"),
     ]  # fmt: skip
+
+
+def test_the_verdict_on_a_job_has_its_bandwidth_by_rail(filled: Fill) -> None:
+    """The query of `railsight job` reads the rollups by minute up to a day, and those by hour beyond it."""
+    rows = [minute("host-0", "mlx5_0", "10:01:00", 40), minute("host-0", "eth1", "10:01:00", 10)]
+    tables = filled({"samples_1m": rows, "samples_1h": [minute("host-0", "mlx5_0", "10:02:00", 20)]})
+    begin_ns = int(datetime.fromisoformat(f"{DAY}T10:00:00+00:00").timestamp()) * 10**9
+    assert rail_bandwidth(tables.client, "train", (begin_ns, begin_ns + 7200 * 10**9)) == [
+        RailBandwidth(0, 1, 100e9, 0.4, "host-0", 0.4), RailBandwidth(1, 1, 100e9, 0.1, "host-0", 0.1),
+    ]  # fmt: skip
+    two_days = begin_ns - 86_400 * 10**9, begin_ns + 86_400 * 10**9
+    assert rail_bandwidth(tables.client, "train", two_days) == [RailBandwidth(0, 1, 100e9, 0.2, "host-0", 0.2)]
+    assert rail_bandwidth(tables.client, "none", two_days) == []
 
 
 def test_a_job_stands_against_the_fabric(filled: Fill) -> None:

@@ -9,6 +9,7 @@ from streams.report.job.render_verdict import verdict_lines
 from streams.report.job.verdict import Conclusion, Verdict
 from streams.report.job.witness import witness_reports
 from streams.store.queries.job_history import LinkRow, NcclEvent
+from streams.store.queries.rail_bandwidth import RailBandwidth
 from streams.wire.models import Condition, Endpoint, Subject
 from streams.wire.nccl_codes import NcclCode
 from tests.fixtures.findings import NS, finding
@@ -46,3 +47,12 @@ def test_transport_errors_that_no_finding_explains_are_unknown() -> None:
     flap = replace(xid, condition=Condition.LINK_FLAP)
     assert verdict(RETRIES, impacts=(Impact(flap, 1, ("h0",)),)).conclusion is Conclusion.NETWORK
     assert verdict(DEAD, share=0.1).conclusion is Conclusion.UNKNOWN
+
+
+def test_the_bandwidth_of_rails_is_listed_and_decides_nothing() -> None:
+    """A job may send less than it could; the host that delivered least is named."""
+    slow = replace(verdict(), rails=(RailBandwidth(3, 16, 400e9, 0.31, "h1", 0.04),))
+    assert "  rail 3: 31% of 400 Gb/s, mean of 16 ports; least h1, 4%" in list(verdict_lines(slow))
+    assert slow.conclusion is verdict().conclusion is Conclusion.CLEAN
+    (rail,) = slow.as_dict()["rails"]
+    assert (rail["rail"], rail["delivered_ratio"], rail["slowest_host"]) == (3, 0.31, "h1")
