@@ -17,7 +17,7 @@ from typing import NamedTuple
 from streams.bench.detection.fabrics import Fabric
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
-from streams.replay.score import Score, Truth
+from streams.replay.score import Score, ScoredFinding, Truth
 from streams.simulation import ground_truth
 from streams.simulation.ground_truth import InjectedFault
 from streams.wire.models import Condition
@@ -43,6 +43,7 @@ class HiddenFault(NamedTuple):
 class ShownScore(NamedTuple):
     """The score of the faults that the sources can show; the others, and their number by condition and reason.
 
+    `effects` has by condition the findings that would be false without the hidden faults and shut ports beside them.
     `shut` are links that are down because a port was shut, where no source reports that; `counts` has them as well.
     """
 
@@ -50,6 +51,7 @@ class ShownScore(NamedTuple):
     hidden: list[HiddenFault]
     shut: list[HiddenFault]
     counts: Counter[tuple[Condition, str]]
+    effects: Counter[Condition]
 
 
 def without_hidden(
@@ -71,21 +73,20 @@ def without_hidden(
         if reason := _shut_hidden(port, fabric, topology):
             counts[port.condition, reason] += 1
             shut.append(HiddenFault(Truth(*astuple(port)), frozenset()))
+    effects = [finding for finding in score.invented if _is_effect(finding, hidden, shut)]
     shown = replace(
         score,
         found=tuple(match for match in score.found if not _is_one_of(match.truth, hidden)),
         missed=tuple(truth for truth in score.missed if not _is_one_of(truth, hidden)),
-        invented=tuple(
-            finding
-            for finding in score.invented
-            if not any(one.is_at(finding.endpoints, finding.start_ns) for one in hidden)
-            and not (
-                finding.condition is Condition.LINK_DOWN
-                and any(one.is_at(finding.endpoints, finding.start_ns) for one in shut)
-            )
-        ),
+        invented=tuple(finding for finding in score.invented if finding not in effects),
     )
-    return ShownScore(shown, hidden, shut, counts)
+    return ShownScore(shown, hidden, shut, counts, Counter(finding.condition for finding in effects))
+
+
+def _is_effect(finding: ScoredFinding, hidden: Iterable[HiddenFault], shut: Iterable[HiddenFault]) -> bool:
+    """Return whether a finding is at a hidden fault, or is the link/down of a shut port."""
+    places = (*hidden, *shut) if finding.condition is Condition.LINK_DOWN else hidden
+    return any(one.is_at(finding.endpoints, finding.start_ns) for one in places)
 
 
 def _shut_hidden(port: ground_truth.Truth, fabric: Fabric, topology: Topology) -> str:

@@ -34,6 +34,8 @@ class Outcome:
     hidden_faults: Sequence[HiddenFault] = ()
     shut_ports: Sequence[HiddenFault] = ()
     """Links that are down because a port was shut, which no source reports."""
+    effects: Counter[Condition] = field(default_factory=Counter)
+    """Findings beside hidden faults and shut ports, which are not counted as false."""
 
     def detectable_from_ns(self, truth: Truth) -> int:
         """Return from when on a fault could be detected."""

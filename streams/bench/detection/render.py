@@ -30,6 +30,7 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
         "days": spec.days,
         "fabric": spec.fabric,
         "hidden": [[condition.slug, reason, count] for (condition, reason), count in sorted(outcome.hidden.items())],
+        "effects_of_hidden": {condition.slug: count for condition, count in sorted(outcome.effects.items())},
         "hours": outcome.hours,
         "counts": dict(outcome.counts),
         "negative_cases": dict(outcome.negative_cases),
@@ -110,6 +111,8 @@ def lines(outcome: Outcome) -> Iterator[str]:
         )
     for slug, reason, count in values["hidden"]:
         yield f"not shown by these sources: {count} of {slug}: {reason}"
+    for slug, count in values["effects_of_hidden"].items():
+        yield f"beside faults that these sources do not show, and not counted as false: {count} {slug}"
     for kind in ("missed", "invented"):
         yield from (f"{kind}: {name}" for name in values[kind])
     shut = (

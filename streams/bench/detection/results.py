@@ -45,6 +45,19 @@ def found_table(results: Sequence[Result]) -> Iterator[str]:
     yield "| pages, of these false | " + " | ".join(_pages(own) for own in by_fabric.values()) + " |"
 
 
+def effects_line(results: Sequence[Result]) -> str:
+    """Return how many findings beside hidden faults and shut ports were not counted as false, by fabric and condition.
+
+    A result from before they were counted is left out.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    for result in results:
+        for slug, count in result.get("effects_of_hidden", {}).items():
+            counts[result["fabric"], slug] += count
+    found = (f"`{fabric}` {count} `{slug}`" for (fabric, slug), count in sorted(counts.items()))
+    return "Beside faults that the sources do not show, and not counted as false: " + (", ".join(found) or "none") + "."
+
+
 def reasons_table(results: Sequence[Result]) -> Iterator[str]:
     """Yield a Markdown table: by fabric and condition why its sources cannot show a fault, and how many there were."""
     counts: Counter[tuple[str, str, str]] = Counter()

@@ -49,7 +49,7 @@ def run(spec: TrialSpec, settings: Settings, stages: Stages) -> Outcome:
         spec, injections, result.score, observer.findings,
         observer.first_published_ns, observer.pages, telemetry.report_delays_ns, telemetry.counts,
         (whole.end_ns - whole.start_ns) / 3.6e12, scenario.negative_cases, result.counts,
-        result.hidden, result.shut,
+        result.hidden, result.shut, result.effects,
     )  # fmt: skip
 
 

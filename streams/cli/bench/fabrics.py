@@ -13,8 +13,8 @@ def fabrics(
 
     Example: `railsight bench fabrics planes-504.json nic-504.json`.
     """
-    from streams.bench.detection.results import found_table, read_results, reasons_table
+    from streams.bench.detection.results import effects_line, found_table, read_results, reasons_table
 
     read = read_results(results)
-    for line in (*found_table(read), "", *reasons_table(read)):
+    for line in (*found_table(read), "", effects_line(read), "", *reasons_table(read)):
         typer.echo(line)

@@ -4,7 +4,7 @@ import pytest
 
 from streams.bench.detection.calibration import Share, by_confidence, plot, summed, table
 from streams.bench.detection.fabrics import FABRICS, SNMP_METRICS
-from streams.bench.detection.results import found_table, reasons_table
+from streams.bench.detection.results import effects_line, found_table, reasons_table
 from streams.fabric.catalogue import Metric
 from streams.replay.score import Truth
 from streams.wire.models import Condition, EventKind, Samples, Source
@@ -60,6 +60,7 @@ def _result(seed: int, fabric: str, found: int, false: int, hidden: int) -> dict
     why = [["link/down", "no end is read", hidden]] if hidden else []
     return {
         "seed": seed, "fabric": fabric, "conditions": {"link/down": row} if found or false else {}, "hidden": why,
+        "effects_of_hidden": {"link/down": hidden} if hidden else {},
         "pages": 2, "false_pages": ["x"] * false, "shut_pages": ["y"] * hidden,
     }  # fmt: skip
 
@@ -73,4 +74,6 @@ def test_trials_are_summed_by_fabric() -> None:
     assert "| `link/flap` | – | – |" in lines
     assert lines[-1] == "| pages, of these false | 2, 0 | 4, 1 (3 of shut ports) |"
     assert list(reasons_table(results))[2:] == ["| `nic` | `link/down` | no end is read | 3 |"]
+    assert effects_line(results).endswith(": `nic` 3 `link/down`.")
+    assert effects_line(results[2:]).endswith(": none.")
     assert "| `link/down` | – (3) |" in found_table([_result(5, "nic", 0, 0, 3)])

@@ -36,6 +36,7 @@ def test_what_nics_cannot_show_is_no_mistake() -> None:
     score = Score((found,), (pcie[1],), (effect, other, later))
     shown = without_hidden(score, [pcie, rail], FABRICS["nic"], topology())
     assert (shown.score.found, shown.score.missed, shown.score.invented) == ((found,), (), (other, later))
+    assert shown.effects == {Condition.RAIL_DEGRADED: 1}
     assert [(condition, count) for (condition, _), count in shown.counts.items()] == [(Condition.HOST_PCIE_DEGRADED, 1)]
 
 
