@@ -47,7 +47,7 @@ class Verdict:
     """The description of the job; None where only older inventories have its allocations."""
     collectives: tuple[CollectiveReport, ...] = ()
     rails: tuple[RailBandwidth, ...] = ()
-    """The share of the nominal bandwidth that its rails delivered. It decides nothing: a job may send less than it could."""
+    """Shares of the nominal bandwidth that its rails delivered. They decide nothing: a job may send less."""
 
     def significant(self, domain: Domain) -> list[Impact]:
         """Return the significant impacts of a domain."""
