@@ -9,6 +9,7 @@ from streams.wire.models import (
     Event,
     Facts,
     Finding,
+    HostRates,
     Message,
     PeerWindow,
     PortModules,
@@ -43,7 +44,13 @@ def event_time_ns(message: Message) -> int | None:
             return at
         case SymptomsReplaced(since_ns=at):
             return at
-        case Window(end_ns=at) | PeerWindow(end_ns=at) | RailProbes(end_ns=at) | ProbeWindow(at_ns=at):
+        case (
+            Window(end_ns=at)
+            | PeerWindow(end_ns=at)
+            | RailProbes(end_ns=at)
+            | ProbeWindow(at_ns=at)
+            | HostRates(end_ns=at)
+        ):
             return at
         case Finding(observed_at_ns=at) | Episode(finding=Finding(observed_at_ns=at)):
             return at

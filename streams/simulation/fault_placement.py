@@ -81,8 +81,9 @@ class FaultPlacer:
         raise NoRoom("no link is free for another fault: a longer time or a larger fabric is needed")
 
     def device(
-        self, candidates: Iterable[int], within: Interval, lasting_s: tuple[float, float], *, alone: bool = False
-    ) -> tuple[int, Interval]:
+        self, candidates: Iterable[int], within: Interval, lasting_s: tuple[float, float], *, alone: bool = False,
+        fits: Callable[[int, Interval], bool] = lambda _device, _interval: True,
+    ) -> tuple[int, Interval]:  # fmt: skip
         """Draw a device and an interval in which it and all of its links are free; raise NoRoom.
 
         Its neighbors are free as well, unless the fault concerns the device `alone`.
@@ -95,7 +96,7 @@ class FaultPlacer:
             neighbors = {other for link in links for other in self.ends[link]}
             if any(_overlaps(self._claimed_devices[d], wide) for d in ({device} if alone else {device, *neighbors})):
                 continue
-            if not all(self._is_free(link, wide, interval) for link in links):
+            if not (all(self._is_free(link, wide, interval) for link in links) and fits(device, interval)):
                 continue
             self._claimed_devices[device].append(interval)
             if not alone:

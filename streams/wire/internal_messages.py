@@ -104,6 +104,21 @@ class PeerWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class HostRates:
+    """The lists have one value a host."""
+
+    source: Source
+    begin_ns: int
+    end_ns: int
+    host: tuple[str, ...]
+    rate_bps: tuple[float, ...]
+    speed_bps: tuple[float, ...]
+    rails: tuple[int, ...]
+    stalled: tuple[int, ...]
+    retransmitting: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StateTransfer:
     key: str
     former_pod: str

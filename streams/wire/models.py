@@ -14,6 +14,7 @@ from enum import IntEnum
 from streams.wire.bounds import IDLE_NS
 from streams.wire.internal_messages import (
     CablingReport,
+    HostRates,
     InputLoss,
     InventoryChunk,
     Job,
@@ -79,6 +80,7 @@ __all__ = [
     "Forecast",
     "HostIssue",
     "HostLocality",
+    "HostRates",
     "HostUsability",
     "InputLoss",
     "InventoryChunk",
@@ -210,6 +212,7 @@ class Cause(IntEnum):
     GPU_OFF_BUS = 27
     NVLINK = 28
     RETENTION = 29
+    HOST = 30
 
     @property
     def label(self) -> str:
@@ -529,6 +532,7 @@ Message = (
     | PeerWindow
     | CablingReport
     | VersionCensus
+    | HostRates
     | ProbeWindow
     | RailProbes
     | PortStates

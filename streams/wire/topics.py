@@ -24,6 +24,7 @@ from streams.wire.models import (
     Facts,
     Finding,
     HostLocality,
+    HostRates,
     InputLoss,
     InventoryChunk,
     Job,
@@ -116,14 +117,14 @@ SUMMARIES = Topic(
     Window,
     PartitionScheme.POD,
     6 * _HOUR,
-    other_models=(Progress, PeerWindow, VersionCensus, ProbeWindow, RailProbes),
+    other_models=(Progress, PeerWindow, VersionCensus, HostRates, ProbeWindow, RailProbes),
 )
 EPISODES = Topic(
     "railsight.episodes.v1",
     Episode,
     PartitionScheme.SINGLE,
     7 * _DAY,
-    other_models=(Progress, Symptom, VersionCensus, ProbeWindow),
+    other_models=(Progress, Symptom, VersionCensus, HostRates, ProbeWindow),
 )
 # Compacted: a reader without a snapshot gets the newest states of every source, the quality of the last minute, and the
 # newest message of each state that begins and ends.

@@ -67,7 +67,7 @@ def _trial_spec(options: DetectionOptions) -> TrialSpec:
     nic_s = options.nic_cadence_s or (switch_s if options.days else min(switch_s, own.cadence.nic_s))
     if switch_s % nic_s:
         raise Misconfigured(f"--cadence {switch_s:g} is not a multiple of --nic-cadence {nic_s:g}")
-    faults = tuple(FAULT_OF[name] for name in options.conditions) or FAULTS
+    faults = tuple(fault for fault in FAULTS if fault.slug in options.conditions) or FAULTS
     return TrialSpec(
         options.gpus,
         options.seed,

@@ -27,6 +27,7 @@ from streams.wire.errors import Reject
 from streams.wire.models import (
     CablingReport,
     Episode,
+    HostRates,
     Message,
     PeerWindow,
     PortStates,
@@ -255,7 +256,7 @@ class Correlate:
         self._state.watermark_ns = min(self._state.watermark_ns, limit_ns)
 
     def _process(self, message: Message) -> list[Output]:
-        if isinstance(message, VersionCensus | ProbeWindow):
+        if isinstance(message, VersionCensus | HostRates | ProbeWindow):
             return [Output(EPISODES, message, key="fleet")]
         if isinstance(message, Symptom):
             if not message.port:

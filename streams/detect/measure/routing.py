@@ -6,6 +6,7 @@ from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.wire.models import (
     CablingReport,
+    HostRates,
     PeerWindow,
     ProbeWindow,
     RailProbes,
@@ -18,7 +19,17 @@ from streams.wire.stage import Output
 from streams.wire.symptoms import Restart, lasting_state
 from streams.wire.topics import PORT_STATES, SUMMARIES, SYMPTOMS
 
-Emitted = Symptom | SymptomsReplaced | Window | PeerWindow | CablingReport | VersionCensus | ProbeWindow | RailProbes
+Emitted = (
+    Symptom
+    | SymptomsReplaced
+    | Window
+    | PeerWindow
+    | CablingReport
+    | VersionCensus
+    | HostRates
+    | ProbeWindow
+    | RailProbes
+)
 
 _FLEET = "fleet"
 """Key of what concerns all pods."""
@@ -59,7 +70,7 @@ def _state_key(message: Symptom | SymptomsReplaced | CablingReport, state: str) 
 
 def pods_of(topology: Topology, message: Emitted) -> Iterable[str]:
     """Return the home pod of a port's link; for a restart all pods with a link of the device; else the device's pod."""
-    if isinstance(message, VersionCensus | ProbeWindow):
+    if isinstance(message, VersionCensus | HostRates | ProbeWindow):
         return (_FLEET,)
     if isinstance(message, Symptom | SymptomsReplaced | Window | CablingReport | RailProbes) and message.port:
         return (topology.home_pod(Port(message.device, message.port)),)

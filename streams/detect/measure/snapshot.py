@@ -45,6 +45,8 @@ class SmallState:
     """Those that are off; empty in a snapshot of a version that did not measure them."""
     probes: dict[str, Any] = field(default_factory=dict)
     """Open windows of active probes; empty in a snapshot of a version that did not read them."""
+    host_rates: list[list[Any]] = field(default_factory=list)
+    """Windows of hosts that are not emitted; empty in a snapshot of a version that did not compare hosts."""
 
 
 def dump(liveness: Liveness, readings: ReadingStore, small: SmallState) -> bytes:

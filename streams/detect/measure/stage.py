@@ -154,6 +154,7 @@ class Measure:
         self._watermark_ns = max(self._watermark_ns, watermark)
         if self._probes.windows:
             found = [*found, *self._probes.due(self._watermark_ns)]
+        found = [*found, *self._sender.host_rates.due(self._watermark_ns)]
         if found or self._facts.versions.has_pending:
             found = [*found, *self._facts.on_symptoms(found, watermark)]
         outputs = [*route(self._topology, found), *newest_of_states(found)] if found else []
@@ -249,7 +250,7 @@ class Measure:
         monitors = {monitor.name: monitor.dump() for monitor in self._monitors}
         small = SmallState(
             self._floor_ns, self._watermark_ns, monitors, self._facts.dump(), self._ports.dump(),
-            self._collector_clocks.dump(), self._probes.dump(),
+            self._collector_clocks.dump(), self._probes.dump(), self._sender.host_rates.dump(),
         )  # fmt: skip
         return snapshot.dump(self._liveness, self._readings, small)
 
@@ -261,6 +262,7 @@ class Measure:
         self._ports, self._known = fresh._ports, PartitionReadings(self._readings, self._liveness, self._topology)
         self._monitors, self._relevant = fresh._monitors, {}
         self._collector_clocks, self._probes = fresh._collector_clocks, fresh._probes
+        self._sender.host_rates = fresh._sender.host_rates
         self._probes.set_topology(self._topology)
         self._floor_ns, self._watermark_ns = fresh._floor_ns, fresh._watermark_ns
 
@@ -272,4 +274,5 @@ class Measure:
         self._ports.load(small.ports, self._readings)
         self._collector_clocks.load(small.collector_clocks)
         self._probes.load(small.probes)
+        self._sender.host_rates.load(small.host_rates)
         self._floor_ns, self._watermark_ns = small.floor_ns, small.watermark_ns

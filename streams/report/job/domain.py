@@ -24,7 +24,10 @@ NEUTRAL_CONDITIONS = frozenset(
 )  # fmt: skip
 """Conditions of the observation and of versions: they stop no traffic."""
 HOST_CAUSES = frozenset(
-    {Cause.PCIE, Cause.PCIE_WIDTH, Cause.PCIE_SPEED, Cause.GPU, Cause.GPU_MEMORY, Cause.GPU_OFF_BUS, Cause.NVLINK}
+    {
+        Cause.HOST, Cause.PCIE, Cause.PCIE_WIDTH, Cause.PCIE_SPEED, Cause.GPU, Cause.GPU_MEMORY, Cause.GPU_OFF_BUS,
+        Cause.NVLINK,
+    }
 )  # fmt: skip
 """Causes within a host, also of a slow rail. Congestion that they cause is one of the network for the other jobs."""
 

@@ -23,6 +23,7 @@ from streams.simulation.faults.link_miscabled import LINK_MISCABLED
 from streams.simulation.faults.path_loss import PATH_LOSS
 from streams.simulation.faults.rail_degraded import RAIL_DEGRADED
 from streams.simulation.faults.rail_unreachable import RAIL_UNREACHABLE
+from streams.simulation.faults.slow_host import SLOW_HOST
 from streams.simulation.faults.telemetry_stale import TELEMETRY_STALE
 
 __all__ = ["FAULTS", "FAULT_OF", "Fault"]
@@ -46,8 +47,9 @@ FAULTS: tuple[Fault, ...] = (
     DEVICE_CLOCK_SKEW,
     PATH_LOSS,
     RAIL_UNREACHABLE,
+    SLOW_HOST,
 )
 """Faults that take a device with all its links come first, while there is room."""
 
-FAULT_OF: dict[str, Fault] = {fault.slug: fault for fault in FAULTS}
-"""The faults by the slug of their detector."""
+FAULT_OF: dict[str, Fault] = {fault.slug: fault for fault in (*FAULTS, *reversed(FAULTS))}
+"""The faults by the slug of their detector, in the order of FAULTS: the first of those that one detector finds."""

@@ -580,6 +580,8 @@ class Finding(_message.Message):
         NVLINK: Finding._Cause.ValueType  # 28
         RETENTION: Finding._Cause.ValueType  # 29
         """records were deleted before a part of the pipeline read them"""
+        HOST: Finding._Cause.ValueType  # 30
+        """the host as a whole, not its links"""
 
     class Cause(_Cause, metaclass=_CauseEnumTypeWrapper):
         """The part or the event that is at fault, as far as it is known."""
@@ -621,6 +623,8 @@ class Finding(_message.Message):
     NVLINK: Finding.Cause.ValueType  # 28
     RETENTION: Finding.Cause.ValueType  # 29
     """records were deleted before a part of the pipeline read them"""
+    HOST: Finding.Cause.ValueType  # 30
+    """the host as a whole, not its links"""
 
     ID_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int

@@ -1116,6 +1116,71 @@ class PeerWindow(_message.Message):
 Global___PeerWindow: _TypeAlias = PeerWindow  # noqa: Y015
 
 @_typing.final
+class HostRates(_message.Message):
+    """How much hosts carried in one window of event time, by one source: hosts whose windows became final together. In
+    railsight.summaries.v1 and railsight.episodes.v1, key fleet, with the header type=hostrates. Sent for every host that
+    is read; the lists have one value a host.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SOURCE_FIELD_NUMBER: _builtins.int
+    BEGIN_NS_FIELD_NUMBER: _builtins.int
+    END_NS_FIELD_NUMBER: _builtins.int
+    HOST_FIELD_NUMBER: _builtins.int
+    RATE_BPS_FIELD_NUMBER: _builtins.int
+    SPEED_BPS_FIELD_NUMBER: _builtins.int
+    RAILS_FIELD_NUMBER: _builtins.int
+    STALLED_FIELD_NUMBER: _builtins.int
+    RETRANSMITTING_FIELD_NUMBER: _builtins.int
+    source: _telemetry_pb2.Source.ValueType
+    begin_ns: _builtins.int
+    """the window is [begin, end)"""
+    end_ns: _builtins.int
+    @_builtins.property
+    def host(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def rate_bps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """of its rails the upper median: where it is low, most rails are"""
+
+    @_builtins.property
+    def speed_bps(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """the median speed of its rails"""
+
+    @_builtins.property
+    def rails(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """that were read"""
+
+    @_builtins.property
+    def stalled(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """rails whose NIC stalled on PCIe, beyond the limit of rail/degraded"""
+
+    @_builtins.property
+    def retransmitting(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """rails that retransmit, beyond the limit of rail/degraded"""
+
+    def __init__(
+        self,
+        *,
+        source: _telemetry_pb2.Source.ValueType = ...,
+        begin_ns: _builtins.int = ...,
+        end_ns: _builtins.int = ...,
+        host: _abc.Iterable[_builtins.str] | None = ...,
+        rate_bps: _abc.Iterable[_builtins.float] | None = ...,
+        speed_bps: _abc.Iterable[_builtins.float] | None = ...,
+        rails: _abc.Iterable[_builtins.int] | None = ...,
+        stalled: _abc.Iterable[_builtins.int] | None = ...,
+        retransmitting: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin_ns", b"begin_ns", "end_ns", b"end_ns", "host", b"host", "rails", b"rails", "rate_bps", b"rate_bps", "retransmitting", b"retransmitting", "source", b"source", "speed_bps", b"speed_bps", "stalled", b"stalled"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HostRates: _TypeAlias = HostRates  # noqa: Y015
+
+@_typing.final
 class StateTransfer(_message.Message):
     """What the owner of a pod retains of one link, or of one part of a device, when a version of the inventory gives it to
     another pod. Topic railsight.symptoms.v1, key of the new pod, with the header type=statetransfer.

@@ -149,6 +149,15 @@ def test_hosts_without_readings_are_no_peers() -> None:
     assert emitted(minutes(slow(0.5)), silent=HOSTS[4:5]) != []
 
 
+def test_a_stalling_rail_of_a_small_job_is_compared_with_the_hosts_of_other_jobs() -> None:
+    """Two other hosts of the job are read. Its NIC stalls on PCIe, and that of no other host in the pod does."""
+    stalling = minutes(lambda c: {TX: RATE * 0.5, STALLS: 40.0} if is_bad(c) else {})
+    (final,) = last(emitted(stalling, silent=HOSTS[3:5]))
+    assert (final.cause, final.subject.id, final.status) == (Cause.PCIE, "rail:pod1-host2/3", Status.RESOLVED)
+    everywhere = minutes(lambda c: {TX: RATE * 0.5, STALLS: 40.0} if c[1] == 3 else {})
+    assert emitted(everywhere, silent=HOSTS[3:5]) == []
+
+
 def test_a_rail_that_is_down_or_shut_is_not_slow() -> None:
     """A rail that is down belongs to link/down or to an administrator; it trains for a minute afterwards."""
     windows = minutes(slow(0.0, lambda c: is_bad(c, 2, 6)))

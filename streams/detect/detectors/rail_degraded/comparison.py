@@ -16,6 +16,7 @@ import numpy.typing as npt
 from streams.detect.detectors.rail_degraded.params import RailParams
 from streams.detect.detectors.rail_degraded.screening import (
     PCIE_STALLS,
+    RETRANSMITS,
     TRAINED_SHARE,
     RailPort,
     RailReason,
@@ -29,7 +30,7 @@ from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.wire.models import PeerWindow
 
-_MAD_TO_SIGMA = 1.4826
+MAD_TO_SIGMA = 1.4826
 """For a normal distribution."""
 
 
@@ -52,6 +53,10 @@ class _Pod:
     retransmits: Values
     stalled: Values
 
+    def has_counted(self, params: RailParams, place: int) -> bool:
+        """Return whether counters of a rail of a host are beyond their limits."""
+        return bool((self.stalled[place] >= params.stalled).any() or (self.retransmits[place] >= 1).any())
+
 
 def compare_rails(
     params: RailParams,
@@ -63,6 +68,9 @@ def compare_rails(
     """Return the rails of a pod that are bad in one window, and those that are `watched` (`host/rail`).
 
     `windows` are of the hosts that were emitted, `hosts` are all of the pod that are read.
+
+    A job with too few hosts in the pod has no peers for what its traffic shows. Counters that separate a rail by
+    themselves are compared with all hosts of the pod then.
     """
     begin_ns, end_ns = next((w.begin_ns, w.end_ns) for w in windows.values())
     pod = _pod(params, topology, windows, hosts)
@@ -70,12 +78,17 @@ def compare_rails(
     for place, host in enumerate(pod.hosts):
         jobs.setdefault(next(iter(topology.jobs_on([host], begin_ns)), ""), []).append(place)
     read, found = set(hosts), _Verdicts(pod)
+    everywhere = [place for place, host in enumerate(pod.hosts) if host in read]
     for own in jobs.values():
         peers = [place for place in own if pod.hosts[place] in read]
         found.compare(params, peers)
         for place in own:
             if place < len(windows) and pod.hosts[place] not in read:  # it has peers, but is no peer itself
                 found.compare(params, [*peers, place], only=place)
+        if len(peers) <= params.peers:
+            for place in own:
+                if place < len(windows) and pod.has_counted(params, place):
+                    found.compare(params, [*(n for n in everywhere if n != place), place], only=place, counters=True)
     found.trained_low()
     marks: dict[tuple[str, int], tuple[RailPort, RailVerdict]] = {}
     for (place, rail), port in pod.ports.items():
@@ -97,7 +110,6 @@ _REASONS = tuple(RailReason)
 """By number; a call of the enum for each rail of a pod costs more."""
 
 _METRICS = (Metric.TX_BYTES, Metric.RX_BYTES, Metric.SPEED_BPS)
-_RETRANSMITS = (Metric.LOCAL_ACK_TIMEOUTS, Metric.ROCE_SLOW_RESTARTS)
 
 
 def _pod(params: RailParams, topology: Topology, windows: Mapping[str, PeerWindow], hosts: Collection[str]) -> _Pod:
@@ -116,14 +128,14 @@ def _pod(params: RailParams, topology: Topology, windows: Mapping[str, PeerWindo
             ports[place, rail_n] = rail
             rows[place, rail_n], speed[place, rail_n] = row, rail.speed_bps
     seconds = np.array([max(w.at_ns - w.since_ns, 1) / 1e9 for w in emitted])[:, None]
-    read = {metric: _cells(emitted, rows, metric) for metric in (*_METRICS, *_RETRANSMITS, *PCIE_STALLS)}
+    read = {metric: _cells(emitted, rows, metric) for metric in (*_METRICS, *RETRANSMITS, *PCIE_STALLS)}
     limits = limits_of(params)
     rate = np.fmax(read[Metric.TX_BYTES], read[Metric.RX_BYTES]) * 8 / seconds
     typical = _others(rate, params.other_rails)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(typical == 0, np.nan, rate / typical)
     share[rows < 0] = 1.0  # a host without that rail is no peer
-    retransmits = np.fmax(*(read[metric] / limits[metric] for metric in _RETRANSMITS)) / seconds
+    retransmits = np.fmax(*(read[metric] / limits[metric] for metric in RETRANSMITS)) / seconds
     stalled = np.fmax(*(read[metric] for metric in PCIE_STALLS)) / seconds
     return _Pod(
         names, ports, _padded(rate, shape, np.nan), _padded(typical, shape, np.nan),
@@ -184,28 +196,31 @@ class _Verdicts:
         self.judged = np.zeros(len(pod.hosts), np.bool_)
         """Hosts with enough peers; too few show neither that a rail is bad nor that it is healthy."""
 
-    def compare(self, params: RailParams, group: list[int], only: int | None = None) -> None:
-        """Compare the hosts of a group, which are peers of each other; record only the result of `only` if given."""
+    def compare(self, params: RailParams, group: list[int], only: int | None = None, *, counters: bool = False) -> None:
+        """Compare the hosts of a group, which are peers of each other; record only the result of `only` if given.
+
+        With `counters` the group is of several jobs: only what counters show is recorded, and none of it is healthy.
+        """
         pod, places = self.pod, np.array(group, np.intp)
         compared = places if only is None else np.array([only], np.intp)
         self.peers[compared] = len(group) - 1
         if len(group) - 1 < params.peers:
             return
-        self.judged[compared] = True
+        self.judged[compared] |= not counters
         own = np.arange(len(group)) if only is None else np.array([len(group) - 1])
         share, retransmits, typical = pod.share[compared], pod.retransmits[compared], pod.typical[compared]
         trained = np.nan_to_num(pod.trained[compared])
         line = np.maximum(pod.speed[compared], np.where(trained > 0, trained, 1.0))
         busy = typical >= params.busy * line
-        usual = _without(pod.share[places])[own]
+        usual = median_of_others(pod.share[places])[own]
         behind = busy & (share < params.slow * np.minimum(usual, 1.0))
-        apart = (usual - share) / max(params.sigmas * _MAD_TO_SIGMA, 1e-9)
-        slow = behind & _spread_within(pod.share[places], own, usual, apart, behind)
+        apart = (usual - share) / max(params.sigmas * MAD_TO_SIGMA, 1e-9)
+        slow = behind & spread_within(pod.share[places], own, usual, apart, behind)
         stalls = slow & (pod.stalled[compared] >= params.stalled)
-        stalls &= _without(pod.stalled[places])[own] < params.stalled / 2
-        retransmitting = ~slow & busy & (retransmits >= 1) & (_without(pod.retransmits[places])[own] < 0.5)
+        stalls &= median_of_others(pod.stalled[places])[own] < params.stalled / 2
+        retransmitting = ~slow & busy & (retransmits >= 1) & (median_of_others(pod.retransmits[places])[own] < 0.5)
         for reason, where, observed, expected in (
-            (RailReason.SLOW, slow, pod.rate[compared], typical * np.minimum(usual, 1.0)),
+            (RailReason.SLOW, slow & (not counters), pod.rate[compared], typical * np.minimum(usual, 1.0)),
             (RailReason.PCIE, stalls, pod.stalled[compared], np.full_like(share, params.stalled)),
             (RailReason.RETRANSMITS, retransmitting, retransmits, np.ones_like(share)),
         ):
@@ -232,7 +247,7 @@ class _Verdicts:
         self.expected[places] = np.where(where, expected, self.expected[places])
 
 
-def _without(values: Values) -> Values:
+def median_of_others(values: Values) -> Values:
     """Return for each cell the median of its column's others that were read; NaN where there are none."""
     count = (~np.isnan(values)).sum(axis=0)
     order = np.argsort(values, axis=0)  # NaN last
@@ -248,7 +263,7 @@ def _without(values: Values) -> Values:
     return medians
 
 
-def _spread_within(
+def spread_within(
     values: Values, own: npt.NDArray[np.intp], middle: Values, limit: Values, asked: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
     """Return where the median deviation (MAD) of a column's others from its middle is below a limit, where asked.

@@ -35,5 +35,9 @@ class RailParams(Thresholds):
     bad_windows: Annotated[int, Field(ge=2)] = 3
     """Minder waits 4 min, Aegis 10 (reported); three windows and the lateness stay within five minutes."""
 
+    start_windows: Annotated[int, Field(ge=1)] = 5
+    """Windows of a job with traffic in which a host that carries less has another part in the job, as a stage of a
+    pipeline or a store has: as many as close a finding (choice)."""
+
     good_windows: Annotated[int, Field(ge=1)] = 5
     """Windows in a row without a deviation that close it."""

@@ -6,6 +6,7 @@ comparison.py decides whether a rail is bad, by its peers at other hosts.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,8 @@ Values = npt.NDArray[np.float64]
 
 TRAINED_SHARE = 0.99
 """Below this share of its speed a port has trained low; devices round."""
+
+RETRANSMITS = (Metric.LOCAL_ACK_TIMEOUTS, Metric.ROCE_SLOW_RESTARTS)
 
 PCIE_STALLS = (Metric.PCIE_STALLED_READ_SECONDS, Metric.PCIE_STALLED_WRITE_SECONDS)
 """Seconds in which a NIC stalled on PCIe."""
@@ -77,6 +80,38 @@ def suspect_rails(
             found |= read[metric] / seconds[:, None] >= limit / 2
     suspect: npt.NDArray[np.bool_] = np.any(found & is_rail, axis=1)
     return suspect
+
+
+class HostRows(NamedTuple):
+    """The rates of hosts in one window and the rails that counters single out; one value a host."""
+
+    rate: Values
+    """The upper median of the rails, bit/s; NaN where none was read. It is low where more than half of them are low;
+    of fewer, the median of the other rails shows it (see comparison.py)."""
+    speed: Values
+    """The median speed of the rails, bit/s; 0 where unknown."""
+    rails: Values
+    stalled: Values
+    retransmitting: Values
+
+
+def host_rows(params: RailParams, read: Mapping[Metric, Values], seconds: Values, speeds: Values) -> HostRows:
+    """Return what each host carried; arguments as of `suspect_rails`."""
+    is_rail, per_s = ~np.isnan(speeds), seconds[:, None]
+    none = np.full(speeds.shape, np.nan)
+    rate = np.fmax(read.get(Metric.TX_BYTES, none), read.get(Metric.RX_BYTES, none)) * 8 / per_s
+    rate[~is_rail] = np.nan
+    line = np.fmax(speeds, read.get(Metric.SPEED_BPS, none))
+    line[~is_rail | ~(line > 0)] = np.nan
+    rails = (~np.isnan(rate)).sum(axis=1)
+    ordered = np.sort(rate, axis=1)  # NaN last
+    upper = ordered[np.arange(len(rate)), np.minimum(rails // 2, max(0, rate.shape[1] - 1))]
+    beyond = {
+        metric: is_rail & (read.get(metric, none) / per_s >= limit) for metric, limit in limits_of(params).items()
+    }
+    stalled = np.any([beyond[metric] for metric in PCIE_STALLS], axis=0).sum(axis=1)
+    retransmitting = np.any([beyond[metric] for metric in RETRANSMITS], axis=0).sum(axis=1)
+    return HostRows(upper, np.nan_to_num(median_of(line)[:, 0]), rails, stalled, retransmitting)
 
 
 def median_of(values: Values) -> Values:

@@ -1,14 +1,14 @@
 """Turns windows of event time that are final into the messages to send: of ports, of rails and of uplinks."""
 
-from collections.abc import Callable, Iterator, Sequence
-
 import numpy as np
 import numpy.typing as npt
 
+from streams.detect.detectors.rail_degraded.screening import HostRows
 from streams.detect.measure.storage.message_batch import DeviceSlot, PendingMessage
 from streams.detect.measure.storage.plausibility import Plausibility
 from streams.detect.measure.storage.window_store import ClosedWindows, WindowSpec
-from streams.detect.measure.windows.rail_selection import select_rails
+from streams.detect.measure.windows.host_rates import HostRatesBuffer
+from streams.detect.measure.windows.rail_selection import RailReadings, host_rates, read_rails, select_rails
 from streams.detect.measure.windows.selection_state import SelectedWindows
 from streams.detect.measure.windows.uplink_selection import select_uplinks
 from streams.detect.measure.windows.window_report import PeerWindowReport, PortWindowReport
@@ -22,15 +22,6 @@ from streams.wire.models import PeerGroup, PeerWindow, Source, Window
 NumberedWindow = tuple[int, Window | PeerWindow]
 """A window, and the number of the message that makes it final."""
 
-_Select = Callable[
-    [DetectParams, SelectedWindows, ClosedWindows, Sequence[int], npt.NDArray[np.float64], Plausibility],
-    Iterator[PeerWindowReport],
-]
-_PEERS: tuple[tuple[PeerGroup, _Select], ...] = (
-    (PeerGroup.HOST_RAILS, select_rails),
-    (PeerGroup.SWITCH_UPLINKS, select_uplinks),
-)
-
 _Speeds = tuple[PeerGroup, npt.NDArray[np.float64]]
 """The peers of a device, and the speeds of its ports: NaN of other ports, 0 where unknown."""
 
@@ -43,6 +34,7 @@ class WindowSender:
         self._selector = WindowSelector(params)
         self.plausibility = Plausibility()
         self.spec = WindowSpec(ns(params.window.width_s), ns(params.lateness_s))
+        self.host_rates = HostRatesBuffer(self.spec.width_ns, self.spec.lateness_ns)
         self._topology = Topology(Inventory())
         self._speeds: dict[tuple[str, Source], tuple[tuple[str, ...], _Speeds | None]] = {}
 
@@ -60,14 +52,29 @@ class WindowSender:
             message = messages[report.message]
             found.append((message.number, self._window(message.slot, report)))
         speeds = [self._speeds_of(messages[message].slot) for message in closed.messages.tolist()]
-        for group, select in _PEERS:
+        for group in (PeerGroup.HOST_RAILS, PeerGroup.SWITCH_UPLINKS):
             own = [i for i, known in enumerate(speeds) if known is not None and known[0] is group]
-            if own:
-                of_ports = np.stack([known[1] for known in speeds if known is not None and known[0] is group])
-                for peers in select(self._params, windows, closed, own, of_ports, self.plausibility):
-                    message = messages[peers.message]
-                    found.append((message.number, self._peer_window(message.slot, peers, group)))
+            if not own:
+                continue
+            of_ports = np.stack([known[1] for known in speeds if known is not None and known[0] is group])
+            if group is PeerGroup.HOST_RAILS:
+                rails = read_rails(windows, closed, own, of_ports, self.plausibility)
+                self._add_host_rates(messages, rails)
+                reports = select_rails(self._params, windows, rails)
+            else:
+                reports = select_uplinks(self._params, windows, closed, own, of_ports, self.plausibility)
+            for peers in reports:
+                message = messages[peers.message]
+                found.append((message.number, self._peer_window(message.slot, peers, group)))
         return found
+
+    def _add_host_rates(self, messages: list[PendingMessage], rails: RailReadings) -> None:
+        for number, rows, own in host_rates(self._params, rails):
+            slots = [messages[message].slot for message in own]
+            for source in {slot.source for slot in slots}:
+                of_source = [n for n, slot in enumerate(slots) if slot.source is source]
+                hosts = [slots[n].device for n in of_source]
+                self.host_rates.add(number, source, hosts, HostRows(*(values[of_source] for values in rows)))
 
     def _window(self, slot: DeviceSlot, report: PortWindowReport) -> Window:
         port = self._topology.resolve_port(slot.device, slot.rows[report.row]).port
