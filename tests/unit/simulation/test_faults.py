@@ -9,12 +9,14 @@ from streams.wire.codec import to_bytes
 from streams.wire.models import Condition
 
 
-def test_every_condition_has_one_fault() -> None:
-    """A detector without a fault cannot be measured."""
+def test_every_condition_has_a_fault_and_a_second_one_has_a_stream_of_its_own() -> None:
+    """A detector without a fault cannot be measured; a stream is that of a condition, so one fault alone uses it."""
     conditions = [fault.condition for fault in FAULTS]
-    assert len(set(conditions)) == len(conditions)
     assert set(conditions) == {condition for condition in Condition if condition}
     assert {fault.slug for fault in FAULTS} == set(FAULT_OF)
+    assert all(fault.own_stream for fault in FAULTS if fault is not FAULT_OF[fault.slug])
+    streams = [fault.condition for fault in FAULTS if fault.own_stream]
+    assert len(set(streams)) == len(streams)
 
 
 def test_every_fault_has_a_file_named_for_its_condition() -> None:

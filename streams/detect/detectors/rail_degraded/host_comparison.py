@@ -17,7 +17,7 @@ from streams.detect.detectors.rail_degraded.screening import RailReason, Values
 
 @dataclass(frozen=True, slots=True)
 class HostCells:
-    """What one host carried in one window; see `HostRates`."""
+    """One host in one window; see `HostRates`."""
 
     source: int
     rate_bps: float

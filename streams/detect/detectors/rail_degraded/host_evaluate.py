@@ -36,7 +36,7 @@ class HostState:
     published: PublishedEpisodes = ()
     pruned_until_ns: int = 0
     is_read: bool = True
-    """Whether it was read in the newest window."""
+    """The host was read in the newest window."""
 
     @property
     def is_over(self) -> bool:
@@ -46,7 +46,7 @@ class HostState:
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """What is known of a job: how its hosts compare since its beginning."""
+    """The comparison of the hosts of a job since its beginning."""
 
     compared: int = 0
     """Windows in which its hosts were compared, up to `start_windows`."""

@@ -22,7 +22,7 @@ _ORDER = (RailReason.PCIE, RailReason.RETRANSMITS, RailReason.SLOW)
 def conclusion(
     params: RailParams, settings: SharedSettings, subject: Subject, period: BadPeriod[HostVerdict]
 ) -> Conclusion:
-    """Return the episode of a bad period. INFO while bytes alone show it: they do not tell a fault from a wait."""
+    """Return the episode of a bad period. INFO while bytes alone show it: a host that waits carries less too."""
     bad, ended_at_ns = period.bad, period.ended_at_ns
     first, last, worst = bad[0], bad[-1], _worst(bad)
     at, lateness_ns = subject.a or Endpoint(""), ns(settings.lateness_s)
