@@ -5,7 +5,7 @@
 #
 # SOURCE_TREE is a checkout of clickhouse-connect at the tag to be tried (v1.12.0): its packages on the registries
 # leave the integration tests out. Nothing of it is copied into this repository. An environment of its own is made in
-# a temporary folder; the server listens on loopback, on a free port, and ends with this script.
+# a temporary folder (CLICKHOUSE_CONNECT_VERSION=1.8.0rc2, PANDAS_VERSION="<3" for other versions); the server listens on loopback, on a free port, and ends with this script.
 set -eu
 
 [ -d "${1:-}/tests/integration_tests" ] || { echo "usage: $0 SOURCE_TREE [pytest arguments]" >&2; exit 2; }
@@ -19,8 +19,8 @@ trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; rm -rf "$work"' EX
 
 "$python" -m venv "$work/venv"
 "$work/venv/bin/pip" install --quiet --disable-pip-version-check \
-    "clickhouse-connect[sqlalchemy,async]==${CLICKHOUSE_CONNECT_VERSION:-1.12.0}" \
-    alembic orjson pandas polars pyarrow pytest pytest-asyncio pytest-dotenv pytest-mock pytest-xdist \
+    "clickhouse-connect[sqlalchemy,async,rust]==${CLICKHOUSE_CONNECT_VERSION:-1.12.0}" \
+    alembic orjson "pandas${PANDAS_VERSION:-}" polars pyarrow pytest pytest-asyncio pytest-dotenv pytest-mock pytest-xdist \
     sqlalchemy tzlocal
 
 "$python" -c 'from streams.cli.main import main; main()' clickhouse --data "$work/data" --json >"$work/server" &

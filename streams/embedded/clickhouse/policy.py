@@ -52,7 +52,7 @@ _KINDS = {
         {
             "DATABASES", "TABLES", "TEMPORARY", "FULL", "EXTENDED", "CREATE", "TABLE", "COLUMNS", "FIELDS", "INDEX",
             "INDEXES", "INDICES", "KEYS", "FUNCTIONS", "SETTINGS", "SETTING", "CHANGED", "ENGINES", "PROCESSLIST",
-            "DICTIONARIES",
+            "DICTIONARIES", "POLICIES", "ROW",
         }
     ),
 }  # fmt: skip
@@ -136,6 +136,8 @@ def _check_kind(seen: Sequence[Token]) -> None:
         raise denied(f"{first} TEMPORARY {words[1]} is not allowed")
     if first == "SHOW" and words[0] == "CREATE" and words[1] in _OF_ACCESS and words[1] not in _AFTER_SHOW_CREATE:
         raise denied(f"SHOW CREATE {words[1]} is not allowed")
+    if first == "SHOW" and words[0] == "ROW" and words[1] != "POLICIES":
+        raise denied(f"SHOW ROW {words[1]} is not allowed")
     if first == "SYSTEM" and words[1] != "MERGES":
         raise denied(f"SYSTEM {words[0]} {words[1]} is not allowed")
     if first == "SET" and (len(seen) < 4 or seen[2].text != "="):
@@ -245,11 +247,24 @@ def _check_call(seen: Sequence[Token], at: int, is_view: Callable[[str], bool]) 
         return
     if name in REFUSED:
         raise denied(f"{token.text[:60]}() is outside of this database")
-    if is_view(token.name):
+    if is_view(token.name) or _is_named_query(seen, at):
         return
     raise ClickHouseError(
         46, "UNKNOWN_FUNCTION", f"Function with name `{token.text[:60]}` does not exist, or is not on the allow list"
     )
+
+
+def _is_named_query(seen: Sequence[Token], at: int) -> bool:
+    """Return whether the token is the name of a query with its columns: WITH name (a, b) AS (SELECT …)."""
+    if seen[at - 1].text != "," and seen[at - 1].keyword not in {"WITH", "RECURSIVE"}:
+        return False
+    if not any(token.keyword == "WITH" for token in seen[:at]):
+        return False
+    end = at + 2
+    while end + 1 < len(seen) and seen[end].name and seen[end + 1].text == ",":
+        end += 2
+    closing = [token.keyword or token.text for token in seen[end + 1 : end + 4]]
+    return bool(end < len(seen) and seen[end].name) and closing == [")", "AS", "("]
 
 
 def _check_structure(seen: Sequence[Token], at: int) -> None:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.policy import created_database, no_views, refuse_unlisted, refuse_unlisted_values
-from streams.embedded.clickhouse.tokens import Token, UnknownText, tokens
+from streams.embedded.clickhouse.tokens import Token, UnknownText, tokens, without_nested_comment
 
 Kind = Literal["select", "insert", "other"]
 
@@ -78,10 +78,17 @@ def parse(raw: bytes, is_view: Callable[[str], bool] = no_views) -> Statement:
     `is_view` returns whether a name is that of a view, which a statement may call with its parameters.
     Raises ClickHouseError for what is not on the list of policy.py, and for several statements.
     """
-    try:
-        return _parse(raw, is_view)
-    except UnknownText as error:
-        raise _unknown(raw, error) from None
+    for _ in range(_MAX_NESTED_COMMENTS):
+        try:
+            return _parse(raw, is_view)
+        except UnknownText as error:
+            blanked = without_nested_comment(raw, error.at)
+            if blanked is None:
+                raise _unknown(raw, error) from None
+            raw = blanked
+    raise ClickHouseError(
+        229, "QUERY_IS_TOO_LARGE", f"The query has more than {_MAX_NESTED_COMMENTS - 1} comments with comments inside"
+    )
 
 
 def parse_head(raw: bytes, is_view: Callable[[str], bool] = no_views) -> Statement | None:
@@ -118,6 +125,8 @@ def _limited(stream: Iterable[Token]) -> list[Token]:
 
 
 _MAX_TOKENS = 500_000
+_MAX_NESTED_COMMENTS = 17
+"""Attempts: the text is read again after each."""
 _NONE = Token("sign", 0, 0, ",")
 
 

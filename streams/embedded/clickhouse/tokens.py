@@ -16,8 +16,8 @@ Kind = Literal["word", "quoted", "string", "number", "sign"]
 # What the two could read differently is refused, not guessed: every byte outside of strings and comments that is not
 # listed here (the no-break space is, which clickhouse-connect leaves at the end of statements; the engine takes U+3000
 # for a blank as well, typographic quotes for quotes, U+2212 for a minus), strings and comments without an end, a /* in
-# a comment (the engine nests comments from 26.9 on, earlier ones do not), heredocs with other than a plain tag, numbers
-# that run into a word.
+# a comment (the engine nests comments from 26.9 on, earlier ones do not; statement.py blanks them, so that the engine
+# sees none), heredocs with other than a plain tag, numbers that run into a word.
 # Repetitions are possessive: one that can be taken back costs 100 bytes of memory a repetition.
 _SKIP = re.compile(r"[ \t\n\r\f\v\u00a0]++|\xc2\xa0|--[^\n]*|//[^\n]*|#[ !][^\n]*|/\*(?:(?!/\*).)*?\*/", re.DOTALL)
 _HEREDOC = re.compile(r"\$(\w*)\$.*?\$\1\$", re.DOTALL | re.ASCII)
@@ -86,6 +86,24 @@ def tokens(text: str, start: int = 0) -> Iterator[Token]:
             raise UnknownText(position, text[position])
         yield Token(cast("Kind", found.lastgroup), position, found.end(), found.group())
         position = found.end()
+
+
+def without_nested_comment(raw: bytes, at: int) -> bytes | None:
+    """Return `raw` with the comment that begins at `at` replaced by blanks, however deep comments nest in it.
+
+    All offsets stay. None if no comment begins or ends there.
+    """
+    if not raw.startswith(b"/*", at):
+        return None
+    depth = 0
+    for sign in _COMMENT_SIGN.finditer(raw, at):
+        depth += 1 if sign.group() == b"/*" else -1
+        if not depth:
+            return raw[:at] + b" " * (sign.end() - at) + raw[sign.end() :]
+    return None
+
+
+_COMMENT_SIGN = re.compile(rb"/\*|\*/")
 
 
 def _begins_heredoc(text: str, position: int) -> bool:

@@ -106,6 +106,46 @@ def test_what_lies_outside_of_the_database_is_refused(sql: bytes, code: int) -> 
     assert refused.value.code == code
 
 
+def test_a_comment_inside_of_a_comment_is_blanked() -> None:
+    """Engines differ in whether comments nest, so that the engine gets none; offsets stay."""
+    sql = b"/* a /* b */ c */ SELECT 1 /*/**/*/ + 2 -- /* d"
+    assert parse(sql).sql == " " * 17 + " SELECT 1 " + " " * 8 + " + 2"
+    assert parse(b"INSERT /* /* */ */ INTO t FORMAT TSV\n/* /* */").data_at == 37
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"),
+    [
+        (b"SELECT 1 /* /* */ ' */, file('/etc/hostname') -- '", 497),
+        (b"SELECT 1 /* /* */ + 1", 62),
+        (b"SELECT 1 /*/*/ + 1 */", 62),
+        (b"SELECT 1" + b"/*/**/*/" * 20, 229),
+    ],
+)
+def test_what_a_nested_comment_could_hide_is_refused(sql: bytes, code: int) -> None:
+    """It is read as comments nest; one without an end is unknown text, and their number is bounded."""
+    with pytest.raises(ClickHouseError) as refused:
+        parse(sql)
+    assert refused.value.code == code
+
+
+def test_a_named_query_may_have_a_list_of_columns() -> None:
+    """SQLAlchemy writes VALUES so; what is called inside is checked as everywhere."""
+    assert (
+        parse(b"WITH rows_ (id, `n`) AS (SELECT 1, 2), b(x) AS (SELECT 3) SELECT max(id) FROM rows_, b").kind
+        == "select"
+    )
+    for sql in (
+        b"WITH rows_ (id) AS (SELECT * FROM file('x')) SELECT 1",
+        b"WITH file (id) AS (SELECT 1) SELECT 1",
+        b"SELECT 1, unknown(id) AS (x)",
+        b"WITH rows_ (id + 1) AS (SELECT 1) SELECT 1",
+        b"WITH rows_ (id) AS (SELECT 1) SELECT rows_(id)",
+    ):
+        with pytest.raises(ClickHouseError):
+            parse(sql)
+
+
 @pytest.mark.parametrize("sql", [b"SELECT 'file(x)'", b"SELECT file FROM t", b"SELECT 1 AS url -- file('x')"])
 def test_the_words_alone_are_not_refused(sql: bytes) -> None:
     """A column may be called `file`, and a text may contain the name of a function."""
