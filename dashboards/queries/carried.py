@@ -1,6 +1,6 @@
 """The traffic of hosts' rails, from whichever end is read."""
 
-from dashboards.queries.query import LINKS, USABLE, readings
+from dashboards.queries.query import LINKS, readings, usable
 
 
 def host_ports(condition: str) -> str:
@@ -22,11 +22,11 @@ def both_ends(ports: str) -> str:
         )"""
 
 
-def carried(ports: str, since: str, time: str, *, recent: bool = False) -> str:
+def carried(ports: str, since: str, time: str, *, recent: bool = False, wide: bool = False) -> str:
     """Return the bits per second that each of the ports sent in each bucket: time, host, host_port, bps.
 
-    `recent` where only the end of the range is read. By its NIC; of a host that no collector reads, by what its
-    switch received.
+    `recent` where only the end of the range is read, `wide` where all ports of a fabric are. By its NIC; of a host that
+    no collector reads, by what its switch received.
     """
     ends = both_ends(ports)
     near = (
@@ -37,9 +37,9 @@ def carried(ports: str, since: str, time: str, *, recent: bool = False) -> str:
         SELECT time, host, host_port, if(countIf(far = 0) > 0, maxIf(bps, far = 0), maxIf(bps, far = 1)) AS bps FROM (
             SELECT {time} AS time, host, host_port, far,
                 8 * sum(if(far, grown_rx_bytes, grown_tx_bytes)) / sum(elapsed_s) AS bps
-            FROM {readings(["rx_bytes", "tx_bytes"], near, recent=recent)} AS readings
+            FROM {readings(["rx_bytes", "tx_bytes"], near, recent=recent, wide=wide)} AS readings
             INNER JOIN ({ends}
             ) AS ends ON ends.device = readings.device AND ends.port = readings.row
-            WHERE {USABLE} AND sampled_at > {since} AND if(far, grown_rx_bytes, grown_tx_bytes) >= 0
+            WHERE {usable(wide=wide)} AND sampled_at > {since} AND if(far, grown_rx_bytes, grown_tx_bytes) >= 0
             GROUP BY time, host, host_port, far
         ) GROUP BY time, host, host_port"""

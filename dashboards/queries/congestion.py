@@ -16,6 +16,7 @@ from dashboards.queries.query import (
     lane_gauges,
     lane_readings,
     readings,
+    usable,
 )
 
 _IS_CONGESTION = "startsWith(detector, 'congestion/')"
@@ -31,21 +32,24 @@ FROM {KNOWN} WHERE {OPEN}""",
 _KIND = f"(SELECT device, kind FROM ({DEVICES}))"
 
 
-_GROWN = f"grown >= 0 AND {USABLE}"
 # Of each priority, and of the whole port (index -1), which IEEE 802.3x pauses.
-_PAUSES = f"""(
+def _pauses(*, wide: bool = False) -> str:
+    lanes = lane_readings("'pfc_rx_frames', 'pfc_tx_frames'", _IN_PODS, wide=wide)
+    return f"""(
     SELECT device, row, source, `index`, metric = 'pfc_rx_frames' AS is_paused, sampled_at, elapsed_s, grown
-    FROM {lane_readings("'pfc_rx_frames', 'pfc_tx_frames'", _IN_PODS)}
+    FROM {lanes}
     UNION ALL SELECT device, row, source, -1, one.1, sampled_at, elapsed_s, one.2 FROM (
         SELECT *, arrayJoin([(1, grown_pause_rx_frames), (0, grown_pause_tx_frames)]) AS one
-        FROM {readings(["pause_rx_frames", "pause_tx_frames"], _IN_PODS)}
+        FROM {readings(["pause_rx_frames", "pause_tx_frames"], _IN_PODS, wide=wide)}
     ) WHERE one.2 IS NOT NULL
 )"""
+
+
 PAUSED = Query(
     f"""SELECT time, series, sum(rate) AS frames FROM (
     SELECT $__timeInterval(sampled_at) AS time, concat(kinds.kind, if(is_paused, ' is paused', ' pauses')) AS series,
         readings.device, row, `index`, sum(grown) / sum(elapsed_s) AS rate
-    FROM {_PAUSES} AS readings
+    FROM {_pauses(wide=True)} AS readings
     INNER JOIN {_KIND} AS kinds USING device
     WHERE grown >= 0 AND {OF_ALL_PORTS} GROUP BY time, series, device, row, `index`
 ) GROUP BY time, series ORDER BY time, series""",
@@ -56,12 +60,12 @@ MOST_PAUSED = Query(
     f"""SELECT device, row AS port, if(`index` < 0, NULL, `index`) AS priority,
     if(is_paused, 'is paused', 'pauses') AS direction, sum(grown) / sum(elapsed_s) AS frames,
     links.subject AS subject
-FROM {_PAUSES} AS readings
+FROM {_pauses()} AS readings
 LEFT JOIN (
     SELECT arrayJoin([(a_device, a_port), (z_device, z_port)]) AS end, end.1 AS device, end.2 AS port, subject
     FROM ({LINKS})
 ) AS links ON links.device = readings.device AND links.port = readings.row
-WHERE {_GROWN} AND sampled_at > $__toTime - INTERVAL 600 SECOND
+WHERE grown >= 0 AND {USABLE} AND sampled_at > $__toTime - INTERVAL 600 SECOND
 GROUP BY device, port, priority, direction, subject HAVING frames > 0
 ORDER BY frames DESC, device, port LIMIT 30""",
     ("device", "port", "priority", "direction", "frames", "subject"),
@@ -74,7 +78,8 @@ MARKED = Query(
         ('CNP sent', sum(grown_cnp_sent)), ('CNP handled', sum(grown_cnp_handled))
     ]) AS metric_sum, (metric_sum.1, metric_sum.2 / sum(elapsed_s)) AS metric
     FROM {readings(
-        ["port_ecn_marked_packets", "roce_ecn_marked_packets", "cnp_sent", "cnp_handled"], _IN_PODS
+        ["port_ecn_marked_packets", "roce_ecn_marked_packets", "cnp_sent", "cnp_handled"], _IN_PODS,
+        wide=True,
     )} AS readings WHERE {OF_ALL_PORTS} GROUP BY time, device, row, source
 ) WHERE metric.2 >= 0 GROUP BY time, series ORDER BY time, series""",
     ("time", "series", "rate"),
@@ -85,7 +90,8 @@ DISCARDS = Query(
     SELECT $__timeInterval(sampled_at) AS time, device, row, source, arrayJoin([
         ('in', sum(grown_rx_discards)), ('out', sum(grown_tx_discards))
     ]) AS metric_sum, (concat(any(kinds.kind), ' discards ', metric_sum.1), metric_sum.2 / sum(elapsed_s)) AS metric
-    FROM {readings(["rx_discards", "tx_discards"], _IN_PODS)} AS readings INNER JOIN {_KIND} AS kinds USING device
+    FROM {readings(["rx_discards", "tx_discards"], _IN_PODS, wide=True)} AS readings
+    INNER JOIN {_KIND} AS kinds USING device
     WHERE {OF_ALL_PORTS} GROUP BY time, device, row, source
 ) WHERE metric.2 >= 0 GROUP BY time, series ORDER BY time, series""",
     ("time", "series", "rate"),
@@ -98,20 +104,21 @@ QUEUES = Query(
     sumIf(value, {_DROPPED}) / nullIf(uniqExactIf(source, {_DROPPED}), 0) AS dropped
 FROM (
     SELECT device, row, source, metric, `index`, highest AS value
-    FROM {lane_gauges("'queue_depth_bytes', 'queue_watermark_bytes'", _IN_PODS)} WHERE at >= $__fromTime
+    FROM {lane_gauges("'queue_depth_bytes', 'queue_watermark_bytes'", _IN_PODS, wide=True)} WHERE at >= $__fromTime
     UNION ALL SELECT device, row, source, metric, `index`, toFloat64(grown) AS value
-    FROM {lane_readings("'queue_dropped_packets'", _IN_PODS)} WHERE {_GROWN}
+    FROM {lane_readings("'queue_dropped_packets'", _IN_PODS, wide=True)}
+    WHERE grown >= 0 AND {usable(wide=True)}
 ) GROUP BY device, port, queue ORDER BY dropped DESC, watermark DESC, depth DESC LIMIT 30""",
     ("device", "port", "queue", "depth", "watermark", "dropped"),
 )
 _UPLINKS = f"""
     SELECT $__timeInterval(sampled_at) AS time, device, row, 8 * sum(grown_tx_bytes) / sum(elapsed_s) AS bps,
         any(speed_bps) AS speed_bps
-    FROM {readings(["tx_bytes"], _IN_PODS)} AS readings
+    FROM {readings(["tx_bytes"], _IN_PODS, wide=True)} AS readings
     INNER JOIN (
         SELECT a_device, a_port, toFloat64(speed_bps) AS speed_bps FROM ({LINKS}) WHERE role = 'fabric-link'
     ) AS uplinks ON uplinks.a_device = readings.device AND uplinks.a_port = readings.row
-    WHERE {USABLE} AND grown_tx_bytes >= 0 GROUP BY time, device, row"""
+    WHERE {usable(wide=True)} AND grown_tx_bytes >= 0 GROUP BY time, device, row"""
 # As congestion/imbalance: against the mean of the uplinks in use, where the fullest is busy.
 _UNEVEN = f"""
     SELECT time, device, max(abs(bps - middle)) / middle AS uneven, max(bps / speed_bps) AS fullest, count() AS uplinks

@@ -13,6 +13,7 @@ from dashboards.queries.query import (
     finding_times,
     findings_where,
     gauges,
+    port_states,
     rates,
     remediation_times,
     states_over_time,
@@ -57,11 +58,9 @@ ABOUT = Query(
 RAILS = states_over_time(
     f"SELECT name AS place FROM ({_RAILS})",
     f"""
-        SELECT DISTINCT ends.name AS place, intDiv(toUnixTimestamp(sampled_at), 10) * 10 AS begin,
-            begin + {OBSERVED_S - 1} AS end, if(admin_up != 0 AND oper_up = 0, 3, 0) AS level
-        FROM samples INNER JOIN ({_ENDS}
-        ) AS ends ON (ends.device = samples.device AND ends.port = samples.row)
-        WHERE {_NEAR} AND $__timeFilter(sampled_at) AND arrived_at >= $__fromTime AND oper_up IS NOT NULL
+        SELECT ends.name AS place, begin, begin + lasts_s - 1 AS end, if(is_down, 3, 0) AS level
+        FROM {port_states(_NEAR)} AS states INNER JOIN ({_ENDS}
+        ) AS ends ON ends.device = states.device AND ends.port = states.row
         UNION ALL SELECT rails.name AS place, toUnixTimestamp(started_at) AS begin,
             ifNull(toUnixTimestamp(resolved_at), toUnixTimestamp($__toTime)) AS end, toUInt8({LEVEL}) AS level
         FROM {KNOWN} AS known CROSS JOIN ({_RAILS}

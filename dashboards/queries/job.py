@@ -58,14 +58,18 @@ _SEEN_BY = f"""
             SELECT ports.device AS device, arrayJoin([ports.device, ports.z_device]) AS one FROM ({_PORTS}) AS ports
             UNION ALL SELECT device, device AS one FROM ({_HOSTS})
         )"""
+# The minutes of a port are those of both its readers together: a set of minutes of each, not a row of each minute.
 _MINUTES = f"""
     SELECT ports.device AS device, avg(least(1, minutes / greatest(intDiv(lasts_s, 60), 1))) AS share,
         max(last) AS newest
     FROM (
         SELECT ports.device AS device, ports.port AS port,
             any(greatest(dateDiff('second', hosts.since, hosts.until), 1)) AS lasts_s,
-            uniqExactIf(seen.minute, seen.minute > 0 AND seen.newest >= hosts.since AND seen.newest <= hosts.until)
-                AS minutes,
+            bitmapCardinality(bitmapSubsetInRange(
+                groupBitmapOrState(seen.minutes),
+                toUInt32(intDiv(toUnixTimestamp(any(hosts.since)), 60)),
+                toUInt32(intDiv(toUnixTimestamp(any(hosts.until)), 60) + 1)
+            )) AS minutes,
             max(seen.newest) AS last
         FROM (
             SELECT ports.device AS device, ports.port AS port, arrayJoin([ports.device, ports.z_device]) AS reader
@@ -73,11 +77,12 @@ _MINUTES = f"""
         ) AS ports
         INNER JOIN ({_HOSTS}) AS hosts ON hosts.device = ports.device
         LEFT JOIN (
-            SELECT device, toUnixTimestamp(toStartOfMinute(sampled_at)) AS minute, max(sampled_at) AS newest
+            SELECT device, groupBitmapState(toUInt32(intDiv(toUnixTimestamp(sampled_at), 60))) AS minutes,
+                max(sampled_at) AS newest
             FROM sample_messages
             WHERE device IN (SELECT reader FROM ({_SEEN_BY})) AND $__timeFilter(sampled_at)
                 AND arrived_at >= $__fromTime
-            GROUP BY device, minute
+            GROUP BY device
         ) AS seen ON seen.device = ports.reader
         GROUP BY device, port
     ) AS ports GROUP BY device"""
@@ -144,7 +149,7 @@ _ALL_PORTS = host_ports("speed_bps > 0")
 AGAINST_FABRIC = Query(
     f"""SELECT carried.time AS time, if(carried.host IN (SELECT device FROM ({_HOSTS})), 'the job', 'other hosts')
     AS series, sum(carried.bps) / sum(ports.speed_bps) AS share
-FROM ({carried(_ALL_PORTS, "$__fromTime", "$__timeInterval(sampled_at)")}
+FROM ({carried(_ALL_PORTS, "$__fromTime", "$__timeInterval(sampled_at)", wide=True)}
 ) AS carried INNER JOIN ({_ALL_PORTS}
 ) AS ports ON ports.device = carried.host AND ports.port = carried.host_port
 GROUP BY time, series ORDER BY time, series""",

@@ -142,30 +142,39 @@ _RANGE_S = "dateDiff('second', $__fromTime, $__toTime)"
 RAW_UP_TO_S, MINUTES_UP_TO_S = 3 * 3600, 3 * 86400
 """Ranges that are read from readings, and from minutes: three hours of a fabric of 2,048 GPUs have 4.4 million readings
 of ports, three days 18 million minutes; what is longer is read by the hour."""
-_HOURS = f"({_RANGE_S} > {MINUTES_UP_TO_S} OR $__interval_s >= 3600)"
+WIDE_MINUTES_UP_TO_S = 12 * 3600
+"""The same of minutes where one panel reads all ports of a fabric: more than 3 million take longer than a second."""
+
+
+def _hours(wide: bool) -> str:
+    return f"({_RANGE_S} > {WIDE_MINUTES_UP_TO_S if wide else MINUTES_UP_TO_S} OR $__interval_s >= 3600)"
+
+
 _RAW = f"({_RANGE_S} <= {RAW_UP_TO_S} AND $__interval_s < 60)"
 """Conditions that select the table: they are constants, so of the other tables ClickHouse reads nothing."""
 _ROLLED_IN = "bucket >= $__fromTime - INTERVAL 60 SECOND AND bucket <= $__toTime"
 
 
-def _rollups(table: str) -> Sequence[tuple[str, str]]:
+def _rollups(table: str, wide: bool = False) -> Sequence[tuple[str, str]]:
     """Return the rollups of a table with the condition of each.
 
     An hour is rolled up once it is over, so the minutes after the newest one complete a long range.
     """
     after = f"bucket >= (SELECT max(bucket) FROM {table}_1h) + INTERVAL 1 HOUR"
-    return (f"{table}_1m", f"NOT {_RAW} AND (NOT {_HOURS} OR {after})"), (f"{table}_1h", _HOURS)
+    hours = _hours(wide)
+    return (f"{table}_1m", f"NOT {_RAW} AND (NOT {hours} OR {after})"), (f"{table}_1h", hours)
 
 
 _RAW_IN = """sampled_at >= $__fromTime - INTERVAL 120 SECOND AND sampled_at <= $__toTime
         AND arrived_at >= $__fromTime - INTERVAL 120 SECOND"""
 
 
-def readings(columns: Sequence[str], where: str, *, recent: bool = False) -> str:
+def readings(columns: Sequence[str], where: str, *, recent: bool = False, wide: bool = False) -> str:
     """Return a subquery of the counters' growth since the reading before: grown_COLUMN, and elapsed_s.
 
     A reset, a restart and a gap of more than ten minutes have no growth. A port that two sources read has two rows.
-    Long ranges come from the rollups, unless only the `recent` end of the range is read.
+    Long ranges come from the rollups, unless only the `recent` end of the range is read; `wide` if all ports of a
+    fabric are.
     """
     grown = ",\n        ".join(
         f"toInt64({column}) - toInt64(lagInFrame({column}) OVER before) AS grown_{column}" for column in columns
@@ -185,19 +194,19 @@ def readings(columns: Sequence[str], where: str, *, recent: bool = False) -> str
     UNION ALL SELECT device, row, source, toDateTime64(bucket, 9, 'UTC') AS sampled_at, toFloat64(observed_s) AS
         elapsed_s, {increases}
     FROM {table} WHERE {condition} AND {where} AND {_ROLLED_IN}"""
-        for table, condition in _rollups("samples")
+        for table, condition in _rollups("samples", wide)
     )
     return f"({raw}{'' if recent else rolled}\n)"
 
 
-def lane_readings(metrics: str, where: str) -> str:
+def lane_readings(metrics: str, where: str, *, wide: bool = False) -> str:
     """Return the same of indexed counters: metric, index, grown and elapsed_s."""
     rolled = "".join(
         f"""
     UNION ALL SELECT device, row, source, metric, `index`, toDateTime64(bucket, 9, 'UTC') AS sampled_at,
         toFloat64(observed_s) AS elapsed_s, toInt64(increase) AS grown
     FROM {table} WHERE {condition} AND metric IN ({metrics}) AND {where} AND {_ROLLED_IN}"""
-        for table, condition in _rollups("sample_lanes")
+        for table, condition in _rollups("sample_lanes", wide)
     )
     return f"""(
     SELECT device, row, source, metric, `index`, sampled_at,
@@ -212,10 +221,10 @@ def lane_readings(metrics: str, where: str) -> str:
 )"""
 
 
-def lane_gauges(metrics: str, where: str) -> str:
+def lane_gauges(metrics: str, where: str, *, wide: bool = False) -> str:
     """Return a subquery of indexed gauges: device, row, source, metric, index, at, and the lowest and highest value."""
     tables = [("sample_lanes", "sampled_at", "gauge", "gauge", _RAW, _RAW_IN)]
-    for table, condition in _rollups("sample_lanes"):
+    for table, condition in _rollups("sample_lanes", wide):
         tables.append((table, "bucket", "value_min", "value_max", condition, _ROLLED_IN))
     rows = [
         f"SELECT device, row, source, metric, `index`, toDateTime64({time}, 9, 'UTC') AS at, toFloat64({lowest}) AS"
@@ -226,10 +235,33 @@ def lane_gauges(metrics: str, where: str) -> str:
     return "(\n    {}\n)".format("\n    UNION ALL ".join(rows))
 
 
-USABLE = f"elapsed_s > 0 AND (elapsed_s <= 600 OR {_HOURS}) AND sampled_at >= $__fromTime"
-"""Of readings(): the rows that have a growth."""
-OF_ALL_PORTS = f"{USABLE} AND {_WHOLE.format('sampled_at')}"
-"""The same for a sum over ports: only buckets in which all of them were read."""
+def usable(*, wide: bool = False) -> str:
+    """Return the condition for the rows of readings() that have a growth."""
+    return f"elapsed_s > 0 AND (elapsed_s <= 600 OR {_hours(wide)}) AND sampled_at >= $__fromTime"
+
+
+USABLE = usable()
+OF_ALL_PORTS = f"{usable(wide=True)} AND {_WHOLE.format('sampled_at')}"
+"""The same for a sum over the ports of a fabric: only buckets in which all of them were read."""
+
+
+def port_states(where: str) -> str:
+    """Return a subquery of the states of ports: device, row, begin (Unix seconds), lasts_s, and is_down.
+
+    A port that was down within a minute or an hour of the rollups is down for all of it.
+    """
+    slots = [
+        f"SELECT DISTINCT device, row, intDiv(toUnixTimestamp(sampled_at), 10) * 10 AS begin, {OBSERVED_S} AS lasts_s,"
+        f" admin_up != 0 AND oper_up = 0 AS is_down FROM samples WHERE {_RAW} AND {where}"
+        " AND $__timeFilter(sampled_at) AND arrived_at >= $__fromTime AND oper_up IS NOT NULL"
+    ]
+    for (table, condition), step_s in zip(_rollups("samples"), (60, 3600), strict=True):
+        slots.append(
+            f"SELECT device, row, toUnixTimestamp(bucket) AS begin, {step_s + OBSERVED_S} AS lasts_s,"
+            f" admin_up_max != 0 AND oper_up_min = 0 AS is_down FROM {table} WHERE {condition} AND {where}"
+            f" AND {_ROLLED_IN} AND oper_up_min IS NOT NULL"
+        )
+    return "(\n    {}\n)".format("\n    UNION ALL ".join(slots))
 
 
 def rates(ends: str, metrics: Sequence[tuple[str, str, float]], where: str, *, counts: bool = False) -> Query:

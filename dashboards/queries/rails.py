@@ -58,7 +58,7 @@ FROM ({_NOW}
 _OVER_TIME = f"""
     SELECT carried.time AS time, ports.rail AS rail, ports.device AS host, carried.bps AS bps,
         ports.speed_bps AS speed_bps
-    FROM ({carried(_PORTS, "$__fromTime", "$__timeInterval(sampled_at)")}
+    FROM ({carried(_PORTS, "$__fromTime", "$__timeInterval(sampled_at)", wide=True)}
     ) AS carried INNER JOIN ({_PORTS}
     ) AS ports ON ports.device = carried.host AND ports.port = carried.host_port"""
 DELIVERED = Query(

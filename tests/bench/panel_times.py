@@ -30,6 +30,7 @@ from streams.store import migrate
 from streams.store.clickhouse import ClickHouse
 from streams.store.params import StoreParams
 from tests.bench import wall_cost
+from tests.bench.sink_rows import cpu_s
 
 HOUR_S, DAY_S, WEEK_S = 3600, 86_400, 7 * 86_400
 LIMITS_S = {"a day": 1.0, "a week": 2.0}
@@ -49,12 +50,13 @@ _NEAR = f"device = '{HOST}' OR device IN (SELECT z_device FROM inventory_links W
 
 
 class PanelTime(NamedTuple):
-    """One panel over one range: seconds, and rows that the engine read."""
+    """One panel over one range: seconds until the answer, CPU seconds of the server, and rows that the engine read."""
 
     board: str
     panel: str
     range: str
     seconds: float
+    cpu_s: float
     read_rows: int
 
 
@@ -112,14 +114,17 @@ def fill(store: ClickHouse, pods: int, end_s: int) -> dict[str, int]:
     return {str(table): int(rows) for table, rows in counted}
 
 
-def timed(url: str, user: str, password: str, sql: str) -> tuple[float, int]:
-    """Run a query; return the seconds until its whole answer, and the rows that the engine read."""
-    headers = {"X-ClickHouse-User": user, "X-ClickHouse-Key": password}
-    request = urllib.request.Request(f"{url}/?database=railsight", f"{sql}\nFORMAT JSON".encode(), headers)
-    began = time.perf_counter()
+def timed(server: EmbeddedClickHouse, sql: str) -> tuple[float, float, int]:
+    """Run a query; return the seconds until its whole answer, the server's CPU seconds, and the rows that it read."""
+    headers = {"X-ClickHouse-User": server.user, "X-ClickHouse-Key": server.password}
+    request = urllib.request.Request(f"{server.url}/?database=railsight", f"{sql}\nFORMAT JSON".encode(), headers)
+    assert server._process is not None
+    assert server._process.pid is not None
+    pid = server._process.pid
+    began, before = time.perf_counter(), cpu_s(pid)
     with urllib.request.urlopen(request, timeout=300) as answer:
         read = json.load(answer)["statistics"]["rows_read"]
-    return time.perf_counter() - began, int(read)
+    return time.perf_counter() - began, cpu_s(pid) - before, int(read)
 
 
 def measure(server: EmbeddedClickHouse, end_s: int) -> Iterator[PanelTime]:
@@ -132,13 +137,14 @@ def measure(server: EmbeddedClickHouse, end_s: int) -> Iterator[PanelTime]:
         for label, range_s in RANGES_S.items():
             chosen = {"host": HOST} if name == "host" else {}
             view = opened(board, run, View(end_s - range_s, end_s, 10, {}), chosen)
-            sums: dict[str, tuple[float, int]] = {}
+            sums: dict[str, list[tuple[float, float, int]]] = {}
             for panel, _, sql in panel_queries(board, view):
-                took = [timed(server.url, server.user, server.password, sql) for _ in range(REPEATS)]
-                seconds, read = sums.get(panel["title"], (0.0, 0))
-                sums[panel["title"]] = seconds + statistics.median(s for s, _ in took), read + took[-1][1]
-            for title, (seconds, read) in sums.items():
-                yield PanelTime(name, title, label, seconds, read)
+                took = [timed(server, sql) for _ in range(REPEATS)]
+                medians = statistics.median(one[0] for one in took), statistics.median(one[1] for one in took)
+                sums.setdefault(panel["title"], []).append((*medians, took[-1][2]))
+            for title, queries in sums.items():
+                seconds, cpu, read = (sum(figures) for figures in zip(*queries, strict=True))
+                yield PanelTime(name, title, label, seconds, cpu, int(read))
 
 
 def page(times: list[PanelTime], rows: dict[str, int], load: float) -> Iterator[str]:
@@ -146,12 +152,12 @@ def page(times: list[PanelTime], rows: dict[str, int], load: float) -> Iterator[
     filled = ", ".join(f"{table} {count:,}" for table, count in rows.items())
     yield f"{os.cpu_count()} cores, load {load:.0f}; median of {REPEATS}. Rows: {filled}."
     yield ""
-    yield "| board | panel | a day, s | rows read | a week, s | rows read |"
-    yield "|---|---|---|---|---|---|"
+    yield "| board | panel | a day, s | CPU s | rows read | a week, s | CPU s | rows read |"
+    yield "|---|---|---|---|---|---|---|---|"
     found = {(one.board, one.panel, one.range): one for one in times}
     for board, panel in dict.fromkeys((one.board, one.panel) for one in times):
         cells = [found[board, panel, label] for label in RANGES_S]
-        shown = " | ".join(f"{one.seconds:.2f} | {one.read_rows:,}" for one in cells)
+        shown = " | ".join(f"{one.seconds:.2f} | {one.cpu_s:.2f} | {one.read_rows:,}" for one in cells)
         yield f"| {board} | {panel} | {shown} |"
     yield ""
     for label, limit_s in LIMITS_S.items():

@@ -5,6 +5,9 @@
 
 The hosts are in a Clos of network namespaces (root, iproute2, nftables). The measured host has a process of its own;
 all others share one. The limits are 1 % of a core and 1 Mb/s a host.
+In namespaces of one kernel a call that sends would carry the packet through the whole fabric, which a NIC does not
+leave to its host: the measured process has a core of its own, and the leaves take its packets on the others (receive
+packet steering). `--one-core` leaves that out.
 """
 
 import argparse
@@ -85,7 +88,21 @@ async def _measured(clos: NamespaceClos, agent: ProbeAgent, seconds: float) -> t
     return share, bits, len(agent.prober.flow_keys), agent.prober.stalls - stalls
 
 
-def host_cost(rails: int, seconds: float) -> None:
+def _forward_elsewhere(clos: NamespaceClos, host: str) -> None:
+    """Run this process on one core; let the leaves take the packets of `host` on the other cores."""
+    own, *others = sorted(os.sched_getaffinity(0))
+    if not others:
+        raise SystemExit("probe_fabric: one core alone; use --one-core")
+    os.sched_setaffinity(0, {own})
+    mask = f"{sum(1 << core for core in others):x}"
+    for wire in clos.shape.wires():
+        if wire.lower.device == host:
+            at = f"/sys/class/net/{wire.upper.port}/queues/rx-0/rps_cpus"
+            done = clos.run(wire.upper.device, "tee", at, text=mask)
+            assert done.returncode == 0, done.stderr
+
+
+def host_cost(rails: int, seconds: float, one_core: bool) -> None:
     """Print the cost of a host with so many rails."""
     with namespace_clos(Shape(planes=rails, hosts=13)) as clos, tempfile.TemporaryDirectory() as folder:
         inventory = Path(folder) / "inventory"
@@ -95,10 +112,14 @@ def host_cost(rails: int, seconds: float) -> None:
         if not child:
             asyncio.run(_run(_agents(clos, inventory, others)))
             os._exit(0)
+        cores = os.sched_getaffinity(0)
         try:
+            if not one_core:
+                _forward_elsewhere(clos, own)
             (agent,) = _agents(clos, inventory, [own])
             share, bits, flows, stalls = asyncio.run(_measured(clos, agent, seconds))
         finally:
+            os.sched_setaffinity(0, cores)
             os.kill(child, signal.SIGTERM)
             os.waitpid(child, 0)
         _line(f"{rails:5}  {flows:5}  {share:9.2%}  {bits / 1e6:9.3f}  {stalls:6}")
@@ -145,6 +166,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--rails", type=int, nargs="*", default=[2, 4, 8])
     parser.add_argument("--healthy-minutes", type=float, default=0)
+    parser.add_argument("--one-core", action="store_true", help="the measured process carries its packets itself")
     options = parser.parse_args()
     if reason := reason_to_skip():
         raise SystemExit(f"probe_fabric: {reason}")
@@ -154,7 +176,7 @@ def main() -> None:
     _line(f"load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores")
     _line("rails  flows  of a core       Mb/s  stalls")
     for rails in options.rails:
-        host_cost(rails, options.seconds)
+        host_cost(rails, options.seconds, options.one_core)
 
 
 if __name__ == "__main__":
