@@ -22,6 +22,14 @@ def has_group_error(consumer: Any) -> bool:
     return getattr(consumer._coordinator, "_pending_exception", None) is not None  # noqa: SLF001 — see above
 
 
+def request_rejoin(consumer: Any) -> None:
+    """Let the consumer join its group again, which revokes its partitions and assigns those that it is given.
+
+    To be called from the consumer's event loop.
+    """
+    consumer._coordinator.request_rejoin()  # noqa: SLF001 — see above
+
+
 def rejoin_after_error(consumer: Any) -> KafkaError | None:
     """Take the error at which the coordination stopped, and let it join again; return the error, None without one.
 
@@ -29,10 +37,9 @@ def rejoin_after_error(consumer: Any) -> KafkaError | None:
     """
     if not has_group_error(consumer):
         return None
-    coordinator = consumer._coordinator  # noqa: SLF001 — see above
-    coordinator.request_rejoin()
+    request_rejoin(consumer)
     try:
-        coordinator.check_errors()
+        consumer._coordinator.check_errors()  # noqa: SLF001 — see above
     except KafkaError as error:
         return error
     return None

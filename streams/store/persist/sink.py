@@ -29,7 +29,7 @@ from streams.store.persist.sink_stats import STAGE, SinkStats
 from streams.wire import topics
 from streams.wire.client_stop import stop_client
 from streams.wire.errors import Retry
-from streams.wire.group_errors import rejoin_after_error, require_tasks
+from streams.wire.group_errors import rejoin_after_error, request_rejoin, require_tasks
 from streams.wire.producer_backoff import throttle_metadata_refresh
 
 _FETCH_BYTES = 2 << 20
@@ -176,11 +176,17 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
         self.is_joining = False
 
     async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a task, and end the process with its error unless the partition was lost."""
+        """Run a task, and end the process with its error unless the partition was lost.
+
+        A broker that reads its groups again may refuse the generation that is current: no rebalance follows, no other
+        sink has the partition, and heartbeats go on. So the consumer joins again in any case, and what it is given is
+        read again from what was committed.
+        """
         try:
             await work
         except PartitionLost as error:
-            _log.info("partition lost to another sink", at=str(error))
+            _log.info("partition lost, joining the group again", at=str(error))
+            request_rejoin(self._consumer)
         except Exception as error:  # noqa: BLE001 — a bug must end the process, not silently one partition
             if not self._failed.done():
                 self._failed.set_exception(error)

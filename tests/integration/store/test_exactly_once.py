@@ -6,6 +6,13 @@ import signal
 from collections import Counter
 from functools import partial
 
+import pytest
+from aiokafka import TopicPartition
+
+from streams.store.params import SinkParams
+from streams.store.persist.commit_fence import CommitFence, PartitionLost
+from streams.store.persist.sink import Sink
+from streams.wire import topics
 from tests.integration.store.rig import ROWS, Database, Rig, until
 
 KILLS = 10
@@ -99,3 +106,29 @@ async def test_a_sink_waits_for_clickhouse_and_loses_nothing(rig: Rig, database:
     await asyncio.to_thread(rig.clickhouse.start)
     await _assert_complete(rig, database)
     assert sink.poll() is None
+
+
+async def test_a_sink_whose_commit_is_refused_without_a_rebalance_joins_again(
+    rig: Rig, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that reads its groups again may refuse the current generation; no other sink has the partition then."""
+    refused: set[TopicPartition] = set()
+    commit = CommitFence.commit
+
+    async def refuse_once(fence: CommitFence, at: TopicPartition, offset: int, metadata: str) -> None:
+        if at.topic == topics.SAMPLES.name and at not in refused:
+            refused.add(at)
+            raise PartitionLost(f"{at.topic}/{at.partition}: IllegalGenerationError")
+        await commit(fence, at, offset, metadata)
+
+    monkeypatch.setattr(CommitFence, "commit", refuse_once)
+    params = SinkParams(group=database.name, linger_s=0.2, session_timeout_s=6, retry_backoff_max_s=1)
+    sink, stop = Sink(database.client, {"bootstrap_servers": rig.kafka.bootstrap}, params), asyncio.Event()
+    running = asyncio.create_task(sink.run(stop))
+    try:
+        await rig.produce(rounds=20, devices=6, pause_s=0.1)
+        await _assert_complete(rig, database)
+        assert refused
+    finally:
+        stop.set()
+        await running
