@@ -21,7 +21,7 @@ from streams.wire.models import NO_INDEX
 Read = Callable[[values.Scalar], float | str | None]
 _READERS: dict[str, Read] = {
     "number": values.number, "oper_up": values.oper_up, "admin_up": values.admin_up, "port_speed": values.port_speed,
-    "unix_ns": values.unix_ns, "text": values.text, "flag": values.flag,
+    "session_up": values.session_up, "unix_ns": values.unix_ns, "text": values.text, "flag": values.flag,
 }  # fmt: skip
 
 

@@ -157,6 +157,17 @@ def admin_up(value: Scalar) -> float | None:
     return _ADMIN.get(_lower_text(value))
 
 
+_SESSION = {
+    "UP": 1.0, "DOWN": 0.0, "INIT": 0.0, "ESTABLISHED": 1.0, "IDLE": 0.0, "CONNECT": 0.0, "ACTIVE": 0.0,
+    "OPENSENT": 0.0, "OPENCONFIRM": 0.0,
+}  # fmt: skip
+
+
+def session_up(value: Scalar) -> float | None:
+    """Return 1 for a BFD or BGP session that is up, 0 for one that is not; None for ADMIN_DOWN."""
+    return _SESSION.get(_lower_text(value))
+
+
 def _lower_text(value: Scalar) -> str:
     return value.rpartition(":")[2].strip().upper().replace("-", "_") if isinstance(value, str) else ""
 

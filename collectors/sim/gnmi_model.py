@@ -89,6 +89,7 @@ class GnmiModel:
             *self._all_ports(),
             *self._lldp(),
             *self._routing_policies(),
+            *self._sessions(),
         )
 
     def _system(self) -> Iterable[Leaf]:
@@ -148,6 +149,15 @@ class GnmiModel:
             for setting in (Setting.IMPORT_POLICY, Setting.EXPORT_POLICY):
                 yield Leaf((*config, Elem(setting.value)), port, self._setting(port, setting), setting=setting)
 
+    def _sessions(self) -> Iterable[Leaf]:
+        """Return the state of the BFD and BGP session over each port."""
+        for number, port in enumerate(self.ports, 1):
+            is_up = partial(self._world.is_session_up, self.device, port)
+            bfd = from_text(f"/bfd/interfaces/interface[id={port}]/peers/peer[local-discriminator={number}]/state")
+            yield Leaf((*bfd, Elem("session-state")), port, _session(is_up, "UP", "DOWN"))
+            bgp = from_text(f"{BGP_NEIGHBORS}/neighbor[neighbor-address={port}]/state")
+            yield Leaf((*bgp, Elem("session-state")), port, _session(is_up, "ESTABLISHED", "ACTIVE"))
+
     def _setting(self, port: str, setting: Setting) -> Callable[[Any], Value]:
         configuration, where = self._world.configuration, Port(self.device, port)
         return lambda at_ns: configuration.value(where, setting, at_ns)
@@ -192,6 +202,10 @@ def matches(query: Sequence[Elem], elems: Sequence[Elem]) -> bool:
         if any(value != "*" and elems[i].key(key) != value for key, value in step.keys):
             return False
     return True
+
+
+def _session(is_up: Callable[[int], bool], up: str, down: str) -> Callable[[Any], Value]:
+    return lambda at_ns: up if is_up(at_ns) else down
 
 
 def _constant(value: Value | Identity) -> Callable[[Any], Value | Identity]:

@@ -18,7 +18,7 @@ _DEFAULT_NS = 10_000_000_000
 MODELS = (
     ("openconfig-interfaces", "3.7.1"), ("openconfig-if-ethernet", "2.14.0"), ("openconfig-system", "2.3.0"),
     ("openconfig-platform", "0.30.0"), ("openconfig-lldp", "0.2.1"),
-    ("openconfig-network-instance", "4.0.3"), ("openconfig-routing-policy", "3.4.2"),
+    ("openconfig-bfd", "0.5.0"), ("openconfig-network-instance", "4.0.3"), ("openconfig-routing-policy", "3.4.2"),
 )  # fmt: skip
 _ORIGINS = {"", "openconfig"}
 

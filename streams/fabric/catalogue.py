@@ -43,6 +43,8 @@ class Metric(IntEnum):
     FEC_FLR_OBSERVED = 45
     FEC_FLR_PREDICTED = 46
     DAMPED = 47
+    BFD_SESSION_UP = 48
+    BGP_SESSION_UP = 49
     RX_POWER_DBM = 60
     TX_POWER_DBM = 61
     BIAS_MA = 62
@@ -171,6 +173,8 @@ CATALOGUE: dict[Metric, MetricSpec] = {
     Metric.FEC_FLR_OBSERVED: _gauge("ratio"),
     Metric.FEC_FLR_PREDICTED: _gauge("ratio"),
     Metric.DAMPED: _gauge("bool"),
+    Metric.BFD_SESSION_UP: _gauge("bool"),
+    Metric.BGP_SESSION_UP: _gauge("bool"),
     Metric.RX_POWER_DBM: _gauge("dBm", "lane"),
     Metric.TX_POWER_DBM: _gauge("dBm", "lane"),
     Metric.BIAS_MA: _gauge("mA", "lane"),

@@ -93,8 +93,13 @@ class Topology:
         return graph.links_at(graph.equivalent_links(graph.number_of(link), equal_in))
 
     def resolve_port(self, device: str, name: str) -> Port:
-        """Return the port for the name that a source uses."""
-        return Port(device, self._port_names.get((device, name), name))
+        """Return the port for the name that a source uses; for the address of a neighbor the port that leads to it."""
+        known = self._port_names.get((device, name))
+        if known is None and (far := self.addresses.get(name)) is not None:
+            link = self._by_port.get(far)
+            near = link.far_end(far) if link is not None else None
+            known = near.port if near is not None and near.device == device else None
+        return Port(device, name if known is None else known)
 
     def link_at(self, port: Port) -> TopologyLink | None:
         """Return the link that ends at this port, or None if the inventory has none."""

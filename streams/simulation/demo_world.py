@@ -53,6 +53,9 @@ _FCS_PER_LOSS = 3
 """Frames with a bad checksum each time a signal is lost: the last ones before the loss."""
 _PACKETS_OF = {Metric.RX_PACKETS: Metric.RX_BYTES, Metric.TX_PACKETS: Metric.TX_BYTES}
 
+_SESSION_LOST = 0.5
+"""Share of lost packets from which on three hellos in a row are lost within seconds, as BFD waits (RFC 5880)."""
+
 
 class LinkEnabled(Exception):
     """A link is to be repaired while both of its ends are enabled."""
@@ -269,6 +272,22 @@ class DemoWorld:
         links = (self._links[link.a] for link in self.inventory.links if link.role == HOST_LINK)
         down = [Drop(cabled.link.a, interval, 1.0) for cabled in links for interval in cabled.down]
         return [*drops_of(self._effects, (), self._fabric), *down]
+
+    @cached_property
+    def _sessions_down(self) -> dict[Port, list[Interval]]:
+        """The times in which the sessions over a link are down although it is up: at both ends of one that drops."""
+        found: dict[Port, list[Interval]] = defaultdict(list)
+        for drop in drops_of(self._effects, (), self._fabric):
+            if drop.share >= _SESSION_LOST and not drop.one_flow:
+                link = self._links[drop.port].link
+                found[link.a].append(drop.interval)
+                found[link.z].append(drop.interval)
+        return found
+
+    def is_session_up(self, device: str, name: str, at_ns: int) -> bool:
+        """Return whether the BFD and BGP sessions over a link are up."""
+        port = Port(device, name)
+        return not covers(self._links[port].down, at_ns) and not covers(self._sessions_down.get(port, ()), at_ns)
 
     def gpu_events(self, host: str) -> list[Event]:
         """Return the Xid events of a host's GPUs, in order."""

@@ -76,6 +76,8 @@ class Fault(IntEnum):
     RETRIES_EXCEEDED = 11
     PCIE_SIGNAL = 12
     NVLINK = 13
+    BFD_SESSION_DOWN = 14
+    BGP_SESSION_DOWN = 15
 
     @property
     def has_end(self) -> bool:
@@ -84,8 +86,14 @@ class Fault(IntEnum):
 
 
 _WITH_END = frozenset(
-    {Fault.LOSS_OF_LIGHT, Fault.TRANSMITTER, Fault.DAMPED, Fault.FRAME_LOSS_PREDICTED, Fault.LASER_OFF}
-)
+    {
+        Fault.LOSS_OF_LIGHT, Fault.TRANSMITTER, Fault.DAMPED, Fault.FRAME_LOSS_PREDICTED, Fault.LASER_OFF,
+        Fault.BFD_SESSION_DOWN, Fault.BGP_SESSION_DOWN,
+    }
+)  # fmt: skip
+
+
+SESSION_FAULTS = (Fault.BFD_SESSION_DOWN, Fault.BGP_SESSION_DOWN)
 
 
 class PauseDirection(IntEnum):

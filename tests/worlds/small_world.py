@@ -60,6 +60,8 @@ class SmallWorld:
     """Ports of hosts that are paused 60 % of the time and send a fifth of the 200 Gb/s of all others."""
     overloaded: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports that send 60 % more than the 200 Gb/s of all others."""
+    sessions_down: dict[str, list[Seconds]] = field(default_factory=dict)
+    """Ports that are up while their BFD session is down."""
     pausing: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports that pause the far side all the time, so that it sends nothing."""
     pcie_stalled: frozenset[str] = frozenset()
@@ -82,6 +84,10 @@ class SmallWorld:
             },
             Metric.ADMIN_UP: {name: float(not _in(self.disabled.get(f"{device}/{name}"), t)) for name in ends},
         }
+        if self.sessions_down:
+            values[Metric.BFD_SESSION_UP] = {
+                name: float(not _in(self.sessions_down.get(f"{device}/{name}"), t)) for name in ends
+            }
         if self.lossy:
             values[Metric.RX_FCS_ERRORS] = dict(self._faulty_s(self.lossy, device, ends, t))
             values[Metric.RX_PACKETS] = dict.fromkeys(ends, 1e6 + 1000 * t)

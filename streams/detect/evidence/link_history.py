@@ -21,7 +21,7 @@ from streams.wire.models import (
     Subject,
     Symptom,
 )
-from streams.wire.symptoms import CounterGrowth, PortFault, PortTransition, SymptomKind
+from streams.wire.symptoms import SESSION_FAULTS, CounterGrowth, Fault, PortFault, PortTransition, SymptomKind
 
 _FAULT_NS, _FLAG_NS = ns(600), ns(60)
 """Faults of one kind, and changes of one flag to one side, are retained once in this time."""
@@ -90,11 +90,13 @@ class LinkHistory:
         return True
 
     def prune_before(self, at_ns: int) -> None:
-        """Drop older observations, and retain the state that they left, and of a link that is down the faults."""
+        """Drop older observations, and retain the state that they left, of a link that is down the faults, and of one
+        that is up the sessions that are down since.
+        """
         old = [symptom for symptom in self.symptoms if symptom.at_ns < at_ns]
         self._drop(len(old))
-        if self.down_since:
-            self.symptoms[:0] = [symptom for symptom in old if symptom.kind is SymptomKind.PORT_FAULT]
+        faults = [symptom for symptom in old if symptom.kind is SymptomKind.PORT_FAULT]
+        self.symptoms[:0] = faults if self.down_since else list(_open_sessions(faults))
 
     def _drop(self, count: int) -> None:
         for symptom in self.symptoms[:count]:
@@ -179,6 +181,19 @@ def supersedes(fine: Symptom, wide: Symptom) -> bool:
 def growth_of(symptom: Symptom) -> int:
     """Return by how much a counter grew; 0 where the symptom is not of a counter."""
     return symptom.payload.growth if isinstance(symptom.payload, CounterGrowth) else 0
+
+
+def _open_sessions(faults: Iterable[Symptom]) -> Iterable[Symptom]:
+    """Return the newest downs of sessions whose end is not among these faults."""
+    found: dict[tuple[str, str, Source, Fault], Symptom] = {}
+    for symptom in faults:
+        fault = symptom.payload
+        if isinstance(fault, PortFault) and fault.fault in SESSION_FAULTS:
+            key = symptom.device, symptom.port, symptom.source, fault.fault
+            found.pop(key, None)
+            if not fault.is_over:
+                found[key] = symptom
+    return found.values()
 
 
 def _fault_key(symptom: Symptom) -> tuple[Any, ...] | None:

@@ -20,6 +20,7 @@ _METRICS = {
     Fault.SLOT_POWER: "slot_power", Fault.FRAME_LOSS_PREDICTED: "fec_flr_predicted", Fault.LASER_OFF: "bias_ma",
     Fault.CORRUPT_PACKETS: "rx_icrc_errors", Fault.RETRIES_EXCEEDED: "transport_retries_exceeded",
     Fault.PCIE_SIGNAL: "pcie_rx_signal_errors", Fault.NVLINK: "nvlink_replays",
+    Fault.BFD_SESSION_DOWN: "bfd_session_up", Fault.BGP_SESSION_DOWN: "bgp_session_up",
 }  # fmt: skip
 _STATEMENTS = {
     Fault.LOSS_OF_LIGHT: "its module reports loss of light",
@@ -35,6 +36,8 @@ _STATEMENTS = {
     Fault.RETRIES_EXCEEDED: "queue pairs failed, because their retries were exceeded",
     Fault.PCIE_SIGNAL: "the PCIe link of its NIC has signal errors",
     Fault.NVLINK: "its NVLinks have errors",
+    Fault.BFD_SESSION_DOWN: "its BFD session is down",
+    Fault.BGP_SESSION_DOWN: "its BGP session is not established",
 }
 _CAUSES = (
     (Fault.NIC_FIRMWARE, Cause.NIC), (Fault.MODULE, Cause.OPTIC), (Fault.TRANSMITTER, Cause.OPTIC),

@@ -263,6 +263,10 @@ class PortFault(_message.Message):
         """signal errors of the NIC's PCIe link"""
         NVLINK: PortFault._Fault.ValueType  # 13
         """errors or replays of a GPU's NVLink"""
+        BFD_SESSION_DOWN: PortFault._Fault.ValueType  # 14
+        """BFD_SESSION_UP"""
+        BGP_SESSION_DOWN: PortFault._Fault.ValueType  # 15
+        """BGP_SESSION_UP"""
 
     class Fault(_Fault, metaclass=_FaultEnumTypeWrapper): ...
     FAULT_UNSPECIFIED: PortFault.Fault.ValueType  # 0
@@ -290,6 +294,10 @@ class PortFault(_message.Message):
     """signal errors of the NIC's PCIe link"""
     NVLINK: PortFault.Fault.ValueType  # 13
     """errors or replays of a GPU's NVLink"""
+    BFD_SESSION_DOWN: PortFault.Fault.ValueType  # 14
+    """BFD_SESSION_UP"""
+    BGP_SESSION_DOWN: PortFault.Fault.ValueType  # 15
+    """BGP_SESSION_UP"""
 
     FAULT_FIELD_NUMBER: _builtins.int
     LANE_FIELD_NUMBER: _builtins.int

@@ -76,6 +76,10 @@ class _MetricEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Metric.ValueTy
     FEC_FLR_PREDICTED: _Metric.ValueType  # 46
     DAMPED: _Metric.ValueType  # 47
     """1 while the device dampens the port after flaps, which hides further flaps"""
+    BFD_SESSION_UP: _Metric.ValueType  # 48
+    """1 up, 0 down: the BFD session over the link; absent if it is administratively down"""
+    BGP_SESSION_UP: _Metric.ValueType  # 49
+    """1 established, 0 not: the BGP session over the link"""
     RX_POWER_DBM: _Metric.ValueType  # 60
     """Optics: gauges; index: lane, where there are lanes."""
     TX_POWER_DBM: _Metric.ValueType  # 61
@@ -230,6 +234,10 @@ FEC_FLR_OBSERVED: Metric.ValueType  # 45
 FEC_FLR_PREDICTED: Metric.ValueType  # 46
 DAMPED: Metric.ValueType  # 47
 """1 while the device dampens the port after flaps, which hides further flaps"""
+BFD_SESSION_UP: Metric.ValueType  # 48
+"""1 up, 0 down: the BFD session over the link; absent if it is administratively down"""
+BGP_SESSION_UP: Metric.ValueType  # 49
+"""1 established, 0 not: the BGP session over the link"""
 RX_POWER_DBM: Metric.ValueType  # 60
 """Optics: gauges; index: lane, where there are lanes."""
 TX_POWER_DBM: Metric.ValueType  # 61

@@ -52,7 +52,10 @@ PROBED_INVENTORY, PROBED = probed(
     demo_fabric.inventory(DemoShape(pods=1, hosts=5, planes=1, spines=2, uplinks=1), at(0))
 )
 DROPPING = ProbeWorld(
-    topology=PROBED, inventory=PROBED_INVENTORY, dropping={"pod1-leaf4/Ethernet6/1": (0.01, [(100, 500)])}
+    topology=PROBED,
+    inventory=PROBED_INVENTORY,
+    dropping={"pod1-leaf4/Ethernet6/1": (0.01, [(100, 500)])},
+    sessions_down={"pod1-leaf4/Ethernet6/1": [(150, 450)]},
 )
 UNREACHED = ProbeWorld(topology=PROBED, inventory=PROBED_INVENTORY, dropping={"pod1-host2/mlx5_3": (1.0, [(100, 400)])})
 LABELLED: dict[str, tuple[SmallWorld, Truth]] = {

@@ -24,6 +24,7 @@ _INCAST, _STORM, _COLLAPSE, _IMBALANCE = (
     "congestion/incast", "congestion/pfc-storm", "congestion/collapse", "congestion/imbalance",
 )  # fmt: skip
 _LINK = (_FLAP, _DOWN, _DEGRADING)
+_PATH = "path/loss"
 
 M = Metric
 SHARED: dict[str, dict[Metric, tuple[str, ...]]] = {
@@ -34,6 +35,7 @@ SHARED: dict[str, dict[Metric, tuple[str, ...]]] = {
     "measure/monitors/event_confirmation.py": {M.OPER_UP: (_FLAP, _DOWN), M.ADMIN_UP: _LINK},
     "measure/monitors/port_fault_monitor.py": {
         **dict.fromkeys((M.RX_LOS, M.TX_FAULT, M.DAMPED, M.MODULE_EVENTS, M.FEC_FLR_PREDICTED, M.BIAS_MA), _LINK),
+        **dict.fromkeys((M.BFD_SESSION_UP, M.BGP_SESSION_UP), (*_LINK, _PATH)),
         **dict.fromkeys((M.RX_ICRC_ERRORS, M.TRANSPORT_RETRIES_EXCEEDED), (*_LINK, _RAIL)),
         **dict.fromkeys((M.PCIE_RX_SIGNAL_ERRORS, M.PCIE_TX_SIGNAL_ERRORS), (*_LINK, _RAIL, _PCIE)),
         **dict.fromkeys((M.NVLINK_CRC_ERRORS, M.NVLINK_REPLAYS), (_GPU,)),

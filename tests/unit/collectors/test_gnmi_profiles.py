@@ -244,6 +244,24 @@ def test_a_default_is_used_only_beside_other_leaves_of_its_section() -> None:
     assert device.read(T + 24 * S) == {("e1", "tx_bytes", -1): 1}
 
 
+def test_sessions_are_rows_of_their_port_or_of_their_neighbor() -> None:
+    """BFD by interface; BGP by the port of an unnumbered neighbor, or by an address. ADMIN_DOWN is absent."""
+    neighbor = (
+        "/network-instances/network-instance[name=default]/protocols/protocol[identifier=BGP][name=BGP]/bgp/neighbors"
+        "/neighbor[neighbor-address={}]/state/session-state"
+    )
+    bfd = "/bfd/interfaces/interface[id={}]/peers/peer[local-discriminator=7]/state/session-state"
+    device = Device()
+    device.send({
+        bfd.format("e1"): "UP", bfd.format("e2"): "openconfig-bfd:DOWN", bfd.format("e3"): "ADMIN_DOWN",
+        neighbor.format("e1"): "ESTABLISHED", neighbor.format("10.0.0.1"): "ACTIVE",
+    })  # fmt: skip
+    assert device.read() == {
+        ("e1", "bfd_session_up", -1): 1, ("e2", "bfd_session_up", -1): 0,
+        ("e1", "bgp_session_up", -1): 1, ("10.0.0.1", "bgp_session_up", -1): 0,
+    }  # fmt: skip
+
+
 def test_values_in_every_form_that_the_specification_has() -> None:
     """The same light as a float, a double, a decimal, bytes, base64, text, ASCII and a list of one."""
     path = to_message(from_text(CHANNEL.format("x", 0) + "/input-power"))

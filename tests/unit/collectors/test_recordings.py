@@ -86,7 +86,7 @@ def test_lanes_of_a_module_come_from_bytes_that_are_floats() -> None:
 
 
 def test_subinterfaces_and_foreign_models_are_no_ports() -> None:
-    """A subinterface's state, a BGP session, a power supply and a vendor's own tree have no metrics."""
+    """A subinterface, a BGP session with a key of no model, a power supply and a vendor's tree have no metrics."""
     for case in ("tagging_subinterfaces", "issue_11011", "issue_12831", "issue_15046", "issue_12931"):
         assert replay(case)[0] is None, case
 

@@ -51,3 +51,11 @@ class PathParams(Thresholds):
 
     clear_s: Seconds = 120
     """Without a significant loss for this long; twice the time that is evaluated together (choice)."""
+
+    session_hold_s: Seconds = 60
+    """A BFD or BGP session that is down for this long over a link that is up: twice the time after which a link is
+    down, so that a session that follows its link is not reported (choice)."""
+
+    session_settle_s: Seconds = 120
+    """Time before and after a down of the link or a restart of a device in which its session may be down. BGP retries
+    a connection after 120 s (ConnectRetryTimer, RFC 4271)."""

@@ -41,6 +41,8 @@ _LIMITS = {
     Metric.DAMPED: Limit(Fault.DAMPED, 0),
     Metric.FEC_FLR_PREDICTED: Limit(Fault.FRAME_LOSS_PREDICTED, 1e-8),
     Metric.BIAS_MA: Limit(Fault.LASER_OFF, 0.5, is_below=True),
+    Metric.BFD_SESSION_UP: Limit(Fault.BFD_SESSION_DOWN, 0.5, is_below=True),
+    Metric.BGP_SESSION_UP: Limit(Fault.BGP_SESSION_DOWN, 0.5, is_below=True),
 }
 """A predicted frame loss from where CorrOpt (SIGCOMM'17) calls a link lossy. Lasers of modules take 5 mA and more."""
 

@@ -1,6 +1,6 @@
 """Tests of a simulated switch against the gNMI specification, in each encoding."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 import pytest
@@ -8,16 +8,17 @@ import pytest
 from collectors.gnmi.paths import from_text, to_message
 from collectors.gnmi.v1 import gnmi_pb2
 from collectors.sim.gnmi_encoding import notifications
-from collectors.sim.gnmi_model import GnmiModel
+from collectors.sim.gnmi_model import BGP_NEIGHBORS, GnmiModel
 from collectors.sim.gnmi_subscriptions import Refusal, RefusedRequest, Subscriptions
 from streams.simulation import demo_fabric
 from streams.simulation.demo_fabric import SOFTWARE, DemoShape
 from streams.simulation.demo_faults import LinkDown, OtherVersion, SwappedCables
 from streams.simulation.demo_world import DemoWorld
-from streams.simulation.effects import Interval
+from streams.simulation.effects import Effect, Interval, PacketDrop
+from streams.simulation.placed_fault import TruthRow
 
 if TYPE_CHECKING:
-    from streams.simulation.placed_fault import Fault
+    from streams.simulation.placed_fault import Fault, Numbers
 
 T = 1_700_000_000_000_000_000
 S = 1_000_000_000
@@ -164,3 +165,31 @@ def test_neighbors_and_version_are_those_of_the_moment() -> None:
         {SOFTWARE},
         {"4.32.0F"},
     ]
+
+
+class Dropping(NamedTuple):
+    """A link that drops all packets that it carries to its upper end, while it is up."""
+
+    interval: Interval
+
+    def effects(self, fabric: "Numbers") -> list[Effect]:
+        """Return the drop."""
+        return [PacketDrop(fabric.ports[LINK.z], self.interval, 1.0)]
+
+    def truths(self) -> list[TruthRow]:
+        """Return nothing: it is not scored."""
+        return []
+
+
+def test_the_sessions_of_a_link_that_drops_packets_are_down_while_it_is_up() -> None:
+    """At both ends; those of a link that is down are down as well."""
+    interval = Interval(T + 5 * S, T + 9 * S)
+    for device, port in (LINK.a, LINK.z):
+        model = GnmiModel(DemoWorld(INVENTORY, [Dropping(interval)], 1, T), device)
+        bfd = model.matching_leaves(from_text(f"/bfd/interfaces/interface[id={port}]"))
+        bgp = model.matching_leaves(from_text(f"{BGP_NEIGHBORS}/neighbor[neighbor-address={port}]/state"))
+        oper = model.matching_leaves(from_text(f"/interfaces/interface[name={port}]/state/oper-status"))
+        for at_ns, expected in ((T, ["UP", "ESTABLISHED", "UP"]), (interval.start_ns, ["DOWN", "ACTIVE", "UP"])):
+            assert [value for _, value in model.values([*bfd, *bgp, *oper], at_ns)] == expected
+    bfd = MODEL.matching_leaves(from_text(f"/bfd/interfaces/interface[id={PORT}]"))
+    assert [value for _, value in MODEL.values(bfd, T + 6 * S)] == ["DOWN"]
