@@ -154,7 +154,8 @@ class Measure:
         self._watermark_ns = max(self._watermark_ns, watermark)
         if self._probes.windows:
             found = [*found, *self._probes.due(self._watermark_ns)]
-        found = [*found, *self._sender.host_rates.due(self._watermark_ns)]
+        if self._sender.host_rates.windows:
+            found = [*found, *self._sender.host_rates.due(self._watermark_ns)]
         if found or self._facts.versions.has_pending:
             found = [*found, *self._facts.on_symptoms(found, watermark)]
         outputs = [*route(self._topology, found), *newest_of_states(found)] if found else []
