@@ -108,7 +108,7 @@ async def test_a_sink_waits_for_clickhouse_and_loses_nothing(rig: Rig, database:
     assert sink.poll() is None
 
 
-async def test_a_sink_whose_commit_is_refused_without_a_rebalance_joins_again(
+async def test_a_commit_that_is_refused_without_a_rebalance_lets_the_sink_join_again(
     rig: Rig, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker that reads its groups again may refuse the current generation; no other sink has the partition then."""
