@@ -111,6 +111,8 @@ def test_what_is_overridden_or_called_is_there_with_its_arguments(owner: type, n
         (AIOKafkaClient.bootstrap, 'raise KafkaConnectionError(f"Unable to bootstrap from {self.hosts}")'),
         (AIOKafkaClient._get_conn, "await create_conn("),
         (AIOKafkaConnection.close, "error.__cause__ = exc"),
+        # A write that a closed connection refuses must leave it as a KafkaError: streams.wire.closed_connections.
+        (AIOKafkaConnection.send, "self._writer.write(size + message)\n        except OSError as err:"),
         (AIOKafkaConnection.authenticator_oauth, "return OAuthAuthenticator("),
         (AIOKafkaConnection._do_sasl_handshake, "auth_bytes = resp.sasl_auth_bytes"),
     ],
