@@ -71,7 +71,9 @@ class PortStatesSnapshot:
         return {"sources": [self._parts[part] for part in range(_PARTS)], "newer": self._packed_newer}
 
     def load(self, data: Mapping[str, Any], tables: PortTables) -> Sources:
-        """Return the states that `dump` returned; raises ValueError beyond MAX_STATES_BYTES."""
+        """Return the states that `dump` returned; raises ValueError beyond MAX_STATES_BYTES, and without all parts."""
+        if len(data["sources"]) != _PARTS:
+            raise ValueError(f"{len(data['sources'])} parts of the states of ports; {_PARTS} are expected")
         sources: Sources = {}
         budget = Budget(MAX_STATES_BYTES)
         for part, packed in enumerate(data["sources"]):

@@ -222,6 +222,14 @@ def test_a_snapshot_at_any_point_changes_nothing(sent: list[LinkMessage | int], 
         _compare_with_successor(sent, cut)
 
 
+@pytest.mark.parametrize("parts", [0, 63, 65])
+def test_a_snapshot_without_all_parts_is_refused(parts: int) -> None:
+    """It would be restored, and the next snapshot could not be written."""
+    dumped = LinkStates().dump()
+    with pytest.raises(Reject, match=f"{parts} parts"):
+        LinkStates().load(dumped | {"sources": (dumped["sources"] * 2)[:parts]})
+
+
 def _compare_with_successor(sent: list[LinkMessage | int], cut: int) -> None:
     own = LinkStates()
     own.set_topology(TOP)
