@@ -52,17 +52,22 @@ def parse(data: bytes, params: SlurmParams, at_ns: int) -> Snapshot:
 
 def parser_version(meta: object) -> int:
     """Return the number of Slurm's data parser, such as 38 of v0.0.38; raises Reject for an unknown or an older one."""
-    meta = meta if isinstance(meta, dict) else {}
-    plugin, slurm = meta.get("plugin") or {}, meta.get("slurm") or meta.get("Slurm") or {}
+    parts = _object(meta)
+    plugin, slurm = _object(parts.get("plugin")), _object(parts.get("slurm") or parts.get("Slurm"))
     for name in ("data_parser", "type"):
         if found := _PARSER.search(str(plugin.get(name) or "")):
             number = int(found[1])
             break
     else:
-        number = _of_release(slurm.get("version") or {})
+        number = _of_release(_object(slurm.get("version")))
     if number < _OLDEST:
         raise Reject(f"slurm: release {slurm.get('release') or 'unknown'} is not supported; 22.05 or later is needed")
     return number
+
+
+def _object(value: object) -> Mapping[str, object]:
+    """Return an object of JSON; empty for any other value."""
+    return value if isinstance(value, dict) else {}
 
 
 def _of_release(version: Mapping[str, object]) -> int:

@@ -125,6 +125,8 @@ def test_control_characters_and_long_names_are_cut_to_what_the_wire_accepts() ->
         (b"", Reject, "no JSON"),
         (b"[]", Reject, "no list of jobs"),
         (b'{"jobs": []}', Reject, "22.05 or later"),
+        (b'{"jobs": [], "meta": {"Slurm": {"version": "23.02.3"}}}', Reject, "22.05 or later"),
+        (b'{"jobs": [], "meta": {"plugin": [], "slurm": "23.02.3"}}', Reject, "22.05 or later"),
         (answer("24.11.5", errors=[{"description": "Zero Bytes were transmitted", "error_number": 1}]), Retry,
          "Zero Bytes"),
     ],
