@@ -29,7 +29,7 @@ async def _request_on_a_closed_transport() -> AIOKafkaConnection:
 
 
 def test_a_request_on_a_closed_connection_is_a_broken_connection() -> None:
-    """Who sends it repeats it with another connection, as for every KafkaError."""
+    """The request is repeated with another connection then, as after every KafkaError."""
     expect_closed_connections()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         assert not runner.run(_request_on_a_closed_transport()).connected()
