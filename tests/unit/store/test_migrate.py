@@ -1,6 +1,7 @@
 """Tests migrations: numbered, never changed, applied once, and repeated whole after an interruption."""
 
 import re
+from collections.abc import Iterator
 
 import pytest
 
@@ -63,16 +64,28 @@ def test_every_metric_and_every_persisted_table_is_declared() -> None:
     created["samples"] = created.pop("samples_next")  # 0004 replaces it
     by_hour = {"samples_1h", "sample_lanes_1h"}  # hour_rollups.py fills them
     assert {table for persisted in PERSISTED_TOPICS for table in persisted.tables} == set(created) - by_hour
-    columns = {line.split()[0] for line in created["samples"].splitlines()}
+    columns = _columns("samples_next") | _added("samples")
     for metric in Metric:
         assert (column_name(metric) in columns) is is_scalar(metric), metric
 
 
+def _statements(begin: str) -> Iterator[str]:
+    return (s for m in shipped_migrations() for s in m.statements() if s.startswith(begin))
+
+
+def _columns(table: str) -> set[str]:
+    created = next(_statements(f"CREATE TABLE IF NOT EXISTS {table} "))
+    return {line.split()[0] for line in created.splitlines()}
+
+
+def _added(table: str) -> set[str]:
+    return {s.split()[8] for s in _statements(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS ")}
+
+
 def test_every_scalar_metric_has_its_columns_in_the_rollups() -> None:
     """A counter has its increase, a gauge its extremes and its average."""
-    created = {s.split()[5]: s for m in shipped_migrations() for s in m.statements() if s.startswith("CREATE TABLE")}
     for table in ("samples_1m", "samples_1h"):
-        columns = {line.split()[0] for line in created[table].splitlines()}
+        columns = _columns(table) | _added(table)
         for metric in filter(is_scalar, Metric):
             suffixes = ("increase",) if CATALOGUE[metric].counter else ("min", "max", "avg")
             assert {f"{column_name(metric)}_{suffix}" for suffix in suffixes} <= columns, metric
