@@ -8,6 +8,7 @@ from typing import Any
 
 from streams.wire.errors import Reject
 from streams.wire.models import (
+    HostRates,
     InventoryChunk,
     PeerWindow,
     PortModules,
@@ -30,6 +31,12 @@ def _check_window(window: Window) -> None:
 def _check_peer_window(window: PeerWindow) -> None:
     if len(window.value) != len(window.port) * len(window.metric):
         raise Reject(f"{len(window.value)} values for {len(window.metric)} metrics of {len(window.port)} ports")
+
+
+def _check_host_rates(rates: HostRates) -> None:
+    lists = (rates.rate_bps, rates.speed_bps, rates.rails, rates.stalled, rates.retransmitting)
+    if any(len(values) != len(rates.host) for values in lists):
+        raise Reject(f"the lists of its {len(rates.host)} hosts differ in number")
 
 
 def _check_version(version: VersionCount) -> None:
@@ -92,6 +99,7 @@ def _check_chunk(chunk: SnapshotChunk | InventoryChunk) -> None:
 CHECKS: Mapping[type, Callable[[Any], None]] = {
     Window: _check_window,
     PeerWindow: _check_peer_window,
+    HostRates: _check_host_rates,
     VersionCount: _check_version,
     PortModules: _check_modules,
     ProbeReport: _check_probes,

@@ -38,7 +38,8 @@ async def test_every_switch_is_read_whole_in_each_encoding(encoding: str) -> Non
             assert set(whole.row) == set(now.world.ports[name])
             assert whole.boot_id == now.world.device(name, whole.sampled_at_ns).boot_ns
             assert not np.isnan(whole.gauges.values).any()
-            assert set(whole.gauges.metric) == {Metric.OPER_UP, Metric.ADMIN_UP, Metric.SPEED_BPS}
+            sessions = {Metric.BFD_SESSION_UP, Metric.BGP_SESSION_UP}
+            assert set(whole.gauges.metric) == {Metric.OPER_UP, Metric.ADMIN_UP, Metric.SPEED_BPS, *sessions}
             row = whole.row[0]
             port = now.world.port(name, row, whole.sampled_at_ns)
             sent = dict(zip(whole.counters.metric, whole.counters.values[:, 0].tolist(), strict=True))
