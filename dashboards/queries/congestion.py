@@ -32,8 +32,8 @@ FROM {KNOWN} WHERE {OPEN}""",
 _KIND = f"(SELECT device, kind FROM ({DEVICES}))"
 
 
-# Of each priority, and of the whole port (index -1), which IEEE 802.3x pauses.
 def _pauses(*, wide: bool = False) -> str:
+    """Return the pause frames of each priority, and of the whole port (index -1), which IEEE 802.3x pauses."""
     lanes = lane_readings("'pfc_rx_frames', 'pfc_tx_frames'", _IN_PODS, wide=wide)
     return f"""(
     SELECT device, row, source, `index`, metric = 'pfc_rx_frames' AS is_paused, sampled_at, elapsed_s, grown
