@@ -200,11 +200,13 @@ def program() -> NoReturn:
     That took a collector of 20 devices 0.25 CPU seconds after all its work was done, which is 3 to 9 s on a machine
     with a load of 40: longer than a stop may take (docs/supervision.md).
     """
-    code: int | str | None = 0
+    ended = SystemExit(0)
     try:
         main()
     except SystemExit as end:
-        code = end.code
+        # Kept until the process is gone: an event loop that Ctrl-C met while it was made would warn when it is freed.
+        ended = end
+    code = ended.code
     if isinstance(code, str):
         sys.exit(code)
     threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001 — it waits for threads, as the interpreter does

@@ -45,6 +45,21 @@ def test_the_short_form_of_help() -> None:
         assert (done.returncode, done.stdout) == (0, run(*command, "--help").stdout), command
 
 
+def test_ctrl_c_while_an_event_loop_is_made_prints_nothing() -> None:
+    """The half-made loop and the coroutine that it never ran are not reported when they would be freed."""
+    script = (
+        "import asyncio.selector_events, sys\n"
+        "from streams.cli.main import program\n"
+        "def interrupted(*_):\n"
+        "    raise KeyboardInterrupt\n"
+        "asyncio.selector_events.BaseSelectorEventLoop.__init__ = interrupted\n"
+        "sys.argv = ['railsight', 'findings', '--bootstrap', 'localhost:1']\n"
+        "program()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_help_imports_no_subcommand() -> None:
     """Help is quick because nothing is imported for it: no pydantic, no Kafka client, no subcommand."""
     script = (
