@@ -13,6 +13,8 @@ from streams.wire.models import Condition
 _S = 10**9
 _HOLD_NS = 5 * _S
 """`link/down` resolves at the first recovery that lasts 5 s (DETECTION 3)."""
+_APART_NS = _S
+"""Both ends report a recovery within a second: one that lasts as long as the hold time may be either."""
 _AMBIGUOUS_S = (14.0, 34.0)
 """Losses that last so long together are redrawn: a switch that is only polled dates them within ten seconds."""
 _TRIES = 100
@@ -50,11 +52,19 @@ def _losses(placer: FaultPlacer, link: int, interval: Interval) -> list[SignalLo
     return [
         SignalLoss(
             link,
-            Interval(at_ns, at_ns + round(min(rng.uniform(0.5, 20.0) * _S, 0.6 * step_ns))),
+            Interval(at_ns, at_ns + _lasting_ns(round(min(rng.uniform(0.5, 20.0) * _S, 0.6 * step_ns)), step_ns)),
             dark_port=dark_port(placer, link),
         )
         for at_ns in starts_ns
     ]
+
+
+def _lasting_ns(drawn_ns: int, step_ns: int) -> int:
+    """Return how long a loss lasts, so that the recovery after it is clearly shorter or longer than the hold time."""
+    if abs(step_ns - drawn_ns - _HOLD_NS) >= _APART_NS:
+        return drawn_ns
+    longer_ns = step_ns - _HOLD_NS - _APART_NS
+    return longer_ns if longer_ns >= _APART_NS else step_ns - _HOLD_NS + _APART_NS
 
 
 def _merged(losses: list[SignalLoss]) -> list[Interval]:

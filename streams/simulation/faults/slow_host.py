@@ -18,6 +18,8 @@ _LIKE_OTHERS_NS = 420 * 10**9
 def inject(placer: FaultPlacer, within: Interval) -> InjectedFault:
     """Slow down a host for 480 to 1500 s."""
     rng = placer.rng
+    # What was before `within` may not be observed.
+    within = Interval(min(within.start_ns + _LIKE_OTHERS_NS, within.end_ns), within.end_ns)
 
     def is_busy(host: int, interval: Interval) -> bool:
         before = Interval(interval.start_ns - _LIKE_OTHERS_NS, interval.end_ns)

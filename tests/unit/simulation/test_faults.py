@@ -1,9 +1,12 @@
 """The list of faults: one for each detector, each with ground truth and effects of its own condition."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import streams.simulation.faults as faults_package
 from streams.simulation.faults import FAULT_OF, FAULTS
+from streams.simulation.faults.link_flap import LINK_FLAP
+from streams.simulation.faults.slow_host import SLOW_HOST
 from streams.simulation.scenario import ScenarioSpec, build
 from streams.wire.codec import to_bytes
 from streams.wire.models import Condition
@@ -38,3 +41,25 @@ def test_a_fault_with_a_stream_of_its_own_leaves_the_rest_of_the_day_unchanged()
     batches = (next(day.telemetry.batches(day.whole.start_ns, day.whole.end_ns, 10**10)) for day in days)
     first, second = ([to_bytes(message) for message in messages] for _, messages in batches)
     assert first == second != []
+
+
+def test_a_recovery_of_a_flap_is_clearly_shorter_or_longer_than_the_hold_time_of_link_down() -> None:
+    """Both ends report it within a second: one of five seconds may end a link/down or not."""
+    recoveries_ns = [
+        after.interval.start_ns - loss.interval.end_ns
+        for seed in range(3)
+        for flap in build(ScenarioSpec(gpus=256, seed=seed, each=20, faults=(LINK_FLAP,))).faults
+        for loss, after in pairwise(flap.effects)
+    ]
+    assert len(recoveries_ns) > 150
+    assert min(recoveries_ns) > 0
+    assert min(abs(recovery_ns - 5 * 10**9) for recovery_ns in recoveries_ns) >= 10**9
+
+
+def test_a_slow_host_was_seen_as_fast_as_the_others_before() -> None:
+    """It is found by comparison with its own first windows, which the trial must have observed."""
+    for seed in range(3):
+        day = build(ScenarioSpec(gpus=256, seed=seed, each=6, faults=(SLOW_HOST,)))
+        starts_ns = [fault.ground_truths[0].truth.start_ns for fault in day.faults]
+        assert len(starts_ns) == 6
+        assert min(starts_ns) >= day.whole.start_ns + 420 * 10**9
