@@ -2,8 +2,10 @@
 
     python -m tests.bench.rollup_cost [--minutes 2] [--scale 4]
 
-The rows are those of clickhouse_parts.py, of a `scale`-th of the largest fabric. Each way has its own server: CPU
-seconds a million port-samples of the process that builds the rows and of the server, with one merge of everything.
+The rows are those of clickhouse_parts.py, of a `scale`-th of the largest fabric: smaller blocks cost more a row. Each
+way has its own server: CPU seconds a million port-samples of the process that builds the rows and of the server, with
+one merge of everything; first for the samples, then for their rollups alone. A view fills its table within the insert
+of the samples, so that its `insert` is what that takes longer than without.
 `hour` is reading the minutes for the rollup by hour, of an hour that has the rows of one minute sixty times, for one
 device in eight; its own rows are one in sixty of them. The view has the columns
 of samples_1m that can be merged: of each counter its largest value, of each gauge its extremes, sum and count. That is
@@ -14,6 +16,7 @@ import argparse
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +32,7 @@ from streams.store.persist.hour_rollups import IN_ORDER, hour_of
 from streams.store.rows.deduplication import SequenceDedup
 from streams.store.rows.minute_rollups import MinuteRollups
 from streams.store.rows.native_format import encode_block
+from streams.store.rows.row_builder import TableRows
 from streams.store.rows.sample_rows import SampleBuilder
 from streams.store.sample_layout import column_name, is_scalar
 from tests.bench import clickhouse_parts
@@ -46,9 +50,31 @@ class Cost(NamedTuple):
     build: float
     insert: float
     merge: float
+    rollup_build: float
+    rollup_insert: float
+    rollup_merge: float
     hour: float
     sample_bytes: float
     rollup_bytes: float
+
+    @property
+    def rollups(self) -> float:
+        """The cost of the rollups in all."""
+        return self.rollup_build + self.rollup_insert + self.rollup_merge + self.hour
+
+
+class TimedRollups(MinuteRollups):
+    """Counts the CPU seconds of folding."""
+
+    spent_s = 0.0
+
+    def finish(self) -> list[TableRows]:
+        """Fold a block."""
+        before = time.process_time()
+        try:
+            return super().finish()
+        finally:
+            self.spent_s += time.process_time() - before
 
 
 def view_statements() -> list[str]:
@@ -94,32 +120,40 @@ def measure(way: str, minutes: int) -> Cost:
         began_ns = time.time_ns() // MINUTE_NS * MINUTE_NS
         chance = np.random.default_rng(1)
         partitions = [Partition(number, chance) for number in range(PARTITIONS)]
-        for one in partitions:
-            one._builder = SampleBuilder(SequenceDedup(10**9), MinuteRollups() if way == "sink" else None)
+        folds = [TimedRollups() for _ in partitions] if way == "sink" else [None for _ in partitions]
+        for one, fold in zip(partitions, folds, strict=True):
+            one._builder = SampleBuilder(SequenceDedup(10**9), fold)
         # One more round: the first reading of a minute completes the one before.
-        rows, build_s, insert_s = 0, 0.0, 0.0
+        rows, build_s = 0, 0.0
+        encode_s, insert_s, merge_s = defaultdict[str, float](float), defaultdict[str, float](float), dict[str, float]()
         for turn in range(minutes * MINUTE_NS // CADENCE_NS + 1):
             for one in partitions:
                 before = time.process_time()
-                blocks = [(part, encode_block(part.columns)) for part in one.block(turn, began_ns)]
+                parts = one.block(turn, began_ns)
                 build_s += time.process_time() - before
-                before = cpu_s(pid)
-                for part, data in blocks:
+                for part in parts:
+                    before = time.process_time()
+                    data = encode_block(part.columns)
+                    encode_s[part.table] += time.process_time() - before
+                    before = cpu_s(pid)
                     database.insert(part.table, part.column_names, data, f"{one.number}-{turn}")
+                    insert_s[part.table] += cpu_s(pid) - before
                     rows += part.count if part.table == "samples" else 0
-                insert_s += cpu_s(pid) - before
-        before = cpu_s(pid)
         for merged in ("samples", table):
+            before = cpu_s(pid)
             database.command(f"OPTIMIZE TABLE {merged} FINAL")
-        merge_s, millions = cpu_s(pid) - before, rows / 1e6
+            merge_s[merged] = cpu_s(pid) - before
         sizes: dict[str, int] = {
             row[0]: row[1]
             for row in database.query("SELECT table, sum(bytes_on_disk) FROM system.parts WHERE active GROUP BY table")
         }
         hour = hour_cost(database, pid, began_ns // 10**9) if way == "sink" else 0.0
         database.close()
+        fold_s, millions = sum(fold.spent_s for fold in folds if fold), rows / 1e6
         return Cost(
-            build_s / millions, insert_s / millions, merge_s / millions, hour,
+            (build_s - fold_s + sum(encode_s.values()) - encode_s[table]) / millions,
+            (sum(insert_s.values()) - insert_s[table]) / millions, merge_s["samples"] / millions,
+            (fold_s + encode_s[table]) / millions, insert_s[table] / millions, merge_s[table] / millions, hour,
             sizes["samples"] / rows, sizes.get(table, 0) / rows,
         )  # fmt: skip
 
@@ -150,12 +184,17 @@ def main() -> None:
     clickhouse_parts.KINDS = [
         (source, kind, count // given.scale, ports) for source, kind, count, ports in clickhouse_parts.KINDS
     ]
-    sys.stdout.write("rollups   build  insert   merge    hour     sum  bytes/sample  rollup bytes/sample\n")
+    sys.stdout.write(f"{'':8}{'samples':>24}{'rollups':>40}{'bytes a sample':>20}\n")
+    heads = ("build", "insert", "merge", "build", "insert", "merge", "hour", "sum")
+    sys.stdout.write(f"rollups {''.join(f'{head:>8}' for head in heads)}   samples   rollups\n")
+    without = None
     for way in given.ways.split(","):
         cost = measure(way, given.minutes)
-        total = cost.build + cost.insert + cost.merge + cost.hour
-        figures = "".join(f"{value:8.3f}" for value in (cost.build, cost.insert, cost.merge, cost.hour, total))
-        sys.stdout.write(f"{way:7}{figures}{cost.sample_bytes:14.1f}{cost.rollup_bytes:21.1f}\n")
+        without = without or cost
+        if way == "view":
+            cost = cost._replace(insert=without.insert, rollup_insert=cost.insert - without.insert)
+        figures = "".join(f"{value:8.3f}" for value in (*cost[:7], cost.rollups))
+        sys.stdout.write(f"{way:8}{figures}{cost.sample_bytes:10.1f}{cost.rollup_bytes:10.1f}\n")
         sys.stdout.flush()
 
 

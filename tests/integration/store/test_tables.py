@@ -253,3 +253,32 @@ def test_the_replacement_of_samples_keeps_every_row(rig: Rig) -> None:
         "SELECT sorting_key FROM system.tables WHERE database = currentDatabase() AND name = 'samples'"
     )[0] == ("device, source, sampled_at",)
     database.end()
+
+
+def test_the_new_order_of_minutes_keeps_every_row(rig: Rig) -> None:
+    """samples_1m has its rows once and the new order, wherever migration 0017 was interrupted before."""
+    reorder = next(migration for migration in shipped_migrations() if migration.name == "0017_minutes_by_device")
+    database = Database(rig, "minutes_of_an_older_build")
+    apply(database.client, tuple(migration for migration in shipped_migrations() if migration.name < reorder.name))
+    database.client.command(
+        "INSERT INTO samples_1m (device, row, bucket, readings, rx_bytes_increase, arrived_at)"
+        " SELECT 'leaf', toString(number % 8), now() - number * 7200, 6, number, now() FROM numbers(1000)"
+    )
+    columns = (
+        "SELECT name, type, compression_codec, comment FROM system.columns"
+        " WHERE database = currentDatabase() AND table = 'samples_1m'"
+    )
+    before = database.rows(columns)
+    swap = [statement for statement in reorder.statements() if not statement.startswith("ALTER")]
+    for cut in range(len(swap) + 1):
+        for statement in swap[:cut]:
+            database.client.command(statement)
+        database.client.command("TRUNCATE TABLE schema_migrations")
+        apply(database.client, (reorder,))
+        assert database.rows("SELECT count(), sum(rx_bytes_increase) FROM samples_1m") == [(1000, 499500)]
+        assert database.rows(
+            "SELECT name, sorting_key FROM system.tables"
+            " WHERE database = currentDatabase() AND name LIKE 'samples_1m%'"
+        ) == [("samples_1m", "device, bucket")]  # fmt: skip
+        assert database.rows(columns) == before
+    database.end()
