@@ -25,6 +25,8 @@ SNMP_METRICS = frozenset(
 )  # fmt: skip
 """The simulated columns that the SNMP collector reads (IF-MIB, EtherLike-MIB, IEEE8021-PFC-MIB, ENTITY-SENSOR-MIB)."""
 
+SNMP_CADENCE_S, SLOW_CADENCE_S = 30.0, 60.0
+
 Filter = Callable[[Message], Message | None]
 Reason = Callable[[Truth, str, Topology], str]
 """Of a fault, the kind that was drawn and the topology: why no source shows it; empty if one does."""
@@ -85,6 +87,12 @@ _BY_PROBES = {
 }
 
 
+def _short_silence(truth: Truth, cadence_s: float) -> str:
+    """Return why a silence cannot be told from late polls; three cadences are the default of `[detect.stale]`."""
+    is_short = truth.condition is Condition.TELEMETRY_STALE and truth.end_ns - truth.start_ns < 3 * cadence_s * 10**9
+    return "a silence of less than three polls" if is_short else ""
+
+
 def _hidden_from_snmp(truth: Truth, kind: str, topology: Topology) -> str:
     if truth.condition in _BY_PROBES:
         return _BY_PROBES[truth.condition]
@@ -106,7 +114,7 @@ def _hidden_from_snmp(truth: Truth, kind: str, topology: Topology) -> str:
         Condition.DEVICE_CLOCK_SKEW,
     ):  # fmt: skip
         return "no host is read"
-    return ""
+    return _short_silence(truth, SNMP_CADENCE_S)
 
 
 def _hidden_from_nics(truth: Truth, kind: str, topology: Topology) -> str:
@@ -138,18 +146,20 @@ def _hidden_without_pause(truth: Truth, _kind: str, _topology: Topology) -> str:
 
 
 def _hidden_at_60_s(truth: Truth, _kind: str, _topology: Topology) -> str:
-    if truth.condition is Condition.CONGESTION_PFC_STORM and truth.end_ns - truth.start_ns < 120 * 10**9:
-        return "a storm of less than two polls"
-    return ""
+    """A state that lasts for two polls is seen over one whole interval, a shorter one over parts of two."""
+    congestion = (Condition.CONGESTION_PFC_STORM, Condition.CONGESTION_COLLAPSE, Condition.CONGESTION_INCAST)
+    if truth.condition in congestion and truth.end_ns - truth.start_ns < 2 * SLOW_CADENCE_S * 10**9:
+        return "congestion of less than two polls"
+    return _short_silence(truth, SLOW_CADENCE_S)
 
 
 FABRICS: dict[str, Fabric] = {
     "all": Fabric("all sources", promises_delays=True),
     "planes": Fabric("two planes, all sources", planes=2, promises_delays=True),
-    "snmp": Fabric("SNMP alone, without traps", cadence=Cadence(30.0, 30.0), receive=_by_snmp,
+    "snmp": Fabric("SNMP alone, without traps", cadence=Cadence(SNMP_CADENCE_S, SNMP_CADENCE_S), receive=_by_snmp,
                    hidden=_hidden_from_snmp,
                    shut_hidden={"host": "no failure, but a port that was shut at the host: no host is read"}),
-    "slow": Fabric("all sources, every 60 s", cadence=Cadence(60.0, 60.0), hidden=_hidden_at_60_s),
+    "slow": Fabric("all sources, every 60 s", cadence=Cadence(SLOW_CADENCE_S, SLOW_CADENCE_S), hidden=_hidden_at_60_s),
     "no-pause": Fabric("all sources; congestion control instead of pause", has_pause=False,
                        hidden=_hidden_without_pause, promises_delays=True),
     "nic": Fabric("NIC data alone", receive=_by_nic, hidden=_hidden_from_nics,

@@ -42,6 +42,23 @@ def test_what_sources_cannot_show(fabric: str, condition: Condition, device: str
     assert bool(FABRICS[fabric].hidden(truth, "lossy", topology())) is hidden
 
 
+@pytest.mark.parametrize(("fabric", "shown_from_s"), [("all", 0), ("snmp", 90), ("slow", 180)])
+def test_a_silence_of_less_than_three_polls_is_not_shown(fabric: str, shown_from_s: int) -> None:
+    """It cannot be told from late polls."""
+    for lasts_s in (60, 89, 90, 179, 180, 900):
+        truth = Truth(0, lasts_s * 10**9, Condition.TELEMETRY_STALE, "p1-l0", "")
+        assert bool(FABRICS[fabric].hidden(truth, "unread", topology())) is (lasts_s < shown_from_s)
+
+
+def test_congestion_of_less_than_two_polls_is_not_shown() -> None:
+    """No interval between two polls is certain to lie within it."""
+    for condition in (Condition.CONGESTION_COLLAPSE, Condition.CONGESTION_INCAST, Condition.CONGESTION_PFC_STORM):
+        short, long = (Truth(0, lasts_s * 10**9, condition, "p1", "") for lasts_s in (119, 120))
+        assert FABRICS["slow"].hidden(short, "", topology())
+        assert not FABRICS["slow"].hidden(long, "", topology())
+        assert not FABRICS["planes"].hidden(short, "", topology())
+
+
 def test_calibration_sums_trials_by_confidence() -> None:
     """Over all conditions first, then each; the plot has a point for each confidence."""
     shares = summed([
