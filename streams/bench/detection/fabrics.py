@@ -88,7 +88,7 @@ _BY_PROBES = {
 
 
 def _short_silence(truth: Truth, cadence_s: float) -> str:
-    """Return why a silence cannot be told from late polls; three cadences are the default of `[detect.stale]`."""
+    """Return why a silence looks like late polls; three cadences are the default of `[detect.stale]`."""
     is_short = truth.condition is Condition.TELEMETRY_STALE and truth.end_ns - truth.start_ns < 3 * cadence_s * 10**9
     return "a silence of less than three polls" if is_short else ""
 
@@ -146,7 +146,7 @@ def _hidden_without_pause(truth: Truth, _kind: str, _topology: Topology) -> str:
 
 
 def _hidden_at_60_s(truth: Truth, _kind: str, _topology: Topology) -> str:
-    """A state that lasts for two polls is seen over one whole interval, a shorter one over parts of two."""
+    """Return why: a state that lasts for two polls is seen over a whole interval, a shorter one over parts of two."""
     congestion = (Condition.CONGESTION_PFC_STORM, Condition.CONGESTION_COLLAPSE, Condition.CONGESTION_INCAST)
     if truth.condition in congestion and truth.end_ns - truth.start_ns < 2 * SLOW_CADENCE_S * 10**9:
         return "congestion of less than two polls"

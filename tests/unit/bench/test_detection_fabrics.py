@@ -44,7 +44,7 @@ def test_what_sources_cannot_show(fabric: str, condition: Condition, device: str
 
 @pytest.mark.parametrize(("fabric", "shown_from_s"), [("all", 0), ("snmp", 90), ("slow", 180)])
 def test_a_silence_of_less_than_three_polls_is_not_shown(fabric: str, shown_from_s: int) -> None:
-    """It cannot be told from late polls."""
+    """It looks like late polls."""
     for lasts_s in (60, 89, 90, 179, 180, 900):
         truth = Truth(0, lasts_s * 10**9, Condition.TELEMETRY_STALE, "p1-l0", "")
         assert bool(FABRICS[fabric].hidden(truth, "unread", topology())) is (lasts_s < shown_from_s)
