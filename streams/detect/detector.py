@@ -26,6 +26,7 @@ from streams.wire.models import (
     Episode,
     PeerGroup,
     PeerWindow,
+    RailDelays,
     RailProbes,
     Subject,
     Symptom,
@@ -34,8 +35,11 @@ from streams.wire.models import (
 )
 from streams.wire.symptoms import CongestionState, SymptomKind
 
-Observation = Symptom | SymptomsReplaced | Window | PeerWindow | CablingReport | RailProbes
-Input = SymptomKind | CongestionState | PeerGroup | type[Window] | type[CablingReport] | type[RailProbes]
+Observation = Symptom | SymptomsReplaced | Window | PeerWindow | CablingReport | RailProbes | RailDelays
+Input = (
+    SymptomKind | CongestionState | PeerGroup | type[Window] | type[CablingReport] | type[RailProbes]
+    | type[RailDelays]
+)  # fmt: skip
 """One kind of observation. A CongestionState means all symptoms of that state, and their replacements."""
 
 P = TypeVar("P", bound=Thresholds)

@@ -18,6 +18,7 @@ from streams.wire.models import (
     ProbeReport,
     ProbeWindow,
     Progress,
+    RailDelays,
     RailProbes,
     ReadingsHeartbeat,
     RemediationResult,
@@ -48,6 +49,7 @@ def event_time_ns(message: Message) -> int | None:
             Window(end_ns=at)
             | PeerWindow(end_ns=at)
             | RailProbes(end_ns=at)
+            | RailDelays(end_ns=at)
             | ProbeWindow(at_ns=at)
             | HostRates(end_ns=at)
         ):

@@ -194,8 +194,17 @@ class PacketDrop:
     one_flow: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class QueueDelay:
+    """Packets wait for `delay_s` in a queue before the link into a port; probes in the traffic class of the jobs."""
+
+    port: int
+    interval: Interval
+    delay_s: float
+
+
 Effect = (
     SignalLoss | Rebooting | NotPolled | ClockShift | CollectorRestart | CounterIncrement | TrafficReduction
     | TrafficShift | GaugeOverride | GpuGaugeOverride | BitErrors | CounterReset | EmitEvent | CablesSwapped
-    | VersionChange | PacketDrop
+    | VersionChange | PacketDrop | QueueDelay
 )  # fmt: skip

@@ -1,13 +1,14 @@
-"""Sends the reports of the probers of a simulated day, and derives from its effects what the probes lose."""
+"""Sends the reports of the probers of a simulated day, and derives from its effects what delays and loses probes."""
 
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from streams.fabric.inventory import Inventory
-from streams.simulation.effects import Effect, PacketDrop, SignalLoss
+from streams.simulation.effects import Effect, PacketDrop, QueueDelay, SignalLoss
 from streams.simulation.fabric_arrays import FabricArrays
 from streams.simulation.probe_mesh import REPORTED_AFTER_NS, WINDOW_NS, Drop, ProbeMesh
+from streams.simulation.probe_times import Queue
 from streams.wire.models import ProbeReport
 
 _STREAM = 0x50
@@ -28,12 +29,21 @@ def drops_of(effects: Sequence[Effect], losses: Sequence[SignalLoss], fabric: Fa
             yield Drop(fabric.port(port), loss.interval, 1.0)
 
 
+def queues_of(effects: Sequence[Effect], fabric: FabricArrays) -> Iterator[Queue]:
+    """Yield the queues in which probes wait."""
+    for effect in effects:
+        if isinstance(effect, QueueDelay):
+            yield Queue(fabric.port(effect.port), effect.interval, round(effect.delay_s * 1e9))
+
+
 class ProbeAgents:
     """The probers of all hosts of a fabric."""
 
-    def __init__(self, inventory: Inventory, fabric: FabricArrays, drops: Sequence[Drop], seed: int) -> None:
+    def __init__(
+        self, inventory: Inventory, fabric: FabricArrays, drops: Sequence[Drop], seed: int, queues: Sequence[Queue] = ()
+    ) -> None:
         self.rng = np.random.default_rng([seed, _STREAM])
-        self.mesh = ProbeMesh(inventory, drops, self.rng)
+        self.mesh = ProbeMesh(inventory, drops, self.rng, queues)
         self._hosts = [number for number, name in enumerate(fabric.devices) if name in self.mesh.probers]
         self._names = fabric.devices
 

@@ -18,6 +18,7 @@ from streams.fabric.inventory import Inventory, Link, PortName
 from streams.fabric.inventory_rows import HOST_LINK
 from streams.simulation.effects import Interval
 from streams.simulation.probe_noise import ProbedPath, ProbeNoise
+from streams.simulation.probe_times import ProbeTimes, Queue
 from streams.wire.models import ProbeReport
 
 WINDOW_NS = 10 * 10**9
@@ -26,8 +27,10 @@ _SENT = 10
 _TOR_FLOWS, _FABRIC_FLOWS = 3, 10
 _SOURCE_PORT = 20_001
 _FIRST_ADDRESS = int(IPv4Address("10.0.0.1"))
-_RTT_NS, _RESPONDER_NS = 14_000, 50_000_000
+_RESPONDER_NS = 50_000_000
 _LOSS_FIELDS = ("forward_lost", "reverse_lost", "unanswered", "lost_run", "forward_reach", "reverse_reach")
+_LATE = 1.5
+"""The slowest of ten probes, by their median (choice)."""
 REPORTED_AFTER_NS = 1_000_000_000
 """A report waits twice the timeout for replies."""
 
@@ -78,7 +81,9 @@ def _addresses(inventory: Inventory) -> dict[Port, str]:
 class ProbeMesh:
     """The probers of all hosts; `drops` may be replaced between two windows."""
 
-    def __init__(self, inventory: Inventory, drops: Sequence[Drop], rng: np.random.Generator) -> None:
+    def __init__(
+        self, inventory: Inventory, drops: Sequence[Drop], rng: np.random.Generator, queues: Sequence[Queue] = ()
+    ) -> None:
         self._rng = rng
         self.drops = list(drops)
         self._addresses = _addresses(inventory)
@@ -111,12 +116,12 @@ class ProbeMesh:
                 for port in dict.fromkeys((*flow.forward, *flow.back)):
                     prober.crossing[port].append(number)
         self._noise = ProbeNoise(self._addresses, rng)
-        self._noise.add_probers(
-            {
-                name: [ProbedPath(flow.forward, flow.back, flow.target.a_device) for flow in prober.flows]
-                for name, prober in self.probers.items()
-            }
-        )
+        paths = {
+            name: [ProbedPath(flow.forward, flow.back, flow.target.a_device) for flow in prober.flows]
+            for name, prober in self.probers.items()
+        }
+        self._noise.add_probers(paths)
+        self.times = ProbeTimes(paths, queues, rng.spawn(1)[0])
 
     def _flows(self, rails: dict[str, list[Link]], leaves: list[str], leaf: str, place: int) -> Iterator[_Flow]:
         source = rails[leaf][place]
@@ -174,8 +179,7 @@ class ProbeMesh:
             "hop": tuple(
                 1 + place(port) for flow in flows for path in (flow.forward, flow.back) for port in path[:-1]
             ),
-            "flow_sent": (_SENT,) * count, "flow_rtt_p50_ns": (_RTT_NS,) * count, "flow_rtt_p99_ns": (_RTT_NS,) * count,
-            "flow_responder_p50_ns": (_RESPONDER_NS,) * count,
+            "flow_sent": (_SENT,) * count, "flow_responder_p50_ns": (_RESPONDER_NS,) * count,
         }  # fmt: skip
         names = (*_LOSS_FIELDS, "discarded", "reordered")
         return {"address": tuple(places)} | {f"flow_{name}": zero for name in names} | fields
@@ -191,10 +195,21 @@ class ProbeMesh:
         crossed = {number for drop in drops for number in prober.crossing.get(drop.port, ())}
         if affected := crossed | noise.keys() | prober.lossy:
             fields |= self._losses(prober, affected, drops, window, noise)
+        fields |= self._rtts(prober, self.times.medians(host, window, prober.crossing).tolist())
         return ProbeReport(
             host, f"probe@{host}", 1, prober.sequence, window.start_ns + skew_ns, end_ns + skew_ns,
             end_ns + REPORTED_AFTER_NS, stalls, **fields,  # type: ignore[arg-type]
         )  # fmt: skip
+
+    def _rtts(self, prober: _Prober, medians: list[float]) -> dict[str, tuple[object, ...]]:
+        """Return the fields with the times of flows; those that lost all probes have none."""
+        for number in prober.lossy:
+            if prober.flows[number].lost_run >= _SENT:
+                medians[number] = 0.0
+        return {
+            "flow_rtt_p50_ns": tuple(map(int, medians)),
+            "flow_rtt_p99_ns": tuple(int(_LATE * time) for time in medians),
+        }
 
     def _losses(
         self,

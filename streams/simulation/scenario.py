@@ -24,7 +24,7 @@ from streams.simulation.fault_placement import FaultPlacer, NoRoom
 from streams.simulation.faults import FAULTS, Fault, device_down
 from streams.simulation.ground_truth import InjectedFault, Truth, truth_at
 from streams.simulation.negative_cases import NEGATIVE_CASES, hosts_in_maintenance
-from streams.simulation.probe_agents import ProbeAgents, drops_of
+from streams.simulation.probe_agents import ProbeAgents, drops_of, queues_of
 from streams.simulation.probe_mesh import with_addresses
 from streams.simulation.telemetry import Telemetry
 from streams.simulation.traffic import Traffic
@@ -136,7 +136,7 @@ def _build(spec: ScenarioSpec, stretch: float) -> Scenario:
     topology = Topology(Inventory(devices, inventory.links, inventory.ports, traffic.jobs(hosts)))
     world = World(inventory, fabric, traffic, effects, START_NS, rng)
     drops = list(drops_of(effects, world.signal_losses, fabric))
-    probes = ProbeAgents(inventory, fabric, drops, spec.seed)
+    probes = ProbeAgents(inventory, fabric, drops, spec.seed, list(queues_of(effects, fabric)))
     telemetry = Telemetry(world, topology, effects, spec.cadence, spec.delivery, rng, probes)
     shut_ports = [
         truth_at(placer, Condition.LINK_DOWN, effect.disabled_port, effect.interval)

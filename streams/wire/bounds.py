@@ -109,6 +109,7 @@ _OF_FIELD: Mapping[tuple[str, str], Bound] = {
         ("RailProbes", name): Bound(0, 2**53)
         for name in ("own_sent", "own_lost", "others_sent", "others_lost", "to_sent", "to_lost")
     },
+    ("RailDelays", "delay_ns"): Bound(0, 2**53),
     ("Snapshot", "upstream_watermark_ns"): _WATERMARK,
 }
 

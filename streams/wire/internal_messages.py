@@ -204,6 +204,19 @@ class RailProbes:
     peers: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class RailDelays:
+    device: str
+    port: str
+    shard: int
+    begin_ns: int
+    end_ns: int
+    own_flows: int = 0
+    own_delayed: int = 0
+    peers: int = 0
+    delay_ns: int = 0
+
+
 class PortState(IntEnum):
     """The state of a port, one byte of `PortStates.states`. Only UP carries traffic."""
 

@@ -28,6 +28,7 @@ from streams.wire.internal_messages import (
     PortStates,
     ProbeWindow,
     Progress,
+    RailDelays,
     RailProbes,
     ReadingsHeartbeat,
     Rejected,
@@ -101,6 +102,7 @@ __all__ = [
     "ProbeReport",
     "ProbeWindow",
     "Progress",
+    "RailDelays",
     "RailProbes",
     "ReadingsHeartbeat",
     "Rejected",
@@ -534,6 +536,7 @@ Message = (
     | VersionCensus
     | HostRates
     | ProbeWindow
+    | RailDelays
     | RailProbes
     | PortStates
     | ReadingsHeartbeat

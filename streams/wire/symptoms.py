@@ -49,6 +49,8 @@ class SymptomKind(IntEnum):
     SLOWED_BY_CNP_ENDED = 32
     SLOWED_BY_LOSS_BEGAN = 33
     SLOWED_BY_LOSS_ENDED = 34
+    FULL_BEGAN = 35
+    FULL_ENDED = 36
 
 
 class PortChange(IntEnum):
@@ -104,13 +106,16 @@ class PauseDirection(IntEnum):
 
 
 class IncastReason(IntEnum):
-    """The counter that shows more traffic for a port than it drains. The last three are caused by the host."""
+    """The sign of more traffic for a port than it drains. Those from PAUSED_BY_HOST to DROPPED_BY_HOST are caused by
+    the host; DELAYED follows from probes and a full link, and is concluded by `correlate`.
+    """
 
     DROPPED = 1
     MARKED = 2
     PAUSED_BY_HOST = 3
     STALLED_ON_PCIE = 4
     DROPPED_BY_HOST = 5
+    DELAYED = 6
 
 
 class CongestionState(IntEnum):
@@ -123,6 +128,7 @@ class CongestionState(IntEnum):
     CNP_THROTTLED = 5
     SLOWED_BY_CNP = 6
     SLOWED_BY_LOSS = 7
+    FULL = 8
 
 
 GROWTH_KINDS = {
@@ -387,6 +393,16 @@ class SlowedByLossBegan:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkFullBegan:
+    """A host's port receives `load_ratio` of its speed since `began_ns`, nearly all that its link carries."""
+
+    kind: ClassVar = SymptomKind.FULL_BEGAN
+    state: ClassVar = CongestionState.FULL
+    began_ns: int
+    load_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
 class CongestionEnded:
     """A state of a port is over at `at_ns`; `last_active_ns` is the last reading that showed it."""
 
@@ -400,7 +416,7 @@ class CongestionEnded:
 
 ThrottledBegan = ThrottledByPauseBegan | SlowedByCnpBegan | SlowedByLossBegan
 """A host's port sends far less than before: by flow control, by congestion control, or because packets are lost."""
-CongestionBegan = PauseBegan | PfcWatchdogStorm | IncastBegan | CnpThrottledBegan | ThrottledBegan
+CongestionBegan = PauseBegan | PfcWatchdogStorm | IncastBegan | CnpThrottledBegan | ThrottledBegan | LinkFullBegan
 Congestion = CongestionBegan | PcieStall | CongestionEnded
 Payload = (
     PortTransition | CounterGrowth | Restart | SourceSilence | ClockOffset | GpuXid | PcieLinkState | LevelState
@@ -434,7 +450,7 @@ def lasting_state(payload: Payload) -> str | None:
             return f"congestion/{state.name}"
         case ThrottledByPauseBegan(state=state) | CnpThrottledBegan(state=state) | SlowedByCnpBegan(state=state):
             return f"congestion/{state.name}"
-        case SlowedByLossBegan(state=state):
+        case SlowedByLossBegan(state=state) | LinkFullBegan(state=state):
             return f"congestion/{state.name}"
         case _:
             return None

@@ -37,6 +37,7 @@ from streams.wire.models import (
     ProbeReport,
     ProbeWindow,
     Progress,
+    RailDelays,
     RailProbes,
     ReadingsHeartbeat,
     Rejected,
@@ -117,7 +118,7 @@ SUMMARIES = Topic(
     Window,
     PartitionScheme.POD,
     6 * _HOUR,
-    other_models=(Progress, PeerWindow, VersionCensus, HostRates, ProbeWindow, RailProbes),
+    other_models=(Progress, PeerWindow, VersionCensus, HostRates, ProbeWindow, RailProbes, RailDelays),
 )
 EPISODES = Topic(
     "railsight.episodes.v1",
@@ -299,15 +300,20 @@ def _key_and_route(message: Message) -> tuple[str, str]:
             return f"{topic}/{partition}/{offset}", ""
         case Symptom(device=device) | SymptomsReplaced(device=device) | CablingReport(device=device):
             return device, ""
-        case Window(device=device) | PeerWindow(device=device) | RailProbes(device=device) | StateTransfer(pod=device):
-            return device, ""
+        case Window() | PeerWindow() | RailProbes() | RailDelays():
+            return message.device, ""
         case _:
             return _own_key(message), ""
 
 
 def _own_key(message: Message) -> str:
-    """Return the key of a message of PORT_STATES, LEMONS, TOPOLOGY or INPUT_LOSSES; empty for other messages."""
+    """Return the key of a message of PORT_STATES, LEMONS, TOPOLOGY or INPUT_LOSSES; empty for other messages.
+
+    That of a transfer of state is its pod.
+    """
     match message:
+        case StateTransfer(pod=pod):
+            return pod
         case InputLoss(consumer=consumer, topic=topic, partition=partition):
             return f"{consumer}/{topic}/{partition}"
         case HostLocality(host=host):

@@ -1,7 +1,7 @@
 """The probe reports that the hosts of the small fabric send, with links that drop probes."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -10,7 +10,8 @@ from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.simulation.effects import Interval
 from streams.simulation.probe_mesh import Drop, ProbeMesh, with_addresses
-from streams.wire.models import Message
+from streams.simulation.probe_times import Queue
+from streams.wire.models import Message, ProbeReport
 from tests.worlds.observations import at
 from tests.worlds.small_world import ROUND_S, Seconds, SmallWorld
 
@@ -29,6 +30,10 @@ class ProbeWorld(SmallWorld):
     dropping: dict[str, tuple[float, list[Seconds]]] = field(default_factory=dict)
     one_flow: frozenset[str] = frozenset()
     """Ports of `dropping` that drop one flow only."""
+    queues: dict[str, tuple[float, list[Seconds]]] = field(default_factory=dict)
+    """Ports before which packets wait, as (microseconds, intervals)."""
+    slow_hosts: dict[str, tuple[float, list[Seconds]]] = field(default_factory=dict)
+    """Hosts whose own probes all take longer, as (microseconds, intervals)."""
     stopped: dict[str, list[Seconds]] = field(default_factory=dict)
     """Hosts that answer no probe and send none."""
     seed: int = 7
@@ -45,9 +50,22 @@ class ProbeWorld(SmallWorld):
 
     def other_messages(self, until: float) -> Iterator[Message]:
         """Yield the report of each host, every ROUND_S."""
-        mesh = ProbeMesh(self.inventory, list(self.drops()), np.random.default_rng(self.seed))
+        rng = np.random.default_rng(self.seed)
+        mesh = ProbeMesh(self.inventory, list(self.drops()), rng, list(self._queues()))
         for step in range(1, int(until // ROUND_S) + 1):
             t = step * ROUND_S
             for host in mesh.probers:
                 if not any(begin < t and t - ROUND_S < end for begin, end in self.stopped.get(host, ())):
-                    yield mesh.report(host, at(t))
+                    yield self._slowed(mesh.report(host, at(t)), t)
+
+    def _queues(self) -> Iterator[Queue]:
+        for name, (delay_us, intervals) in self.queues.items():
+            for begin, end in intervals:
+                yield Queue(Port(*name.split("/", 1)), Interval(at(begin), at(end)), round(1000 * delay_us))
+
+    def _slowed(self, report: ProbeReport, t: float) -> ProbeReport:
+        """Return the report with the times that a slow host adds itself."""
+        delay_us, intervals = self.slow_hosts.get(report.device, (0.0, []))
+        if not any(begin < t <= end for begin, end in intervals):
+            return report
+        return replace(report, flow_rtt_p50_ns=tuple(one + round(1000 * delay_us) for one in report.flow_rtt_p50_ns))

@@ -11,7 +11,7 @@ from streams.simulation.effects import Interval
 from streams.simulation.fabric_arrays import fabric_arrays
 from streams.simulation.fault_placement import FaultPlacer
 from streams.simulation.faults import Fault
-from streams.simulation.probe_agents import ProbeAgents, drops_of
+from streams.simulation.probe_agents import ProbeAgents, drops_of, queues_of
 from streams.simulation.probe_mesh import with_addresses
 from streams.simulation.scenario import START_NS
 from streams.simulation.telemetry import Telemetry
@@ -54,6 +54,6 @@ class SimulatedWorld:
         effects = self.injected.effects
         world = World(self.inventory, fabric, traffic, effects, START_NS, rng)
         drops = list(drops_of(effects, world.signal_losses, fabric))
-        probes = ProbeAgents(self.inventory, fabric, drops, self.seed)
+        probes = ProbeAgents(self.inventory, fabric, drops, self.seed, list(queues_of(effects, fabric)))
         telemetry = Telemetry(world, self.topology, effects, Cadence(cadence_s, cadence_s), IMMEDIATE, rng, probes)
         return [message for _, arrived in telemetry.batches(*self.whole, S) for message in arrived]

@@ -56,6 +56,8 @@ class SmallWorld:
     """Ports that carry 70 % of the 200 Gb/s of all others."""
     incast: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports of hosts that receive 97 % of 400 Gb/s, 40 % of it marked; all others are half full."""
+    full: dict[str, list[Seconds]] = field(default_factory=dict)
+    """Ports of hosts that receive 97 % of 400 Gb/s, none of it marked; all others are half full."""
     throttled: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports of hosts that are paused 60 % of the time and send a fifth of the 200 Gb/s of all others."""
     overloaded: dict[str, list[Seconds]] = field(default_factory=dict)
@@ -108,7 +110,7 @@ class SmallWorld:
     def _congestion(self, device: str, ends: Mapping[str, Port], t: float) -> Cells | None:
         if self.throttled:
             return self._read_throttled(device, ends, t)
-        if self.incast:
+        if self.incast or self.full:
             return self._read_incast(device, ends, t)
         return self._read_pausing(device, ends, t) if self.pausing else None
 
@@ -129,12 +131,15 @@ class SmallWorld:
 
     def _read_incast(self, device: str, ends: Mapping[str, Port], t: float) -> Cells:
         """Return the received bytes and packets, and the marked ones."""
-        full_s = self._faulty_s(self.incast, device, ends, t)
-        octets: dict[str, float | None] = {name: BYTES_S * (1e6 + t + 0.94 * s) for name, s in full_s.items()}
-        return {
+        marked_s, full_s = (self._faulty_s(faults, device, ends, t) for faults in (self.incast, self.full))
+        octets: dict[str, float | None] = {
+            name: BYTES_S * (1e6 + t + 0.94 * (s + full_s[name])) for name, s in marked_s.items()
+        }
+        speeds: Cells = {(Metric.SPEED_BPS, -1): dict.fromkeys(ends, 400e9)} if self.full else {}
+        return speeds | {
             (Metric.RX_BYTES, -1): octets,
             (Metric.RX_PACKETS, -1): {name: (count or 0) / 4096 for name, count in octets.items()},
-            (Metric.ROCE_ECN_MARKED_PACKETS, -1): {n: 0.4 * 1.94 * BYTES_S / 4096 * s for n, s in full_s.items()},
+            (Metric.ROCE_ECN_MARKED_PACKETS, -1): {n: 0.4 * 1.94 * BYTES_S / 4096 * s for n, s in marked_s.items()},
         }
 
     def _read_throttled(self, device: str, ends: Mapping[str, Port], t: float) -> Cells:

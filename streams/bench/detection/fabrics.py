@@ -13,6 +13,7 @@ from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.replay.score import Truth
 from streams.simulation.delivery_model import Cadence
+from streams.simulation.faults.congestion_incast import DELAYED
 from streams.wire.models import CollectorStatus, Condition, Event, Facts, Message, Samples, Source, Table
 
 SNMP_METRICS = frozenset(
@@ -129,6 +130,8 @@ def _hidden_from_nics(truth: Truth, kind: str, topology: Topology) -> str:
         return "no uplink is read"
     if truth.condition is Condition.CONGESTION_INCAST and kind == "dropped":
         return "packets that the switch drops are counted by the switch"
+    if truth.condition is Condition.CONGESTION_INCAST and kind == DELAYED:
+        return "no counter shows the queue, and no probes are sent"
     if device is None or device.kind == "host":
         return ""
     link = topology.link_at(Port(truth.device, truth.port)) if truth.port else None

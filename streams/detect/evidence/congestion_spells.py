@@ -1,7 +1,7 @@
 """Spells of congestion: intervals in which an end of a link was in one state, as `measure` reported them.
 
-The states are paused without traffic (link held by pause), incast, throttled by pause, throttled by CNPs, and
-slowed by CNPs; which ones a detector retains is its own decision.
+The states are paused without traffic (link held by pause), incast, throttled by pause, throttled by CNPs, slowed
+by CNPs or by losses, and a full link; which ones a detector retains is its own decision.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -17,6 +17,7 @@ from streams.wire.symptoms import (
     CongestionEnded,
     CongestionState,
     IncastBegan,
+    LinkFullBegan,
     PauseBegan,
     PcieStall,
     PfcWatchdogStorm,
@@ -83,7 +84,7 @@ class LinkSpells(Generic[Began]):
                 return self._begin(Spell(reporter, observed.source, cast("Began", payload), at_ns, at_ns, at_ns))
             case (
                 PauseBegan() | IncastBegan() | ThrottledByPauseBegan() | CnpThrottledBegan() | SlowedByCnpBegan()
-                | SlowedByLossBegan()
+                | SlowedByLossBegan() | LinkFullBegan()
             ):  # fmt: skip
                 began, begin_ns = cast("Began", payload), payload.began_ns
                 return self._begin(Spell(reporter, observed.source, began, begin_ns, observed.at_ns))

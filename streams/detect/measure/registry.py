@@ -10,6 +10,7 @@ from streams.detect.detectors import DETECTORS
 from streams.detect.measure.late_replay import LateReplay
 from streams.detect.measure.monitors.cnp_monitor import CnpMonitor
 from streams.detect.measure.monitors.event_confirmation import EventConfirmation
+from streams.detect.measure.monitors.full_monitor import FullMonitor
 from streams.detect.measure.monitors.incast_monitor import IncastMonitor
 from streams.detect.measure.monitors.loss_monitor import LossMonitor
 from streams.detect.measure.monitors.monitor import Monitor, ReplayedMonitor, ReplayedMonitorSpec
@@ -28,6 +29,7 @@ REPLAYED: tuple[Callable[[DetectParams], ReplayedMonitor], ...] = (
     IncastMonitor,
     CnpMonitor,
     LossMonitor,
+    FullMonitor,
 )
 
 Relevant = dict[tuple[ColumnMapping, ColumnMapping], tuple[Monitor, ...]]

@@ -9,6 +9,7 @@ from streams.wire.models import (
     HostRates,
     PeerWindow,
     ProbeWindow,
+    RailDelays,
     RailProbes,
     Symptom,
     SymptomsReplaced,
@@ -29,7 +30,10 @@ Emitted = (
     | HostRates
     | ProbeWindow
     | RailProbes
+    | RailDelays
 )
+
+_OF_PORTS = Symptom | SymptomsReplaced | Window | CablingReport | RailProbes | RailDelays
 
 _FLEET = "fleet"
 """Key of what concerns all pods."""
@@ -72,7 +76,7 @@ def pods_of(topology: Topology, message: Emitted) -> Iterable[str]:
     """Return the home pod of a port's link; for a restart all pods with a link of the device; else the device's pod."""
     if isinstance(message, VersionCensus | HostRates | ProbeWindow):
         return (_FLEET,)
-    if isinstance(message, Symptom | SymptomsReplaced | Window | CablingReport | RailProbes) and message.port:
+    if isinstance(message, _OF_PORTS) and message.port:
         return (topology.home_pod(Port(message.device, message.port)),)
     if isinstance(message, Symptom) and isinstance(message.payload, Restart):
         return sorted(topology.pods_of_links(message.device))

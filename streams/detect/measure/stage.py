@@ -73,7 +73,7 @@ class Measure:
         self._ports = PortPublisher(self._params, self._partition)
         self._event_ports = EventPorts()
         self._collector_clocks = CollectorClocks()
-        self._probes = ProbeWindows(params.path, params.unreachable, params.lateness_s, partition)
+        self._probes = ProbeWindows(params.path, params.unreachable, params.incast, params.lateness_s, partition)
         self._probes.set_topology(self._topology)
         self._known = PartitionReadings(self._readings, self._liveness, self._topology)
 

@@ -2,11 +2,14 @@
 
 from streams.fabric.catalogue import Metric
 from streams.simulation.columns import PAUSE_FRAMES_PER_S, PRIORITY
-from streams.simulation.effects import CounterIncrement, Effect, Interval, TrafficReduction
+from streams.simulation.effects import CounterIncrement, Effect, Interval, QueueDelay, TrafficReduction
 from streams.simulation.fault_placement import FaultPlacer
 from streams.simulation.faults.fault import Fault
 from streams.simulation.ground_truth import CONGESTED_AFTER_NS, POLL_TOLERANCE_S, GroundTruth, InjectedFault, Truth
 from streams.wire.models import Condition
+
+_QUEUE_S = 0.001
+"""The wait in the queue of a NIC that a pause of most of the time lets send little (choice)."""
 
 
 def inject(placer: FaultPlacer, within: Interval) -> InjectedFault:
@@ -18,6 +21,7 @@ def inject(placer: FaultPlacer, within: Interval) -> InjectedFault:
     for link in links:
         nic, leaf_port = placer.ports(link)
         effects.append(TrafficReduction(link, interval, share, sent_by=nic))
+        effects.append(QueueDelay(leaf_port, interval, _QUEUE_S))
         for port, metric in ((nic, Metric.PFC_RX_FRAMES), (leaf_port, Metric.PFC_TX_FRAMES)):
             effects.append(CounterIncrement(port, metric, interval, per_s=PAUSE_FRAMES_PER_S * paused, index=PRIORITY))
         effects.append(

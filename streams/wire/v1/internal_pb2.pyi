@@ -98,6 +98,7 @@ class Symptom(_message.Message):
     CNP_THROTTLED_BEGAN_FIELD_NUMBER: _builtins.int
     SLOWED_BY_CNP_BEGAN_FIELD_NUMBER: _builtins.int
     SLOWED_BY_LOSS_BEGAN_FIELD_NUMBER: _builtins.int
+    LINK_FULL_BEGAN_FIELD_NUMBER: _builtins.int
     CONGESTION_ENDED_FIELD_NUMBER: _builtins.int
     LEVEL_STATE_FIELD_NUMBER: _builtins.int
     CLOCK_OFFSET_FIELD_NUMBER: _builtins.int
@@ -141,6 +142,8 @@ class Symptom(_message.Message):
     @_builtins.property
     def slowed_by_loss_began(self) -> Global___SlowedByLossBegan: ...
     @_builtins.property
+    def link_full_began(self) -> Global___LinkFullBegan: ...
+    @_builtins.property
     def congestion_ended(self) -> Global___CongestionEnded: ...
     @_builtins.property
     def level_state(self) -> Global___LevelState: ...
@@ -171,16 +174,17 @@ class Symptom(_message.Message):
         cnp_throttled_began: Global___CnpThrottledBegan | None = ...,
         slowed_by_cnp_began: Global___SlowedByCnpBegan | None = ...,
         slowed_by_loss_began: Global___SlowedByLossBegan | None = ...,
+        link_full_began: Global___LinkFullBegan | None = ...,
         congestion_ended: Global___CongestionEnded | None = ...,
         level_state: Global___LevelState | None = ...,
         clock_offset: Global___ClockOffset | None = ...,
         port_fault: Global___PortFault | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["clock_offset", b"clock_offset", "cnp_throttled_began", b"cnp_throttled_began", "congestion_ended", b"congestion_ended", "counter_growth", b"counter_growth", "gpu_xid", b"gpu_xid", "incast_began", b"incast_began", "level_state", b"level_state", "pause_began", b"pause_began", "payload", b"payload", "pcie_link_state", b"pcie_link_state", "pcie_stall", b"pcie_stall", "pfc_watchdog_storm", b"pfc_watchdog_storm", "port_fault", b"port_fault", "port_transition", b"port_transition", "restart", b"restart", "slowed_by_cnp_began", b"slowed_by_cnp_began", "slowed_by_loss_began", b"slowed_by_loss_began", "source_silence", b"source_silence", "throttled_by_pause_began", b"throttled_by_pause_began"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["clock_offset", b"clock_offset", "cnp_throttled_began", b"cnp_throttled_began", "congestion_ended", b"congestion_ended", "counter_growth", b"counter_growth", "gpu_xid", b"gpu_xid", "incast_began", b"incast_began", "level_state", b"level_state", "link_full_began", b"link_full_began", "pause_began", b"pause_began", "payload", b"payload", "pcie_link_state", b"pcie_link_state", "pcie_stall", b"pcie_stall", "pfc_watchdog_storm", b"pfc_watchdog_storm", "port_fault", b"port_fault", "port_transition", b"port_transition", "restart", b"restart", "slowed_by_cnp_began", b"slowed_by_cnp_began", "slowed_by_loss_began", b"slowed_by_loss_began", "source_silence", b"source_silence", "throttled_by_pause_began", b"throttled_by_pause_began"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "by_event", b"by_event", "clock_offset", b"clock_offset", "cnp_throttled_began", b"cnp_throttled_began", "congestion_ended", b"congestion_ended", "counter_growth", b"counter_growth", "device", b"device", "gpu_xid", b"gpu_xid", "incast_began", b"incast_began", "level_state", b"level_state", "pause_began", b"pause_began", "payload", b"payload", "pcie_link_state", b"pcie_link_state", "pcie_stall", b"pcie_stall", "pfc_watchdog_storm", b"pfc_watchdog_storm", "port", b"port", "port_fault", b"port_fault", "port_transition", b"port_transition", "restart", b"restart", "since_ns", b"since_ns", "slowed_by_cnp_began", b"slowed_by_cnp_began", "slowed_by_loss_began", b"slowed_by_loss_began", "source", b"source", "source_silence", b"source_silence", "throttled_by_pause_began", b"throttled_by_pause_began"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "by_event", b"by_event", "clock_offset", b"clock_offset", "cnp_throttled_began", b"cnp_throttled_began", "congestion_ended", b"congestion_ended", "counter_growth", b"counter_growth", "device", b"device", "gpu_xid", b"gpu_xid", "incast_began", b"incast_began", "level_state", b"level_state", "link_full_began", b"link_full_began", "pause_began", b"pause_began", "payload", b"payload", "pcie_link_state", b"pcie_link_state", "pcie_stall", b"pcie_stall", "pfc_watchdog_storm", b"pfc_watchdog_storm", "port", b"port", "port_fault", b"port_fault", "port_transition", b"port_transition", "restart", b"restart", "since_ns", b"since_ns", "slowed_by_cnp_began", b"slowed_by_cnp_began", "slowed_by_loss_began", b"slowed_by_loss_began", "source", b"source", "source_silence", b"source_silence", "throttled_by_pause_began", b"throttled_by_pause_began"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["port_transition", "counter_growth", "restart", "source_silence", "gpu_xid", "pcie_link_state", "pause_began", "pfc_watchdog_storm", "pcie_stall", "incast_began", "throttled_by_pause_began", "cnp_throttled_began", "slowed_by_cnp_began", "slowed_by_loss_began", "congestion_ended", "level_state", "clock_offset", "port_fault"]  # noqa: Y015
+    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["port_transition", "counter_growth", "restart", "source_silence", "gpu_xid", "pcie_link_state", "pause_began", "pfc_watchdog_storm", "pcie_stall", "incast_began", "throttled_by_pause_began", "cnp_throttled_began", "slowed_by_cnp_began", "slowed_by_loss_began", "link_full_began", "congestion_ended", "level_state", "clock_offset", "port_fault"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_payload) -> _WhichOneofReturnType_payload | None: ...
 
@@ -706,6 +710,8 @@ class IncastBegan(_message.Message):
         """paused by the host, whose NIC waits for PCIe"""
         DROPPED_BY_HOST: IncastBegan._Reason.ValueType  # 5
         """by its NIC"""
+        DELAYED: IncastBegan._Reason.ValueType  # 6
+        """probes take longer while the link is full; `correlate` concludes it, none is sent"""
 
     class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper): ...
     REASON_UNSPECIFIED: IncastBegan.Reason.ValueType  # 0
@@ -716,6 +722,8 @@ class IncastBegan(_message.Message):
     """paused by the host, whose NIC waits for PCIe"""
     DROPPED_BY_HOST: IncastBegan.Reason.ValueType  # 5
     """by its NIC"""
+    DELAYED: IncastBegan.Reason.ValueType  # 6
+    """probes take longer while the link is full; `correlate` concludes it, none is sent"""
 
     BEGAN_NS_FIELD_NUMBER: _builtins.int
     RATIO_FIELD_NUMBER: _builtins.int
@@ -848,6 +856,31 @@ class SlowedByLossBegan(_message.Message):
 Global___SlowedByLossBegan: _TypeAlias = SlowedByLossBegan  # noqa: Y015
 
 @_typing.final
+class LinkFullBegan(_message.Message):
+    """A host's port receives nearly as much as its link carries."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BEGAN_NS_FIELD_NUMBER: _builtins.int
+    LOAD_RATIO_FIELD_NUMBER: _builtins.int
+    began_ns: _builtins.int
+    load_ratio: _builtins.float
+    """of its speed"""
+    def __init__(
+        self,
+        *,
+        began_ns: _builtins.int = ...,
+        load_ratio: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["began_ns", b"began_ns", "load_ratio", b"load_ratio"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LinkFullBegan: _TypeAlias = LinkFullBegan  # noqa: Y015
+
+@_typing.final
 class CongestionEnded(_message.Message):
     """A state of a port is over at at_ns."""
 
@@ -867,6 +900,7 @@ class CongestionEnded(_message.Message):
         CNP_THROTTLED: CongestionEnded._State.ValueType  # 5
         SLOWED_BY_CNP: CongestionEnded._State.ValueType  # 6
         SLOWED_BY_LOSS: CongestionEnded._State.ValueType  # 7
+        FULL: CongestionEnded._State.ValueType  # 8
 
     class State(_State, metaclass=_StateEnumTypeWrapper): ...
     STATE_UNSPECIFIED: CongestionEnded.State.ValueType  # 0
@@ -877,6 +911,7 @@ class CongestionEnded(_message.Message):
     CNP_THROTTLED: CongestionEnded.State.ValueType  # 5
     SLOWED_BY_CNP: CongestionEnded.State.ValueType  # 6
     SLOWED_BY_LOSS: CongestionEnded.State.ValueType  # 7
+    FULL: CongestionEnded.State.ValueType  # 8
 
     STATE_FIELD_NUMBER: _builtins.int
     LAST_ACTIVE_NS_FIELD_NUMBER: _builtins.int
@@ -1555,6 +1590,57 @@ class RailProbes(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RailProbes: _TypeAlias = RailProbes  # noqa: Y015
+
+@_typing.final
+class RailDelays(_message.Message):
+    """The round-trip times of the active probes of and to one rail of a host in one window, where some are longer than those
+    of the same prober's other flows. In railsight.summaries.v1, key pod, with the header type=raildelays; a message
+    replaces an earlier one of the same shard, rail and window.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEVICE_FIELD_NUMBER: _builtins.int
+    PORT_FIELD_NUMBER: _builtins.int
+    SHARD_FIELD_NUMBER: _builtins.int
+    BEGIN_NS_FIELD_NUMBER: _builtins.int
+    END_NS_FIELD_NUMBER: _builtins.int
+    OWN_FLOWS_FIELD_NUMBER: _builtins.int
+    OWN_DELAYED_FIELD_NUMBER: _builtins.int
+    PEERS_FIELD_NUMBER: _builtins.int
+    DELAY_NS_FIELD_NUMBER: _builtins.int
+    device: _builtins.str
+    port: _builtins.str
+    shard: _builtins.int
+    begin_ns: _builtins.int
+    end_ns: _builtins.int
+    own_flows: _builtins.int
+    """from this rail, with replies"""
+    own_delayed: _builtins.int
+    peers: _builtins.int
+    """other hosts of this shard with a delayed flow to this rail; their other flows are not"""
+    delay_ns: _builtins.int
+    """median of what the delayed flows take longer"""
+    def __init__(
+        self,
+        *,
+        device: _builtins.str = ...,
+        port: _builtins.str = ...,
+        shard: _builtins.int = ...,
+        begin_ns: _builtins.int = ...,
+        end_ns: _builtins.int = ...,
+        own_flows: _builtins.int = ...,
+        own_delayed: _builtins.int = ...,
+        peers: _builtins.int = ...,
+        delay_ns: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["begin_ns", b"begin_ns", "delay_ns", b"delay_ns", "device", b"device", "end_ns", b"end_ns", "own_delayed", b"own_delayed", "own_flows", b"own_flows", "peers", b"peers", "port", b"port", "shard", b"shard"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RailDelays: _TypeAlias = RailDelays  # noqa: Y015
 
 @_typing.final
 class PortStates(_message.Message):

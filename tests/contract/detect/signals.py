@@ -52,6 +52,7 @@ SHARED: dict[str, dict[Metric, tuple[str, ...]]] = {
          M.PAUSE_TX_FRAMES, M.PFC_TX_PAUSE_USECONDS, M.ROCE_ECN_MARKED_PACKETS, M.PORT_ECN_MARKED_PACKETS,
          M.SPEED_BPS), (_INCAST,),
     ),
+    "measure/monitors/full_monitor.py": {M.RX_BYTES: (_INCAST,)},
     "measure/monitors/cnp_monitor.py": {M.CNP_HANDLED: (_INCAST, _COLLAPSE)},
     "measure/monitors/loss_monitor.py": dict.fromkeys(
         (M.PACKET_SEQUENCE_ERRORS, M.ADAPTIVE_RETRANSMITS, M.LOCAL_ACK_TIMEOUTS, M.ROCE_SLOW_RESTARTS),
@@ -205,7 +206,10 @@ _PROBES = """
 
 The reports of `collect probe` (losses by direction and the path of each probed 5-tuple) are read by
 [path/loss](detectors/path-loss.md) and [rail/unreachable](detectors/rail-unreachable.md).
-Round-trip times and reordering stay in `railsight.probes.v1`: delay alone is no fault of a link.
+The median round-trip time of each flow is read by [congestion/incast](detectors/congestion-incast.md) and
+[congestion/collapse](detectors/congestion-collapse.md) ([how](probes.md#round-trip-times)).
+The 99th percentile, the time at the responder and reordering stay in `railsight.probes.v1`: a single late probe, a slow
+host or another path is no congestion.
 """
 
 

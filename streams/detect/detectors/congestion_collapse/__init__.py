@@ -4,7 +4,7 @@ from streams.detect.detector import Detector, PodSide, Scope
 from streams.detect.detectors.congestion_collapse import evaluate, report
 from streams.detect.detectors.congestion_collapse.fabric import FABRIC
 from streams.detect.detectors.congestion_collapse.params import CollapseParams
-from streams.wire.models import Condition
+from streams.wire.models import Condition, RailDelays
 from streams.wire.symptoms import CongestionState
 
 DETECTOR = Detector(
@@ -17,7 +17,12 @@ DETECTOR = Detector(
     pod=PodSide(
         state=evaluate.CollapseState,
         scope=Scope.POD,
-        inputs=(CongestionState.THROTTLED_BY_PAUSE, CongestionState.SLOWED_BY_CNP, CongestionState.SLOWED_BY_LOSS),
+        inputs=(
+            CongestionState.THROTTLED_BY_PAUSE,
+            CongestionState.SLOWED_BY_CNP,
+            CongestionState.SLOWED_BY_LOSS,
+            RailDelays,
+        ),
         observe=evaluate.observe,
         evaluate=evaluate.evaluate,
     ),

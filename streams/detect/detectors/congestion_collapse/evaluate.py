@@ -26,10 +26,11 @@ from streams.detect.evidence.episodes import (
     reconcile,
 )
 from streams.detect.evidence.link_history import FOREVER
+from streams.detect.evidence.probe_delays import ProbeDelays, observe_delays, prune_delays
 from streams.detect.thresholds import ns
 from streams.fabric.ids import Port
 from streams.fabric.intervals import Interval, merge_intervals
-from streams.wire.models import Subject, Symptom, SymptomsReplaced
+from streams.wire.models import RailDelays, Subject, Symptom, SymptomsReplaced
 
 _BATCH_NS = ns(10)
 """The links of a pod are evaluated together at this interval; a collapse of all would otherwise be evaluated once
@@ -43,20 +44,26 @@ class CollapseState:
     subject: Subject
     links: dict[str, ThrottledSpells] = field(default_factory=dict)
     published: PublishedEpisodes = ()
+    delays: dict[str, ProbeDelays] = field(default_factory=dict)
+    """Of active probes, by link of the rail."""
 
 
 def observe(
-    _: CollapseParams, state: CollapseState | None, observed: Symptom | SymptomsReplaced, context: Context
+    _: CollapseParams, state: CollapseState | None, observed: Symptom | SymptomsReplaced | RailDelays, context: Context
 ) -> Observed[CollapseState]:
     """Add an observation; evaluate with the next batch of the pod."""
     subject = context.subject_at(Port(observed.device, observed.port))
     pod = state or CollapseState(Subject(f"pod:{subject.pod}", role="pod", pod=subject.pod, site=subject.site))
+    batch_ns = (context.watermark_ns // _BATCH_NS + 1) * _BATCH_NS
+    if isinstance(observed, RailDelays):
+        delays = observe_delays(pod.delays, subject.id, observed, context)
+        return Observed(state) if delays is pod.delays else Observed(replace(pod, delays=delays), batch_ns)
     known = pod.links.get(subject.id) or LinkSpells(subject)
     spells = known.observe(observed)
     if spells is known:
         return Observed(state)
     changed = replace(pod, links=pod.links | {subject.id: spells})
-    return Observed(changed, (context.watermark_ns // _BATCH_NS + 1) * _BATCH_NS)
+    return Observed(changed, batch_ns)
 
 
 def evaluate(
@@ -73,15 +80,18 @@ def evaluate(
     free = {span: _free_ns(quiet_ns, throttled, span) for span in spans}
     closed_ns = now_ns - ns(context.settings.lateness_s)
     conclusions = [
-        report.conclusion(params, context, state.subject, groups, span, free_ns)
+        report.conclusion(params, context, state.subject, groups, span, free_ns, state.delays)
         for span, free_ns in free.items()
         if _can_change(state.published, span, free_ns, closed_ns)
     ]
     published, episodes = reconcile(state.published, conclusions, now_ns)
     waits = (*free.values(), *(_gone_ns(params, link) for link in throttled), FOREVER)
     due_ns = min(next_final_ns(conclusions, now_ns), *(at_ns for at_ns in waits if at_ns > now_ns))
-    left = _prune(params, replace(state, published=published), by_key, now_ns)
-    return Evaluation(left if left.links or has_open(left.published) else None, episodes, due_ns)
+    left = _prune(params, replace(state, published=published), by_key, context)
+    if left.delays:
+        due_ns = min(due_ns, now_ns + ns(params.remember_s))
+    is_retained = left.links or left.delays or has_open(left.published)
+    return Evaluation(left if is_retained else None, episodes, due_ns)
 
 
 def _free_ns(quiet_ns: int, throttled: Iterable[ThrottledLink], span: Interval) -> int:
@@ -109,9 +119,10 @@ def _gone_ns(params: CollapseParams, link: ThrottledLink) -> int:
 
 
 def _prune(
-    params: CollapseParams, state: CollapseState, throttled: Sequence[tuple[str, ThrottledLink]], watermark_ns: int
+    params: CollapseParams, state: CollapseState, throttled: Sequence[tuple[str, ThrottledLink]], context: Context
 ) -> CollapseState:
     """Return the state without links that were over long ago and belong to no open episode."""
+    watermark_ns = context.watermark_ns
     open_spans = open_intervals(state.published)
     links = dict(state.links)
     for key, link in throttled:
@@ -121,4 +132,5 @@ def _prune(
     links = {key: link for key, link in links.items() if link.spells}
     old_ns = watermark_ns - ns(params.quiet_s + params.remember_s)
     first_ns = min((link.spells[0].begin_ns for link in links.values()), default=old_ns)
-    return replace(state, links=links, published=prune(state.published, first_ns))
+    delays = prune_delays(state.delays, {}, min((old_ns, *(span[0] for span in open_spans))), context)
+    return replace(state, links=links, published=prune(state.published, first_ns), delays=delays)

@@ -1,12 +1,13 @@
 """The finding of congestion/collapse: the group that it shows most, its hosts and jobs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from streams.detect.detector import Context
 from streams.detect.detectors.congestion_collapse.groups import Group, GroupKind, ThrottledLink
 from streams.detect.detectors.congestion_collapse.params import CollapseParams
 from streams.detect.evidence.episodes import Conclusion, finding_defaults
 from streams.detect.evidence.link_history import FOREVER
+from streams.detect.evidence.probe_delays import ProbeDelays
 from streams.detect.thresholds import ns
 from streams.fabric.intervals import Interval
 from streams.wire.models import BlastRadius, Cause, Condition, Coverage, Evidence, Finding, Severity, Subject
@@ -26,8 +27,12 @@ def conclusion(
     groups: Sequence[Group],
     span: Interval,
     free_ns: int,
+    delays: Mapping[str, ProbeDelays],
 ) -> Conclusion:
-    """Return the episode of a span in which groups of a pod collapsed; it is over at `free_ns`."""
+    """Return the episode of a span in which groups of a pod collapsed; it is over at `free_ns`.
+
+    `delays` are those of the probes of and to the rails, by link.
+    """
     begin_ns, end_ns = span
     topology = context.topology
     part = [g._replace(throttled=[link for link in g.throttled if link.overlaps(span)]) for g in groups]
@@ -53,7 +58,10 @@ def conclusion(
         detected_at_ns=_detected_ns(params, widest),
         summary=f"{headline} of what they sent before",
         cause=_cause(links.values()),
-        evidence=tuple(_evidence(params, part, tx_ratio, (begin_ns, last_ns))),
+        evidence=(
+            *_evidence(params, part, tx_ratio, (begin_ns, last_ns)),
+            *_delay_evidence(params, span, links, delays),
+        ),
         confidence=_CONFIDENCE,
         coverage=Coverage(seen=count, expected=widest.hosts),
         blast_radius=BlastRadius(
@@ -136,3 +144,22 @@ def _evidence(params: CollapseParams, groups: Sequence[Group], tx_ratio: float, 
         f" and sends {spell.began.tx_ratio:.0%} of what it sent before",
         metric=metric, at=spell.reporter, window_start_ns=spell.begin_ns, window_end_ns=window[1],
     )  # fmt: skip
+
+
+def _delay_evidence(
+    params: CollapseParams, span: Interval, links: Mapping[str, ThrottledLink], delays: Mapping[str, ProbeDelays]
+) -> Iterator[Evidence]:
+    """Yield how many of the throttled ports have delayed probes meanwhile, unlike other rails of the same hosts."""
+    during = [
+        max(own, key=lambda period: period.delay_ns)
+        for key in links
+        if key in delays
+        and (own := [one for one in delays[key].periods(0) if one.overlap_ns(span) >= ns(params.sustained_s)])
+    ]
+    if during:
+        most_us = max(period.delay_ns for period in during) / 1e3
+        yield Evidence(
+            f"probes of {len(during)} of these {len(links)} ports take up to {most_us:.0f} us longer than those of the"
+            " same hosts' other rails",
+            metric="rtt_us", observed=most_us, comparison="peers", peers=len(during),
+        )  # fmt: skip

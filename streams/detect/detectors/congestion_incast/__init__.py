@@ -4,7 +4,7 @@ from streams.detect.detector import Detector, PodSide, Scope
 from streams.detect.detectors.congestion_incast import evaluate, report
 from streams.detect.detectors.congestion_incast.fabric import FABRIC
 from streams.detect.detectors.congestion_incast.params import IncastParams
-from streams.wire.models import Condition
+from streams.wire.models import Condition, RailDelays
 from streams.wire.symptoms import CongestionState
 
 DETECTOR = Detector(
@@ -23,6 +23,8 @@ DETECTOR = Detector(
             CongestionState.THROTTLED_BY_PAUSE,
             CongestionState.SLOWED_BY_CNP,
             CongestionState.SLOWED_BY_LOSS,
+            CongestionState.FULL,
+            RailDelays,
         ),
         observe=evaluate.observe,
         evaluate=evaluate.evaluate,

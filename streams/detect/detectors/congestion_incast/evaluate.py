@@ -1,24 +1,32 @@
 """congestion/incast: more traffic arrives for one host's port than it drains, for a minute or longer, unlike its peers.
 
-The link is full and the queue of the switch before it marks or drops; or the host itself pauses the fabric, which is
-then not at fault. Where as many of its peers are oversubscribed at the same time, it is load of the job and no incast.
+The link is full and the queue of the switch before it marks or drops, or delays active probes (delayed_links.py); or
+the host itself pauses the fabric, which is then not at fault. Where as many of its peers are oversubscribed at the same
+time, it is load of the job and no incast.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from streams.detect.detector import Context, Evaluation, Observed
 from streams.detect.detectors.congestion_incast import report
 from streams.detect.detectors.congestion_incast.attribution import ConcurrentSpells
+from streams.detect.detectors.congestion_incast.delayed_links import (
+    FullLinks,
+    delay_periods,
+    delayed_spells,
+    prune_full,
+)
 from streams.detect.detectors.congestion_incast.params import IncastParams
 from streams.detect.detectors.congestion_incast.report import Incast
 from streams.detect.evidence.congestion_spells import Began, LinkSpells, ends_at_ns, group_spells
 from streams.detect.evidence.episodes import PublishedEpisodes, has_open, next_final_ns, prune, reconcile
 from streams.detect.evidence.link_history import FOREVER
+from streams.detect.evidence.probe_delays import ProbeDelays, observe_delays, prune_delays
 from streams.detect.thresholds import ns
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
-from streams.wire.models import Subject, Symptom, SymptomsReplaced
+from streams.wire.models import RailDelays, Subject, Symptom, SymptomsReplaced
 from streams.wire.symptoms import CnpThrottledBegan, CongestionState, IncastBegan, ThrottledBegan
 
 _BATCH_NS = ns(10)
@@ -48,18 +56,30 @@ class IncastState:
     pause_throttled: dict[str, LinkSpells[ThrottledBegan]] = field(default_factory=dict)
     """Those that send far less, by pause or CNPs; snapshots have it under this name."""
 
+    full: FullLinks = field(default_factory=dict)
+    delays: dict[str, ProbeDelays] = field(default_factory=dict)
+    """Of active probes, by link of the rail."""
+
     def or_none(self) -> "IncastState | None":
         """Return None where nothing is retained."""
-        return self if self.links or self.cnp_throttled or self.pause_throttled else None
+        return self if any((self.links, self.cnp_throttled, self.pause_throttled, self.full, self.delays)) else None
 
 
 def observe(
-    params: IncastParams, state: IncastState | None, observed: Symptom | SymptomsReplaced, context: Context
+    params: IncastParams,
+    state: IncastState | None,
+    observed: Symptom | SymptomsReplaced | RailDelays,
+    context: Context,
 ) -> Observed[IncastState]:
     """Add an observation; evaluate with the next batch of the pod."""
     state = state or IncastState()
     subject = context.subject_at(Port(observed.device, observed.port))
     batch_ns = (context.watermark_ns // _BATCH_NS + 1) * _BATCH_NS
+    if isinstance(observed, RailDelays):
+        delays = observe_delays(state.delays, subject.id, observed, context)
+        if delays is state.delays:
+            return Observed(state.or_none())
+        return Observed(replace(state, delays=delays), batch_ns)
     match report.congestion_state(observed):
         case CongestionState.INCAST:
             known = state.links.get(subject.id) or IncastLink(LinkSpells(subject))
@@ -68,6 +88,12 @@ def observe(
                 return Observed(state.or_none())
             links = state.links | {subject.id: replace(known, spells=spells)}
             return Observed(replace(state, links=links), batch_ns)
+        case CongestionState.FULL:
+            full = state.full.get(subject.id) or LinkSpells(subject)
+            spells_of_full = full.observe(observed)
+            if spells_of_full is full:
+                return Observed(state.or_none())
+            return Observed(replace(state, full=state.full | {subject.id: spells_of_full}), batch_ns)
         case CongestionState.CNP_THROTTLED:
             cnp, is_new = _add(params, state, state.cnp_throttled, subject, observed, context.watermark_ns)
             state = replace(state, cnp_throttled=cnp)
@@ -104,34 +130,55 @@ def evaluate(params: IncastParams, _: str, state: IncastState | None, context: C
     """Conclude on all links of a pod."""
     if state is None:
         return Evaluation(None)
-    quiet_ns, now_ns = ns(params.quiet_s), context.watermark_ns
+    quiet_ns, remember_ns, now_ns = ns(params.quiet_s), ns(params.remember_s), context.watermark_ns
     concurrent = ConcurrentSpells(state.cnp_throttled, state.pause_throttled)
-    incasts = {
-        key: [Incast(link.spells, run) for run in group_spells(quiet_ns, link.spells.spells)]
-        for key, link in state.links.items()
-    }
+    known = state.links | dict(_delayed_only(params, state, now_ns))
+    incasts = {key: _incasts(params, state, key, link, now_ns) for key, link in known.items()}
     links: dict[str, IncastLink] = {}
     episodes = []
-    due_ns = FOREVER
-    for key, link in state.links.items():
-        alone = [
-            incast
+    since_ns: dict[str, int] = {}
+    due_ns = now_ns + remember_ns if state.full or state.delays else FOREVER
+    for key, link in known.items():
+        delays = delay_periods(params, state.delays.get(key))
+        conclusions = [
+            report.conclusion(params, context, incast, concurrent, delays)
             for incast in incasts[key]
             if not _was_rejected(params, context, link, incast) and _is_alone(params, context.topology, incast, incasts)
         ]
-        conclusions = [report.conclusion(params, context, incast, concurrent) for incast in alone]
         published, changed = reconcile(link.published, conclusions, now_ns)
         episodes += changed
         ended = [(incast.end_ns, ends_at_ns(quiet_ns, incast.run)) for incast in incasts[key]]
         frees = [(end_ns, free_ns) for end_ns, free_ns in ended if free_ns != FOREVER]
-        gone = [(end_ns, free_ns + ns(params.remember_s)) for end_ns, free_ns in frees]
+        gone = [(end_ns, free_ns + remember_ns) for end_ns, free_ns in frees]
         waits = (at_ns for _, at_ns in (*frees, *gone) if at_ns > now_ns)
         due_ns = min(due_ns, next_final_ns(conclusions, now_ns), *waits)
         gone_ns = max((end_ns for end_ns, at_ns in gone if at_ns <= now_ns), default=0)
         left = IncastLink(link.spells.retain(lambda spell: spell.end_ns > gone_ns), prune(published, gone_ns + 1))  # noqa: B023 — called here
-        if not left.is_closed:
+        remaining = [incast.begin_ns for incast in incasts[key] if incast.end_ns > gone_ns]
+        if remaining or not left.is_closed:
             links[key] = left
-    return Evaluation(replace(state, links=links).or_none(), episodes, due_ns)
+        since_ns[key] = max(gone_ns, min(remaining, default=now_ns) - remember_ns)
+        ends = (at_ns for period in delays if (at_ns := period.closes_ns) > now_ns)
+        due_ns = min(due_ns, *ends, FOREVER)
+    full = prune_full(state.full, since_ns, now_ns - remember_ns)
+    all_delays = prune_delays(state.delays, since_ns, now_ns - remember_ns, context)
+    state = replace(state, links=links, full=full, delays=all_delays)
+    return Evaluation(state.or_none(), episodes, due_ns)
+
+
+def _delayed_only(params: IncastParams, state: IncastState, watermark_ns: int) -> Iterator[tuple[str, IncastLink]]:
+    """Yield the links whose incasts no counter shows."""
+    for key in sorted(state.full.keys() & state.delays.keys() - state.links.keys()):
+        full = state.full[key]
+        if any(delayed_spells(params, full, state.delays[key], watermark_ns)):
+            yield key, IncastLink(LinkSpells(full.subject))
+
+
+def _incasts(params: IncastParams, state: IncastState, key: str, link: IncastLink, watermark_ns: int) -> list[Incast]:
+    """Return the incasts of a link: those that counters show, and those of delayed probes."""
+    delayed = delayed_spells(params, state.full.get(key), state.delays.get(key), watermark_ns)
+    spells = sorted((*link.spells.spells, *delayed), key=lambda spell: spell.begin_ns)
+    return [Incast(link.spells, run) for run in group_spells(ns(params.quiet_s), spells)]
 
 
 def _was_rejected(params: IncastParams, context: Context, link: IncastLink, incast: Incast) -> bool:

@@ -41,5 +41,20 @@ class IncastParams(Thresholds):
     """Congestion notifications of a throttled sender: DCQCN (SIGCOMM'15) sends a flow one in 50 us at most, 20,000 a
     second; a twentieth of that keeps a sender slow, and a healthy fabric is far below it."""
 
+    delay_us: Annotated[float, Field(gt=0)] = 100
+    """Probes that take so much longer than the same prober's other flows are delayed. A queue of 5 MB at 400 Gb/s, or
+    1.25 MB at 100 Gb/s: more than congestion control tolerates (DCQCN, SIGCOMM'15, marks every packet of a queue of
+    200 kB at 40 Gb/s, 40 us), less than a full one, in which packets wait for hundreds of microseconds to milliseconds
+    (the part of a shared buffer of tens of MB that one port may take). The medians of an idle and of a busy host differ
+    by 3 us (PROBES "Python, measured": 17 and 20)."""
+
+    delayed_ratio: Ratio = 0.9
+    """Of the flows from the rail: replies to all of them pass the queue before its port. Where the uplinks of its leaf
+    are congested, those within the leaf, 3 of 13 (`[collect.probe]`), are not delayed."""
+
+    delay_peers: Annotated[int, Field(ge=1)] = 3
+    """Other hosts whose probes to the rail are delayed, while theirs to other rails are not; as `[detect.unreachable]`
+    `peers`."""
+
     cnp_s: Seconds = 30
     """Half of the least duration of an incast, so that its senders are known by then."""

@@ -1,6 +1,6 @@
 """The finding of congestion/incast: the receiver, the counter that shows it, senders and victims."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from streams.detect.detector import Context
@@ -10,8 +10,10 @@ from streams.detect.evidence.confidence import BOTH_ENDS, ONE_END
 from streams.detect.evidence.congestion_spells import LinkSpells, Spell, ends_at_ns
 from streams.detect.evidence.episodes import Conclusion, finding_defaults
 from streams.detect.evidence.link_history import FOREVER
+from streams.detect.evidence.probe_delays import DelayPeriod
 from streams.detect.evidence.subjects import subject_ends
 from streams.detect.thresholds import ns
+from streams.fabric.intervals import Interval
 from streams.wire.models import (
     BlastRadius,
     Cause,
@@ -20,6 +22,7 @@ from streams.wire.models import (
     Evidence,
     Finding,
     Severity,
+    Subject,
     Symptom,
     SymptomsReplaced,
 )
@@ -32,7 +35,7 @@ _BY_HOST = (IncastReason.PAUSED_BY_HOST, IncastReason.STALLED_ON_PCIE, IncastRea
 _DROPPED = (IncastReason.DROPPED, IncastReason.DROPPED_BY_HOST)
 _METRICS = {
     IncastReason.DROPPED: "tx_discards", IncastReason.PAUSED_BY_HOST: "pfc_tx_frames",
-    IncastReason.DROPPED_BY_HOST: "rx_discards",
+    IncastReason.DROPPED_BY_HOST: "rx_discards", IncastReason.DELAYED: "rx_bytes",
     IncastReason.STALLED_ON_PCIE: "pcie_stalled_write_seconds",
 }  # fmt: skip
 
@@ -73,15 +76,21 @@ def congestion_state(observed: Symptom | SymptomsReplaced) -> CongestionState | 
     return state
 
 
-def conclusion(params: IncastParams, context: Context, incast: Incast, concurrent: ConcurrentSpells) -> Conclusion:
-    """Return the episode of an incast."""
+def conclusion(
+    params: IncastParams,
+    context: Context,
+    incast: Incast,
+    concurrent: ConcurrentSpells,
+    delays: Sequence[DelayPeriod],
+) -> Conclusion:
+    """Return the episode of an incast; `delays` are those of the probes of and to its rail."""
     subject, run = incast.link.subject, incast.run
     free_ns = ends_at_ns(ns(params.quiet_s), run)
     resolved = free_ns <= context.watermark_ns
     reporters = list(dict.fromkeys(spell.reporter for spell in run))
     missing = tuple(f"{e.device}/{e.port}" for e in subject_ends(subject) if e not in reporters)
     last_ns = max(spell.reported_ns if spell.end_ns == FOREVER else spell.end_ns for spell in run)
-    worst = max(run, key=lambda spell: (spell.began.reason in _BY_HOST, spell.began.ratio))
+    worst = max(run, key=_weight)
     cable = context.topology.links.get(subject.id)
     span = incast.begin_ns, incast.end_ns
     found = attribute_incast(context.topology, cable, span, concurrent) if cable is not None else None
@@ -99,6 +108,7 @@ def conclusion(params: IncastParams, context: Context, incast: Incast, concurren
         cause=_cause(incast, worst),
         evidence=(
             *_evidence(params, incast, worst, headline, last_ns),
+            *delay_evidence(params, incast.link.subject, span, delays),
             *(found.evidence if found is not None else ()),
         ),
         blast_radius=BlastRadius(hosts=found.victims) if found is not None and found.victims else None,
@@ -107,6 +117,27 @@ def conclusion(params: IncastParams, context: Context, incast: Incast, concurren
     )
     final_at = None if free_ns == FOREVER else free_ns + ns(context.settings.lateness_s)
     return Conclusion(incast.begin_ns, min(incast.end_ns, FOREVER - 1), finding, str(incast.begin_ns), final_at)
+
+
+def _weight(spell: Spell[IncastBegan]) -> tuple[bool, bool, float]:
+    """Return the sort key whose largest spell is the headline: a counter shows more than probes."""
+    return spell.began.reason in _BY_HOST, spell.began.reason is not IncastReason.DELAYED, spell.began.ratio
+
+
+def delay_evidence(
+    params: IncastParams, subject: Subject, span: Interval, delays: Sequence[DelayPeriod]
+) -> Iterator[Evidence]:
+    """Yield the delays of the probes of and to the rail of a host's link during a span."""
+    during = [period for period in delays if period.overlap_ns(span) >= ns(params.sustained_s)]
+    if subject.a is not None and during:
+        worst = max(during, key=lambda period: period.delay_ns)
+        yield Evidence(
+            f"{worst.own_delayed} of {worst.own_flows} flows of probes from {subject.a.device}/{subject.a.port}, and"
+            f" those of {worst.peers} other hosts to it, take {worst.delay_ns / 1e3:.0f} us longer than the other"
+            " flows of the same hosts",
+            metric="rtt_us", at=subject.a, observed=worst.delay_ns / 1e3, expected=params.delay_us, comparison="peers",
+            peers=worst.peers,
+        )  # fmt: skip
 
 
 def _cause(incast: Incast, worst: Spell[IncastBegan]) -> Cause:
@@ -122,6 +153,8 @@ def _headline(incast: Incast, worst: Spell[IncastBegan]) -> str:
         return f"{name} drops {worst.began.ratio:.2%} of what arrives: its host does not drain the traffic"
     if incast.by_host:
         return f"{name} pauses the fabric {worst.began.ratio:.0%} of the time: its host does not drain the traffic"
+    if worst.began.reason is IncastReason.DELAYED:
+        return f"more traffic arrives for {name} than it drains: its link is full, and probes of and to it are delayed"
     action = "dropped" if worst.began.reason is IncastReason.DROPPED else "marked"
     return (
         f"more traffic arrives for {name} than it drains: its link is full, {worst.began.ratio:.0%} of packets {action}"
@@ -131,7 +164,7 @@ def _headline(incast: Incast, worst: Spell[IncastBegan]) -> str:
 def _evidence(
     params: IncastParams, incast: Incast, worst: Spell[IncastBegan], headline: str, last_ns: int
 ) -> Iterator[Evidence]:
-    limits = dict.fromkeys(_BY_HOST, params.pauses)
+    limits = dict.fromkeys(_BY_HOST, params.pauses) | {IncastReason.DELAYED: params.full}
     default = "roce_ecn_marked_packets" if worst.reporter == incast.link.subject.a else "port_ecn_marked_packets"
     reason = worst.began.reason
     yield Evidence(

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from streams.detect.measure.monitors.monitor import NumberedSymptom
 from streams.detect.measure.storage.column_store import is_absent
@@ -58,8 +59,17 @@ class PortInterval:
         return max((min(1.0, delta[0] / delta[1]) for delta in deltas if delta is not None), default=math.nan)
 
 
-def cells_above(batch: MessageBatch, position: int, per_s: float) -> Iterator[tuple[int, int]]:
-    """Yield the (message, row) of a batch in which the counter at a position grew by `per_s` a second or more."""
+_MOST = 2.0**63
+"""The largest limit that is compared with growth: more is no growth of a counter."""
+
+
+def cells_above(
+    batch: MessageBatch, position: int, per_s: float | npt.NDArray[np.float64]
+) -> Iterator[tuple[int, int]]:
+    """Yield the (message, row) of a batch in which the counter at a position grew by `per_s` a second or more.
+
+    `per_s` is one limit, or one of each cell: shape (messages, rows) or (1, 1).
+    """
     counters = batch.counters
     now, before = counters.values[:, position], counters.previous(position)
     grew = now > before
@@ -69,7 +79,7 @@ def cells_above(batch: MessageBatch, position: int, per_s: float) -> Iterator[tu
     times = counters.store.at_ns[counters.devices, counters.mapping.columns[position]]
     seconds = np.maximum(counters.at_ns - times, 1)[:, None] / 1e9
     # in whole numbers: floating point costs twice as much
-    much = grew & (now - before >= np.ceil(per_s * seconds).astype(np.uint64))
+    much = grew & (now - before >= np.minimum(np.ceil(per_s * seconds), _MOST).astype(np.uint64))
     if np.count_nonzero(much):
         numbers, rows = (places.tolist() for places in np.nonzero(much))
         yield from zip(numbers, rows, strict=True)

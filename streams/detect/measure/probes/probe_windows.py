@@ -1,5 +1,5 @@
 """Sums up the probe reports of one partition by window; emits the paths on which probes were lost, and rails that are
-not reached.
+not reached, or to which something queues.
 
 A window is emitted when the watermark reaches its end, and again for each report that arrives within the lateness.
 Reports of a prober that stalled do not count: its own delay looks like loss. A fabric that loses nothing costs one sum
@@ -12,15 +12,20 @@ from typing import Any
 
 import numpy as np
 
+from streams.detect.detectors.congestion_incast.params import IncastParams
 from streams.detect.detectors.path_loss.params import PathParams
 from streams.detect.detectors.rail_unreachable.params import UnreachableParams
+from streams.detect.measure.probes.delayed_flows import RailTimes, add_delays
 from streams.detect.measure.probes.flow_layout import TO, FlowLayout, FlowPath, layout_key, make_layout
 from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
-from streams.wire.models import ProbeReport, ProbeWindow, RailProbes
+from streams.wire.models import ProbeReport, ProbeWindow, RailDelays, RailProbes
 
 _MAX_FLOWS = 4096
 """Flows with losses of one window and partition: all of 39 hosts. More are lost only where whole pods are cut off."""
+_MAX_DELAYED = 1024
+"""Rails with delayed flows of one window and partition that are emitted: those of 170 hosts with six of eight delayed.
+More are a load of the whole fabric."""
 
 
 @dataclass(slots=True)
@@ -53,13 +58,22 @@ class OpenWindow:
     emitted_rails: list[int] = field(default_factory=list)
     """Elements of rails that were emitted: a later report may show that they are reached."""
     is_emitted: bool = False
+    delays: dict[int, RailTimes] = field(default_factory=dict)
+    """By element of a rail whose flows, or flows to it, are delayed."""
 
 
 class ProbeWindows:
     """The open windows of one partition."""
 
-    def __init__(self, params: PathParams, rail_params: UnreachableParams, lateness_s: float, shard: int) -> None:
-        self._params, self._rail_params, self._shard = params, rail_params, shard
+    def __init__(
+        self,
+        params: PathParams,
+        rail_params: UnreachableParams,
+        delay_params: IncastParams,
+        lateness_s: float,
+        shard: int,
+    ) -> None:
+        self._params, self._rail_params, self._delay_params, self._shard = params, rail_params, delay_params, shard
         self._width_ns, self._lateness_ns = ns(params.window_s), ns(lateness_s)
         self._topology: Topology | None = None
         self._numbers: dict[str, int] = {}
@@ -102,6 +116,7 @@ class ProbeWindows:
         window.total += int(sent.sum())
         if any(report.flow_forward_lost) or any(report.flow_reverse_lost) or any(report.flow_unanswered):
             self._add_losses(window, report, layout)
+        add_delays(self._delay_params, report, layout, window.delays)
         return True
 
     def _number(self, element: str) -> int:
@@ -129,9 +144,9 @@ class ProbeWindows:
             if lost_of and lost_of >= self._rail_params.unreached_ratio * sent:
                 window.rails[rail] = sent, lost_of, all_sent - sent, all_lost - lost_of
 
-    def due(self, watermark_ns: int) -> list[ProbeWindow | RailProbes]:
+    def due(self, watermark_ns: int) -> list[ProbeWindow | RailProbes | RailDelays]:
         """Return the windows that ended and changed since they were emitted; drop those that are final."""
-        found: list[ProbeWindow | RailProbes] = []
+        found: list[ProbeWindow | RailProbes | RailDelays] = []
         for end_ns in sorted(self.windows):
             if end_ns > watermark_ns:
                 break
@@ -144,7 +159,7 @@ class ProbeWindows:
                 self._closed_ns = end_ns
         return found
 
-    def _compose(self, end_ns: int, window: OpenWindow) -> Iterator[ProbeWindow | RailProbes]:
+    def _compose(self, end_ns: int, window: OpenWindow) -> Iterator[ProbeWindow | RailProbes | RailDelays]:
         names = list(self._numbers)
         flows = sorted(
             window.flows, key=lambda flow: (names[flow.path.source], names[flow.path.target], flow.source_port)
@@ -169,6 +184,7 @@ class ProbeWindows:
             tuple(flow.reach[0] for flow in flows), tuple(flow.reach[1] for flow in flows),
         )  # fmt: skip
         yield from self._rails(end_ns, window, names)
+        yield from self._delays(end_ns, window, names)
 
     def _sent(self, window: OpenWindow, name: str) -> int:
         number = self._numbers.get(name, -1)
@@ -194,6 +210,18 @@ class ProbeWindows:
                     len(peers.get(rail, ())),
                 )  # fmt: skip
 
+    def _delays(self, end_ns: int, window: OpenWindow, names: list[str]) -> Iterator[RailDelays]:
+        """Yield the rails with delayed flows, those first of which all are, then those with the most other hosts."""
+        order = sorted(
+            window.delays, key=lambda rail: (-window.delays[rail].own[1], -len(window.delays[rail].peers), names[rail])
+        )  # fmt: skip
+        for rail in order[:_MAX_DELAYED]:
+            times, (device, port) = window.delays[rail], names[rail].split("/", 1)
+            yield RailDelays(
+                device, port, self._shard, end_ns - self._width_ns, end_ns, times.own[0], times.own[1],
+                len(times.peers), times.delay_ns,
+            )  # fmt: skip
+
     def dump(self) -> dict[str, Any]:
         """Return the state for a snapshot, as JSON holds it."""
         windows: dict[str, Any] = {}
@@ -201,6 +229,7 @@ class ProbeWindows:
             values = windows[str(end_ns)] = asdict(window)
             values["sent"] = window.sent.tolist()
             values["rails"] = [[rail, *counts] for rail, counts in window.rails.items()]
+            values["delays"] = [[rail, times.own, times.peers] for rail, times in window.delays.items()]
             for flow in values["flows"]:
                 flow["path"] = list(flow["path"])
         return {"closed_ns": self._closed_ns, "elements": list(self._numbers), "windows": windows}
@@ -222,4 +251,5 @@ class ProbeWindows:
             self.windows[int(end_ns)] = OpenWindow(
                 np.array(values["sent"], np.int64), values["devices"], values["left_out"], values["total"], flows,
                 rails, values["emitted_rails"], values["is_emitted"],
+                {rail: RailTimes(tuple(own), peers) for rail, own, peers in values.get("delays", ())},
             )  # fmt: skip
