@@ -21,7 +21,7 @@ _SLOW_HOST, _BURST = 0.005, 0.01
 """Share of the windows in which a prober's host is slow, and in which a collective's burst fills the queue of a rail
 (choice)."""
 _SLOW_NS, _BURST_NS = (50_000, 2_000_000), (50_000, 500_000)
-"""What these add to the median (choice)."""
+"""The least and the most that these add to a median (choice)."""
 _QUEUE_SPREAD = 0.2
 """A queue is longer and shorter by this share while different flows are probed (choice)."""
 

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -128,6 +128,22 @@ def test_victims_are_hosts_of_other_jobs_at_the_leaf_that_are_paused_and_send_fa
     assert found.blast_radius.hosts == (RECEIVER, "pod1-host5")
     assert found.blast_radius.jobs == ("other", "train")
     assert found.blast_radius.gpus == 16
+
+
+@pytest.mark.parametrize(("rail", "is_victim"), [(3, True), (4, False)])
+def test_victims_at_other_leaves_share_the_rail(rail: int, is_victim: bool) -> None:
+    """Of another job in the same pod, throttled and sending far less; another rail has other paths."""
+    inventory = demo_fabric.inventory(DemoShape(pods=2, hosts=6, planes=1, spines=1, uplinks=1), at(0))
+    moved = {(LAST, "mlx5_3"): ("pod1-leaf8", "Ethernet99/1")}
+    links = tuple(
+        one._replace(z_device=moved[one.a][0], z_port=moved[one.a][1], rail=rail) if one.a in moved else one
+        for one in inventory.links
+    )
+    top = Topology(replace(inventory, links=links)).with_jobs(TOP.jobs)
+    found, text = published(top, host6=Does(throttled=True))
+    assert found.blast_radius is not None
+    assert (LAST in found.blast_radius.hosts) is is_victim
+    assert (f"victims: {LAST} of job other at other leaves of the same rail" in text) is is_victim
 
 
 def test_victims_are_found_without_a_pause_frame() -> None:

@@ -2,10 +2,11 @@
 
 A NIC does not count to which host it sends. Senders are hosts of the receiving job that CNPs throttle, or that lost
 packets slow, at the same time; where no job is known there, or none of its hosts is slowed, the evidence names no
-sender. Victims are hosts of other jobs at the same leaf that are throttled and send far less meanwhile.
+sender. Victims are hosts of other jobs at the same leaf, or on the same rail and plane at other leaves of the pod, that
+are throttled and send far less meanwhile.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from streams.detect.evidence.congestion_spells import Began, LinkSpells, Spell
@@ -55,18 +56,22 @@ def attribute_incast(
         )
     }
     senders = tuple(sorted((throttled.keys() | losing.keys()) & others))
-    near = {
-        cable.lower.device
-        for cable, _ in _during(topology, concurrent.slowed.values(), span)
-        if cable.upper.device == receiver.upper.device
-    }
-    victims = tuple(sorted(v for v in near - others - {host} if set(topology.jobs_on([v], span[0])) - own))
+    slowed = [cable for cable, _ in _during(topology, concurrent.slowed.values(), span)]
+    near = {cable.lower.device for cable in slowed if cable.upper.device == receiver.upper.device}
+    place = receiver.rail, receiver.plane
+    far_away = {cable.lower.device for cable in slowed if (cable.rail, cable.plane) == place != (None, None)}
+    foreign = (one for one in (near | far_away) - others - {host} if set(topology.jobs_on([one], span[0])) - own)
+    victims = tuple(sorted(foreign))
+    at_leaf = [victim for victim in victims if victim in near]
     at = Endpoint(*receiver.lower)
     far = sum(topology.pod_of(other) != pod for other in others)
     found = (
         *_sender_evidence(topology, at, span, (own, others, far), throttled, senders),
         *_loss_evidence(at, {host: losing[host] for host in senders if host in losing}),
-        *_victim_evidence(topology, at, span, victims),
+        *_victim_evidence(topology, at, span, at_leaf, "at the same leaf"),
+        *_victim_evidence(
+            topology, at, span, [one for one in victims if one not in at_leaf], "at other leaves of the same rail"
+        ),
     )
     return IncastCause(senders, victims, found)
 
@@ -124,12 +129,12 @@ def _loss_evidence(at: Endpoint, losing: Mapping[str, int]) -> Iterator[Evidence
 
 
 def _victim_evidence(
-    topology: Topology, at: Endpoint, span: tuple[int, int], victims: tuple[str, ...]
+    topology: Topology, at: Endpoint, span: tuple[int, int], victims: Sequence[str], place: str
 ) -> Iterator[Evidence]:
     if victims:
         jobs = ", ".join(topology.jobs_on(victims, span[0]))
         yield Evidence(
-            f"victims: {_named(victims)} of job {jobs} at the same leaf, throttled and sending far less meanwhile",
+            f"victims: {_named(victims)} of job {jobs} {place}, throttled and sending far less meanwhile",
             metric="tx_bytes", at=at, observed=float(len(victims)), comparison="peers",
         )  # fmt: skip
 

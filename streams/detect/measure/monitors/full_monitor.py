@@ -20,6 +20,8 @@ from streams.wire.models import NO_INDEX, RowKind
 from streams.wire.symptoms import CongestionEnded, CongestionState, LinkFullBegan
 
 _COUNTER = (Metric.RX_BYTES, NO_INDEX)
+_LEAST_BPS = 1e9
+"""A slower port is none of a fabric, or its speed has another unit."""
 _ANY_BPS = 1e18
 """More than any speed: a port whose source does not read its speed is not examined."""
 
@@ -49,8 +51,9 @@ class FullMonitor(ReplayedMonitor):
             if self._active.by_source
             else {}
         )
-        least_octets_per_s = self._params.full / 8 * speeds_of(batch, unknown=_ANY_BPS)
-        cells |= dict.fromkeys(cells_above(batch, position, least_octets_per_s))
+        speeds = speeds_of(batch, unknown=_ANY_BPS)
+        speeds[speeds < _LEAST_BPS] = _ANY_BPS
+        cells |= dict.fromkeys(cells_above(batch, position, self._params.full / 8 * speeds))
         return [symptom for number, row in cells for symptom in self._evaluate(batch, number, row, topology)]
 
     def _evaluate(self, batch: MessageBatch, number: int, row: int, topology: Topology) -> Iterator[NumberedSymptom]:
