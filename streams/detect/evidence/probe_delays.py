@@ -112,3 +112,9 @@ def prune_delays(
     final_ns = context.watermark_ns - ns(context.settings.lateness_s)
     left = {key: own.settled(final_ns, since_ns.get(key, old_ns)) for key, own in delays.items()}
     return {key: own for key, own in left.items() if own != ProbeDelays()}
+
+
+def last_end_ns(delays: Mapping[str, ProbeDelays]) -> int:
+    """Return the end of the last window that is retained; 0 where there is none."""
+    windows = (int(end) for own in delays.values() for end in own.windows)
+    return max((*windows, *(period.end_ns for own in delays.values() for period in own.final)), default=0)

@@ -38,7 +38,8 @@ The column *range* has the values that are accepted; a setting without one accep
 """
 
 UNITS = {
-    "_per_s": "per second", "_per_min": "per minute", "_per_hour": "per hour", "_ns": "nanoseconds", "_s": "seconds",
+    "_per_s": "per second", "_per_min": "per minute", "_per_hour": "per hour", "_ns": "nanoseconds",
+    "_us": "microseconds", "_s": "seconds",
     "_bytes": "bytes", "_mib": "MiB", "_bps": "bit/s", "_dbm": "dBm", "_db": "dB", "_c": "°C", "_ratio": "ratio",
     "_days": "days", "_decades": "decades",
 }  # fmt: skip

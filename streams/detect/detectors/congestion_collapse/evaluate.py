@@ -26,7 +26,7 @@ from streams.detect.evidence.episodes import (
     reconcile,
 )
 from streams.detect.evidence.link_history import FOREVER
-from streams.detect.evidence.probe_delays import ProbeDelays, observe_delays, prune_delays
+from streams.detect.evidence.probe_delays import ProbeDelays, last_end_ns, observe_delays, prune_delays
 from streams.detect.thresholds import ns
 from streams.fabric.ids import Port
 from streams.fabric.intervals import Interval, merge_intervals
@@ -88,8 +88,9 @@ def evaluate(
     waits = (*free.values(), *(_gone_ns(params, link) for link in throttled), FOREVER)
     due_ns = min(next_final_ns(conclusions, now_ns), *(at_ns for at_ns in waits if at_ns > now_ns))
     left = _prune(params, replace(state, published=published), by_key, context)
-    if left.delays:
-        due_ns = min(due_ns, now_ns + ns(params.remember_s))
+    gone_ns = last_end_ns(left.delays) + ns(params.quiet_s + params.remember_s)
+    if left.delays and gone_ns > now_ns:
+        due_ns = min(due_ns, gone_ns)
     is_retained = left.links or left.delays or has_open(left.published)
     return Evaluation(left if is_retained else None, episodes, due_ns)
 

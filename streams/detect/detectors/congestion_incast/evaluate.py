@@ -22,7 +22,7 @@ from streams.detect.detectors.congestion_incast.report import Incast
 from streams.detect.evidence.congestion_spells import Began, LinkSpells, ends_at_ns, group_spells
 from streams.detect.evidence.episodes import PublishedEpisodes, has_open, next_final_ns, prune, reconcile
 from streams.detect.evidence.link_history import FOREVER
-from streams.detect.evidence.probe_delays import ProbeDelays, observe_delays, prune_delays
+from streams.detect.evidence.probe_delays import ProbeDelays, last_end_ns, observe_delays, prune_delays
 from streams.detect.thresholds import ns
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
@@ -137,7 +137,7 @@ def evaluate(params: IncastParams, _: str, state: IncastState | None, context: C
     links: dict[str, IncastLink] = {}
     episodes = []
     since_ns: dict[str, int] = {}
-    due_ns = now_ns + remember_ns if state.full or state.delays else FOREVER
+    due_ns = FOREVER
     for key, link in known.items():
         delays = delay_periods(params, state.delays.get(key))
         conclusions = [
@@ -158,12 +158,18 @@ def evaluate(params: IncastParams, _: str, state: IncastState | None, context: C
         if remaining or not left.is_closed:
             links[key] = left
         since_ns[key] = max(gone_ns, min(remaining, default=now_ns) - remember_ns)
-        ends = (at_ns for period in delays if (at_ns := period.closes_ns) > now_ns)
-        due_ns = min(due_ns, *ends, FOREVER)
+        due_ns = min(due_ns, *(at_ns for period in delays if (at_ns := period.closes_ns) > now_ns), FOREVER)
     full = prune_full(state.full, since_ns, now_ns - remember_ns)
     all_delays = prune_delays(state.delays, since_ns, now_ns - remember_ns, context)
     state = replace(state, links=links, full=full, delays=all_delays)
-    return Evaluation(state.or_none(), episodes, due_ns)
+    return Evaluation(state.or_none(), episodes, min(due_ns, _pruned_ns(state, now_ns, remember_ns)))
+
+
+def _pruned_ns(state: IncastState, now_ns: int, remember_ns: int) -> int:
+    """Return when the last full link and the last delay are dropped; FOREVER where none is left that ended."""
+    ends = (spell.end_ns for link in state.full.values() for spell in link.spells if spell.end_ns != FOREVER)
+    at_ns = max((*ends, last_end_ns(state.delays))) + remember_ns
+    return at_ns if at_ns > now_ns else FOREVER
 
 
 def _delayed_only(params: IncastParams, state: IncastState, watermark_ns: int) -> Iterator[tuple[str, IncastLink]]:
