@@ -61,6 +61,8 @@ _INTEGERS = {
     "int64": Bound(-(2**63), 2**63 - 1),
     "uint64": Bound(0, 2**64 - 1),
 }
+_SHORT_TIME = Bound(0, 2**32 - 1)
+"""Of a duration in 32 bits, up to 4.3 s."""
 _NAME, _ID, _TEXT = (Bound(characters=most) for most in (NAME_CHARACTERS, ID_CHARACTERS, TEXT_CHARACTERS))
 _IDS = frozenset(
     {"id", "former_ids", "parent_id", "finding_ids", "remediation_id", "subject_id", "related", "target_id", "missing"}
@@ -125,7 +127,7 @@ def bound_of(model: str, field: str, kind: str) -> Bound | None:
     if field == "watermark_ns":
         return _WATERMARK
     if kind in _INTEGERS and field.endswith("_ns"):
-        return TIME
+        return TIME if "64" in kind else _SHORT_TIME
     return TIME if kind == "time" else _INTEGERS.get(kind)
 
 
