@@ -98,9 +98,12 @@ class Outcome:
         start_ns = finding.started_at_ns
         if self.is_effect_of_hidden(finding):
             return True
+        # A source that is read seldom sent its last sample long before the fault that silenced it.
+        is_silence = finding.condition is Condition.TELEMETRY_STALE
+        until_ns = (is_silence and finding.detected_at_ns) or start_ns
         return any(
             truth.device in places
-            and truth.start_ns - truth.tolerance_ns <= start_ns
+            and truth.start_ns - truth.tolerance_ns <= until_ns
             and start_ns <= truth.end_ns + truth.tolerance_ns
             for injection in self.injections
             for truth in injection.truths

@@ -1,6 +1,7 @@
 """Tests of the outcome of a simulated day: from when on a fault could be detected, also if the score merges two."""
 
 from collections import Counter
+from dataclasses import replace
 
 from streams.bench.detection.calibration import shares_of
 from streams.bench.detection.hidden_faults import HiddenFault
@@ -74,3 +75,21 @@ def test_a_page_for_a_port_that_was_shut_unread_is_counted_apart() -> None:
         outcome = Outcome(spec, [], score, {"f": finding}, {}, pages, {}, Counter(), 1.0, shut_ports=shut_ports)
         assert (outcome.false_pages, outcome.shut_pages) == expected
         assert [(share.confidence, share.findings, share.true) for share in shares_of(outcome)] == [(0.6, 1, 0)]
+
+
+def test_a_page_for_a_silence_that_a_fault_explains_is_not_false() -> None:
+    """The last sample of a source that is read seldom is older than the fault; detection is later than it."""
+    restart = ground_truth.Truth(1200 * S, 1600 * S, Condition.DEVICE_DOWN, "host-1", "", 90.0)
+    injected = [InjectedFault((GroundTruth(restart, 1200 * S),), (), "restart")]
+    silence = Finding(
+        "f", 1, final=False, condition=Condition.TELEMETRY_STALE, severity=Severity.CRITICAL, status=Status.OPEN,
+        subject=Subject("device:host-1", Endpoint("host-1")), started_at_ns=1000 * S, detected_at_ns=1540 * S,
+        observed_at_ns=1540 * S, detector="telemetry/stale", detector_version="1", summary="",
+    )  # fmt: skip
+    before = replace(silence, detected_at_ns=1100 * S)
+    other = replace(silence, condition=Condition.LINK_DOWN)
+    for finding, expected in ((silence, []), (before, ["f"]), (other, ["f"])):
+        outcome = Outcome(
+            TrialSpec(), injected, Score((), (), ()), {"f": finding}, {}, {"f": 1600 * S}, {}, Counter(), 1.0
+        )
+        assert outcome.false_pages == expected
