@@ -12,8 +12,10 @@ from streams.detect.detectors.rail_degraded.screening import RailReason
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
+from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.simulation import demo_fabric
+from streams.simulation.clos import GenerateParams, generate
 from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import Cause, Condition, Finding, PeerGroup, PeerWindow, Source, Status, Symptom
 from streams.wire.symptoms import SourceSilence
@@ -68,12 +70,16 @@ def slow(share: float, when: Callable[[Cell], bool] = is_bad) -> Readings:
 
 
 def emitted(
-    windows: Sequence[PeerWindow], until_min: float = 60, silent: Sequence[str] = (), symptoms: Sequence[Symptom] = ()
+    windows: Sequence[PeerWindow],
+    until_min: float = 60,
+    silent: Sequence[str] = (),
+    symptoms: Sequence[Symptom] = (),
+    topology: Topology = TOP,
 ) -> list[Finding]:
     """All revisions; each minute's windows come when they are final, and time goes on; some hosts are not read."""
     stage = Correlate(DetectParams())
     stage.start_epoch(1)
-    outputs = stage.set_topology(TOP)
+    outputs = stage.set_topology(topology)
     outputs += stage.process(
         [Symptom(host, "", SourceSilence(False), at(0), source=Source.SOURCE_NIC) for host in silent]
     )
@@ -268,3 +274,36 @@ def test_too_few_peers_show_no_healthy_rail_either() -> None:
     compared = compare_rails(RailParams(), TOP, windows, HOSTS, watched)
     assert [verdict.reason for _, verdict in compared.values()] == [RailReason.NONE]
     assert compare_rails(RailParams(), TOP, windows, HOSTS[:3], watched) == {}
+
+
+def test_each_period_of_a_rail_is_at_the_port_of_its_own_plane() -> None:
+    """A rail that was bad on one plane and then is on the other is reported there, as a fault of that port is."""
+    inventory = generate(GenerateParams(gpus=64, planes=2, jobs=0))
+    top, ports = Topology(inventory), tuple(f"mlx5_{n}" for n in range(16))
+    hosts = [device.name for device in inventory.devices if device.kind == "host"]
+    host = hosts[1]
+    links = [link for name in ports if (link := top.link_at(Port(host, name))) is not None]
+    (first, plane), (second, other) = ((link.lower.port, link.plane) for link in links if link.rail == 3)
+    stalled = {first: range(2, 6), second: range(25, 29)}
+    usual = {TX: RATE, Metric.SPEED_BPS: FAST, TIMEOUTS: 0.0, STALLS: 0.0}
+    slow_port = usual | {TX: 0.7 * RATE, STALLS: 42.0}
+    windows = []
+    for n in range(40):
+        ill = {name for name, when in stalled.items() if n in when}
+        for one in hosts:
+            values = tuple(
+                (slow_port if one == host and name in ill else usual)[metric]
+                for metric in METRICS for name in ports
+            )  # fmt: skip
+            begin = at(20 + 60 * n)
+            windows.append(
+                PeerWindow(
+                    one, Source.SOURCE_NIC, PeerGroup.HOST_RAILS, begin, begin + ns(60), begin - ns(10),
+                    begin + ns(50), ports, METRICS, values,
+                )
+            )  # fmt: skip
+    found = [f for f in emitted(windows, topology=top) if f.status is Status.RESOLVED]
+    at_ports = {(f.started_at_ns, f.subject.a.port, f.subject.plane) for f in found if f.subject.a is not None}
+    assert at_ports == {(at(140), first, plane), (at(1520), second, other)}
+    assert plane != other
+    assert all(f"{host}/{f.subject.a.port} is slow" in f.evidence[0].statement for f in found if f.subject.a)

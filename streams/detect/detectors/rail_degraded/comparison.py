@@ -100,7 +100,13 @@ def compare_rails(
                 marks[port.host, port.rail] = (
                     port,
                     RailVerdict(
-                        begin_ns, end_ns, reason, observed if reason else 0.0, expected if reason else 0.0, peers_count
+                        begin_ns,
+                        end_ns,
+                        reason,
+                        observed if reason else 0.0,
+                        expected if reason else 0.0,
+                        peers_count,
+                        port.port,
                     ),
                 )
     return marks

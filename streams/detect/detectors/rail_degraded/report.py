@@ -1,6 +1,7 @@
 """The finding of rail/degraded: the window that is furthest from its peers."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from streams.detect.detector import Context
 from streams.detect.detectors.rail_degraded.params import RailParams
@@ -9,6 +10,7 @@ from streams.detect.evidence.episodes import Conclusion, finding_defaults
 from streams.detect.evidence.hysteresis import BadPeriod
 from streams.detect.evidence.port_faults import part_evidence
 from streams.detect.thresholds import ns
+from streams.fabric.ids import Port
 from streams.wire.models import Cause, Condition, Coverage, Endpoint, Evidence, Finding, Severity, Subject
 from streams.wire.symptoms import Fault
 
@@ -37,6 +39,7 @@ def conclusion(params: RailParams, context: Context, subject: Subject, period: B
     bad, ended_at_ns = period.bad, period.ended_at_ns
     first, last = bad[0], bad[-1]
     worst = _worst(bad)
+    subject = _at_port(context, subject, worst.port)
     opened = next(bad[n] for n in range(len(bad)) if is_case(params, bad[: n + 1]))
     at = subject.a or Endpoint("")
     lateness_ns = ns(context.settings.lateness_s)
@@ -70,6 +73,14 @@ def conclusion(params: RailParams, context: Context, subject: Subject, period: B
     )
     final_at = None if ended_at_ns is None else ended_at_ns + lateness_ns
     return Conclusion(first.begin_ns, last.end_ns, finding, str(first.begin_ns), final_at, is_continuous=True)
+
+
+def _at_port(context: Context, subject: Subject, port: str) -> Subject:
+    """Return the rail at this port: an earlier period may have been at its port of another plane."""
+    if subject.a is None or port in ("", subject.a.port):
+        return subject
+    at = Port(subject.a.device, port)
+    return replace(subject, a=Endpoint(at.device, at.port), plane=context.subject_at(at).plane)
 
 
 def _worst(bad: Sequence[RailVerdict]) -> RailVerdict:

@@ -45,6 +45,8 @@ class RailVerdict:
     observed: float = 0.0
     expected: float = 0.0
     peers: int = 0
+    port: str = ""
+    """The port of the rail that is bad: on several planes a rail has one on each."""
 
 
 @dataclass(frozen=True, slots=True)
