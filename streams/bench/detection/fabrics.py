@@ -88,10 +88,21 @@ _BY_PROBES = {
 }
 
 
-def _short_silence(truth: Truth, cadence_s: float) -> str:
-    """Return why a silence looks like late polls; three cadences are the default of `[detect.stale]`."""
-    is_short = truth.condition is Condition.TELEMETRY_STALE and truth.end_ns - truth.start_ns < 3 * cadence_s * 10**9
-    return "a silence of less than three polls" if is_short else ""
+_CONGESTION = (Condition.CONGESTION_PFC_STORM, Condition.CONGESTION_COLLAPSE, Condition.CONGESTION_INCAST)
+
+
+def _too_short(truth: Truth, cadence_s: float) -> str:
+    """Return why polls do not show a fault for certain because it ends before the next ones.
+
+    A state that lasts for two polls is seen over a whole interval, a shorter one over parts of two. A silence looks
+    like late polls until three are missing, the default of `[detect.stale]`.
+    """
+    lasts_s = (truth.end_ns - truth.start_ns) / 1e9
+    if truth.condition in _CONGESTION and lasts_s < 2 * cadence_s:
+        return "congestion of less than two polls"
+    if truth.condition is Condition.TELEMETRY_STALE and lasts_s < 3 * cadence_s:
+        return "a silence of less than three polls"
+    return ""
 
 
 def _hidden_from_snmp(truth: Truth, kind: str, topology: Topology) -> str:
@@ -115,7 +126,7 @@ def _hidden_from_snmp(truth: Truth, kind: str, topology: Topology) -> str:
         Condition.DEVICE_CLOCK_SKEW,
     ):  # fmt: skip
         return "no host is read"
-    return _short_silence(truth, SNMP_CADENCE_S)
+    return _too_short(truth, SNMP_CADENCE_S)
 
 
 def _hidden_from_nics(truth: Truth, kind: str, topology: Topology) -> str:
@@ -149,11 +160,7 @@ def _hidden_without_pause(truth: Truth, _kind: str, _topology: Topology) -> str:
 
 
 def _hidden_at_60_s(truth: Truth, _kind: str, _topology: Topology) -> str:
-    """Return why: a state that lasts for two polls is seen over a whole interval, a shorter one over parts of two."""
-    congestion = (Condition.CONGESTION_PFC_STORM, Condition.CONGESTION_COLLAPSE, Condition.CONGESTION_INCAST)
-    if truth.condition in congestion and truth.end_ns - truth.start_ns < 2 * SLOW_CADENCE_S * 10**9:
-        return "congestion of less than two polls"
-    return _short_silence(truth, SLOW_CADENCE_S)
+    return _too_short(truth, SLOW_CADENCE_S)
 
 
 FABRICS: dict[str, Fabric] = {

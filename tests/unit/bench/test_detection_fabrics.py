@@ -50,13 +50,14 @@ def test_a_silence_of_less_than_three_polls_is_not_shown(fabric: str, shown_from
         assert bool(FABRICS[fabric].hidden(truth, "unread", topology())) is (lasts_s < shown_from_s)
 
 
-def test_congestion_of_less_than_two_polls_is_not_shown() -> None:
+@pytest.mark.parametrize(("fabric", "shown_from_s"), [("planes", 0), ("snmp", 60), ("slow", 120)])
+def test_congestion_of_less_than_two_polls_is_not_shown(fabric: str, shown_from_s: int) -> None:
     """No interval between two polls is certain to lie within it."""
-    for condition in (Condition.CONGESTION_COLLAPSE, Condition.CONGESTION_INCAST, Condition.CONGESTION_PFC_STORM):
-        short, long = (Truth(0, lasts_s * 10**9, condition, "p1", "") for lasts_s in (119, 120))
-        assert FABRICS["slow"].hidden(short, "", topology())
-        assert not FABRICS["slow"].hidden(long, "", topology())
-        assert not FABRICS["planes"].hidden(short, "", topology())
+    for lasts_s in (40, 59, 60, 119, 120, 300):
+        truth = Truth(0, lasts_s * 10**9, Condition.CONGESTION_PFC_STORM, "p1-l0", "d1")
+        assert bool(FABRICS[fabric].hidden(truth, "short", topology())) is (lasts_s < shown_from_s)
+    for condition in (Condition.CONGESTION_COLLAPSE, Condition.CONGESTION_INCAST):
+        assert FABRICS["slow"].hidden(Truth(0, 119 * 10**9, condition, "p1", ""), "short", topology())
 
 
 def test_calibration_sums_trials_by_confidence() -> None:
