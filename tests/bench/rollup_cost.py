@@ -181,18 +181,21 @@ def main() -> None:
     parser.add_argument("--scale", type=int, default=4)
     parser.add_argument("--ways", default=",".join(WAYS))
     given = parser.parse_args()
+    ways = given.ways.split(",")
+    if "view" in ways and ways[0] != "none":
+        parser.error("the insert of a view is compared with that of none, which comes first: --ways none,view")
     clickhouse_parts.KINDS = [
         (source, kind, count // given.scale, ports) for source, kind, count, ports in clickhouse_parts.KINDS
     ]
     sys.stdout.write(f"{'':8}{'samples':>24}{'rollups':>40}{'bytes a sample':>20}\n")
     heads = ("build", "insert", "merge", "build", "insert", "merge", "hour", "sum")
     sys.stdout.write(f"rollups {''.join(f'{head:>8}' for head in heads)}   samples   rollups\n")
-    without = None
-    for way in given.ways.split(","):
-        cost = measure(way, given.minutes)
-        without = without or cost
+    costs: dict[str, Cost] = {}
+    for way in ways:
+        cost = costs[way] = measure(way, given.minutes)
         if way == "view":
-            cost = cost._replace(insert=without.insert, rollup_insert=cost.insert - without.insert)
+            without_s = costs["none"].insert
+            cost = cost._replace(insert=without_s, rollup_insert=cost.insert - without_s)
         figures = "".join(f"{value:8.3f}" for value in (*cost[:7], cost.rollups))
         sys.stdout.write(f"{way:8}{figures}{cost.sample_bytes:10.1f}{cost.rollup_bytes:10.1f}\n")
         sys.stdout.flush()
