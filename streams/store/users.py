@@ -48,6 +48,7 @@ def user_statements(params: StoreParams, passwords: Mapping[str, str]) -> Iterat
             profile = f" SETTINGS PROFILE '{PREFIX}_reader'" if name == READER else ""
             yield f"{verb} {name}{on} IDENTIFIED WITH sha256_password BY '{password}'{profile}"
     yield f"GRANT{on} SELECT, INSERT, ALTER DELETE ON {database}.* TO {SINK}"
+    yield f"GRANT{on} SELECT ON system.parts_columns TO {SINK}"
     yield (
         f"GRANT{on} SELECT, INSERT, CREATE DATABASE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, TRUNCATE,"
         f" ALTER TABLE, ALTER VIEW ON {database}.* TO {MIGRATOR}"

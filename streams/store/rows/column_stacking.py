@@ -40,14 +40,14 @@ def stack_counters(
     layouts: Sequence[SampleLayout], tables: Sequence[Sequence[npt.NDArray[Any]]]
 ) -> Iterator[NumericColumn]:
     """Yield the scalar columns of the counters of groups: `tables` has those of a layout's messages."""
-    return _columns(*_grouped([layout.scalar_counters for layout in layouts], tables), counter=True)
+    return _columns(*_grouped([layout.scalar_counters for layout in layouts], tables), "UInt64")
 
 
 def stack_gauges(
-    layouts: Sequence[SampleLayout], tables: Sequence[Sequence[npt.NDArray[Any]]]
+    layouts: Sequence[SampleLayout], tables: Sequence[Sequence[npt.NDArray[Any]]], type_: str = "Float64"
 ) -> Iterator[NumericColumn]:
-    """Yield the scalar columns of the gauges of groups: `tables` has those of a layout's messages."""
-    return _columns(*_grouped([layout.scalar_gauges for layout in layouts], tables), counter=False)
+    """Yield the scalar columns of the gauges of groups, of this type: `tables` has those of a layout's messages."""
+    return _columns(*_grouped([layout.scalar_gauges for layout in layouts], tables), type_)
 
 
 def _grouped(
@@ -62,13 +62,14 @@ def _grouped(
     return groups, start
 
 
-def _columns(groups: Sequence[_GroupTables], rows: int, *, counter: bool) -> Iterator[NumericColumn]:
-    """Yield the columns of counters or of gauges; a mask is made only where a value is absent."""
+def _columns(groups: Sequence[_GroupTables], rows: int, type_: str) -> Iterator[NumericColumn]:
+    """Yield the columns of counters (UInt64) or of gauges; a mask is made only where a value is absent."""
     metrics = sorted({metric for group in groups for _, metric in group.scalars})
     if not metrics:
         return
     place_of = {metric: place for place, metric in enumerate(metrics)}
-    values = np.empty((len(metrics), rows), np.uint64 if counter else np.float64)
+    counter = type_ == "UInt64"
+    values = np.empty((len(metrics), rows), type_.lower())
     missing: dict[Metric, list[slice]] = {}
     for group in groups:
         for first, last, place in _adjacent_columns(group.scalars, place_of):
@@ -85,7 +86,7 @@ def _columns(groups: Sequence[_GroupTables], rows: int, *, counter: bool) -> Ite
             absent = column == ABSENT_COUNTER if counter else np.isnan(column)
             for group_rows in missing.get(metric, ()):
                 absent[group_rows] = True
-        yield NumericColumn(column_name(metric), "UInt64" if counter else "Float64", column, absent)
+        yield NumericColumn(column_name(metric), type_, column, absent)
 
 
 def _adjacent_columns(

@@ -33,7 +33,7 @@ MAX_STREAMS = 16
 """Limit of one device: a device whose messages differ in their columns each time has no minutes."""
 
 _Words = npt.NDArray[np.uint64]
-_Values = npt.NDArray[np.float64]
+_Values = npt.NDArray[np.float32]
 _Indices = npt.NDArray[np.intp]
 
 
@@ -94,8 +94,8 @@ class _Group:
     streams: list[_Stream] = field(default_factory=list)
     new: list[_Stream] = field(default_factory=list)
     counters: _Words = field(default_factory=lambda: np.empty((0, 0), np.uint64))
-    gauges: _Values = field(default_factory=lambda: np.empty((3, 0, 0)))
-    """Lowest, highest, and sum."""
+    gauges: _Values = field(default_factory=lambda: np.empty((3, 0, 0), np.float32))
+    """Lowest, highest, and sum; of the type that the table has."""
 
     @property
     def is_empty(self) -> bool:
@@ -110,7 +110,7 @@ class _Group:
         streams.sort(key=lambda stream: (stream.device, stream.source))
         ends = list(accumulate((len(stream.row) for stream in streams), initial=0))
         counters = np.full((len(self.layout.counters), ends[-1]), ABSENT_COUNTER, np.uint64)
-        gauges = np.full((3, len(self.layout.gauges), ends[-1]), np.nan)
+        gauges = np.full((3, len(self.layout.gauges), ends[-1]), np.nan, np.float32)
         for stream, (begin, end) in zip(streams, pairwise(ends), strict=True):
             if stream.readings:
                 counters[:, begin:end] = self.counters[:, stream.begin : stream.end]
@@ -133,16 +133,16 @@ class _Group:
                 completing.append(turn)
         for columns, run in _runs(folded):
             lowest, highest, total = self.gauges[:, :, columns]
-            gauges = _side_by_side([pending.message.gauges.values for _, pending in run])
+            gauges = _gauges_of(run)
             np.fmin(lowest, gauges, out=lowest)
             np.fmax(highest, gauges, out=highest)
             total += gauges
         for columns, run in _runs(completing):
-            counters = _side_by_side([pending.message.counters.values for _, pending in run])
+            counters = np.concatenate([pending.message.counters.values for _, pending in run], axis=1)
             if run[0][0].readings:
                 yield self._complete(columns, run, counters)
             self.counters[:, columns] = counters
-            self.gauges[:, :, columns] = _side_by_side([pending.message.gauges.values for _, pending in run])
+            self.gauges[:, :, columns] = _gauges_of(run)
             for stream, pending in run:
                 stream.start(pending.message)
 
@@ -150,20 +150,24 @@ class _Group:
         was = self.counters[:, columns]
         lowest, highest, total = self.gauges[:, :, columns]
         heights = [len(stream.row) for stream, _ in run]
+        readings = [stream.readings for stream, _ in run]
         gaps_ns = [pending.message.sampled_at_ns - stream.first_ns for stream, pending in run]
         same_boot = [pending.message.boot_id == stream.boot_id for stream, pending in run]
         known = [same and gap_ns <= MAX_GAP_NS for same, gap_ns in zip(same_boot, gaps_ns, strict=True)]
-        present = (now != ABSENT_COUNTER) & (was != ABSENT_COUNTER)
-        resets = present & ((now < was) | ~np.repeat(same_boot, heights))
-        grown = np.where(present & ~resets & np.repeat(known, heights), now - was, np.uint64(ABSENT_COUNTER))
+        grown, resets = now - was, now < was
+        unknown = now == ABSENT_COUNTER
+        if resets.any() or unknown.any() or not all(known):
+            unknown |= was == ABSENT_COUNTER
+            resets = (resets | ~np.repeat(same_boot, heights)) & ~unknown
+            grown[unknown | resets | ~np.repeat(known, heights)] = ABSENT_COUNTER
+        mean = np.clip(total / np.repeat(np.array(readings, np.float32), heights), lowest, highest)
         return _Minutes(
             self.layout,
             [pending for _, pending in run],
             [stream.first_ns // MINUTE_NS for stream, _ in run],
-            [stream.readings for stream, _ in run],
+            readings,
             [gap_ns / 1e9 if is_known else 0.0 for gap_ns, is_known in zip(gaps_ns, known, strict=True)],
-            grown, resets, lowest.copy(), highest.copy(),
-            total / np.repeat([stream.readings for stream, _ in run], heights),
+            grown, resets, lowest.copy(), highest.copy(), mean,
         )  # fmt: skip
 
 
@@ -188,8 +192,9 @@ def _columns_of(run: Sequence[_Turn]) -> slice:
     return slice(run[0][0].begin, run[-1][0].end)
 
 
-def _side_by_side(tables: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    return np.concatenate(tables, axis=1)
+def _gauges_of(run: Sequence[_Turn]) -> _Values:
+    """Return the gauges of readings side by side; values beyond the type are infinite, as the table stores them."""
+    return np.concatenate([pending.message.gauges.values for _, pending in run], axis=1, dtype=np.float32)
 
 
 class MinuteRollups:
@@ -204,6 +209,7 @@ class MinuteRollups:
         """Add a message to the block; one that was folded before is older than its stream's newest: it is ignored."""
         self._pending.append(pending)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def finish(self) -> list[TableRows]:
         """Fold the block; return the rows of the minutes that it completes."""
         pending, self._pending = self._pending, []
@@ -272,7 +278,7 @@ def _scalar_rows(minutes: Sequence[_Minutes]) -> list[TableRows]:
         *(replace(column, name=f"{column.name}_increase") for column in grown),
     ]
     for suffix, gauge in _GAUGES:
-        stacked = stack_gauges(layouts, [[gauge(one) for one in group] for group in groups])
+        stacked = stack_gauges(layouts, [[gauge(one) for one in group] for group in groups], "Float32")
         columns += [replace(column, name=f"{column.name}_{suffix}") for column in stacked]
     return [TableRows("samples_1m", columns)]
 
@@ -361,5 +367,5 @@ def _lane_values(lanes: Sequence[_Lane]) -> list[Column]:
     return [
         NumericColumn("resets", "UInt16", resets.astype(np.uint16)),
         NumericColumn("increase", "UInt64", grown, grown == ABSENT_COUNTER),
-        *(NumericColumn(f"value_{suffix}", "Float64", values, np.isnan(values)) for suffix, values in gauges),
+        *(NumericColumn(f"value_{suffix}", "Float32", values, np.isnan(values)) for suffix, values in gauges),
     ]

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
@@ -137,6 +138,15 @@ def test_a_state_that_is_restored_continues_the_minute() -> None:
     assert [(row["rx_bytes_increase"], row["oper_up_min"]) for row in rows] == [(3, 0.0), (3, 1.0)]
 
 
+@given(st.lists(st.floats(width=64), min_size=1, max_size=20))
+def test_an_average_is_between_the_extremes(values: list[float]) -> None:
+    """Rounded sums of equal values would be beside them; values beyond Float32 are infinite, as in the table."""
+    readings = [reading(second, [0, 0], [value, value]) for second, value in enumerate(values)]
+    (row, _) = table(rolled(*readings, reading(60, [0, 0], [0, 0]))["samples_1m"])
+    found: list[Any] = [row[f"oper_up_{one}"] for one in ("min", "avg", "max")]
+    assert None in found or found == sorted(found)
+
+
 class PortMinute:
     """The open minute of one port, one reading at a time: what the arrays are compared with."""
 
@@ -158,7 +168,8 @@ class PortMinute:
         return (
             last.device, last.row[self.port], self.first.sampled_at_ns // (60 * S) * 60, len(self.gauges),
             now - was if is_known else None, int(is_reset),
-            min(present, default=None), max(present, default=None), sum(present) / len(present) if complete else None,
+            min(present, default=None), max(present, default=None),
+            float(np.float32(sum(present) / len(present))) if complete else None,
         )  # fmt: skip
 
 
