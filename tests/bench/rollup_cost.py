@@ -25,6 +25,7 @@ from pydantic import SecretStr
 
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
 from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.instrument.pages import retain_malloc_pages
 from streams.store.clickhouse import ClickHouse
 from streams.store.migrate import apply, shipped_migrations
 from streams.store.params import StoreParams
@@ -181,6 +182,7 @@ def main() -> None:
     parser.add_argument("--scale", type=int, default=4)
     parser.add_argument("--ways", default=",".join(WAYS))
     given = parser.parse_args()
+    retain_malloc_pages()  # as the sink does
     ways = given.ways.split(",")
     if "view" in ways and ways[0] != "none":
         parser.error("the insert of a view is compared with that of none, which comes first: --ways none,view")

@@ -57,7 +57,11 @@ class _Stream:
 
     def matches(self, message: Samples) -> bool:
         """Return whether a message of the group's layout is of this stream."""
-        return self.source == message.source and self.row_kind == message.row_kind and self.row == message.row
+        return (
+            self.source == message.source
+            and self.row_kind == message.row_kind
+            and (self.row is message.row or self.row == message.row)
+        )
 
     def start(self, message: Samples) -> None:
         """Begin a minute with its first reading."""
@@ -270,17 +274,24 @@ def _scalar_rows(minutes: Sequence[_Minutes]) -> list[TableRows]:
     groups = list(by_layout.values())
     ordered = [one for group in groups for one in group]
     layouts = [group[0].layout for group in groups]
-    resets = [one.resets[[position for position, _ in one.layout.scalar_counters]].sum(axis=0) for one in ordered]
     grown = stack_counters(layouts, [[one.grown for one in group] for group in groups])
     columns = [
         *_identity_columns(ordered, slice(None)),
-        NumericColumn("resets", "UInt16", np.concatenate(resets).astype(np.uint16)),
+        NumericColumn("resets", "UInt16", np.concatenate([_scalar_resets(one) for one in ordered])),
         *(replace(column, name=f"{column.name}_increase") for column in grown),
     ]
     for suffix, gauge in _GAUGES:
         stacked = stack_gauges(layouts, [[gauge(one) for one in group] for group in groups], "Float32")
         columns += [replace(column, name=f"{column.name}_{suffix}") for column in stacked]
     return [TableRows("samples_1m", columns)]
+
+
+def _scalar_resets(minutes: _Minutes) -> npt.NDArray[np.uint16]:
+    """Return how many scalar counters of each row decreased; adding up many zeros would take a while."""
+    if not minutes.resets.any():
+        return np.zeros(minutes.resets.shape[1], np.uint16)
+    scalars = [position for position, _ in minutes.layout.scalar_counters]
+    return minutes.resets[scalars].sum(axis=0, dtype=np.uint16)
 
 
 _GAUGES: tuple[tuple[str, Callable[[_Minutes], _Values]], ...] = (
