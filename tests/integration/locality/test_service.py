@@ -24,6 +24,7 @@ from streams.runtime.topic_writer import inventory_records, publish
 from streams.simulation.demo_fabric import DemoShape, inventory
 from streams.wire.models import Condition, Finding, HostLocality, HostUsability, Severity, Status, Subject
 from streams.wire.topics import FINDINGS_OPEN, TOPOLOGY, decode, encode, tombstone
+from tests.e2e.processes import once
 
 pytestmark = pytest.mark.timeout(180)
 TOKEN = "a token of tests"
@@ -101,6 +102,9 @@ async def test_a_degraded_rail_is_avoided_and_returns_when_it_is_healthy(kafka: 
             POD2, [{"host": "pod1-host2", "unit": "pod1-leaf1", "reasons": [REASON]}],
         )  # fmt: skip
         assert (await read_locality(kafka, time.time_ns)).state.usability.sum() == 1
+        placed = await asyncio.to_thread(once, "place", "--gpus", "32", "--bootstrap", kafka.bootstrap)
+        assert f"left out: 1 hosts\n  pod1-host2 (pod1-leaf1): {REASON}" in placed.stdout
+        assert (placed.returncode, placed.stderr) == (0, "")
         async with asyncio.timeout(20):
             while (doubtful := (await published(kafka))["pod1-host2"]).usability is HostUsability.GOOD:
                 pass
