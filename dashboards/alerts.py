@@ -23,7 +23,7 @@ def _rule(
 ) -> dict[str, object]:
     """Return a rule that fires if the query's value is above `above` for two minutes."""
     # Grafana expands $NAME in provisioned files by its environment; a doubled dollar is one.
-    model = {**Target(query).build().to_json(), "rawSql": query.sql.replace("$", "$$")}  # type: ignore[dict-item]
+    model = {**Target(query).build().to_json(), "rawSql": query.sql.replace("$", "$$")}
     del model["datasource"]
     threshold = {
         "refId": "B", "type": "threshold", "expression": "A",

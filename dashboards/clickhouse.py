@@ -38,6 +38,6 @@ class Target(builder.Builder[variants.Dataquery]):
     def __init__(self, query: Query, ref_id: str = "A") -> None:
         self._target = _Target(query, ref_id)
 
-    def build(self) -> variants.Dataquery:
+    def build(self) -> _Target:
         """Return what panels take."""
         return self._target

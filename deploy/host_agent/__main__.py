@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 
-from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -66,8 +65,7 @@ def _requirements(name: str, extras: Iterable[str]) -> Iterator[Requirement]:
         return
     for text in texts:
         requirement = Requirement(text)
-        environments = [{**default_environment(), "extra": extra} for extra in ("", *extras)]
-        if requirement.marker is None or any(requirement.marker.evaluate(one) for one in environments):
+        if requirement.marker is None or any(requirement.marker.evaluate({"extra": one}) for one in ("", *extras)):
             yield requirement
 
 

@@ -291,7 +291,8 @@ def _scalar_resets(minutes: _Minutes) -> npt.NDArray[np.uint16]:
     if not minutes.resets.any():
         return np.zeros(minutes.resets.shape[1], np.uint16)
     scalars = [position for position, _ in minutes.layout.scalar_counters]
-    return minutes.resets[scalars].sum(axis=0, dtype=np.uint16)
+    resets: npt.NDArray[np.uint16] = minutes.resets[scalars].sum(axis=0, dtype=np.uint16)
+    return resets
 
 
 _GAUGES: tuple[tuple[str, Callable[[_Minutes], _Values]], ...] = (
