@@ -178,18 +178,13 @@ class _Group:
 def _runs(turns: list[_Turn]) -> Iterator[tuple[slice, list[_Turn]]]:
     """Yield readings of adjacent streams with their columns; streams without a reading before are apart from others."""
     turns.sort(key=lambda turn: turn[0].begin)
-    run: list[_Turn] = []
-    for turn in turns:
-        if run and not _are_adjacent(run[-1][0], turn[0]):
-            yield _columns_of(run), run
-            run = []
-        run.append(turn)
-    if run:
-        yield _columns_of(run), run
-
-
-def _are_adjacent(left: _Stream, right: _Stream) -> bool:
-    return left.end == right.begin and bool(left.readings) is bool(right.readings)
+    begin = 0
+    for end, ((left, _), (right, _)) in enumerate(pairwise(turns), start=1):
+        if left.end != right.begin or (not left.readings) is not (not right.readings):
+            yield _columns_of(turns[begin:end]), turns[begin:end]
+            begin = end
+    if turns:
+        yield _columns_of(turns[begin:]), turns[begin:]
 
 
 def _columns_of(run: Sequence[_Turn]) -> slice:
