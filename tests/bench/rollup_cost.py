@@ -111,7 +111,7 @@ def measure(way: str, minutes: int) -> Cost:
         assert server._process is not None
         assert server._process.pid is not None
         pid = server._process.pid
-        database = ClickHouse(StoreParams(url=server.url, password=SecretStr(server.password)))
+        database = ClickHouse(StoreParams(url=server.url, password=SecretStr(server.password), timeout_s=600))
         apply(database, shipped_migrations())
         for statement in view_statements() if way == "view" else ():
             database.command(statement)
