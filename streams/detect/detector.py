@@ -101,6 +101,8 @@ class Observed(NamedTuple, Generic[S]):
 
     state: S | None
     evaluate_at_ns: int | None = None
+    is_for_fabric: bool = False
+    """`attribute` receives the observation as well, for the `FabricEvaluator` of the detector."""
 
 
 class Evaluation(NamedTuple, Generic[S]):

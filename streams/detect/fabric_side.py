@@ -160,6 +160,10 @@ class FabricEvaluator:
     evaluate: Callable[[Any, SharedSettings, Any, Topology, int], list[Episode]]
     """Returns the episodes that changed up to a watermark; takes the detector's parameters, the shared settings, the
     state, the topology and the watermark."""
+    incomplete: Callable[[Any, SharedSettings, Any, Topology, int], Iterable[str]] | None = None
+    """Returns the ids of the detector's findings that `complete` may change; takes the same as `evaluate`."""
+    complete: Callable[[Any, Finding, Topology], Finding] | None = None
+    """Returns a finding of the detector, completed with what the state shows, before its blast radius is estimated."""
 
 
 @dataclass(frozen=True, slots=True)

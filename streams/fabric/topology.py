@@ -39,6 +39,7 @@ class Topology:
         """The ports by their IPv4 addresses, which are aliases of the inventory."""
         self.jobs = inventory.jobs
         self.placement = JobPlacement(inventory.jobs)
+        self._pods_of_job: dict[str, frozenset[str]] = {}
         self.links: dict[str, TopologyLink] = {}
         self._by_port: dict[Port, TopologyLink] = {}
         links_of: dict[str, list[TopologyLink]] = defaultdict(list)
@@ -135,6 +136,15 @@ class Topology:
         """Return the home pods of all links of a device, and its own pod."""
         return frozenset({self.pod_of(device), *(link.pod for link in self.links_of.get(device, ()))})
 
+    def pods_of_job(self, job: str) -> frozenset[str]:
+        """Return the pods in which a job has hosts at any time; built on first use, as a job may have all hosts."""
+        pods = self._pods_of_job.get(job)
+        if pods is None:
+            first_ns, last_ns = self.placement.lifetime(job) or (0, 0)
+            rows = self.placement.allocations_of(job, first_ns, last_ns)
+            pods = self._pods_of_job[job] = frozenset(self.pod_of(row.device) for row in rows)
+        return pods
+
     def remaining_plane_ratio(self, link: TopologyLink, missing: Collection[str]) -> float:
         """Return the ratio that remains, without this link and the missing ones, of its group: role, pod and plane.
 
@@ -149,7 +159,7 @@ class Topology:
         """Return the same fabric with these jobs; all other look-ups are shared."""
         derived = copy.copy(self)
         derived._derived_from = self  # noqa: SLF001 — keeps the base alive for weak references to it
-        derived.jobs, derived.placement = jobs, JobPlacement(jobs)
+        derived.jobs, derived.placement, derived._pods_of_job = jobs, JobPlacement(jobs), {}  # noqa: SLF001 — as above
         return derived
 
     def jobs_on(self, devices: Iterable[str], at_ns: int) -> tuple[str, ...]:

@@ -58,7 +58,8 @@ class FaultPlacer:
         self._broken_gpus: set[int] = set()
         self._imbalanced: dict[int, list[Interval]] = defaultdict(list)
         self._drifting: dict[str, list[tuple[int, Interval]]] = defaultdict(list)
-        self._host_number = {int(d): number for number, d in enumerate(np.flatnonzero(np.array(fabric.is_host)))}
+        self._hosts: list[int] = np.flatnonzero(np.array(fabric.is_host)).tolist()
+        self._host_number = {device: number for number, device in enumerate(self._hosts)}
 
     def interval(self, within: Interval, lasting_s: tuple[float, float]) -> Interval:
         """Draw an interval of such a length within another."""
@@ -236,6 +237,23 @@ class FaultPlacer:
         host = self._host_number.get(self.ends[link][0])
         before = Interval(interval.start_ns - _BUSY_BEFORE_NS, interval.end_ns)
         return host is None or self.traffic.is_busy(host, before)
+
+    def peers_elsewhere(self, link: int, interval: Interval) -> list[int]:
+        """Return the free links of the same rail and plane, of the other hosts of the link's job in other pods."""
+        place = self._place(link)
+        pod = self._pods[self.fabric.devices[self.ends[link][0]]]
+        hosts = (self._hosts[number] for number in self.traffic.neighbors(self._host_number[self.ends[link][0]]))
+        return [
+            other
+            for host in hosts
+            if self._pods[self.fabric.devices[host]] != pod
+            for other in self.uplinks_of(host)
+            if self._place(other) == place and self._can_claim(other, interval)
+        ]
+
+    def _place(self, link: int) -> int:
+        """Return the row of a host's port: all hosts have their rails and planes in the same order."""
+        return self.ports(link)[0] - int(self.fabric.first_port[self.ends[link][0]])
 
     def port_name(self, port: int) -> tuple[str, str]:
         """Return the device and the name of a port."""

@@ -74,6 +74,8 @@ class InjectedFault:
     kind: str
     affected: tuple[tuple[str, str], ...] = ()
     """Other ports, as (device, port), that show its effect while they have no fault."""
+    senders: tuple[str, ...] = ()
+    """The hosts in other pods that cause it."""
 
     @property
     def truths(self) -> tuple[Truth, ...]:

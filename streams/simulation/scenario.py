@@ -27,7 +27,7 @@ from streams.simulation.negative_cases import NEGATIVE_CASES, hosts_in_maintenan
 from streams.simulation.probe_agents import ProbeAgents, drops_of, queues_of
 from streams.simulation.probe_mesh import with_addresses
 from streams.simulation.telemetry import Telemetry
-from streams.simulation.traffic import Traffic
+from streams.simulation.traffic import Traffic, over_two_pods
 from streams.simulation.world import World
 from streams.wire.models import Condition
 
@@ -119,9 +119,11 @@ def _build(spec: ScenarioSpec, stretch: float) -> Scenario:
     within = Interval(first_ns, START_NS + round((WARM_UP_S + spec.seconds * stretch) * _S))
     whole = Interval(START_NS, within.end_ns + round(COOL_DOWN_S * _S))
     hosts = [name for name, is_host in zip(fabric.devices, fabric.is_host, strict=True) if is_host]
-    traffic = Traffic(len(hosts), min(32, max(4, len(hosts) // 8)), whole, rng)
     tiers = {device.name: device.tier for device in inventory.devices}
     pods = {device.name: device.pod for device in inventory.devices}
+    hosts_per_job = min(32, max(4, len(hosts) // 8))
+    order = over_two_pods([pods[host] for host in hosts], hosts_per_job)
+    traffic = Traffic(len(hosts), hosts_per_job, whole, rng, order)
     placer = FaultPlacer(fabric, [tiers[name] for name in fabric.devices], traffic, rng, pods)
     maintained, effects = hosts_in_maintenance(placer, within)
     faults = list(_inject_faults(spec, placer, within))

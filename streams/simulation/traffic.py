@@ -1,6 +1,8 @@
 """Simulates the traffic of jobs: they start, stop, pause for checkpoints and slow down as a whole; some hosts idle."""
 
 from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
@@ -31,6 +33,10 @@ class Busyness(Protocol):
 
     def is_busy(self, host: int, interval: Interval) -> bool: ...
 
+    def neighbors(self, host: int) -> Sequence[int]:
+        """Return the hosts that run the same jobs as a host, itself included."""
+        ...
+
 
 class SteadyTraffic:
     """Traffic that never stops, for worlds without jobs that start and end."""
@@ -39,13 +45,17 @@ class SteadyTraffic:
         """Return True."""
         return True
 
+    def neighbors(self, host: int) -> Sequence[int]:
+        """Return the host alone."""
+        return (host,)
+
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """One run of a job on adjacent hosts: its time, its load by rail as a share of the line rate, its slowdowns."""
+    """One run of a job on its hosts: its time, its load by rail as a share of the line rate, its slowdowns."""
 
     job: str
-    hosts: range
+    hosts: Sequence[int]
     interval: Interval
     load: float
     slowdowns: tuple[tuple[Interval, float], ...]
@@ -54,11 +64,15 @@ class JobRun:
 class Traffic:
     """The runs of all jobs within an interval."""
 
-    def __init__(self, hosts: int, hosts_per_job: int, interval: Interval, rng: np.random.Generator) -> None:
-        """Divide the hosts into groups of `hosts_per_job`, of which some stay without jobs."""
+    def __init__(
+        self, hosts: int, hosts_per_job: int, interval: Interval, rng: np.random.Generator,
+        order: Sequence[int] | None = None,
+    ) -> None:  # fmt: skip
+        """Divide the hosts, in an `order`, into groups of `hosts_per_job`, of which some stay without jobs."""
         self.hosts = hosts
-        self._runs: dict[range, list[JobRun]] = {}
-        groups = [range(first, min(first + hosts_per_job, hosts)) for first in range(0, hosts, hosts_per_job)]
+        self._runs: dict[Sequence[int], list[JobRun]] = {}
+        ordered = range(hosts) if order is None else tuple(order)
+        groups = [ordered[first : first + hosts_per_job] for first in range(0, hosts, hosts_per_job)]
         empty = set(rng.choice(len(groups), round(_EMPTY_RATIO * len(groups)), replace=False).tolist())
         for number, group in enumerate(groups):
             if number in empty:
@@ -80,7 +94,7 @@ class Traffic:
             number = bisect_right(runs, at_ns, key=lambda run: run.interval.start_ns) - 1
             if number >= 0 and at_ns < (run := runs[number]).interval.end_ns:
                 share = min((share for interval, share in run.slowdowns if interval.contains(at_ns)), default=1.0)
-                loads[run.hosts.start : run.hosts.stop] = run.load * share * (1 + 0.05 * rng.standard_normal())
+                loads[list(run.hosts)] = run.load * share * (1 + 0.05 * rng.standard_normal())
         return np.clip(loads * self._host_factor, 1e-5, 0.95)
 
     def is_busy(self, host: int, interval: Interval) -> bool:
@@ -92,6 +106,10 @@ class Traffic:
             for run in runs
         )
 
+    def neighbors(self, host: int) -> Sequence[int]:
+        """Return the hosts that run the same jobs as a host, itself included; none where no job runs."""
+        return next((group for group in self._runs if host in group), ())
+
     def jobs(self, names: list[str]) -> tuple[Job, ...]:
         """Return the rows of the inventory; `names` are those of the hosts."""
         return tuple(
@@ -100,6 +118,21 @@ class Traffic:
             for run in runs
             for host in run.hosts
         )
+
+
+def over_two_pods(pods: Sequence[str], hosts_per_job: int) -> tuple[int, ...]:
+    """Return the order of hosts in which a job has half of its hosts in each of two pods; `pods` are those of hosts.
+
+    In a fabric of one pod it is the order of the hosts.
+    """
+    half = max(1, hosts_per_job // 2)
+    pod_number = {pod: number for number, pod in enumerate(dict.fromkeys(pods))}
+    seen: Counter[str] = Counter()
+    keys = []
+    for host, pod in enumerate(pods):
+        keys.append((pod_number[pod] // 2, seen[pod] // half, pod_number[pod], host))
+        seen[pod] += 1
+    return tuple(host for *_, host in sorted(keys))
 
 
 def _slowdowns(run: Interval, rng: np.random.Generator) -> tuple[tuple[Interval, float], ...]:

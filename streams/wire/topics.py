@@ -125,7 +125,7 @@ EPISODES = Topic(
     Episode,
     PartitionScheme.SINGLE,
     7 * _DAY,
-    other_models=(Progress, Symptom, VersionCensus, HostRates, ProbeWindow),
+    other_models=(Progress, Symptom, VersionCensus, HostRates, ProbeWindow, SymptomsReplaced),
 )
 # Compacted: a reader without a snapshot gets the newest states of every source, the quality of the last minute, and the
 # newest message of each state that begins and ends.

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from streams.bench.detection.hidden_faults import HiddenFault
+from streams.bench.detection.senders import NamedSenders
 from streams.bench.detection.spec import TrialSpec
 from streams.fabric.ids import Port
 from streams.replay.score import Score, ScoredFinding, Truth
@@ -36,6 +37,8 @@ class Outcome:
     """Links that are down because a port was shut, which no source reports."""
     effects: Counter[Condition] = field(default_factory=Counter)
     """Findings beside hidden faults and shut ports, which are not counted as false."""
+    senders: NamedSenders = field(default_factory=NamedSenders)
+    """Of incasts, those in other pods."""
 
     def detectable_from_ns(self, truth: Truth) -> int:
         """Return from when on a fault could be detected."""

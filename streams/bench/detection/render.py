@@ -35,6 +35,7 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
         "counts": dict(outcome.counts),
         "negative_cases": dict(outcome.negative_cases),
         "conditions": {condition.slug: _row(outcome, condition) for condition in score.conditions()},
+        "senders_elsewhere": outcome.senders._asdict(),
         "confidence": [list(share) for share in shares_of(outcome)],
         "missed": scored["missed"],
         "invented": scored["invented"],
@@ -58,7 +59,11 @@ def _short_of_goals(outcome: Outcome) -> list[str]:
     """Return the conditions that do not meet their goals; delays are promised of some fabrics."""
     with_delays = FABRICS[outcome.spec.fabric].promises_delays
     rows = {condition.slug: _row(outcome, condition) for condition in outcome.score.conditions()}
-    return [slug for slug, row in rows.items() if not _meets_goals(row, with_delays=with_delays)]
+    short = [slug for slug, row in rows.items() if not _meets_goals(row, with_delays=with_delays)]
+    senders = outcome.senders
+    if with_delays and senders.named < MIN_RATIO * senders.caused:
+        short.append("senders of congestion/incast in other pods")
+    return short
 
 
 def _meets_goals(row: dict[str, Any], *, with_delays: bool) -> bool:
@@ -113,6 +118,11 @@ def lines(outcome: Outcome) -> Iterator[str]:
         yield f"not shown by these sources: {count} of {slug}: {reason}"
     for slug, count in values["effects_of_hidden"].items():
         yield f"beside faults that these sources do not show, and not counted as false: {count} {slug}"
+    if (senders := outcome.senders).caused:
+        yield (
+            f"senders of incasts in other pods: {senders.named} of {senders.caused} named, and {senders.others} other"
+            " hosts"
+        )
     for kind in ("missed", "invented"):
         yield from (f"{kind}: {name}" for name in values[kind])
     shut = (

@@ -9,6 +9,7 @@ from dataclasses import astuple, dataclass, field, replace
 from streams.bench.detection.fabrics import FABRICS, received
 from streams.bench.detection.hidden_faults import without_hidden
 from streams.bench.detection.outcome import Outcome
+from streams.bench.detection.senders import named_senders
 from streams.bench.detection.sources import without_source
 from streams.bench.detection.spec import TrialSpec
 from streams.config.settings import Settings
@@ -50,6 +51,7 @@ def run(spec: TrialSpec, settings: Settings, stages: Stages) -> Outcome:
         observer.first_published_ns, observer.pages, telemetry.report_delays_ns, telemetry.counts,
         (whole.end_ns - whole.start_ns) / 3.6e12, scenario.negative_cases, result.counts,
         result.hidden, result.shut, result.effects,
+        named_senders(injections, findings, scenario.topology.devices),
     )  # fmt: skip
 
 

@@ -103,7 +103,7 @@ class Attribute:
             if isinstance(message, Episode):
                 if self._add_newer(message):
                     outputs += self._publish({message.finding.id: None} | self._affected_by_rule(message.finding))
-            elif isinstance(message, Symptom):
+            elif isinstance(message, Symptom) and not message.port:
                 if self._devices.add_symptom(message):
                     outputs += self._publish(self._evaluate_devices([message.device]))
             else:
@@ -138,15 +138,15 @@ class Attribute:
         """Run the fabric-wide detectors; return the ids of the cases that changed."""
         ids: dict[str, None] = {}
         for detector, evaluator in FABRIC_EVALUATORS:
-            for episode in evaluator.evaluate(
-                self._params.section(detector),
-                self._settings,
-                self._state.evaluators[detector.slug],
-                self._topology,
+            arguments = (
+                self._params.section(detector), self._settings, self._state.evaluators[detector.slug], self._topology,
                 self._state.watermark_ns,
-            ):
+            )  # fmt: skip
+            for episode in evaluator.evaluate(*arguments):
                 self._set_episode(episode)
                 ids[episode.finding.id] = None
+            if evaluator.incomplete is not None:
+                ids |= dict.fromkeys(evaluator.incomplete(*arguments))
         return ids
 
     def _evaluate_devices(self, devices: Iterable[str]) -> dict[str, None]:
@@ -234,6 +234,8 @@ class Attribute:
         """Return the finding of a case in its context: a pure function of all cases and the topology."""
         episode, now_ns = case.episode, self._state.watermark_ns
         finding, side = episode.finding, fabric_side(episode.finding)
+        if side.evaluator is not None and side.evaluator.complete is not None:
+            finding = side.evaluator.complete(self._state.evaluators[finding.detector], finding, self._topology)
         parent, group = root_cause(self._params, self._index, episode, now_ns)
         impact = self._estimator.estimate(finding) if group is None else group_impact(self._estimator, group)
         if impact is not None:

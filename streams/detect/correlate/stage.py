@@ -1,7 +1,8 @@
 """correlate: turns what `measure` emits of one partition's pods into episodes.
 
 Gives each observation to the detectors that declare it as an input, and evaluates a detector when an observation
-requires it or its deadline passes. Symptoms of whole devices are forwarded to `attribute`, which receives the fabric.
+requires it or its deadline passes. Symptoms of whole devices are forwarded to `attribute`, which receives the fabric,
+and those of ports that concern other pods (`Observed.is_for_fabric`).
 """
 
 import itertools
@@ -305,12 +306,12 @@ class Correlate:
             states.pop(key, None)
         else:
             states[key] = observed.state
-        if observed.evaluate_at_ns is None:
-            return []
+        outputs = [Output(EPISODES, observation, key=f"device:{observation.device}")] if observed.is_for_fabric else []
         if observed.evaluate_at_ns == NOW:
-            return self._evaluate(unit, key)
-        self._schedule(unit, key, observed.evaluate_at_ns)
-        return []
+            outputs += self._evaluate(unit, key)
+        elif observed.evaluate_at_ns is not None:
+            self._schedule(unit, key, observed.evaluate_at_ns)
+        return outputs
 
     def _key(self, side: PodSide[Any, Any], observation: Observation, context: Context) -> str:
         """Return the key of an observation; the pod of a port is that of its link."""

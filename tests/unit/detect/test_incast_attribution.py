@@ -1,22 +1,21 @@
 """Senders and victims of an incast: unknown senders first, then named ones, then victims."""
 
 import random
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
-from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.simulation import demo_fabric
 from streams.simulation.demo_fabric import DemoShape
-from streams.wire.models import Condition, Finding, Samples
+from streams.wire.models import Condition, Finding
 from streams.wire.symptoms import CnpThrottledBegan, SymptomKind
 from tests.worlds.live_stages import final_findings, histories, in_order, run, shuffled
-from tests.worlds.observations import NIC, Cells, at, samples, span
+from tests.worlds.observations import at, span
+from tests.worlds.slowed_hosts import CNP_THROTTLED, Does, readings
 from tests.worlds.small_world import findings, measured, play
 
-FULL = 400e9 / 8
 WHOLE = Topology(demo_fabric.inventory(DemoShape(pods=2, hosts=6, planes=1, spines=1, uplinks=1), at(0)))
 HOSTS = tuple(f"pod1-host{n}" for n in range(1, 7))
 RECEIVER, LAST = HOSTS[0], HOSTS[5]
@@ -31,59 +30,21 @@ def placed(**jobs: Iterable[str]) -> Topology:
 TOP = placed(train=[*HOSTS[:4], "pod2-host1"], other=HOSTS[4:])
 
 
-@dataclass(frozen=True)
-class Does:
-    """The state of a host's port from 120 s to 420 s."""
-
-    incast: bool = False
-    cnp_throttled: float = 0
-    """Congestion notifications a second."""
-    throttled: bool = False
-    """It sends a fifth."""
-    paused: bool = True
-    """While it is throttled; else only CNPs throttle it."""
-    port: str = "mlx5_3"
-    repeated: float = 0
-    """Lost packets a second that it sends again."""
-
-
-def readings(own: dict[str, Does], last_s: float = 900) -> Iterator[Samples]:
-    """Yield readings of the NICs of a pod's hosts."""
-    for turn in range(int(last_s / 10)):
-        for number, host in enumerate(HOSTS):
-            does, t = own.get(host, Does()), turn * 10 + number
-            during = max(0.0, min(t, 420) - 120)
-            into = 1e13 + FULL * 0.5 * t + FULL * 0.47 * during * does.incast
-            counts = {
-                (Metric.RX_BYTES, -1): into, (Metric.RX_PACKETS, -1): into / 4096,
-                (Metric.ROCE_ECN_MARKED_PACKETS, -1): 0.4 * FULL / 4096 * during * does.incast,
-                (Metric.CNP_HANDLED, -1): 20 * t + does.cnp_throttled * during,
-                (Metric.PFC_RX_PAUSE_USECONDS, 3): 6e5 * during * (does.throttled and does.paused),
-                (Metric.TX_BYTES, -1): 1e13 + FULL * (0.5 * t - 0.4 * during * does.throttled),
-                (Metric.PACKET_SEQUENCE_ERRORS, -1): does.repeated * during,
-                (Metric.SPEED_BPS, -1): 400e9,
-            }  # fmt: skip
-            cells: Cells = {column: {does.port: value} for column, value in counts.items()}
-            yield samples(host, t, {}, source=NIC, indexed=cells, sequence=turn)
-
-
 def published(top: Topology, **others: Does) -> tuple[Finding, str]:
     """Return the incast at the receiver and the text of its evidence; others by `host2` and so on."""
     own = {RECEIVER: Does(incast=True)} | {f"pod1-{name}": does for name, does in others.items()}
-    (found,) = (f for f in findings(play(readings(own), top)) if f.condition is Condition.CONGESTION_INCAST)
+    (found,) = (f for f in findings(play(readings(HOSTS, own), top)) if f.condition is Condition.CONGESTION_INCAST)
     return found, "\n".join(evidence.statement for evidence in found.evidence)
 
 
-CNP_THROTTLED = Does(cnp_throttled=5000)
-
-
 def test_without_throttled_hosts_no_sender_is_named() -> None:
-    """A few CNPs name no sender; the evidence counts the hosts in other pods."""
+    """A few CNPs name no sender; the evidence counts the hosts in this pod and in other pods."""
     found, text = published(TOP, host2=Does(cnp_throttled=300))
     assert (
         "job train receives on pod1-host1: the senders are among its 4 other hosts; which of them is not known" in text
     )
-    assert "1 more are in other pods" in text
+    assert "because none of the 3 in its pod is throttled" in text
+    assert "none of the 1 hosts of job train in other pods is throttled on this rail" in text
     assert "pod1-host2" not in text
     assert found.blast_radius is not None
     assert found.blast_radius.hosts == (RECEIVER,)
@@ -169,7 +130,7 @@ def test_senders_and_victims_are_found_without_pause_and_without_notifications()
 @pytest.mark.parametrize("restart_at", [None, 130, 150, 200, 430])
 def test_cnp_throttling_begins_and_ends_with_one_symptom_each(restart_at: float | None) -> None:
     """It begins after thirty seconds; a restart changes nothing, and other ports have no symptom."""
-    emitted = measured(TOP, readings({RECEIVER: CNP_THROTTLED}), restart_at)
+    emitted = measured(TOP, readings(HOSTS, {RECEIVER: CNP_THROTTLED}), restart_at)
     assert [s.kind for s in emitted] == [SymptomKind.CNP_THROTTLED_BEGAN, SymptomKind.CNP_THROTTLED_ENDED]
     assert [span(s) for s in emitted] == [(120, 150), (420, 430)]
     assert isinstance(emitted[0].payload, CnpThrottledBegan)
@@ -185,7 +146,7 @@ MIXED = {
 @pytest.mark.parametrize("seed", [1, 2])
 def test_order_repetition_and_restarts_do_not_change_the_attribution(seed: int) -> None:
     """Neither the order of the devices nor a takeover changes the last revisions."""
-    messages = in_order(readings(MIXED, 800))
+    messages = in_order(readings(HOSTS, MIXED, 800))
     chance = random.Random(seed)
     arrived = shuffled(messages, 18, chance)
     assert final_findings(run(arrived, TOP)) == final_findings(run(messages, TOP)) != []

@@ -1,9 +1,12 @@
 """Tests of the simulated fabric: both ends of a link agree, effects show at all affected ports, faults stay apart."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from streams.fabric.catalogue import Metric
+from streams.fabric.ids import Port
 from streams.simulation.clos import GenerateParams, generate
 from streams.simulation.columns import COUNTER_INDEX, GAUGE_INDEX
 from streams.simulation.effects import (
@@ -19,9 +22,10 @@ from streams.simulation.effects import (
 )
 from streams.simulation.fabric_arrays import fabric_arrays
 from streams.simulation.fault_placement import SEPARATION_NS, FaultPlacer, NoRoom
+from streams.simulation.faults.congestion_incast import CONGESTION_INCAST
 from streams.simulation.negative_cases import hosts_in_maintenance
-from streams.simulation.scenario import START_NS
-from streams.simulation.traffic import Traffic
+from streams.simulation.scenario import START_NS, ScenarioSpec, build
+from streams.simulation.traffic import Traffic, over_two_pods
 from streams.simulation.world import World
 from streams.wire.models import NO_INDEX
 
@@ -197,3 +201,37 @@ def test_faults_of_one_link_are_apart() -> None:
         assert not any(other == link and drawn.widened(SEPARATION_NS).overlaps(at) for other, at in taken[:i])
     with pytest.raises(NoRoom):
         _ = [placer.link([0, 1, 2], HOUR, (60, 120)) for _ in range(20)]
+
+
+@pytest.mark.parametrize("hosts_per_job", [1, 8, 16])
+def test_jobs_of_a_fabric_of_several_pods_are_in_two_of_them(hosts_per_job: int) -> None:
+    """Half of a job's hosts in each; the last of an odd number of pods has jobs of its own, as one pod has."""
+    pods = ["a"] * 16 + ["b"] * 16 + ["c"] * 16
+    order = over_two_pods(pods, hosts_per_job)
+    assert sorted(order) == list(range(48))
+    groups = [[pods[host] for host in order[first : first + hosts_per_job]] for first in range(0, 32, hosts_per_job)]
+    assert all(group.count("a") == group.count("b") for group in groups if hosts_per_job > 1)
+    assert over_two_pods(pods[:16], hosts_per_job) == tuple(range(16))
+
+
+def test_a_marked_incast_has_senders_in_another_pod_and_changes_no_other_fault() -> None:
+    """Hosts of the receiver's job, on its rail, without a fault of their own; a fabric of one pod has none."""
+    spec = ScenarioSpec(gpus=1024, seed=4, each=8, faults=(CONGESTION_INCAST,))
+    day = build(spec)
+    marked = [fault for fault in day.faults if fault.kind == "marked"]
+    assert {fault.kind for fault in day.faults if fault.senders} == {"marked"}
+    assert sum(bool(fault.senders) for fault in marked) >= len(marked) / 2 > 0
+    for fault in marked:
+        receiver = day.topology.link_at(Port(fault.truths[0].device, fault.truths[0].port))
+        assert receiver is not None
+        for sender in fault.senders:
+            assert day.topology.pod_of(sender) != receiver.pod
+            jobs = (day.topology.jobs_on([one], fault.truths[0].start_ns) for one in (sender, receiver.lower.device))
+            assert len(set(jobs)) == 1
+        ports = [
+            (effect.port, effect.metric)
+            for effect in fault.effects
+            if isinstance(effect, CounterIncrement) and effect.metric is Metric.CNP_HANDLED
+        ]
+        assert len(set(ports)) == len(fault.senders)
+    assert not any(fault.senders for fault in build(replace(spec, gpus=256)).faults)

@@ -1,13 +1,13 @@
-"""Names the senders and the victims of an incast, as far as counters and the placement of jobs show them.
+"""Names the senders and the victims of an incast in its pod, as far as counters and the placement of jobs show them.
 
 A NIC does not count to which host it sends. Senders are hosts of the receiving job that CNPs throttle, or that lost
 packets slow, at the same time; where no job is known there, or none of its hosts is slowed, the evidence names no
 sender. Victims are hosts of other jobs at the same leaf, or on the same rail and plane at other leaves of the pod, that
-are throttled and send far less meanwhile.
+are throttled and send far less meanwhile. Those in other pods are named by `attribute` (other_pods.py).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from streams.detect.evidence.congestion_spells import Began, LinkSpells, Spell
 from streams.fabric.topology import Topology, TopologyLink
@@ -48,12 +48,7 @@ def attribute_incast(
     losing = {
         cable.lower.device: most
         for cable, spells in _during(topology, concurrent.slowed.values(), span)
-        if cable.rail == receiver.rail
-        and (
-            most := max(
-                (s.began.retransmits_per_s for s in spells if isinstance(s.began, SlowedByLossBegan)), default=0
-            )
-        )
+        if cable.rail == receiver.rail and (most := most_losses(spells))
     }
     senders = tuple(sorted((throttled.keys() | losing.keys()) & others))
     slowed = [cable for cable, _ in _during(topology, concurrent.slowed.values(), span)]
@@ -67,13 +62,18 @@ def attribute_incast(
     far = sum(topology.pod_of(other) != pod for other in others)
     found = (
         *_sender_evidence(topology, at, span, (own, others, far), throttled, senders),
-        *_loss_evidence(at, {host: losing[host] for host in senders if host in losing}),
-        *_victim_evidence(topology, at, span, at_leaf, "at the same leaf"),
-        *_victim_evidence(
+        *loss_evidence(at, {host: losing[host] for host in senders if host in losing}),
+        *victim_evidence(topology, at, span, at_leaf, "at the same leaf"),
+        *victim_evidence(
             topology, at, span, [one for one in victims if one not in at_leaf], "at other leaves of the same rail"
         ),
     )
     return IncastCause(senders, victims, found)
+
+
+def most_losses(spells: Iterable[Spell[Any]]) -> int:
+    """Return the most lost packets a second that a host repeated; 0 where losses do not slow it."""
+    return max((s.began.retransmits_per_s for s in spells if isinstance(s.began, SlowedByLossBegan)), default=0)
 
 
 def _during(
@@ -97,22 +97,17 @@ def _sender_evidence(
 ) -> Iterator[Evidence]:
     own, others, far = group
     job = ", ".join(sorted(own))
-    away = f"; {far} more are in other pods and not compared" if far else ""
+    near = len(others) - far
     if not own:
         seen = f"throttled at the same time on this rail: {_named(throttled)}" if throttled else "no host is throttled"
         yield Evidence(f"no job is known on {at.device}: its senders are not known; {seen}", at=at)
     elif senders:
-        most = max((throttled[sender] for sender in senders if sender in throttled), default=0)
-        how = f"throttled by up to {most} congestion notifications a second" if most else "slowed by losses"
-        yield Evidence(
-            f"job {job} receives on {at.device}; most likely senders: {_named(senders)}, {how} meanwhile{away}",
-            metric="cnp_handled" if most else "packet_sequence_errors", at=at, observed=float(len(senders)),
-            comparison="peers", peers=len(others) - far,
-        )  # fmt: skip
+        yield sender_evidence(f"job {job} receives on {at.device}; most likely senders", at, senders, throttled, near)
     else:
+        none = f"none of the {near} in its pod is throttled" if far else "none is throttled"
         yield Evidence(
             f"job {job} receives on {at.device}: the senders are among its {len(others)} other hosts; "
-            f"which of them is not known, because none is throttled{away}",
+            f"which of them is not known, because {none}",
             at=at, peers=len(others),
         )  # fmt: skip
     if foreign := sorted(throttled.keys() - others) if own else []:
@@ -120,7 +115,20 @@ def _sender_evidence(
         yield Evidence(f"throttled as well, but no senders, because they run {jobs}: {_named(foreign)}", at=at)
 
 
-def _loss_evidence(at: Endpoint, losing: Mapping[str, int]) -> Iterator[Evidence]:
+def sender_evidence(
+    label: str, at: Endpoint, senders: Sequence[str], throttled: Mapping[str, int], compared: int
+) -> Evidence:
+    """Return the senders as evidence; `throttled` are their congestion notifications a second, if any."""
+    most = max((throttled[sender] for sender in senders if sender in throttled), default=0)
+    how = f"throttled by up to {most} congestion notifications a second" if most else "slowed by losses"
+    return Evidence(
+        f"{label}: {_named(senders)}, {how} meanwhile", metric="cnp_handled" if most else "packet_sequence_errors",
+        at=at, observed=float(len(senders)), comparison="peers", peers=compared,
+    )  # fmt: skip
+
+
+def loss_evidence(at: Endpoint, losing: Mapping[str, int]) -> Iterator[Evidence]:
+    """Yield how many lost packets the senders repeat, by host; nothing where losses slow none."""
     if losing:
         yield Evidence(
             f"{_named(losing)} repeat up to {max(losing.values())} lost packets a second and send far less meanwhile",
@@ -128,9 +136,10 @@ def _loss_evidence(at: Endpoint, losing: Mapping[str, int]) -> Iterator[Evidence
         )  # fmt: skip
 
 
-def _victim_evidence(
+def victim_evidence(
     topology: Topology, at: Endpoint, span: tuple[int, int], victims: Sequence[str], place: str
 ) -> Iterator[Evidence]:
+    """Yield the victims at a place, with their jobs; nothing where there are none."""
     if victims:
         jobs = ", ".join(topology.jobs_on(victims, span[0]))
         yield Evidence(

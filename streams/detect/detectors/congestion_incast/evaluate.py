@@ -7,6 +7,7 @@ time, it is load of the job and no incast.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from streams.detect.detector import Context, Evaluation, Observed
 from streams.detect.detectors.congestion_incast import report
@@ -17,6 +18,7 @@ from streams.detect.detectors.congestion_incast.delayed_links import (
     delayed_spells,
     prune_full,
 )
+from streams.detect.detectors.congestion_incast.forwarding import concerns_other_pods
 from streams.detect.detectors.congestion_incast.params import IncastParams
 from streams.detect.detectors.congestion_incast.report import Incast
 from streams.detect.evidence.congestion_spells import Began, LinkSpells, ends_at_ns, group_spells
@@ -66,7 +68,7 @@ class IncastState:
 
 
 def observe(
-    params: IncastParams,
+    _: IncastParams,
     state: IncastState | None,
     observed: Symptom | SymptomsReplaced | RailDelays,
     context: Context,
@@ -95,35 +97,26 @@ def observe(
                 return Observed(state.or_none())
             return Observed(replace(state, full=state.full | {subject.id: spells_of_full}), batch_ns)
         case CongestionState.CNP_THROTTLED:
-            cnp, is_new = _add(params, state, state.cnp_throttled, subject, observed, context.watermark_ns)
+            cnp, is_new, is_for_fabric = _add(state.cnp_throttled, subject, observed, context)
             state = replace(state, cnp_throttled=cnp)
         case _:
-            slowed, is_new = _add(params, state, state.pause_throttled, subject, observed, context.watermark_ns)
+            slowed, is_new, is_for_fabric = _add(state.pause_throttled, subject, observed, context)
             state = replace(state, pause_throttled=slowed)
-    return Observed(state.or_none(), batch_ns if is_new and state.links else None)
+    return Observed(state.or_none(), batch_ns if is_new else None, is_for_fabric)
 
 
 def _add(
-    params: IncastParams,
-    state: IncastState,
     throttled: Mapping[str, LinkSpells[Began]],
     subject: Subject,
     observed: Symptom | SymptomsReplaced,
-    watermark_ns: int,
-) -> tuple[dict[str, LinkSpells[Began]], bool]:
-    """Return the throttled links after an observation, and whether it is new.
-
-    Spells that ended long ago are dropped unless the pod has an incast that they may explain.
-    """
+    context: Context,
+) -> tuple[dict[str, LinkSpells[Began]], bool, bool]:
+    """Return the throttled links after an observation, whether it is new, and whether it concerns other pods."""
     known = throttled.get(subject.id) or LinkSpells(subject)
     spells = known.observe(observed)
     is_new = spells is not known
     links = {**throttled, subject.id: spells} if is_new else dict(throttled)
-    if not state.links:
-        old_ns = watermark_ns - ns(params.remember_s)
-        recent = {key: link.retain(lambda spell: spell.end_ns > old_ns) for key, link in links.items()}
-        links = {key: link for key, link in recent.items() if link.spells}
-    return links, is_new
+    return links, is_new, concerns_other_pods(context.topology, observed, known, spells)
 
 
 def evaluate(params: IncastParams, _: str, state: IncastState | None, context: Context) -> Evaluation[IncastState]:
@@ -161,13 +154,29 @@ def evaluate(params: IncastParams, _: str, state: IncastState | None, context: C
         due_ns = min(due_ns, *(at_ns for period in delays if (at_ns := period.closes_ns) > now_ns), FOREVER)
     full = prune_full(state.full, since_ns, now_ns - remember_ns)
     all_delays = prune_delays(state.delays, since_ns, now_ns - remember_ns, context)
-    state = replace(state, links=links, full=full, delays=all_delays)
+    state = _without_old(replace(state, links=links, full=full, delays=all_delays), now_ns - remember_ns)
     return Evaluation(state.or_none(), episodes, min(due_ns, _pruned_ns(state, now_ns, remember_ns)))
 
 
+def _without_old(state: IncastState, old_ns: int) -> IncastState:
+    """Return a pod without the throttled links whose spells ended long ago; with an incast it needs all of them."""
+    if state.links:
+        return state
+    cnp, paused = _recent(state.cnp_throttled, old_ns), _recent(state.pause_throttled, old_ns)
+    return replace(state, cnp_throttled=cnp, pause_throttled=paused)
+
+
+def _recent(throttled: Mapping[str, LinkSpells[Began]], old_ns: int) -> dict[str, LinkSpells[Began]]:
+    recent = {key: link.retain(lambda spell: spell.end_ns > old_ns) for key, link in throttled.items()}
+    return {key: link for key, link in recent.items() if link.spells}
+
+
 def _pruned_ns(state: IncastState, now_ns: int, remember_ns: int) -> int:
-    """Return when the last full link and the last delay are dropped; FOREVER where none is left that ended."""
-    ends = (spell.end_ns for link in state.full.values() for spell in link.spells if spell.end_ns != FOREVER)
+    """Return when the last full or throttled link and the last delay are dropped; FOREVER where none left has ended."""
+    links: list[LinkSpells[Any]] = list(state.full.values())
+    if not state.links:
+        links += [*state.cnp_throttled.values(), *state.pause_throttled.values()]
+    ends = (spell.end_ns for link in links for spell in link.spells if spell.end_ns != FOREVER)
     at_ns = max((*ends, last_end_ns(state.delays))) + remember_ns
     return at_ns if at_ns > now_ns else FOREVER
 

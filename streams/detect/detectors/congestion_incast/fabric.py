@@ -1,5 +1,19 @@
-"""The fabric-wide side of congestion/incast: it takes no capacity, and is never CRITICAL (DETECTION 3a)."""
+"""The fabric-wide side of congestion/incast: it takes no capacity, and is never CRITICAL (DETECTION 3a).
 
-from streams.detect.fabric_side import CapacityEffect, FabricSide
+Its senders and victims in other pods are named here, because `correlate` observes one pod.
+"""
 
-FABRIC = FabricSide(capacity=CapacityEffect.NONE)
+from streams.detect.detectors.congestion_incast.other_pods import (
+    OtherPodsState,
+    add_message,
+    add_published,
+    complete,
+    evaluate,
+    incomplete,
+)
+from streams.detect.fabric_side import CapacityEffect, FabricEvaluator, FabricSide
+
+FABRIC = FabricSide(
+    capacity=CapacityEffect.NONE,
+    evaluator=FabricEvaluator(OtherPodsState, add_message, add_published, evaluate, incomplete, complete),
+)
