@@ -32,7 +32,7 @@ FOREVER = IDLE_NS
 _CAPACITY = 256
 """Observations retained of one link: a port that flaps each second fills it in two minutes and stays a flap.
 
-An evaluation of all of them takes 2 ms."""
+An evaluation of all of them takes some milliseconds."""
 
 LINK_KINDS = frozenset({
     SymptomKind.WENT_DOWN, SymptomKind.CAME_UP, SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED,

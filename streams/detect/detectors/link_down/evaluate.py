@@ -5,17 +5,19 @@ resolves at the first up that holds `hold_up_s`, or when the link is disabled. A
 and link/flap counts it. Whether a device restarted or is down is concluded fabric-wide, in `attribute`.
 """
 
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from streams.detect.detector import Context, Evaluation
 from streams.detect.detectors.link_down import report
-from streams.detect.detectors.link_down.missed_ups import COUNTS, counted_ups, missed_ups
+from streams.detect.detectors.link_down.missed_ups import COUNTS, MissedUps
 from streams.detect.detectors.link_down.params import DownParams
 from streams.detect.evidence.episodes import PublishedEpisodes, next_final_ns, prune, reconcile
 from streams.detect.evidence.link_history import FOREVER, LinkHistory
 from streams.detect.thresholds import ns
 from streams.fabric.intervals import Interval, merge_intervals
-from streams.wire.models import Endpoint
+from streams.wire.models import Endpoint, Symptom
 from streams.wire.symptoms import SymptomKind
 
 _POLL_JITTER = 0.25
@@ -60,31 +62,41 @@ def _end_downs(history: LinkHistory, end: Endpoint, hold_ns: int) -> Iterator[In
     its own up within that time, the end came up then. And where two successive readings both show it down, the far
     end may have reported an up in between: otherwise a switch that is polled would hide the ups of a link that flaps.
     """
-    ups = [s for s in history.symptoms if s.kind is SymptomKind.CAME_UP]
+    own, missed = list(history.at(end)), MissedUps(history, end, hold_ns)
+    far_ups = [
+        s for s in history.symptoms if s.kind is SymptomKind.CAME_UP and (s.device, s.port) != (end.device, end.port)
+    ]
     for begin, until in history.downs(end):
-        own = [s for s in ups if (s.device, s.port, s.at_ns) == (end.device, end.port, until)]
-        since_ns = max((s.at_ns if s.by_event else s.since_ns or begin for s in own), default=until)
-        others = [s for s in ups if (s.device, s.port) != (end.device, end.port)]
-        ends = [s for s in others if max(begin, since_ns) < s.at_ns < until]
-        last = min((s.at_ns for s in ends), default=until)
+        inside = _between(own, begin, until)
+        ups = [s for s in inside if s.kind is SymptomKind.CAME_UP and s.at_ns == until]
+        since_ns = max((s.at_ns if s.by_event else s.since_ns or begin for s in ups), default=until)
+        ends = _between(far_ups, max(begin, since_ns) + 1, until - 1)
+        last = ends[0].at_ns if ends else until
         is_dated = any(s.by_event for s in ends if s.at_ns == last)
-        for up, down in sorted((*missed_ups(history, end, begin), *counted_ups(history, end, begin, hold_ns))):
-            if begin <= up < last:
+        for up, down in missed.within((begin, last)):
+            if begin <= up:
                 if begin < up:
                     yield begin, up
                 begin = down  # noqa: PLW2901 — what is left of this interval
-        if begin < last and (is_dated or not _is_single_reading(history, end, (begin, until))):
+        if begin < last and (is_dated or not _is_single_reading(inside, (begin, until))):
             yield begin, last
 
 
-def _is_single_reading(history: LinkHistory, end: Endpoint, down: Interval) -> bool:
-    """Return whether one poll alone showed an end down: that is a moment, and no duration follows from it.
+def _between(symptoms: Sequence[Symptom], first_ns: int, last_ns: int) -> Sequence[Symptom]:
+    """Return those of symptoms in order of time that lie in a closed interval."""
+    begin = bisect_left(symptoms, first_ns, key=attrgetter("at_ns"))
+    return symptoms[begin : bisect_right(symptoms, last_ns, begin, key=attrgetter("at_ns"))]
+
+
+def _is_single_reading(own: Sequence[Symptom], down: Interval) -> bool:
+    """Return whether one poll alone showed an end down, by its observations until it came up.
+
+    That is a moment, and no duration follows from it.
 
     The polls before and after it were as far away, within a quarter. A source that sends only changes has one reading
     of an outage of any length; the time before it has another length then.
     """
     begin, until = down
-    own = list(history.at(end))
     if any(begin < s.at_ns < until and s.kind is SymptomKind.WENT_DOWN for s in own):
         return False
     first = [s for s in own if (s.kind is SymptomKind.WENT_DOWN or s.kind in COUNTS) and s.at_ns == begin]
