@@ -39,7 +39,8 @@ SELECT 'bench', toDateTime64(toStartOfDay(now('UTC')), 9, 'UTC') - INTERVAL 8 DA
 _JOBS = """INSERT INTO jobs (job, device, start, end, arrived_at)
 SELECT concat('job-', toString(intDiv(number, 16))), concat('host-', leftPad(toString(number), 5, '0')),
     now64(9) - INTERVAL 7 DAY, NULL, now64(3) FROM numbers({hosts})"""
-# Ports 0 to `ports` - 1 are those of hosts, the others the ports of leaves at their other ends.
+# Ports 0 to `ports` - 1 are those of hosts, the others the ports of leaves at their other ends. In blocks of 262,144
+# rows, because a block has the columns without values too: a million rows took more than the 4 GiB that a query may.
 _ROLLUPS = """INSERT INTO {table} (
     device, row, row_kind, source, bucket, {counts}, observed_s, rx_bytes_increase, tx_bytes_increase,
     rx_discards_increase, rx_errors_increase, fec_corrected_bits_increase, link_down_events_increase,
@@ -57,7 +58,8 @@ FROM (
     SELECT number, intDiv(number, {steps}) AS port, number % {steps} AS step, port < {ports} AS is_host,
         port % {ports} AS link
     FROM numbers({first}, {count})
-)"""
+)
+SETTINGS max_threads = 1, min_insert_block_size_rows = 262144, min_insert_block_size_bytes = 0"""
 _ROWS_OF_ONE_INSERT = 5_000_000
 
 _QUERIES = (
