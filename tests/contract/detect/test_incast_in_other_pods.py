@@ -230,6 +230,26 @@ def test_the_owner_of_a_links_new_pod_forwards_the_end() -> None:
     assert stage.process([begin, end]) == []
 
 
+def test_a_begin_that_a_late_reading_takes_back_names_no_sender() -> None:
+    """The replacement is forwarded as its symptoms are."""
+    pods, fabric = Correlate(DetectParams()), Attribute(DetectParams())
+    for stage in (pods, fabric):
+        stage.set_topology(TOP)
+
+    def newest(messages: list[Message], watermark_ns: int) -> Finding:
+        outputs = pods.process(messages) + pods.advance_watermark(watermark_ns)
+        published = fabric.process([one.message for one in outputs if one.message is not None])
+        published += fabric.advance_watermark(watermark_ns)
+        return [one.message for one in published if isinstance(one.message, Finding)][-1]
+
+    states = {RECEIVER: Does(incast=True), SENDER: CNP_THROTTLED}
+    symptoms = list(measured(TOP, readings(HOSTS, states, 300)))
+    assert SENDER in text_of(newest([*symptoms], at(310)))
+    (begin,) = (one for one in symptoms if one.device == SENDER)
+    taken_back = SymptomsReplaced(SENDER, begin.port, NIC, CongestionState.CNP_THROTTLED, begin.at_ns - 1, ())
+    assert SENDER not in text_of(newest([taken_back], at(330)))
+
+
 def test_nothing_is_retained_long_after_the_end() -> None:
     """`remember_s` after a spell, and after the last revision of the incast, the state is empty again."""
     live = LiveStages(TOP)

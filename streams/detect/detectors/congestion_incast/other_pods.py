@@ -57,7 +57,7 @@ class OtherPodsState:
 
     ports: dict[str, LinkSpells[SlowedBegan]] = field(default_factory=dict)
     """By id of the host's port."""
-    changed: dict[str, None] = field(default_factory=dict)
+    changed: dict[str, Endpoint] = field(default_factory=dict)
     """Those with symptoms since the last batch."""
     incasts: dict[str, tuple[str, int]] = field(default_factory=dict)
     """By finding id, those that are not final: the id of the receiver's link, and the begin."""
@@ -74,7 +74,7 @@ def add_message(state: OtherPodsState, message: Message) -> None:
     spells = known.observe(message)
     if spells is not known:
         state.ports[port] = spells
-        state.changed[port] = None
+        state.changed[port] = Endpoint(message.device, message.port)
 
 
 def _state_of(message: Symptom | SymptomsReplaced) -> CongestionState | None:
@@ -106,8 +106,7 @@ def incomplete(
     last, state.batch = state.batch, watermark_ns // _BATCH_NS
     if state.batch == last or not state.ports:
         return []
-    changed = (state.ports[port] for port in state.changed)
-    places = {_place(link) for own in changed if own.spells and (link := _link_of(topology, own)) is not None}
+    places = {_place(link) for port in state.changed.values() if (link := _link_at(topology, port)) is not None}
     state.changed = {}
     begins_ns = (begin_ns for _, begin_ns in state.incasts.values())
     old_ns = min((watermark_ns - ns(params.remember_s), *begins_ns))
@@ -118,8 +117,11 @@ def incomplete(
 
 
 def _link_of(topology: Topology, known: LinkSpells[SlowedBegan]) -> TopologyLink | None:
-    """Return the link of a port with spells; None where the inventory has it no longer."""
-    at = known.spells[0].reporter
+    return _link_at(topology, known.spells[0].reporter)
+
+
+def _link_at(topology: Topology, at: Endpoint) -> TopologyLink | None:
+    """Return the link of a host's port; None where the inventory has it no longer."""
     return topology.host_link_at(Port(at.device, at.port))
 
 
