@@ -16,6 +16,7 @@ from streams.detect.detectors.congestion_incast.attribution import (
     victim_evidence,
 )
 from streams.detect.detectors.congestion_incast.params import IncastParams
+from streams.detect.detectors.congestion_incast.report import congestion_state
 from streams.detect.evidence.congestion_spells import LinkSpells, Spell
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.params import SharedSettings
@@ -67,7 +68,7 @@ class OtherPodsState:
 
 def add_message(state: OtherPodsState, message: Message) -> None:
     """Add the begin or the end of a throttled state."""
-    if not isinstance(message, Symptom | SymptomsReplaced) or _state_of(message) not in _STATES:
+    if not isinstance(message, Symptom | SymptomsReplaced) or congestion_state(message) not in _STATES:
         return
     port = port_id(Port(message.device, message.port))
     known = state.ports.get(port) or LinkSpells(Subject(port))
@@ -75,13 +76,6 @@ def add_message(state: OtherPodsState, message: Message) -> None:
     if spells is not known:
         state.ports[port] = spells
         state.changed[port] = Endpoint(message.device, message.port)
-
-
-def _state_of(message: Symptom | SymptomsReplaced) -> CongestionState | None:
-    if isinstance(message, SymptomsReplaced):
-        return message.state
-    state: CongestionState | None = getattr(message.payload, "state", None)
-    return state
 
 
 def add_published(state: OtherPodsState, finding: Finding) -> None:
