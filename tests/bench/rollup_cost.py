@@ -25,11 +25,11 @@ from pydantic import SecretStr
 
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
 from streams.fabric.catalogue import CATALOGUE, Metric
-from streams.instrument.pages import retain_malloc_pages
 from streams.store.clickhouse import ClickHouse
 from streams.store.migrate import apply, shipped_migrations
 from streams.store.params import StoreParams
 from streams.store.persist.hour_rollups import IN_ORDER, hour_of
+from streams.store.persist.serve import configure_process
 from streams.store.rows.deduplication import SequenceDedup
 from streams.store.rows.minute_rollups import MinuteRollups
 from streams.store.rows.native_format import encode_block
@@ -182,7 +182,7 @@ def main() -> None:
     parser.add_argument("--scale", type=int, default=4)
     parser.add_argument("--ways", default=",".join(WAYS))
     given = parser.parse_args()
-    retain_malloc_pages()  # as the sink does
+    configure_process()
     ways = given.ways.split(",")
     if "view" in ways and ways[0] != "none":
         parser.error("the insert of a view is compared with that of none, which comes first: --ways none,view")

@@ -29,6 +29,13 @@ _STOP_WITHIN_S = 2.0
 """A stop takes some 0.1 s while Kafka answers."""
 
 
+def configure_process() -> None:
+    """Configure malloc and the garbage collector for blocks of hundreds of thousands of rows."""
+    retain_malloc_pages()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+
+
 async def serve(
     store: StoreParams,
     options: Mapping[str, Any],
@@ -37,9 +44,7 @@ async def serve(
     metrics: Metrics,
 ) -> None:
     """Run one sink until SIGINT or SIGTERM; raises Misconfigured where a migration is pending."""
-    retain_malloc_pages()
-    gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)
+    configure_process()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 

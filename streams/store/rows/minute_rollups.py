@@ -50,23 +50,17 @@ class _Stream:
     end: int = 0
     boot_id: int = 0
     first_ns: int = 0
+    end_ns: int = 0
     newest_ns: int = -1
     readings: int = 0
     arrived_ms: int = 0
     is_evicted: bool = False
 
-    def matches(self, message: Samples) -> bool:
-        """Return whether a message of the group's layout is of this stream."""
-        return (
-            self.source == message.source
-            and self.row_kind == message.row_kind
-            and (self.row is message.row or self.row == message.row)
-        )
-
     def start(self, message: Samples) -> None:
         """Begin a minute with its first reading."""
         self.boot_id, self.first_ns = message.boot_id, message.sampled_at_ns
-        self.newest_ns, self.readings = message.sampled_at_ns, 1
+        self.end_ns = (self.first_ns // MINUTE_NS + 1) * MINUTE_NS
+        self.newest_ns, self.readings = self.first_ns, 1
 
 
 class _Minutes(NamedTuple):
@@ -127,10 +121,11 @@ class _Group:
         folded, completing = [], []
         for turn in turns:
             stream, (_, message, _) = turn
-            if stream.is_evicted or message.sampled_at_ns <= stream.newest_ns:
+            at_ns = message.sampled_at_ns
+            if stream.is_evicted or at_ns <= stream.newest_ns:
                 continue
-            if message.sampled_at_ns // MINUTE_NS == stream.first_ns // MINUTE_NS:
-                stream.newest_ns = message.sampled_at_ns
+            if at_ns < stream.end_ns:
+                stream.newest_ns = at_ns
                 stream.readings += 1
                 folded.append(turn)
             else:
@@ -225,37 +220,39 @@ class MinuteRollups:
         group_of: dict[int, _Group] = {}  # by the layout's identity: a block has one object for equal columns
         turns_of: dict[_Stream, int] = {}
         for one in pending:
-            group = group_of.get(id(one.layout))
+            origin, message, layout = one
+            group = group_of.get(id(layout))
             if group is None:
-                group = group_of[id(one.layout)] = self._group(one.layout)
-                rounds.setdefault(group, [])
-            stream = self._stream(group, one)
+                group = group_of[id(layout)] = self._groups.setdefault(layout.key, _Group(layout))
+            own = rounds.setdefault(group, [])
+            for stream in self._streams.get(message.device, ()):
+                if (
+                    stream.group is group
+                    and (stream.row is message.row or stream.row == message.row)
+                    and stream.source is message.source
+                    and stream.row_kind is message.row_kind
+                ):
+                    break
+            else:
+                stream = self._new_stream(group, message)
+            stream.arrived_ms = origin.arrived_ms
             number = turns_of[stream] = turns_of.get(stream, -1) + 1
-            if number == len(rounds[group]):
-                rounds[group].append([])
-            rounds[group][number].append((stream, one))
+            if number == len(own):
+                own.append([])
+            own[number].append((stream, one))
         for group in [group for group in self._groups.values() if group.is_empty]:
             del self._groups[group.layout.key]
         return rounds
 
-    def _group(self, layout: SampleLayout) -> _Group:
-        return self._groups.setdefault(layout.key, _Group(layout))
-
-    def _stream(self, group: _Group, pending: PendingSamples) -> _Stream:
-        message = pending.message
+    def _new_stream(self, group: _Group, message: Samples) -> _Stream:
         streams = self._streams.setdefault(message.device, [])
-        for stream in streams:
-            if stream.group is group and stream.matches(message):
-                break
-        else:
-            if len(streams) == MAX_STREAMS:
-                oldest = min(streams, key=lambda one: one.arrived_ms)
-                oldest.is_evicted = True
-                streams.remove(oldest)
-            stream = _Stream(group, message.device, message.source, message.row_kind, message.row)
-            streams.append(stream)
-            group.new.append(stream)
-        stream.arrived_ms = pending.origin.arrived_ms
+        if len(streams) == MAX_STREAMS:
+            oldest = min(streams, key=lambda one: one.arrived_ms)
+            oldest.is_evicted = True
+            streams.remove(oldest)
+        stream = _Stream(group, message.device, message.source, message.row_kind, message.row)
+        streams.append(stream)
+        group.new.append(stream)
         return stream
 
 
