@@ -10,9 +10,9 @@ columns are side by side in one array, so that the messages of a block are folde
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,34 +33,24 @@ MAX_STREAMS = 16
 """Limit of one device: a device whose messages differ in their columns each time has no minutes."""
 
 _Words = npt.NDArray[np.uint64]
+_Integers = npt.NDArray[np.int64]
 _Values = npt.NDArray[np.float32]
 _Indices = npt.NDArray[np.intp]
+_Number = TypeVar("_Number", np.int64, np.uint64, np.float32)
 
 
 @dataclass(slots=True, eq=False)
 class _Stream:
-    """The open minute of a stream: columns `begin` to `end` of the arrays of its group."""
+    """Its open minute is at a place of the arrays of its group; -1: at none, because it is new or was evicted."""
 
     group: "_Group"
     device: str
     source: Source
     row_kind: RowKind
     row: tuple[str, ...]
-    begin: int = 0
-    end: int = 0
-    boot_id: int = 0
-    first_ns: int = 0
-    end_ns: int = 0
-    newest_ns: int = -1
-    readings: int = 0
+    place: int = -1
     arrived_ms: int = 0
     is_evicted: bool = False
-
-    def start(self, message: Samples) -> None:
-        """Begin a minute with its first reading."""
-        self.boot_id, self.first_ns = message.boot_id, message.sampled_at_ns
-        self.end_ns = (self.first_ns // MINUTE_NS + 1) * MINUTE_NS
-        self.newest_ns, self.readings = self.first_ns, 1
 
 
 class _Minutes(NamedTuple):
@@ -71,9 +61,9 @@ class _Minutes(NamedTuple):
 
     layout: SampleLayout
     last: Sequence[PendingSamples]
-    minute: Sequence[int]
-    readings: Sequence[int]
-    observed_s: Sequence[float]
+    minute: _Integers
+    readings: _Integers
+    observed_s: npt.NDArray[np.float64]
     grown: _Words
     resets: npt.NDArray[np.bool_]
     lowest: _Values
@@ -84,16 +74,24 @@ class _Minutes(NamedTuple):
 _Turn = tuple[_Stream, PendingSamples]
 
 
-@dataclass(slots=True, eq=False)
 class _Group:
-    """The streams with one layout, in the order of the table, and their open minutes: (columns of the layout, rows)."""
+    """The streams with one layout, in the order of the table, and their open minutes."""
 
-    layout: SampleLayout
-    streams: list[_Stream] = field(default_factory=list)
-    new: list[_Stream] = field(default_factory=list)
-    counters: _Words = field(default_factory=lambda: np.empty((0, 0), np.uint64))
-    gauges: _Values = field(default_factory=lambda: np.empty((3, 0, 0), np.float32))
-    """Lowest, highest, and sum; of the type that the table has."""
+    def __init__(self, layout: SampleLayout) -> None:
+        self.layout = layout
+        self.streams: list[_Stream] = []
+        self.new: list[_Stream] = []
+        # By stream: its first reading, the time of its newest one, their number; 0: there was none yet.
+        self._first_ns: _Integers = np.empty(0, np.int64)
+        self._boot_id: _Words = np.empty(0, np.uint64)
+        self._newest_ns: _Integers = np.empty(0, np.int64)
+        self._readings: _Integers = np.empty(0, np.int64)
+        # A stream's rows are the columns from `_begins[place]` to the next one's.
+        self._begins: _Integers = np.zeros(1, np.int64)
+        self._counters: _Words = np.empty((len(layout.counters), 0), np.uint64)  # of the first reading
+        self._gauges: _Values = np.empty(
+            (3, len(layout.gauges), 0), np.float32
+        )  # lowest, highest, sum; as in the table
 
     @property
     def is_empty(self) -> bool:
@@ -101,94 +99,124 @@ class _Group:
         return all(stream.is_evicted for stream in (*self.streams, *self.new))
 
     def arrange(self) -> None:
-        """Give the new streams their columns, and remove those of the streams that were evicted."""
+        """Give the new streams their places, and remove the streams that were evicted."""
         if not self.new and not any(stream.is_evicted for stream in self.streams):
             return
         streams = [stream for stream in (*self.streams, *self.new) if not stream.is_evicted]
         streams.sort(key=lambda stream: (stream.device, stream.source))
-        ends = list(accumulate((len(stream.row) for stream in streams), initial=0))
-        counters = np.full((len(self.layout.counters), ends[-1]), ABSENT_COUNTER, np.uint64)
-        gauges = np.full((3, len(self.layout.gauges), ends[-1]), np.nan, np.float32)
-        for stream, (begin, end) in zip(streams, pairwise(ends), strict=True):
-            if stream.readings:
-                counters[:, begin:end] = self.counters[:, stream.begin : stream.end]
-                gauges[:, :, begin:end] = self.gauges[:, :, stream.begin : stream.end]
-            stream.begin, stream.end = begin, end
-        self.streams, self.new, self.counters, self.gauges = streams, [], counters, gauges
+        places = np.array([stream.place for stream in streams], np.intp)
+        columns = np.concatenate([np.empty(0, np.intp), *(self._columns_of(stream) for stream in streams)])
+        self._first_ns, self._boot_id = _moved(self._first_ns, places, 0), _moved(self._boot_id, places, 0)
+        self._newest_ns, self._readings = _moved(self._newest_ns, places, -1), _moved(self._readings, places, 0)
+        self._begins = np.array([0, *accumulate(len(stream.row) for stream in streams)])
+        self._counters = _moved(self._counters, columns, ABSENT_COUNTER)
+        self._gauges = _moved(self._gauges, columns, np.nan)
+        for stream in self.streams:
+            stream.place = -1
+        for place, stream in enumerate(streams):
+            stream.place = place
+        self.streams, self.new = streams, []
 
-    def fold(self, turns: list[_Turn]) -> Iterator[_Minutes]:
-        """Add one reading of each of these streams; yield the minutes that they complete."""
-        folded, completing = [], []
-        for turn in turns:
-            stream, (_, message, _) = turn
-            at_ns = message.sampled_at_ns
-            if stream.is_evicted or at_ns <= stream.newest_ns:
-                continue
-            if at_ns < stream.end_ns:
-                stream.newest_ns = at_ns
-                stream.readings += 1
-                folded.append(turn)
-            else:
-                completing.append(turn)
-        for columns, run in _runs(folded):
-            lowest, highest, total = self.gauges[:, :, columns]
-            gauges = _gauges_of(run)
+    def _columns_of(self, stream: _Stream) -> _Indices:
+        if stream.place < 0:
+            return np.full(len(stream.row), -1, np.intp)
+        return np.arange(self._begins[stream.place], self._begins[stream.place + 1], dtype=np.intp)
+
+    def rounds(self, turns: Sequence[_Turn]) -> Iterator[list[PendingSamples | None]]:
+        """Yield the first message of each stream by its place, then the second ones, and so on."""
+        while turns:
+            round_: list[PendingSamples | None] = [None] * len(self.streams)
+            later: list[_Turn] = []
+            for turn in turns:
+                stream, pending = turn
+                if stream.place < 0:
+                    continue  # evicted in this block
+                if round_[stream.place] is None:
+                    round_[stream.place] = pending
+                else:
+                    later.append(turn)
+            yield round_
+            turns = later
+
+    def fold(self, round_: Sequence[PendingSamples | None]) -> Iterator[_Minutes]:
+        """Add at most one reading of each stream; yield the minutes that they complete."""
+        at_ns = np.array([-1 if pending is None else pending.message.sampled_at_ns for pending in round_], np.int64)
+        is_newer = at_ns > self._newest_ns
+        is_first = is_newer & (self._readings == 0)
+        continues = is_newer & ~is_first & (at_ns // MINUTE_NS == self._first_ns // MINUTE_NS)
+        self._readings[continues] += 1
+        self._newest_ns[is_newer] = at_ns[is_newer]
+        for streams in _runs(continues):
+            lowest, highest, total = self._gauges[:, :, self._columns(streams)]
+            gauges = _gauges_of(_present(round_[streams]))
             np.fmin(lowest, gauges, out=lowest)
             np.fmax(highest, gauges, out=highest)
             total += gauges
-        for columns, run in _runs(completing):
-            counters = np.concatenate([pending.message.counters.values for _, pending in run], axis=1)
-            if run[0][0].readings:
-                yield self._complete(columns, run, counters)
-            self.counters[:, columns] = counters
-            self.gauges[:, :, columns] = _gauges_of(run)
-            for stream, pending in run:
-                stream.start(pending.message)
+        for streams in _runs(is_newer & ~is_first & ~continues):
+            run = _present(round_[streams])
+            now = np.concatenate([pending.message.counters.values for pending in run], axis=1)
+            yield self._complete(streams, run, at_ns[streams], now)
+            self._start(streams, run, at_ns[streams], now)
+        for streams in _runs(is_first):
+            run = _present(round_[streams])
+            now = np.concatenate([pending.message.counters.values for pending in run], axis=1)
+            self._start(streams, run, at_ns[streams], now)
 
-    def _complete(self, columns: slice, run: Sequence[_Turn], now: _Words) -> _Minutes:
-        was = self.counters[:, columns]
-        lowest, highest, total = self.gauges[:, :, columns]
-        heights = [len(stream.row) for stream, _ in run]
-        readings = [stream.readings for stream, _ in run]
-        gaps_ns = [pending.message.sampled_at_ns - stream.first_ns for stream, pending in run]
-        same_boot = [pending.message.boot_id == stream.boot_id for stream, pending in run]
-        known = [same and gap_ns <= MAX_GAP_NS for same, gap_ns in zip(same_boot, gaps_ns, strict=True)]
+    def _columns(self, streams: slice) -> slice:
+        return slice(self._begins[streams.start], self._begins[streams.stop])
+
+    def _start(self, streams: slice, run: Sequence[PendingSamples], at_ns: _Integers, now: _Words) -> None:
+        """Begin a minute of each stream with its first reading."""
+        columns = self._columns(streams)
+        self._first_ns[streams], self._boot_id[streams], self._readings[streams] = at_ns, _boots_of(run), 1
+        self._counters[:, columns], self._gauges[:, :, columns] = now, _gauges_of(run)
+
+    def _complete(self, streams: slice, run: Sequence[PendingSamples], at_ns: _Integers, now: _Words) -> _Minutes:
+        columns = self._columns(streams)
+        was, (lowest, highest, total) = self._counters[:, columns], self._gauges[:, :, columns]
+        heights = np.diff(self._begins[streams.start : streams.stop + 1])
+        first_ns, readings = self._first_ns[streams].copy(), self._readings[streams].copy()
+        same_boot = _boots_of(run) == self._boot_id[streams]
+        is_known = same_boot & (at_ns - first_ns <= MAX_GAP_NS)
         grown, resets = now - was, now < was
-        unknown = now == ABSENT_COUNTER
-        if resets.any() or unknown.any() or not all(known):
-            unknown |= was == ABSENT_COUNTER
-            resets = (resets | ~np.repeat(same_boot, heights)) & ~unknown
-            grown[unknown | resets | ~np.repeat(known, heights)] = ABSENT_COUNTER
-        mean = np.clip(total / np.repeat(np.array(readings, np.float32), heights), lowest, highest)
+        absent = now == ABSENT_COUNTER
+        if resets.any() or absent.any() or not is_known.all():
+            absent |= was == ABSENT_COUNTER
+            resets = (resets | ~np.repeat(same_boot, heights)) & ~absent
+            grown[absent | resets | ~np.repeat(is_known, heights)] = ABSENT_COUNTER
+        mean = np.clip(total / np.repeat(readings.astype(np.float32), heights), lowest, highest)
         return _Minutes(
-            self.layout,
-            [pending for _, pending in run],
-            [stream.first_ns // MINUTE_NS for stream, _ in run],
-            readings,
-            [gap_ns / 1e9 if is_known else 0.0 for gap_ns, is_known in zip(gaps_ns, known, strict=True)],
+            self.layout, run, first_ns // MINUTE_NS, readings, np.where(is_known, (at_ns - first_ns) / 1e9, 0.0),
             grown, resets, lowest.copy(), highest.copy(), mean,
         )  # fmt: skip
 
 
-def _runs(turns: list[_Turn]) -> Iterator[tuple[slice, list[_Turn]]]:
-    """Yield readings of adjacent streams with their columns; streams without a reading before are apart from others."""
-    turns.sort(key=lambda turn: turn[0].begin)
-    begin = 0
-    for end, ((left, _), (right, _)) in enumerate(pairwise(turns), start=1):
-        if left.end != right.begin or (not left.readings) is not (not right.readings):
-            yield _columns_of(turns[begin:end]), turns[begin:end]
-            begin = end
-    if turns:
-        yield _columns_of(turns[begin:]), turns[begin:]
+def _moved(values: npt.NDArray[_Number], origins: _Indices, blank: float) -> npt.NDArray[_Number]:
+    """Return the last axis in another order: each origin is a former place, or -1 for a new one, which is blank."""
+    moved = np.full((*values.shape[:-1], len(origins)), blank, values.dtype)
+    kept = origins >= 0
+    moved[..., kept] = values[..., origins[kept]]
+    return moved
 
 
-def _columns_of(run: Sequence[_Turn]) -> slice:
-    return slice(run[0][0].begin, run[-1][0].end)
+def _runs(chosen: npt.NDArray[np.bool_]) -> Iterator[slice]:
+    """Yield the runs of adjacent streams that are chosen."""
+    edges = np.flatnonzero(np.diff(chosen, prepend=False, append=False)).tolist()
+    for begin, end in zip(edges[::2], edges[1::2], strict=True):
+        yield slice(begin, end)
 
 
-def _gauges_of(run: Sequence[_Turn]) -> _Values:
+def _present(run: Sequence[PendingSamples | None]) -> list[PendingSamples]:
+    return [pending for pending in run if pending is not None]
+
+
+def _boots_of(run: Sequence[PendingSamples]) -> _Words:
+    return np.array([pending.message.boot_id for pending in run], np.uint64)
+
+
+def _gauges_of(run: Sequence[PendingSamples]) -> _Values:
     """Return the gauges of readings side by side; values beyond the type are infinite, as the table stores them."""
-    return np.concatenate([pending.message.gauges.values for _, pending in run], axis=1, dtype=np.float32)
+    return np.concatenate([pending.message.gauges.values for pending in run], axis=1, dtype=np.float32)
 
 
 class MinuteRollups:
@@ -208,23 +236,22 @@ class MinuteRollups:
         """Fold the block; return the rows of the minutes that it completes."""
         pending, self._pending = self._pending, []
         minutes: list[_Minutes] = []
-        for group, rounds in self._rounds(pending).items():
+        for group, turns in self._turns(pending).items():
             group.arrange()
-            for turns in rounds:
-                minutes += group.fold(turns)
+            for round_ in group.rounds(turns):
+                minutes += group.fold(round_)
         return [*_scalar_rows(minutes), *_lane_rows(minutes)]
 
-    def _rounds(self, pending: Sequence[PendingSamples]) -> dict[_Group, list[list[_Turn]]]:
-        """Return the messages by group; the n-th list has the n-th message of each stream in the order of arrival."""
-        rounds: dict[_Group, list[list[_Turn]]] = {}
+    def _turns(self, pending: Sequence[PendingSamples]) -> dict[_Group, list[_Turn]]:
+        """Return the messages with their streams by group, in the order of arrival."""
+        turns: dict[_Group, list[_Turn]] = {}
         group_of: dict[int, _Group] = {}  # by the layout's identity: a block has one object for equal columns
-        turns_of: dict[_Stream, int] = {}
         for one in pending:
             origin, message, layout = one
             group = group_of.get(id(layout))
             if group is None:
                 group = group_of[id(layout)] = self._groups.setdefault(layout.key, _Group(layout))
-            own = rounds.setdefault(group, [])
+                turns.setdefault(group, [])
             for stream in self._streams.get(message.device, ()):
                 if (
                     stream.group is group
@@ -236,13 +263,10 @@ class MinuteRollups:
             else:
                 stream = self._new_stream(group, message)
             stream.arrived_ms = origin.arrived_ms
-            number = turns_of[stream] = turns_of.get(stream, -1) + 1
-            if number == len(own):
-                own.append([])
-            own[number].append((stream, one))
+            turns[group].append((stream, one))
         for group in [group for group in self._groups.values() if group.is_empty]:
             del self._groups[group.layout.key]
-        return rounds
+        return turns
 
     def _new_stream(self, group: _Group, message: Samples) -> _Stream:
         streams = self._streams.setdefault(message.device, [])
@@ -305,9 +329,9 @@ def _identity_columns(minutes: Sequence[_Minutes], rows: _Indices | slice) -> li
         StringDictionary().plain_column("row_kind", [row_kind_name(message.row_kind) for message in messages]),
     )
     numbers = [
-        NumericColumn("bucket", TIMESTAMP_S, np.array([minute * 60 for one in minutes for minute in one.minute])),
-        NumericColumn("readings", "UInt32", np.array([count for one in minutes for count in one.readings])),
-        NumericColumn("observed_s", "Float32", np.array([seconds for one in minutes for seconds in one.observed_s])),
+        NumericColumn("bucket", TIMESTAMP_S, np.concatenate([one.minute for one in minutes]) * 60),
+        NumericColumn("readings", "UInt32", np.concatenate([one.readings for one in minutes])),
+        NumericColumn("observed_s", "Float32", np.concatenate([one.observed_s for one in minutes])),
         *message_origin_columns([pending.origin for pending in last]),
     ]
     names = StringDictionary()
