@@ -194,8 +194,8 @@ class _Group:
 def _moved(values: npt.NDArray[_Number], origins: _Indices, blank: float) -> npt.NDArray[_Number]:
     """Return the last axis in another order: each origin is a former place, or -1 for a new one, which is blank."""
     moved = np.full((*values.shape[:-1], len(origins)), blank, values.dtype)
-    kept = origins >= 0
-    moved[..., kept] = values[..., origins[kept]]
+    is_old = origins >= 0
+    moved[..., is_old] = values[..., origins[is_old]]
     return moved
 
 
