@@ -194,6 +194,20 @@ def test_a_lost_flow_is_located_by_an_earlier_trace_where_that_of_its_last_windo
     assert (own.flow, own.element, own.is_located) == (name, LINK, True)
 
 
+@pytest.mark.parametrize("port", ["pod1-host1/mlx5_0", "pod1-host4/mlx5_3", "pod1-leaf1/Ethernet1/1"])
+@pytest.mark.parametrize("down", [(304, 360), (306, 352), (302, 330)])
+def test_a_link_that_goes_down_beside_a_lost_flow_of_its_rail_explains_none_of_the_former_losses(
+    port: str, down: tuple[int, int]
+) -> None:
+    """Of the last minute it has a part of one window; the flow is lost in all, and others over it in that one."""
+    own = found(world(dropping={LINK: (1.0, [(100, 600)]), port: (1.0, [down])}, one_flow=frozenset({LINK})))
+    (lost,) = (one for one in own if one.condition is Condition.PATH_LOSS)
+    assert lost.subject.id == "link:pod1-leaf4/Ethernet6/1--spine1/Ethernet4/1"
+    assert (lost.started_at_ns, lost.resolved_at_ns) == (at(100), at(600))
+    rails = {one.subject.id for one in own if one.condition is Condition.RAIL_UNREACHABLE}
+    assert rails <= {f"rail:{port}", "rail:pod1-host1/mlx5_0"}
+
+
 def test_reports_of_a_clock_that_is_set_back_are_no_silence() -> None:
     """Its reports are dated by the measured offset, as samples are."""
     mesh = ProbeMesh(INVENTORY, [], np.random.default_rng(3))

@@ -92,30 +92,32 @@ def localize(params: PathParams, windows: Iterable[ProbeWindow]) -> list[Suspect
     sent = _Sent(cells)
     at_switches: dict[str, list[LossyFlow]] = defaultdict(list)
     by_window: dict[int, list[LossyFlow]] = {}
+    sent_in: dict[int, _Sent] = {}
     unreached: dict[int, set[str]] = {}
     for end_ns in sorted({cell.at_ns for cell in cells}):
         of_window = [cell for cell in cells if cell.at_ns == end_ns]
-        by_window[end_ns], unreached[end_ns] = _without_lost_switches(params, of_window, at_switches)
+        sent_in[end_ns] = _Sent(of_window)
+        by_window[end_ns], unreached[end_ns] = _without_lost_switches(params, of_window, sent_in[end_ns], at_switches)
     flows = _without_rails(by_window, unreached, ns(params.window_s))
     found = [
         _suspect(element, own, sent)
         for element, own in at_switches.items()
         if len({flow.end_ns for flow in own}) >= params.min_windows
     ]
-    single = _lost_flows(params, flows, sent)
+    single = _lost_flows(params, flows, sent_in)
     names = {one.flow for one in single}
     flows = [flow for flow in flows if flow.name not in names and flow.is_traced]
     return [*sorted(found, key=lambda one: one.element), *single, *_lossy_elements(params, flows, sent)]
 
 
 def _without_lost_switches(
-    params: PathParams, cells: Sequence[ProbeWindow], at_switches: dict[str, list[LossyFlow]]
+    params: PathParams, cells: Sequence[ProbeWindow], sent: "_Sent", at_switches: dict[str, list[LossyFlow]]
 ) -> tuple[list[LossyFlow], set[str]]:
     """Return the lossy flows of one window without those of switches that lose all probes, and the unreached rails.
 
     The flows of such switches are added to `at_switches`.
     """
-    flows, sent = [flow for cell in cells for flow in lossy_flows(cell)], _Sent(cells)
+    flows = [flow for cell in cells for flow in lossy_flows(cell)]
     switches = _lost_switches(params, flows, sent)
     for element, own in switches.items():
         at_switches[element] += own
@@ -179,40 +181,57 @@ def _unreached_rails(params: PathParams, flows: Iterable[LossyFlow], sent: _Sent
     return {rail for rail, count in lost.items() if count >= params.lost_ratio * sent.over(rail)}
 
 
-def _lost_flows(params: PathParams, flows: Sequence[LossyFlow], sent: _Sent) -> list[Suspect]:
-    """Return the flows that are lost while all other flows over their links and hosts are not."""
+def _lost_flows(params: PathParams, flows: Sequence[LossyFlow], sent_in: Mapping[int, _Sent]) -> list[Suspect]:
+    """Return the flows that are lost in two windows in which all other flows over their links and hosts are not.
+
+    In its other windows more may be lost: a link that goes down besides is not the reason of the former losses.
+    """
     by_name: dict[FlowName, list[LossyFlow]] = defaultdict(list)
     for flow in flows:
         by_name[flow.name].append(flow)
+    least = params.min_windows - 1
     lost = {
         name: own
         for name, own in by_name.items()
-        if sum(one.is_lost and one.lost_run >= params.flow_losses for one in own) >= params.min_windows - 1
+        if sum(one.is_lost and one.lost_run >= params.flow_losses for one in own) >= least
     }
     if not lost:
         return []
-    other_lost: Counter[str] = Counter()
-    lost_sent: Counter[str] = Counter()
-    for name, own in by_name.items():
-        for flow in own:
-            for element in flow.links_and_switches() | {*name, *name.hosts} - {name.source_port}:
-                (lost_sent if name in lost else other_lost)[str(element)] += flow.sent if name in lost else flow.lost
+    other_lost: Counter[tuple[int, str]] = Counter()
+    lost_sent: Counter[tuple[int, str]] = Counter()
+    for flow in flows:
+        for element in _crossed(flow):
+            if flow.name in lost:
+                lost_sent[flow.end_ns, element] += flow.sent
+            else:
+                other_lost[flow.end_ns, element] += flow.lost
+
+    def is_alone(flow: LossyFlow) -> bool:
+        places = [(flow.end_ns, element) for element in _crossed(flow)]
+        others = {place: sent_in[flow.end_ns].over(place[1]) - lost_sent[place] for place in places}
+        return all(other > 0 and other_lost[at] <= params.healthy_ratio * other for at, other in others.items())
+
     found = []
     for name, own in lost.items():
-        newest = max(own, key=lambda one: one.end_ns)
-        elements = newest.links_and_switches() | {name.source, name.target, *name.hosts}
-        others = {element: sent.over(element) - lost_sent[element] for element in elements}
-        if all(other > 0 and other_lost[e] <= params.healthy_ratio * other for e, other in others.items()):
-            # The newest trace that shows a place: one after the fault gets through.
-            element, is_located = _located(max(own, key=lambda one: (_located(one)[1], one.end_ns)))
-            total = sum(one.sent for one in own)
-            found.append(
-                Suspect(
-                    element, sum(one.lost for one in own), total, min(one.end_ns for one in own), newest.end_ns, 1,
-                    flow=name, is_located=is_located,
-                )
-            )  # fmt: skip
+        alone = {one.end_ns for one in own if one.is_lost and one.lost_run >= params.flow_losses and is_alone(one)}
+        if len(alone) < least:
+            continue
+        # The newest trace that shows the place: one after the fault gets through, and one beside others shows theirs.
+        newest = max(own, key=lambda one: (_located(one)[1], one.end_ns in alone, one.end_ns))
+        element, is_located = _located(newest)
+        ends = [one.end_ns for one in own]
+        found.append(
+            Suspect(
+                element, sum(one.lost for one in own), sum(one.sent for one in own), min(ends), max(ends), 1,
+                flow=name, is_located=is_located,
+            )
+        )  # fmt: skip
     return sorted(found, key=lambda one: (one.element, one.flow))
+
+
+def _crossed(flow: LossyFlow) -> frozenset[str]:
+    """Return the elements of a path in both directions, its rails, and its hosts."""
+    return flow.links_and_switches() | {flow.name.source, flow.name.target, *flow.name.hosts}
 
 
 def _located(flow: LossyFlow) -> tuple[str, bool]:
