@@ -44,7 +44,7 @@ class Params(CollectorParams):
     """Interval of the reports."""
     timeout_s: float = Field(default=0.5, gt=0, le=5)
     """A report waits for replies twice as long after its window; a later reply counts as lost."""
-    tick_s: float = Field(default=0.1, ge=0.01, le=1)
+    tick_s: float = Field(default=0.2, ge=0.01, le=1)
     """Interval in which due probes are sent and replies are read: the replies wait with the kernel's timestamps, and
     one wake-up costs more than the probes."""
     stall_s: float = Field(default=0.05, gt=0, le=5)
