@@ -152,15 +152,13 @@ class _Group:
             np.fmin(lowest, gauges, out=lowest)
             np.fmax(highest, gauges, out=highest)
             total += gauges
-        for streams in _runs(is_newer & ~is_first & ~continues):
-            run = _present(round_[streams])
-            now = np.concatenate([pending.message.counters.values for pending in run], axis=1)
-            yield self._complete(streams, run, at_ns[streams], now)
-            self._start(streams, run, at_ns[streams], now)
-        for streams in _runs(is_first):
-            run = _present(round_[streams])
-            now = np.concatenate([pending.message.counters.values for pending in run], axis=1)
-            self._start(streams, run, at_ns[streams], now)
+        for chosen in (is_newer & ~is_first & ~continues, is_first):
+            for streams in _runs(chosen):
+                run = _present(round_[streams])
+                now = np.concatenate([pending.message.counters.values for pending in run], axis=1)
+                if chosen is not is_first:
+                    yield self._complete(streams, run, at_ns[streams], now)
+                self._start(streams, run, at_ns[streams], now)
 
     def _columns(self, streams: slice) -> slice:
         return slice(self._begins[streams.start], self._begins[streams.stop])
@@ -290,25 +288,20 @@ def _scalar_rows(minutes: Sequence[_Minutes]) -> list[TableRows]:
     groups = list(by_layout.values())
     ordered = [one for group in groups for one in group]
     layouts = [group[0].layout for group in groups]
+    resets = [
+        one.resets[[position for position, _ in one.layout.scalar_counters]].sum(axis=0, dtype=np.uint16)
+        for one in ordered
+    ]
     grown = stack_counters(layouts, [[one.grown for one in group] for group in groups])
     columns = [
         *_identity_columns(ordered, slice(None)),
-        NumericColumn("resets", "UInt16", np.concatenate([_scalar_resets(one) for one in ordered])),
+        NumericColumn("resets", "UInt16", np.concatenate(resets)),
         *(replace(column, name=f"{column.name}_increase") for column in grown),
     ]
     for suffix, gauge in _GAUGES:
         stacked = stack_gauges(layouts, [[gauge(one) for one in group] for group in groups], "Float32")
         columns += [replace(column, name=f"{column.name}_{suffix}") for column in stacked]
     return [TableRows("samples_1m", columns)]
-
-
-def _scalar_resets(minutes: _Minutes) -> npt.NDArray[np.uint16]:
-    """Return how many scalar counters of each row decreased; adding up many zeros would take a while."""
-    if not minutes.resets.any():
-        return np.zeros(minutes.resets.shape[1], np.uint16)
-    scalars = [position for position, _ in minutes.layout.scalar_counters]
-    resets: npt.NDArray[np.uint16] = minutes.resets[scalars].sum(axis=0, dtype=np.uint16)
-    return resets
 
 
 _GAUGES: tuple[tuple[str, Callable[[_Minutes], _Values]], ...] = (

@@ -27,8 +27,8 @@ class MissedUps:
         self._read_downs = {s.at_ns for s in self._read if s.kind is SymptomKind.WENT_DOWN}
         self._dated = {s.at_ns for s in self._read if s.since_ns}
         self._reported = sorted(self._reported_by_the_far_end(history, end)) if self._dated else []
-        counters = [_Counters(history, one) for one in sorted(history.ends(), key=lambda one: one != end)]
-        self._counters = counters if self._read_downs else []
+        ports = sorted(history.ends(), key=lambda one: one != end) if self._read_downs else ()
+        self._counters = [_Counters(history, one) for one in ports]
 
     def within(self, down: Interval) -> list[Interval]:
         """Return when the link was up for a moment, in order; if a counter shows it, the readings before and after."""

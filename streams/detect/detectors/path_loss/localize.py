@@ -190,11 +190,11 @@ def _lost_flows(params: PathParams, flows: Sequence[LossyFlow], sent_in: Mapping
     for flow in flows:
         by_name[flow.name].append(flow)
     least = params.min_windows - 1
-    lost = {
-        name: own
+    out = {
+        name: [one for one in own if one.is_lost and one.lost_run >= params.flow_losses]
         for name, own in by_name.items()
-        if sum(one.is_lost and one.lost_run >= params.flow_losses for one in own) >= least
     }
+    lost = {name: windows for name, windows in out.items() if len(windows) >= least}
     if not lost:
         return []
     other_lost: Counter[tuple[int, str]] = Counter()
@@ -207,13 +207,13 @@ def _lost_flows(params: PathParams, flows: Sequence[LossyFlow], sent_in: Mapping
                 other_lost[flow.end_ns, element] += flow.lost
 
     def is_alone(flow: LossyFlow) -> bool:
-        places = [(flow.end_ns, element) for element in _crossed(flow)]
-        others = {place: sent_in[flow.end_ns].over(place[1]) - lost_sent[place] for place in places}
-        return all(other > 0 and other_lost[at] <= params.healthy_ratio * other for at, other in others.items())
+        at_ns, sent = flow.end_ns, sent_in[flow.end_ns]
+        others = {element: sent.over(element) - lost_sent[at_ns, element] for element in _crossed(flow)}
+        return all(other > 0 and other_lost[at_ns, e] <= params.healthy_ratio * other for e, other in others.items())
 
     found = []
-    for name, own in lost.items():
-        alone = {one.end_ns for one in own if one.is_lost and one.lost_run >= params.flow_losses and is_alone(one)}
+    for name, windows in lost.items():
+        own, alone = by_name[name], {one.end_ns for one in windows if is_alone(one)}
         if len(alone) < least:
             continue
         # The newest trace that shows the place: one after the fault gets through, and one beside others shows theirs.
