@@ -45,7 +45,7 @@ _ROLLUPS = """INSERT INTO {table} (
     device, row, row_kind, source, bucket, {counts}, observed_s, rx_bytes_increase, tx_bytes_increase,
     rx_discards_increase, rx_errors_increase, fec_corrected_bits_increase, link_down_events_increase,
     pause_rx_frames_increase, cnp_sent_increase, pre_fec_ber_min, pre_fec_ber_max, pre_fec_ber_avg,
-    module_temperature_c_max, oper_up_min, arrived_at
+    module_temperature_c_max, oper_up_avg, arrived_at
 )
 SELECT if(is_host, concat('host-', leftPad(toString(intDiv(link, 8)), 5, '0')),
         concat('leaf-', toString(intDiv(link, 512)), '-', toString(link % 8))),

@@ -18,6 +18,11 @@ def is_scalar(metric: Metric) -> bool:
     return CATALOGUE[metric].index is None
 
 
+def has_extremes(metric: Metric) -> bool:
+    """Return whether rollups store the extremes of a gauge; those of a bool are computed from its average."""
+    return CATALOGUE[metric].unit != "bool"
+
+
 @dataclass(frozen=True, slots=True)
 class LaneColumn:
     """One column of a message that belongs to a lane, queue, priority or bin; its name is that of the metric."""

@@ -15,7 +15,7 @@ _REPLICA = "'/clickhouse/tables/{uuid}/{shard}', '{replica}'"
 _CREATE_TABLE = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+)")
 _CREATE_VIEW = re.compile(r"(CREATE VIEW IF NOT EXISTS|DROP VIEW IF EXISTS) (\w+)")
 _ALTER = re.compile(r"ALTER TABLE (\w+)")
-_ALTERS_COLUMNS = re.compile(r"ALTER TABLE \w+ (ADD COLUMN|COMMENT COLUMN|MODIFY COMMENT)")
+_ALTERS_COLUMNS = re.compile(r"ALTER TABLE \w+\s+(?:(?:ADD|MODIFY|COMMENT) COLUMN|MODIFY COMMENT)")
 _ENGINE = re.compile(r"ENGINE = (\w*MergeTree)(?:\((\w*)\))?")
 _REPLACES_DATA = re.compile(r"(TRUNCATE TABLE|INSERT INTO|EXCHANGE TABLES|DROP TABLE) (?!schema_migrations)")
 _SWAPPED = re.compile(r"samples_next\b")

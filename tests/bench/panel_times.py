@@ -1,10 +1,10 @@
 """Times every panel of every board over a day and over a week of a fabric of 2,048 GPUs.
 
-    python -m tests.bench.panel_times [--pods 8]
+    python -m tests.bench.panel_times [--pods 8] [--ranges 'a day,a week']
 
 The rows are made by SQL: the inventory, findings, progress and messages of wall_cost.py for the week; rollups by hour
 for the week and by minute for the day, of every port (one priority of PFC, and four lanes of optical power of the first
-pod); readings of the last ten minutes of every port, and of the week for the first host and its leaves. A panel's
+pod); for a week alone, minutes of the last two hours, which the rollups by hour do not have yet; readings of the last ten minutes of every port, and of the week for the first host and its leaves. A panel's
 queries run one after another: the sum of their medians of three, and of the rows that they read. It prints a table of
 Markdown with the load of the machine.
 """
@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,7 +70,7 @@ def fill_rollups(store: ClickHouse, table: str, step_s: int, begin_s: int, end_s
         f"INSERT INTO samples_{table} (device, row, row_kind, source, bucket, {counted}, observed_s, arrived_at,"
         " rx_bytes_increase, tx_bytes_increase, rx_discards_increase, rx_errors_increase, fec_corrected_bits_increase,"
         " link_down_events_increase, roce_ecn_marked_packets_increase, cnp_handled_increase, pre_fec_ber_min,"
-        " pre_fec_ber_max, pre_fec_ber_avg, module_temperature_c_max, oper_up_min)"
+        " pre_fec_ber_max, pre_fec_ber_avg, module_temperature_c_max, oper_up_avg)"
         f" SELECT device, row, 'port', source, {at} AS bucket, {counts}, {step_s}, toDateTime64(bucket, 3, 'UTC'),"
         f" {rate} AS rx, rx, 0, cityHash64(device, row, number) % 5000 = 0, 400 * {step_s}, 0, number % 100,"
         f" number % 100, 1e-9, 2e-9, 1.5e-9, 45, 1 FROM {_PORTS} CROSS JOIN {steps}"
@@ -99,12 +99,12 @@ def fill_readings(store: ClickHouse, begin_s: int, end_s: int, where: str) -> No
     )
 
 
-def fill(store: ClickHouse, pods: int, end_s: int) -> dict[str, int]:
-    """Insert the rows of a week; return how many each table has."""
+def fill(store: ClickHouse, pods: int, end_s: int, minutes_s: int) -> dict[str, int]:
+    """Insert the rows of a week, minutes of its last seconds; return how many each table has."""
     wall_cost.fill(store, pods, WEEK_S, end_s)
     hour_s = end_s // HOUR_S * HOUR_S
     fill_rollups(store, "1h", HOUR_S, hour_s - WEEK_S, hour_s)
-    fill_rollups(store, "1m", 60, end_s // 60 * 60 - DAY_S, end_s // 60 * 60)
+    fill_rollups(store, "1m", 60, end_s // 60 * 60 - minutes_s, end_s // 60 * 60)
     fill_readings(store, end_s - WEEK_S, end_s - 600, _NEAR)
     fill_readings(store, end_s - 600, end_s, "1")
     counted = store.query(
@@ -127,14 +127,15 @@ def timed(server: EmbeddedClickHouse, sql: str) -> tuple[float, float, int]:
     return time.perf_counter() - began, cpu_s(pid) - before, int(read)
 
 
-def measure(server: EmbeddedClickHouse, end_s: int) -> Iterator[PanelTime]:
+def measure(server: EmbeddedClickHouse, end_s: int, ranges: Sequence[str]) -> Iterator[PanelTime]:
     """Open each board over each range, and time the queries of its panels."""
     run = http_run(server.url, server.user, server.password, "railsight")
     for name in BOARDS:
         board = json.loads((FOLDER / f"{name}.json").read_text())
         for panel in board["panels"]:
             panel["maxDataPoints"] = panel.get("maxDataPoints", POINTS * panel["gridPos"]["w"] // 24)
-        for label, range_s in RANGES_S.items():
+        for label in ranges:
+            range_s = RANGES_S[label]
             chosen = {"host": HOST} if name == "host" else {}
             view = opened(board, run, View(end_s - range_s, end_s, 10, {}), chosen)
             sums: dict[str, list[tuple[float, float, int]]] = {}
@@ -152,11 +153,12 @@ def page(times: list[PanelTime], rows: dict[str, int], load: float) -> Iterator[
     filled = ", ".join(f"{table} {count:,}" for table, count in rows.items())
     yield f"{os.cpu_count()} cores, load {load:.0f}; median of {REPEATS}. Rows: {filled}."
     yield ""
-    yield "| board | panel | a day, s | CPU s | rows read | a week, s | CPU s | rows read |"
-    yield "|---|---|---|---|---|---|---|---|"
+    ranges = list(dict.fromkeys(one.range for one in times))
+    yield f"| board | panel |{''.join(f' {label}, s | CPU s | rows read |' for label in ranges)}"
+    yield f"|---|---|{'---|---|---|' * len(ranges)}"
     found = {(one.board, one.panel, one.range): one for one in times}
     for board, panel in dict.fromkeys((one.board, one.panel) for one in times):
-        cells = [found[board, panel, label] for label in RANGES_S]
+        cells = [found[board, panel, label] for label in ranges]
         shown = " | ".join(f"{one.seconds:.2f} | {one.cpu_s:.2f} | {one.read_rows:,}" for one in cells)
         yield f"| {board} | {panel} | {shown} |"
     yield ""
@@ -174,15 +176,17 @@ def main() -> int:
     """Print the table; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pods", type=int, default=8, help="of 32 hosts with 8 GPUs each")
+    parser.add_argument("--ranges", default=",".join(RANGES_S))
     given = parser.parse_args()
+    ranges = given.ranges.split(",")
     with tempfile.TemporaryDirectory() as folder, EmbeddedClickHouse(ClickHouseParams(data=Path(folder))) as server:
         login = {"url": server.url, "user": server.user, "password": server.password, "timeout_s": 600}
         store = ClickHouse(StoreParams.model_validate({**login, "database": "railsight"}))
         migrate.apply(store, migrate.shipped_migrations())
         end_s = int(time.time())
-        rows = fill(store, given.pods, end_s)
+        rows = fill(store, given.pods, end_s, DAY_S if "a day" in ranges else 2 * HOUR_S)
         store.close()
-        times = list(measure(server, end_s))
+        times = list(measure(server, end_s, ranges))
     for line in page(times, rows, os.getloadavg()[1]):
         sys.stdout.write(f"{line}\n")
     return 0

@@ -16,7 +16,7 @@ from streams.store.params import SinkParams, StoreParams
 from streams.store.persist.block_writer import MAX_TOKENS
 from streams.store.persist.retry import retry_forever
 from streams.store.query_client import CommandClient, QueryClient
-from streams.store.sample_layout import column_name, is_scalar
+from streams.store.sample_layout import column_name, has_extremes, is_scalar
 from streams.store.schema_form import delete_from
 
 INTERVAL_S = 600.0
@@ -46,7 +46,8 @@ def _scalar_columns(metrics: Iterable[Metric]) -> list[tuple[str, str]]:
         if CATALOGUE[metric].counter:
             columns.append((f"{name}_increase", f"sum({name}_increase)"))
         else:
-            columns += [(f"{name}_{one}", f"{one}({name}_{one})") for one in ("min", "max")]
+            if has_extremes(metric):
+                columns += [(f"{name}_{one}", f"{one}({name}_{one})") for one in ("min", "max")]
             columns.append((f"{name}_avg", _weighted(f"{name}_avg")))
     return columns
 
@@ -87,8 +88,8 @@ def _hour(table: str, key: str, columns: list[tuple[str, str]]) -> Hour:
     )
 
 
-def _first_column(metric: Metric) -> str:
-    return f"{column_name(metric)}_{'increase' if CATALOGUE[metric].counter else 'min'}"
+def _own_column(metric: Metric) -> str:
+    return f"{column_name(metric)}_{'increase' if CATALOGUE[metric].counter else 'avg'}"
 
 
 _SCALARS = tuple(filter(is_scalar, Metric))
@@ -139,9 +140,7 @@ def hour_of(client: QueryClient, table: str, hour_s: int) -> Hour:
         hour = _hour(table, _LANE_KEY, _LANE_COLUMNS)
     else:
         stored = {column for (column,) in client.query(_STORED)}
-        hour = _hour(
-            table, _KEY, _scalar_columns([one for one in _SCALARS if _first_column(one) in stored] or _SCALARS)
-        )
+        hour = _hour(table, _KEY, _scalar_columns([one for one in _SCALARS if _own_column(one) in stored] or _SCALARS))
     return hour._replace(select=hour.select.replace("{hour}", str(hour_s)))
 
 

@@ -15,8 +15,11 @@ import numpy.typing as npt
 from streams.fabric.catalogue import Metric
 from streams.store.rows.native_format import NumericColumn
 from streams.store.rows.pending_samples import PendingSamples
-from streams.store.sample_layout import SampleLayout, column_name
+from streams.store.sample_layout import column_name
 from streams.wire.models import ABSENT_COUNTER
+
+_Scalars = Sequence[tuple[int, Metric]]
+"""Columns of a group's tables, by position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,7 @@ class _GroupTables:
     """One group's part of the columns: the tables of its messages, their scalar columns, and the group's rows."""
 
     tables: Sequence[npt.NDArray[Any]]
-    scalars: Sequence[tuple[int, Metric]]
+    scalars: _Scalars
     rows: slice
 
 
@@ -33,25 +36,28 @@ def stack_columns(groups: Sequence[Sequence[PendingSamples]]) -> list[NumericCol
     layouts = [group[0].layout for group in groups]
     counters = [[pending.message.counters.values for pending in group] for group in groups]
     gauges = [[pending.message.gauges.values for pending in group] for group in groups]
-    return [*stack_counters(layouts, counters), *stack_gauges(layouts, gauges)]
+    return [
+        *stack_counters([layout.scalar_counters for layout in layouts], counters),
+        *stack_gauges([layout.scalar_gauges for layout in layouts], gauges),
+    ]
 
 
 def stack_counters(
-    layouts: Sequence[SampleLayout], tables: Sequence[Sequence[npt.NDArray[Any]]]
+    scalars: Sequence[_Scalars], tables: Sequence[Sequence[npt.NDArray[Any]]]
 ) -> Iterator[NumericColumn]:
-    """Yield the scalar columns of the counters of groups: `tables` has those of a layout's messages."""
-    return _columns(*_grouped([layout.scalar_counters for layout in layouts], tables), "UInt64")
+    """Yield these scalar counters of groups: `tables` has those of each group's messages."""
+    return _columns(*_grouped(scalars, tables), "UInt64")
 
 
 def stack_gauges(
-    layouts: Sequence[SampleLayout], tables: Sequence[Sequence[npt.NDArray[Any]]], type_: str = "Float64"
+    scalars: Sequence[_Scalars], tables: Sequence[Sequence[npt.NDArray[Any]]], type_: str = "Float64"
 ) -> Iterator[NumericColumn]:
-    """Yield the scalar columns of the gauges of groups, of this type: `tables` has those of a layout's messages."""
-    return _columns(*_grouped([layout.scalar_gauges for layout in layouts], tables), type_)
+    """Yield these scalar gauges of groups, in columns of this type: `tables` has those of each group's messages."""
+    return _columns(*_grouped(scalars, tables), type_)
 
 
 def _grouped(
-    scalars: Sequence[Sequence[tuple[int, Metric]]], tables: Sequence[Sequence[npt.NDArray[Any]]]
+    scalars: Sequence[_Scalars], tables: Sequence[Sequence[npt.NDArray[Any]]]
 ) -> tuple[list[_GroupTables], int]:
     """Return the groups with their rows, and the number of all rows."""
     groups, start = [], 0
@@ -89,9 +95,7 @@ def _columns(groups: Sequence[_GroupTables], rows: int, type_: str) -> Iterator[
         yield NumericColumn(column_name(metric), type_, column, absent)
 
 
-def _adjacent_columns(
-    scalars: Sequence[tuple[int, Metric]], place_of: Mapping[Metric, int]
-) -> Iterator[tuple[int, int, int]]:
+def _adjacent_columns(scalars: _Scalars, place_of: Mapping[Metric, int]) -> Iterator[tuple[int, int, int]]:
     """Yield (first, last, place) of columns that are adjacent both in the messages and in the block."""
     first = last = place = 0
     for position, metric in scalars:

@@ -22,7 +22,7 @@ from streams.store.rows.column_stacking import stack_counters, stack_gauges
 from streams.store.rows.native_format import TIMESTAMP_S, Column, NumericColumn
 from streams.store.rows.pending_samples import PendingSamples
 from streams.store.rows.row_builder import StringDictionary, TableRows, message_origin_columns
-from streams.store.sample_layout import LaneColumn, LayoutKey, SampleLayout
+from streams.store.sample_layout import LaneColumn, LayoutKey, SampleLayout, has_extremes
 from streams.wire.models import ABSENT_COUNTER, RowKind, Samples, Source
 
 MINUTE_NS = 60_000_000_000
@@ -292,14 +292,19 @@ def _scalar_rows(minutes: Sequence[_Minutes]) -> list[TableRows]:
         one.resets[[position for position, _ in one.layout.scalar_counters]].sum(axis=0, dtype=np.uint16)
         for one in ordered
     ]
-    grown = stack_counters(layouts, [[one.grown for one in group] for group in groups])
+    grown = stack_counters(
+        [layout.scalar_counters for layout in layouts], [[one.grown for one in group] for group in groups]
+    )
     columns = [
         *_identity_columns(ordered, slice(None)),
         NumericColumn("resets", "UInt16", np.concatenate(resets)),
         *(replace(column, name=f"{column.name}_increase") for column in grown),
     ]
+    averaged = [layout.scalar_gauges for layout in layouts]
+    with_extremes = [[one for one in scalars if has_extremes(one[1])] for scalars in averaged]
     for suffix, gauge in _GAUGES:
-        stacked = stack_gauges(layouts, [[gauge(one) for one in group] for group in groups], "Float32")
+        scalars = averaged if suffix == "avg" else with_extremes
+        stacked = stack_gauges(scalars, [[gauge(one) for one in group] for group in groups], "Float32")
         columns += [replace(column, name=f"{column.name}_{suffix}") for column in stacked]
     return [TableRows("samples_1m", columns)]
 

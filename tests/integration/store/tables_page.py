@@ -38,7 +38,10 @@ The rate of a counter is its increase divided by `observed_s`; an absent value i
 """
 _COLUMN = re.compile(r"`(\w+)` ((?:[^'`]|'[^']*')+?) COMMENT '((?:[^'\\]|\\.)*)'")
 _COUNTERS = ("`METRIC_increase`", "growth of a counter of `samples`; NULL: not read, or reset")
-_GAUGES = ("`METRIC_min`, `METRIC_max`, `METRIC_avg`", "extremes and average of a gauge of `samples`; NULL: not read")
+_GAUGES = (
+    "`METRIC_min`, `METRIC_max`, `METRIC_avg`",
+    "extremes and average of a gauge of `samples`; NULL: not read. The extremes of a bool are computed from its average",
+)
 _SUFFIX = re.compile(r"_(?:increase|min|max|avg)$")
 
 
@@ -94,7 +97,8 @@ def _lines(columns: list[Column]) -> Iterator[str]:
         group = _COUNTERS if suffix[0] == "_increase" else _GAUGES
         if group not in seen:
             seen.add(group)
-            yield f"| {group[0]} | {column.type} | {group[1]} |\n"
+            # The first gauge is a bool, whose extremes are computed.
+            yield f"| {group[0]} | {column.type.partition(' ALIAS ')[0]} | {group[1]} |\n"
 
 
 def main() -> None:

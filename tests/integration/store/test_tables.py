@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from streams.fabric.catalogue import Metric
+from streams.fabric.catalogue import CATALOGUE, Metric
 from streams.fabric.inventory import Device, Inventory, Job, Link
 from streams.store.migrate import apply, shipped_migrations
 from streams.store.persist.persisted_topics import PERSISTED_TOPICS
 from streams.store.rows import inventory_rows, symptom_rows, table_schemas
 from streams.store.rows.native_format import NumericColumn, encode_block
 from streams.store.rows.row_builder import TableSchema
-from streams.store.sample_layout import column_name, is_scalar
+from streams.store.sample_layout import column_name, has_extremes, is_scalar
 from streams.wire import models, topics
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.models import Endpoint, Finding, Message, Subject
@@ -228,6 +228,22 @@ def test_every_metric_has_a_column_or_lanes(database: Database) -> None:
     assert {"Nullable(UInt64)", "Nullable(Float64)"} == {declared[name] for name in columns & set(declared)}
 
 
+def test_extremes_are_stored_but_those_of_bools(database: Database) -> None:
+    """A bool's are computed from its average."""
+    for table in ("samples_1m", "samples_1h"):
+        stored = {
+            str(name): kind != "ALIAS"
+            for name, kind in database.rows(
+                "SELECT name, default_kind FROM system.columns"
+                f" WHERE database = '{database.name}' AND table = '{table}'"
+            )
+        }
+        for metric in Metric:
+            if is_scalar(metric) and not CATALOGUE[metric].counter:
+                found = {stored[f"{column_name(metric)}_{extreme}"] for extreme in ("min", "max")}
+                assert found == {has_extremes(metric)}, metric
+
+
 def test_the_replacement_of_samples_keeps_every_row(rig: Rig) -> None:
     """Rows of an older build are there once after the migration, wherever it was interrupted before."""
     replacement = next(migration for migration in shipped_migrations() if migration.name == "0004_samples_by_message")
@@ -281,4 +297,28 @@ def test_the_new_order_of_minutes_keeps_every_row(rig: Rig) -> None:
             " WHERE database = currentDatabase() AND name LIKE 'samples_1m%'"
         ) == [("samples_1m", "device, bucket")]  # fmt: skip
         assert database.rows(columns) == before
+    database.end()
+
+
+def test_bools_of_older_rollups_keep_their_extremes(rig: Rig) -> None:
+    """Wherever migration 0018 was interrupted, it is completed by the next run."""
+    bools = next(migration for migration in shipped_migrations() if migration.name == "0018_extremes_of_bools")
+    database = Database(rig, "bools_of_an_older_build")
+    apply(database.client, tuple(migration for migration in shipped_migrations() if migration.name < bools.name))
+    for table in ("samples_1m", "samples_1h"):
+        database.client.command(
+            f"INSERT INTO {table} (device, row, bucket, readings, oper_up_min, oper_up_max, oper_up_avg, arrived_at)"
+            " SELECT 'leaf', toString(number), now(), 6, floor(number / 2), ceil(number / 2), number / 2, now()"
+            " FROM numbers(3)"
+        )
+    statements = list(bools.statements())
+    for cut in range(len(statements) + 1):
+        for statement in statements[:cut]:
+            database.client.command(statement)
+        database.client.command("TRUNCATE TABLE schema_migrations")
+        apply(database.client, (bools,))
+        for table in ("samples_1m", "samples_1h"):
+            assert database.rows(
+                f"SELECT oper_up_min, oper_up_max, oper_up_avg, admin_up_min FROM {table} ORDER BY row"
+            ) == [(0, 0, 0, None), (0, 1, 0.5, None), (1, 1, 1, None)], (cut, table)
     database.end()

@@ -191,7 +191,7 @@ def test_a_rate_knows_resets_and_absence(filled: Fill) -> None:
 def test_both_ends_of_a_link_stand_side_by_side(filled: Fill, size: str) -> None:
     """Each end has its own figures, and an end that was not read has none."""
     rows = [
-        minute("host-0", "mlx5_0", "10:00:00", 40, rx_errors_increase=3, oper_up_min=1),
+        minute("host-0", "mlx5_0", "10:00:00", 40, rx_errors_increase=3, oper_up_avg=1),
         minute("leaf-0", "p0", "10:00:00", 41, pre_fec_ber_max=1e-8),
         minute("leaf-0", "p0", "11:00:00", 5),
         minute("leaf-0", "p1", "10:00:00", 99),
@@ -349,15 +349,15 @@ def test_hours_are_rolled_up_once_and_again_with_late_minutes(filled: Fill) -> N
         } | others  # fmt: skip
 
     tables = filled({"samples_1m": [
-        of(0, 10, pre_fec_ber_min=1, pre_fec_ber_max=3, pre_fec_ber_avg=2), of(59, 5, resets=1),
+        of(0, 10, pre_fec_ber_min=1, pre_fec_ber_max=3, pre_fec_ber_avg=2, oper_up_avg=0.5), of(59, 5, resets=1),
         of(30, 0, readings=2, pre_fec_ber_min=0, pre_fec_ber_max=9, pre_fec_ber_avg=6), of(120, 99),
     ]})  # fmt: skip
     select = (
         "SELECT minutes, readings, observed_s, resets, tx_bytes_increase, pre_fec_ber_min, pre_fec_ber_max,"
-        " pre_fec_ber_avg, rx_errors_increase FROM samples_1h"
+        " pre_fec_ber_avg, oper_up_min, oper_up_avg, oper_up_max, rx_errors_increase FROM samples_1h"
     )
     assert roll_up_hours(tables.client, tables.client.params) == 1
-    assert tables.rows(select) == [(3, 14, 180, 1, 15, 0, 9, 3, None)]
+    assert tables.rows(select) == [(3, 14, 180, 1, 15, 0, 9, 3, 0, 0.5, 1, None)]
     assert roll_up_hours(tables.client, tables.client.params) == 0
     tables.fill({"samples_1m": [of(31, 7)]})
     assert roll_up_hours(tables.client, tables.client.params) == 1

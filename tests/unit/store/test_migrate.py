@@ -38,7 +38,12 @@ def test_every_statement_can_be_repeated() -> None:
         swapped = [s.split()[0] for s in plain if not re.match(r"CREATE (TABLE|VIEW) IF NOT EXISTS \w+", s)]
         # A replacement table is empty before it is filled, and takes its name only when it is full.
         filled = ["INSERT", "EXCHANGE", "DROP"]
-        assert swapped in ([], ["TRUNCATE", *filled], ["DROP", *filled]), migration.name
+        # A codec can be removed once: 0018 sets it before, so that its statements can be run again from the first.
+        altered = [re.findall(r"MODIFY COLUMN \S+ (?:REMOVE )?\S+ (DEFAULT|ALIAS)?", s) for s in plain if "ALTER" in s]
+        by_statement = [set(clauses) for clauses in altered]
+        assert swapped in ([], ["TRUNCATE", *filled], ["DROP", *filled]) or (
+            by_statement == [{"DEFAULT"}, {""}, {"ALIAS"}] * 2
+        ), migration.name
 
 
 def test_a_setting_that_the_server_lacks_is_skipped() -> None:

@@ -23,17 +23,23 @@ S = 10**9
 
 
 def reading(
-    second: float, rx: list[int], up: list[float], *, boot: int = 1, lanes: tuple[int, float] = (0, -2.0)
+    second: float,
+    rx: list[int],
+    gauge: list[float],
+    *,
+    boot: int = 1,
+    lanes: tuple[int, float] = (0, -2.0),
+    metric: Metric = Metric.MODULE_TEMPERATURE_C,
 ) -> Samples:
     """Return a reading of two ports: a counter, a counter by lane, a gauge and a gauge by lane."""
     counters = np.array([rx, [lanes[0], lanes[0]]], np.uint64)
-    gauges = np.array([up, [lanes[1], np.nan]])
+    gauges = np.array([gauge, [lanes[1], np.nan]])
     at_ns = START + int(second * S)
     return Samples(
         "leaf", Source.SOURCE_GNMI, "c", 1, int(second * 10), at_ns, at_ns, boot, RowKind.ROW_KIND_PORT,
         ("p0", "p1"), 1,
         Table((Metric.RX_BYTES, Metric.PFC_RX_FRAMES), (-1, 3), counters),
-        Table((Metric.OPER_UP, Metric.RX_POWER_DBM), (-1, 0), gauges),
+        Table((metric, Metric.RX_POWER_DBM), (-1, 0), gauges),
     )  # fmt: skip
 
 
@@ -59,11 +65,23 @@ def test_a_minute_grows_to_the_first_reading_after_it() -> None:
     first, other, second, _ = rows
     assert first == {
         "device": "leaf", "source": "gnmi", "row_kind": "port", "row": "p0", "bucket": START // S, "readings": 2,
-        "observed_s": 61.0, "resets": 0, "rx_bytes_increase": 120, "oper_up_min": 0.0, "oper_up_max": 1.0,
-        "oper_up_avg": 0.5, "kafka_partition": 3, "kafka_offset": 2, "arrived_at": 1002,
+        "observed_s": 61.0, "resets": 0, "rx_bytes_increase": 120, "module_temperature_c_min": 0.0, "module_temperature_c_max": 1.0,
+        "module_temperature_c_avg": 0.5, "kafka_partition": 3, "kafka_offset": 2, "arrived_at": 1002,
     }  # fmt: skip
-    assert (other["row"], other["rx_bytes_increase"], other["oper_up_avg"]) == ("p1", 2, 1.0)
+    assert (other["row"], other["rx_bytes_increase"], other["module_temperature_c_avg"]) == ("p1", 2, 1.0)
     assert (second["rx_bytes_increase"], second["observed_s"], second["bucket"]) == (10, 60.0, START // S + 60)
+
+
+def test_a_bool_has_its_average_alone() -> None:
+    """The table computes its extremes from that."""
+    gauges = [[1, 0], [0, 0], [1, 1]]
+    messages = [
+        reading(30 * place, [0, 0], [float(one) for one in gauge], metric=Metric.OPER_UP)
+        for place, gauge in enumerate(gauges)
+    ]
+    rows = ports(*messages)
+    assert [row["oper_up_avg"] for row in rows] == [0.5, 0.0]
+    assert not {"oper_up_min", "oper_up_max"} & set(rows[0])
 
 
 def test_an_open_minute_has_no_row() -> None:
@@ -121,7 +139,7 @@ def test_messages_with_other_columns_are_streams_of_their_own() -> None:
         for one in counters
     ]
     rows = ports(counters[0], optics[0], counters[1], optics[1])
-    assert [(row["row"], row["rx_bytes_increase"], row["oper_up_avg"]) for row in rows] == [
+    assert [(row["row"], row["rx_bytes_increase"], row["module_temperature_c_avg"]) for row in rows] == [
         ("p0", 60, 1.0), ("p1", 0, 1.0), ("p0", None, 1.0), ("p1", None, 1.0),
     ]  # fmt: skip
 
@@ -135,7 +153,7 @@ def test_a_state_that_is_restored_continues_the_minute() -> None:
         builder.add(SourcedMessage(3, 0, 1000, one))
     builder.finish()
     rows = table(rolled(third, rollups=restarted)["samples_1m"])
-    assert [(row["rx_bytes_increase"], row["oper_up_min"]) for row in rows] == [(3, 0.0), (3, 1.0)]
+    assert [(row["rx_bytes_increase"], row["module_temperature_c_min"]) for row in rows] == [(3, 0.0), (3, 1.0)]
 
 
 @given(st.lists(st.floats(width=64), min_size=1, max_size=20))
@@ -143,7 +161,7 @@ def test_an_average_is_between_the_extremes(values: list[float]) -> None:
     """Rounded sums of equal values would be beside them; values beyond Float32 are infinite, as in the table."""
     readings = [reading(second, [0, 0], [value, value]) for second, value in enumerate(values)]
     (row, _) = table(rolled(*readings, reading(60, [0, 0], [0, 0]))["samples_1m"])
-    found: list[Any] = [row[f"oper_up_{one}"] for one in ("min", "avg", "max")]
+    found: list[Any] = [row[f"module_temperature_c_{one}"] for one in ("min", "avg", "max")]
     assert None in found or found == sorted(found)
 
 
@@ -216,8 +234,8 @@ def test_blocks_of_many_devices_are_folded_as_port_by_port(seed: int) -> None:
         "readings",
         "rx_bytes_increase",
         "resets",
-        "oper_up_min",
-        "oper_up_max",
-        "oper_up_avg",
+        "module_temperature_c_min",
+        "module_temperature_c_max",
+        "module_temperature_c_avg",
     )
     assert Counter(tuple(row[name] for name in names) for row in found) == Counter(expected)

@@ -59,6 +59,10 @@ def test_a_sharded_table_is_distributed_over_local_ones_by_a_column_that_it_has(
         assert re.search(rf"^    {key} ", local[table], re.MULTILINE), table
     added = [one for one in statements if "ADD COLUMN IF NOT EXISTS prior_values" in one]
     assert [one.split()[2] for one in added] == ["remediation_results_local", "remediation_results"]
+    computed = [one for one in statements if "oper_up_min Nullable(Float32) ALIAS" in one]
+    assert [one.split()[2] for one in computed] == [
+        "samples_1m_local", "samples_1m", "samples_1h_local", "samples_1h",
+    ]  # fmt: skip
 
 
 def test_another_form_is_refused() -> None:
