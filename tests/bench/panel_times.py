@@ -4,9 +4,10 @@
 
 The rows are made by SQL: the inventory, findings, progress and messages of wall_cost.py for the week; rollups by hour
 for the week and by minute for the day, of every port (one priority of PFC, and four lanes of optical power of the first
-pod); for a week alone, minutes of the last two hours, which the rollups by hour do not have yet; readings of the last ten minutes of every port, and of the week for the first host and its leaves. A panel's
-queries run one after another: the sum of their medians of three, and of the rows that they read. It prints a table of
-Markdown with the load of the machine.
+pod); for a week alone, minutes of its last two hours, which the rollups by hour may not have yet; readings of the last
+ten minutes of every port, and of the week for the first host and its leaves. A panel's queries run one after another:
+the sum of their medians of three, and of the rows that they read. It prints a table of Markdown with the load of the
+machine.
 """
 
 import argparse

@@ -40,7 +40,7 @@ _COLUMN = re.compile(r"`(\w+)` ((?:[^'`]|'[^']*')+?) COMMENT '((?:[^'\\]|\\.)*)'
 _COUNTERS = ("`METRIC_increase`", "growth of a counter of `samples`; NULL: not read, or reset")
 _GAUGES = (
     "`METRIC_min`, `METRIC_max`, `METRIC_avg`",
-    "extremes and average of a gauge of `samples`; NULL: not read. The extremes of a bool are computed from its average",
+    "extremes (of a bool computed from its average) and average of a gauge of `samples`; NULL: not read",
 )
 _SUFFIX = re.compile(r"_(?:increase|min|max|avg)$")
 

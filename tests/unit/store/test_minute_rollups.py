@@ -65,7 +65,8 @@ def test_a_minute_grows_to_the_first_reading_after_it() -> None:
     first, other, second, _ = rows
     assert first == {
         "device": "leaf", "source": "gnmi", "row_kind": "port", "row": "p0", "bucket": START // S, "readings": 2,
-        "observed_s": 61.0, "resets": 0, "rx_bytes_increase": 120, "module_temperature_c_min": 0.0, "module_temperature_c_max": 1.0,
+        "observed_s": 61.0, "resets": 0, "rx_bytes_increase": 120,
+        "module_temperature_c_min": 0.0, "module_temperature_c_max": 1.0,
         "module_temperature_c_avg": 0.5, "kafka_partition": 3, "kafka_offset": 2, "arrived_at": 1002,
     }  # fmt: skip
     assert (other["row"], other["rx_bytes_increase"], other["module_temperature_c_avg"]) == ("p1", 2, 1.0)
