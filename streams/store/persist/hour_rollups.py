@@ -1,8 +1,9 @@
 """Fills the rollups by hour from those by minute, once an hour is over, and again if minutes of it arrive later.
 
 One sink does it: the owner of partition 0 of samples. An hour is complete when it has as many readings as the rollup by
-minute; otherwise it is replaced. Two sinks that do it at once (a suspended owner resumes) insert the same rows with the
-same token, and rows of the same port and hour replace each other.
+minute, or as many messages as are stored of it (message_hours.py); otherwise it is replaced. Two sinks that do it at
+once (a suspended owner resumes) insert the same rows with the same token, and rows of the same port and hour replace
+each other.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import structlog
 
 from streams.fabric.catalogue import CATALOGUE, Metric
 from streams.store.params import SinkParams, StoreParams
+from streams.store.persist import message_hours
 from streams.store.persist.block_writer import MAX_TOKENS
 from streams.store.persist.retry import retry_forever
 from streams.store.query_client import CommandClient, QueryClient
@@ -110,21 +112,26 @@ _INCOMPLETE = """SELECT toUnixTimestamp(hour) AS hour_s, sum(by_minute) AS expec
     WHERE bucket >= toStartOfHour(now('UTC')) - INTERVAL {window} HOUR GROUP BY hour
 ) GROUP BY hour HAVING expected != found ORDER BY hour"""
 
-_ROWS = "SELECT count() FROM {table}_1h WHERE bucket = toDateTime({hour}, 'UTC')"
+_TABLES = {
+    "samples": ("bucket", _INCOMPLETE),
+    "sample_lanes": ("bucket", _INCOMPLETE),
+    "sample_messages": ("arrived_hour", message_hours.INCOMPLETE),
+}
+"""The column of the hour in the rollup of a table, and the query of its hours that are not complete."""
 
 
 def roll_up_hours(client: CommandClient, params: StoreParams) -> int:
     """Bring the rollups by hour up to date; return how many hours were written. Blocks."""
     written = 0
-    for table in ("samples", "sample_lanes"):
-        incomplete = _INCOMPLETE.format(table=table, window=WINDOW_HOURS, over=OVER_AFTER_S)
-        for hour, expected, found in client.query(incomplete):
+    for table, (column, query) in _TABLES.items():
+        for hour, expected, found in client.query(query.format(table=table, window=WINDOW_HOURS, over=OVER_AFTER_S)):
+            rows = f"{column} = toDateTime({hour}, 'UTC')"
             if found:
-                client.command(delete_from(f"{table}_1h", f"bucket = toDateTime({hour}, 'UTC')", params))
+                client.command(delete_from(f"{table}_1h", rows, params))
             token = f"{table}_1h/{hour}/{expected}"
             _roll_up(client, table, hour, token)
             for retry in range(1, MAX_TOKENS):
-                if client.query(_ROWS.format(table=table, hour=hour))[0][0]:
+                if client.query(f"SELECT count() FROM {table}_1h WHERE {rows}")[0][0]:  # noqa: S608 — all are ours
                     break
                 # A server that was killed between recording a token and storing its rows (block_writer.py).
                 _log.warning("ClickHouse has the token of an hour without its rows", token=token, table=f"{table}_1h")
@@ -136,7 +143,9 @@ def roll_up_hours(client: CommandClient, params: StoreParams) -> int:
 
 def hour_of(client: QueryClient, table: str, hour_s: int) -> Hour:
     """Return the statement of the hour that begins at these Unix seconds; run it with IN_ORDER."""
-    if table == "sample_lanes":
+    if table == "sample_messages":
+        hour = Hour(message_hours.COLUMNS, message_hours.SELECT)
+    elif table == "sample_lanes":
         hour = _hour(table, _LANE_KEY, _LANE_COLUMNS)
     else:
         stored = {column for (column,) in client.query(_STORED)}

@@ -382,3 +382,75 @@ def test_an_hour_is_rolled_up_if_the_server_has_only_its_token(filled: Fill) -> 
     assert tables.rows("SELECT bucket, readings FROM samples_1h ORDER BY bucket DESC LIMIT 1") == [
         (begin.replace(tzinfo=None), readings)
     ]
+
+
+def test_messages_are_rolled_up_by_their_hour_of_arrival_and_again_with_what_is_stored_later(filled: Fill) -> None:
+    """A late message is in its own hour of sampling, and changes no earlier row; the present hour waits.
+
+    No row has a collector, and the hour is deleted before it is replaced: a column of the order has only defaults.
+    """
+    now = datetime.fromtimestamp(time.time(), UTC).replace(minute=0, second=0, microsecond=0, tzinfo=None)
+    begin = now - timedelta(hours=2)
+
+    def message(sampled_s: float, delay_s: float, rows: int, run: int = 7, device: str = "leaf-0") -> Row:
+        sampled = begin + timedelta(seconds=sampled_s)
+        return {
+            "device": device, "source": "gnmi", "row_kind": "port", "collector_run": run, "rows": rows,
+            "sampled_at": str(sampled), "arrived_at": str(sampled + timedelta(seconds=delay_s)),
+        }  # fmt: skip
+
+    def hours() -> list[tuple[Any, ...]]:
+        return tables.rows(
+            "SELECT device, dateDiff('hour', arrived_hour, bucket), messages, rows, minutes,"
+            f" dateDiff('second', toDateTime('{begin}', 'UTC'), last_sampled_at), delay_p99_s, arraySort(runs),"
+            " arrived_at FROM sample_messages_1h FINAL ORDER BY device, arrived_hour, bucket"
+        )
+
+    tables = filled({"sample_messages": [
+        message(0, 1, 8), message(59, 1, 8), message(3599, 0.5, 8, run=9), message(-3600, 3700, 4),
+        message(9, 0, 2, device="leaf-1"), message(7200, 1, 8),
+    ]})  # fmt: skip
+    assert roll_up_hours(tables.client, tables.client.params) == 1
+    late = ("leaf-0", -1, 1, 4, 1, -3600, 3700, [7], begin + timedelta(seconds=100))
+    other = ("leaf-1", 0, 1, 2, 1, 9, 0, [7], begin + timedelta(seconds=9))
+    newest = begin + timedelta(seconds=3599.5)
+    assert hours() == [
+        late, ("leaf-0", 0, 3, 24, 1 | 1 << 59, 3599, pytest.approx(1), [7, 9], newest), other,
+    ]  # fmt: skip
+    assert roll_up_hours(tables.client, tables.client.params) == 0
+    tables.fill({"sample_messages": [message(120, 2, 8), message(3590, 20, 5)]})
+    assert roll_up_hours(tables.client, tables.client.params) == 2, "that of the message, and that in which one arrived"
+    assert [row[:5] for row in hours()] == [
+        late[:5], ("leaf-0", 0, 4, 32, 1 | 1 << 2 | 1 << 59), ("leaf-0", -1, 1, 5, 1 << 59), other[:5],
+    ]  # fmt: skip
+    assert roll_up_hours(tables.client, tables.client.params) == 0
+
+
+def test_messages_of_a_device_with_a_wrong_clock_are_rolled_up(filled: Fill) -> None:
+    """Hours are those of arrival: a clock that is days behind or ahead loses no message."""
+    now = datetime.fromtimestamp(time.time(), UTC).replace(minute=0, second=0, microsecond=0, tzinfo=None)
+    arrived = now - timedelta(hours=2)
+    tables = filled({"sample_messages": [
+        {"device": "leaf-0", "source": "gnmi", "sampled_at": str(arrived + timedelta(days=days)), "rows": 8,
+         "arrived_at": str(arrived)}
+        for days in (-900, -1, 1)
+    ]})  # fmt: skip
+    assert roll_up_hours(tables.client, tables.client.params) == 1
+    assert tables.rows("SELECT count(), sum(messages), sum(rows) FROM sample_messages_1h") == [(3, 3, 24)]
+    assert roll_up_hours(tables.client, tables.client.params) == 0
+
+
+def test_an_hour_of_messages_is_rolled_up_if_the_server_has_only_its_token(filled: Fill) -> None:
+    """As an hour of readings is: the token is skipped for ever, so another is used."""
+    begin = datetime.fromtimestamp(time.time(), UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=2)
+    arrived = str(begin.replace(tzinfo=None))
+    tables = filled({"sample_messages": [
+        {"device": "leaf-0", "source": "gnmi", "sampled_at": arrived, "rows": 8, "arrived_at": arrived}
+    ]})  # fmt: skip
+    tables.client.command(
+        "INSERT INTO sample_messages_1h (device, arrived_hour, arrived_at)"
+        f" SETTINGS insert_deduplication_token = 'sample_messages_1h/{round(begin.timestamp())}/1'"
+        " SELECT device, toStartOfHour(arrived_at) - INTERVAL 1 DAY, arrived_at FROM sample_messages"
+    )
+    assert roll_up_hours(tables.client, tables.client.params) == 1
+    assert tables.rows("SELECT messages FROM sample_messages_1h ORDER BY arrived_hour DESC LIMIT 1") == [(1,)]
