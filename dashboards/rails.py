@@ -85,7 +85,8 @@ def board() -> build.Dashboard:
     made.with_panel(
         series(
             "Slowest rail",
-            "The slowest host of each rail, of the median of all. Dashed: below it rail/degraded calls it slow.",
+            "The slowest host of each rail, of the median of all. Beyond twelve hours that is the median of the pods'"
+            " medians. Dashed: below it rail/degraded calls it slow.",
             queries.SLOWEST,
             unit="percentunit",
             limits=[(slow, WARNING)],

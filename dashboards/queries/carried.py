@@ -1,6 +1,6 @@
 """The traffic of hosts' rails, from whichever end is read."""
 
-from dashboards.queries.query import LINKS, readings, usable
+from dashboards.queries.query import LINKS, Hours, readings, recent_readings, usable
 
 
 def host_ports(condition: str) -> str:
@@ -22,24 +22,39 @@ def both_ends(ports: str) -> str:
         )"""
 
 
-def carried(ports: str, since: str, time: str, *, recent: bool = False, wide: bool = False) -> str:
+def _near(ends: str) -> str:
+    return f"device IN (SELECT device FROM ({ends})) AND (device, row) IN (SELECT device, port FROM ({ends}))"
+
+
+def carried(ports: str, *, wide: bool = False, hours: Hours = Hours.PORTS) -> str:
     """Return the bits per second that each of the ports sent in each bucket: time, host, host_port, bps.
 
-    `recent` where only the end of the range is read, `wide` where all ports of a fabric are. By its NIC; of a host that
-    no collector reads, by what its switch received.
+    `wide` where all ports of a fabric are read. By its NIC; of a host that no collector reads, by what its switch
+    received.
     """
     ends = both_ends(ports)
-    near = (
-        f"device IN (SELECT device FROM ({ends})) AND (device, row) IN (SELECT device, port FROM ({ends}))"
-        f" AND sampled_at > {since} - INTERVAL 120 SECOND"
+    near = f"{_near(ends)} AND sampled_at > $__fromTime - INTERVAL 120 SECOND"
+    rows = readings(["rx_bytes", "tx_bytes"], near, wide=wide, hours=hours)
+    return _of_either_end(
+        rows, ends, "$__timeInterval(sampled_at)", f"{usable(wide=wide)} AND sampled_at > $__fromTime"
     )
+
+
+def carried_since(ports: str, since: str) -> str:
+    """Return the same since a moment of the last minutes, as one bucket."""
+    ends = both_ends(ports)
+    rows = recent_readings(["rx_bytes", "tx_bytes"], _near(ends), since)
+    return _of_either_end(rows, ends, "1", f"elapsed_s > 0 AND sampled_at > {since}")
+
+
+def _of_either_end(rows: str, ends: str, time: str, where: str) -> str:
     return f"""
         SELECT time, host, host_port, if(countIf(far = 0) > 0, maxIf(bps, far = 0), maxIf(bps, far = 1)) AS bps FROM (
             SELECT {time} AS time, host, host_port, far,
                 8 * sum(if(far, grown_rx_bytes, grown_tx_bytes)) / sum(elapsed_s) AS bps
-            FROM {readings(["rx_bytes", "tx_bytes"], near, recent=recent, wide=wide)} AS readings
+            FROM {rows} AS readings
             INNER JOIN ({ends}
             ) AS ends ON ends.device = readings.device AND ends.port = readings.row
-            WHERE {usable(wide=wide)} AND sampled_at > {since} AND if(far, grown_rx_bytes, grown_tx_bytes) >= 0
+            WHERE {where} AND if(far, grown_rx_bytes, grown_tx_bytes) >= 0
             GROUP BY time, host, host_port, far
         ) GROUP BY time, host, host_port"""

@@ -1,6 +1,7 @@
 """The queries of the Congestion dashboard: who pauses whom, marks, queues, imbalance, and the root of what is open."""
 
 from dashboards.limits import DETECT
+from dashboards.queries.groups import group_rates, groups
 from dashboards.queries.query import (
     DEVICES,
     IN_RANGE,
@@ -9,13 +10,15 @@ from dashboards.queries.query import (
     NONE,
     OF_ALL_PORTS,
     OPEN,
-    USABLE,
     WORKS,
+    Hours,
     Query,
     finding_times,
     lane_gauges,
     lane_readings,
     readings,
+    recent_lane_readings,
+    recent_readings,
     usable,
 )
 
@@ -32,68 +35,103 @@ FROM {KNOWN} WHERE {OPEN}""",
 _KIND = f"(SELECT device, kind FROM ({DEVICES}))"
 
 
-def _pauses(*, wide: bool = False) -> str:
+_GROUP_PODS = f"kind != '' AND if(pod = '', '{NONE}', pod) IN (${{pod:singlequote}})"
+_PFC, _PAUSE = "'pfc_rx_frames', 'pfc_tx_frames'", ["pause_rx_frames", "pause_tx_frames"]
+
+
+def _pauses(lanes: str, ports: str) -> str:
     """Return the pause frames of each priority, and of the whole port (index -1), which IEEE 802.3x pauses."""
-    lanes = lane_readings("'pfc_rx_frames', 'pfc_tx_frames'", _IN_PODS, wide=wide)
     return f"""(
     SELECT device, row, source, `index`, metric = 'pfc_rx_frames' AS is_paused, sampled_at, elapsed_s, grown
     FROM {lanes}
     UNION ALL SELECT device, row, source, -1, one.1, sampled_at, elapsed_s, one.2 FROM (
         SELECT *, arrayJoin([(1, grown_pause_rx_frames), (0, grown_pause_tx_frames)]) AS one
-        FROM {readings(["pause_rx_frames", "pause_tx_frames"], _IN_PODS, wide=wide)}
+        FROM {ports}
     ) WHERE one.2 IS NOT NULL
 )"""
 
 
+_PAUSES = _pauses(
+    lane_readings(_PFC, _IN_PODS, wide=True, hours=Hours.GROUPS),
+    readings(_PAUSE, _IN_PODS, wide=True, hours=Hours.GROUPS),
+)
+_PAUSED_GROUPS = "\n    UNION ALL".join(
+    group_rates(
+        statistic,
+        [
+            ("concat(kind, ' is paused')", f"{counter}_rx_frames_per_s"),
+            ("concat(kind, ' pauses')", f"{counter}_tx_frames_per_s"),
+        ],
+        _GROUP_PODS,
+    )
+    for statistic, counter in (("lanes", "pfc"), ("counters", "pause"))
+)
 PAUSED = Query(
-    f"""SELECT time, series, sum(rate) AS frames FROM (
-    SELECT $__timeInterval(sampled_at) AS time, concat(kinds.kind, if(is_paused, ' is paused', ' pauses')) AS series,
-        readings.device, row, `index`, sum(grown) / sum(elapsed_s) AS rate
-    FROM {_pauses(wide=True)} AS readings
-    INNER JOIN {_KIND} AS kinds USING device
-    WHERE grown >= 0 AND {OF_ALL_PORTS} GROUP BY time, series, device, row, `index`
+    f"""SELECT time, series, avg(rate) AS frames FROM (
+    SELECT time, series, sum(rate) AS rate FROM (
+        SELECT $__timeInterval(sampled_at) AS time, concat(kinds.kind, if(is_paused, ' is paused', ' pauses')) AS
+            series, readings.device, row, `index`, sum(grown) / sum(elapsed_s) AS rate
+        FROM {_PAUSES} AS readings
+        INNER JOIN {_KIND} AS kinds USING device
+        WHERE grown >= 0 AND {OF_ALL_PORTS} GROUP BY time, series, device, row, `index`
+    ) GROUP BY time, series
+    UNION ALL SELECT time, series, sum(rate) AS rate FROM ({_PAUSED_GROUPS}
+    ) GROUP BY time, series
 ) GROUP BY time, series ORDER BY time, series""",
     ("time", "series", "frames"),
     series=True,
 )
+_SINCE = "$__toTime - INTERVAL 600 SECOND"
 MOST_PAUSED = Query(
     f"""SELECT device, row AS port, if(`index` < 0, NULL, `index`) AS priority,
     if(is_paused, 'is paused', 'pauses') AS direction, sum(grown) / sum(elapsed_s) AS frames,
     links.subject AS subject
-FROM {_pauses()} AS readings
+FROM {_pauses(recent_lane_readings(_PFC, _IN_PODS, _SINCE), recent_readings(_PAUSE, _IN_PODS, _SINCE))} AS readings
 LEFT JOIN (
     SELECT arrayJoin([(a_device, a_port), (z_device, z_port)]) AS end, end.1 AS device, end.2 AS port, subject
     FROM ({LINKS})
 ) AS links ON links.device = readings.device AND links.port = readings.row
-WHERE grown >= 0 AND {USABLE} AND sampled_at > $__toTime - INTERVAL 600 SECOND
-GROUP BY device, port, priority, direction, subject HAVING frames > 0
+WHERE grown > 0 AND elapsed_s > 0 AND sampled_at > {_SINCE}
+GROUP BY device, port, priority, direction, subject
 ORDER BY frames DESC, device, port LIMIT 30""",
     ("device", "port", "priority", "direction", "frames", "subject"),
 )
+_MARKS = (
+    ("'ECN marked by switches'", "port_ecn_marked_packets"),
+    ("'ECN marked, received by NICs'", "roce_ecn_marked_packets"),
+    ("'CNP sent'", "cnp_sent"), ("'CNP handled'", "cnp_handled"),
+)  # fmt: skip
 MARKED = Query(
-    f"""SELECT time, metric.1 AS series, sum(metric.2) AS rate FROM (
-    SELECT $__timeInterval(sampled_at) AS time, device, row, source, arrayJoin([
-        ('ECN marked by switches', sum(grown_port_ecn_marked_packets)),
-        ('ECN marked, received by NICs', sum(grown_roce_ecn_marked_packets)),
-        ('CNP sent', sum(grown_cnp_sent)), ('CNP handled', sum(grown_cnp_handled))
-    ]) AS metric_sum, (metric_sum.1, metric_sum.2 / sum(elapsed_s)) AS metric
-    FROM {readings(
-        ["port_ecn_marked_packets", "roce_ecn_marked_packets", "cnp_sent", "cnp_handled"], _IN_PODS,
-        wide=True,
-    )} AS readings WHERE {OF_ALL_PORTS} GROUP BY time, device, row, source
-) WHERE metric.2 >= 0 GROUP BY time, series ORDER BY time, series""",
+    f"""SELECT time, series, avg(rate) AS rate FROM (
+    SELECT time, metric.1 AS series, sum(metric.2) AS rate FROM (
+        SELECT $__timeInterval(sampled_at) AS time, device, row, source, arrayJoin([
+            {", ".join(f"({name}, sum(grown_{column}))" for name, column in _MARKS)}
+        ]) AS metric_sum, (metric_sum.1, metric_sum.2 / sum(elapsed_s)) AS metric
+        FROM {readings([column for _, column in _MARKS], _IN_PODS, wide=True, hours=Hours.GROUPS)} AS readings
+        WHERE {OF_ALL_PORTS} GROUP BY time, device, row, source
+    ) WHERE metric.2 >= 0 GROUP BY time, series
+    UNION ALL {group_rates("counters", [(name, f"{column}_per_s") for name, column in _MARKS], _GROUP_PODS)}
+) GROUP BY time, series ORDER BY time, series""",
     ("time", "series", "rate"),
     series=True,
-)  # fmt: skip
+)
+_DISCARDED = [
+    (f"concat(kind, ' discards {way}')", f"{column}_per_s")
+    for way, column in (("in", "rx_discards"), ("out", "tx_discards"))
+]
 DISCARDS = Query(
-    f"""SELECT time, metric.1 AS series, sum(metric.2) AS rate FROM (
-    SELECT $__timeInterval(sampled_at) AS time, device, row, source, arrayJoin([
-        ('in', sum(grown_rx_discards)), ('out', sum(grown_tx_discards))
-    ]) AS metric_sum, (concat(any(kinds.kind), ' discards ', metric_sum.1), metric_sum.2 / sum(elapsed_s)) AS metric
-    FROM {readings(["rx_discards", "tx_discards"], _IN_PODS, wide=True)} AS readings
-    INNER JOIN {_KIND} AS kinds USING device
-    WHERE {OF_ALL_PORTS} GROUP BY time, device, row, source
-) WHERE metric.2 >= 0 GROUP BY time, series ORDER BY time, series""",
+    f"""SELECT time, series, avg(rate) AS rate FROM (
+    SELECT time, metric.1 AS series, sum(metric.2) AS rate FROM (
+        SELECT $__timeInterval(sampled_at) AS time, device, row, source, arrayJoin([
+            ('in', sum(grown_rx_discards)), ('out', sum(grown_tx_discards))
+        ]) AS metric_sum, (concat(any(kinds.kind), ' discards ', metric_sum.1), metric_sum.2 / sum(elapsed_s)) AS
+            metric
+        FROM {readings(["rx_discards", "tx_discards"], _IN_PODS, wide=True, hours=Hours.GROUPS)} AS readings
+        INNER JOIN {_KIND} AS kinds USING device
+        WHERE {OF_ALL_PORTS} GROUP BY time, device, row, source
+    ) WHERE metric.2 >= 0 GROUP BY time, series
+    UNION ALL {group_rates("counters", _DISCARDED, _GROUP_PODS)}
+) GROUP BY time, series ORDER BY time, series""",
     ("time", "series", "rate"),
     series=True,
 )
@@ -112,22 +150,23 @@ FROM (
     ("device", "port", "queue", "depth", "watermark", "dropped"),
 )
 _UPLINKS = f"""
-    SELECT $__timeInterval(sampled_at) AS time, device, row, 8 * sum(grown_tx_bytes) / sum(elapsed_s) AS bps,
-        any(speed_bps) AS speed_bps
-    FROM {readings(["tx_bytes"], _IN_PODS, wide=True)} AS readings
+    SELECT $__timeInterval(sampled_at) AS time, device, row, 8 * sum(grown_tx_bytes) / sum(elapsed_s) AS bps
+    FROM {readings(["tx_bytes"], _IN_PODS, wide=True, hours=Hours.GROUPS)} AS readings
     INNER JOIN (
-        SELECT a_device, a_port, toFloat64(speed_bps) AS speed_bps FROM ({LINKS}) WHERE role = 'fabric-link'
+        SELECT a_device, a_port FROM ({LINKS}) WHERE role = 'fabric-link'
     ) AS uplinks ON uplinks.a_device = readings.device AND uplinks.a_port = readings.row
     WHERE {usable(wide=True)} AND grown_tx_bytes >= 0 GROUP BY time, device, row"""
-# As congestion/imbalance: against the mean of the uplinks in use, where the fullest is busy.
+# As congestion/imbalance: against the mean of the uplinks in use.
 _UNEVEN = f"""
-    SELECT time, device, max(abs(bps - middle)) / middle AS uneven, max(bps / speed_bps) AS fullest, count() AS uplinks
+    SELECT time, device, max(abs(bps - middle)) / middle AS uneven
     FROM (
         SELECT *, avg(bps) OVER (PARTITION BY time, device) AS middle FROM (
             SELECT *, max(bps) OVER (PARTITION BY time, device) AS most FROM ({_UPLINKS}
             )
         ) WHERE bps > {DETECT.imbalance.unused} * most
-    ) WHERE middle > 0 GROUP BY time, device, middle"""
+    ) WHERE middle > 0 GROUP BY time, device, middle
+    UNION ALL SELECT $__timeInterval(bucket) AS time, device, avg(uplinks_uneven) AS uneven
+    FROM {groups("uplinks", _GROUP_PODS)} GROUP BY time, device"""
 IMBALANCE = Query(
     f"""SELECT time, device AS series, uneven FROM ({_UNEVEN}
 ) WHERE device IN (

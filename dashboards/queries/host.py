@@ -1,7 +1,7 @@
 """The queries of the Host dashboard: the rails of one host against their peers, its parts, its kernel and its jobs."""
 
 from dashboards.limits import DETECT
-from dashboards.queries.carried import both_ends, carried, host_ports
+from dashboards.queries.carried import both_ends, carried, carried_since, host_ports
 from dashboards.queries.query import (
     DEVICES,
     IN_RANGE,
@@ -82,14 +82,14 @@ LEFT JOIN (
         AND sampled_at <= $__toTime
     GROUP BY subject
 ) AS latest ON latest.subject = rails.subject
-LEFT JOIN ({carried(_RAILS, f"$__toTime - INTERVAL {2 * OBSERVED_S} SECOND", "1", recent=True)}
+LEFT JOIN ({carried_since(_RAILS, f"$__toTime - INTERVAL {2 * OBSERVED_S} SECOND")}
 ) AS carried ON carried.host = rails.device AND carried.host_port = rails.port
 ORDER BY rail, port""",
     ("rail", "port", "switch_port", "state", "used", "subject"),
 )
 SENT = Query(
     f"""SELECT carried.time AS time, rails.name AS series, sum(carried.bps) AS bps
-FROM ({carried(_RAILS, "$__fromTime", "$__timeInterval(sampled_at)")}
+FROM ({carried(_RAILS)}
 ) AS carried INNER JOIN ({_RAILS}
 ) AS rails ON rails.port = carried.host_port
 GROUP BY time, series ORDER BY time, series""",
@@ -102,7 +102,7 @@ AGAINST_PEERS = Query(
     f"""SELECT time, name AS series, if(middle > {DETECT.rail.busy} * speed_bps, own / middle, NULL) AS share FROM (
     SELECT carried.time AS time, rails.name AS name, sumIf(carried.bps, carried.host = {_HOST}) AS own,
         quantileExactIf(0.5)(carried.bps, carried.host != {_HOST}) AS middle, any(rails.speed_bps) AS speed_bps
-    FROM ({carried(_POD_RAILS, "$__fromTime", "$__timeInterval(sampled_at)")}
+    FROM ({carried(_POD_RAILS)}
     ) AS carried INNER JOIN ({_POD_RAILS}
     ) AS rails ON rails.device = carried.host AND rails.port = carried.host_port
     GROUP BY time, name HAVING countIf(carried.host = {_HOST}) > 0 AND countIf(carried.host != {_HOST}) > 0

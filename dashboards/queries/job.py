@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from dashboards.queries.carried import carried, host_ports
+from dashboards.queries.groups import groups
 from dashboards.queries.query import (
     DEVICES,
     KNOWN,
@@ -14,6 +15,7 @@ from dashboards.queries.query import (
     OBSERVED_S,
     VALID,
     WORKS,
+    Hours,
     Query,
     finding_times,
     findings_where,
@@ -147,12 +149,16 @@ FINDING_TIMES = finding_times(f"{_AFFECTS} AND parent_id = ''")
 # What the NICs of its hosts send, of their speed; the fabric is all other hosts.
 _ALL_PORTS = host_ports("speed_bps > 0")
 AGAINST_FABRIC = Query(
-    f"""SELECT carried.time AS time, if(carried.host IN (SELECT device FROM ({_HOSTS})), 'the job', 'other hosts')
-    AS series, sum(carried.bps) / sum(ports.speed_bps) AS share
-FROM ({carried(_ALL_PORTS, "$__fromTime", "$__timeInterval(sampled_at)", wide=True)}
-) AS carried INNER JOIN ({_ALL_PORTS}
-) AS ports ON ports.device = carried.host AND ports.port = carried.host_port
-GROUP BY time, series ORDER BY time, series""",
+    f"""SELECT time, series, sum(bps) / sum(speed_bps) AS share FROM (
+    SELECT carried.time AS time, if(carried.host IN (SELECT device FROM ({_HOSTS})), 'the job', 'other hosts')
+        AS series, carried.bps AS bps, ports.speed_bps AS speed_bps
+    FROM ({carried(_ALL_PORTS, wide=True, hours=Hours.GROUPS)}
+    ) AS carried INNER JOIN ({_ALL_PORTS}
+    ) AS ports ON ports.device = carried.host AND ports.port = carried.host_port
+    UNION ALL SELECT $__timeInterval(bucket) AS time, if(device IN (SELECT device FROM ({_HOSTS})), 'the job',
+        'other hosts') AS series, carried_bps AS bps, carried_speed_bps AS speed_bps
+    FROM {groups("hosts", "1")}
+) GROUP BY time, series ORDER BY time, series""",
     ("time", "series", "share"),
     series=True,
 )

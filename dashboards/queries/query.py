@@ -6,6 +6,7 @@ as it shows the present. A time series has its time first, then the name of the 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
 NONE = "(none)"
 """The pod label of findings without a pod, so that the pod variable includes them."""
@@ -146,7 +147,8 @@ WIDE_MINUTES_UP_TO_S = 12 * 3600
 """The same of minutes where one panel reads all ports of a fabric: more than 3 million take longer than a second."""
 
 
-def _hours(wide: bool) -> str:
+def is_by_hour(*, wide: bool) -> str:
+    """Return the condition that a range is read by the hour."""
     return f"({_RANGE_S} > {WIDE_MINUTES_UP_TO_S if wide else MINUTES_UP_TO_S} OR $__interval_s >= 3600)"
 
 
@@ -155,26 +157,41 @@ _RAW = f"({_RANGE_S} <= {RAW_UP_TO_S} AND $__interval_s < 60)"
 _ROLLED_IN = "bucket >= $__fromTime - INTERVAL 60 SECOND AND bucket <= $__toTime"
 
 
-def _rollups(table: str, wide: bool = False) -> Sequence[tuple[str, str]]:
-    """Return the rollups of a table with the condition of each.
+class Hours(Enum):
+    """The table that a long range has its hours from."""
 
-    An hour is rolled up once it is over, so the minutes after the newest one complete a long range.
-    """
+    PORTS = auto()
+    """The rollups of ports; minutes complete them, because an hour is rolled up when it is over."""
+    GROUPS = auto()
+    """port_groups_1h, which the caller adds (groups.py): of ports nothing but the minutes after its newest hour."""
+
+
+_NEWEST_GROUP = "(SELECT max(bucket) FROM port_groups_1h)"
+# A range of days ends with the newest whole hour, unless there are no groups (`[persist] rollups`, or just upgraded).
+_AFTER_GROUPS = f"""bucket >= {_NEWEST_GROUP} + INTERVAL 1 HOUR
+        AND ({_RANGE_S} <= {MINUTES_UP_TO_S} OR {_NEWEST_GROUP} < $__fromTime)"""
+
+
+def _rollups(table: str, wide: bool, hours: Hours) -> Sequence[tuple[str, str]]:
+    """Return the rollups of a table with the condition of each."""
+    is_long = is_by_hour(wide=wide)
+    if hours is Hours.GROUPS:
+        return ((f"{table}_1m", f"NOT {_RAW} AND (NOT {is_long} OR {_AFTER_GROUPS})"),)
     after = f"bucket >= (SELECT max(bucket) FROM {table}_1h) + INTERVAL 1 HOUR"
-    hours = _hours(wide)
-    return (f"{table}_1m", f"NOT {_RAW} AND (NOT {hours} OR {after})"), (f"{table}_1h", hours)
+    return (f"{table}_1m", f"NOT {_RAW} AND (NOT {is_long} OR {after})"), (f"{table}_1h", is_long)
 
 
 _RAW_IN = """sampled_at >= $__fromTime - INTERVAL 120 SECOND AND sampled_at <= $__toTime
         AND arrived_at >= $__fromTime - INTERVAL 120 SECOND"""
+_RECENT_IN = """sampled_at > {0} - INTERVAL 120 SECOND AND sampled_at <= $__toTime
+        AND arrived_at > {0} - INTERVAL 120 SECOND"""
 
 
-def readings(columns: Sequence[str], where: str, *, recent: bool = False, wide: bool = False) -> str:
+def readings(columns: Sequence[str], where: str, *, wide: bool = False, hours: Hours = Hours.PORTS) -> str:
     """Return a subquery of the counters' growth since the reading before: grown_COLUMN, and elapsed_s.
 
     A reset, a restart and a gap of more than ten minutes have no growth. A port that two sources read has two rows.
-    Long ranges come from the rollups, unless only the `recent` end of the range is read; `wide` if all ports of a
-    fabric are.
+    Long ranges come from the rollups; `wide` if all ports of a fabric are read.
     """
     grown = ",\n        ".join(
         f"toInt64({column}) - toInt64(lagInFrame({column}) OVER before) AS grown_{column}" for column in columns
@@ -184,31 +201,44 @@ def readings(columns: Sequence[str], where: str, *, recent: bool = False, wide: 
         dateDiff('millisecond', lagInFrame(sampled_at) OVER before, sampled_at) / 1000 AS elapsed_s,
         {grown}
     FROM samples
-    WHERE {"1" if recent else _RAW} AND {where} AND {_RAW_IN}
+    WHERE {_RAW} AND {where} AND {_RAW_IN}
     WINDOW before AS (
         PARTITION BY device, row, source, boot_id ORDER BY sampled_at ROWS BETWEEN 1 PRECEDING AND CURRENT ROW
     )"""
     increases = ", ".join(f"toInt64({column}_increase) AS grown_{column}" for column in columns)
-    rolled = "".join(
+    rolled = [
         f"""
-    UNION ALL SELECT device, row, source, toDateTime64(bucket, 9, 'UTC') AS sampled_at, toFloat64(observed_s) AS
-        elapsed_s, {increases}
+    SELECT device, row, source, toDateTime64(bucket, 9, 'UTC') AS sampled_at, toFloat64(observed_s) AS elapsed_s,
+        {increases}
     FROM {table} WHERE {condition} AND {where} AND {_ROLLED_IN}"""
-        for table, condition in _rollups("samples", wide)
-    )
-    return f"({raw}{'' if recent else rolled}\n)"
+        for table, condition in _rollups("samples", wide, hours)
+    ]
+    return _union([raw, *rolled])
 
 
-def lane_readings(metrics: str, where: str, *, wide: bool = False) -> str:
-    """Return the same of indexed counters: metric, index, grown and elapsed_s."""
-    rolled = "".join(
-        f"""
-    UNION ALL SELECT device, row, source, metric, `index`, toDateTime64(bucket, 9, 'UTC') AS sampled_at,
-        toFloat64(observed_s) AS elapsed_s, toInt64(increase) AS grown
-    FROM {table} WHERE {condition} AND metric IN ({metrics}) AND {where} AND {_ROLLED_IN}"""
-        for table, condition in _rollups("sample_lanes", wide)
-    )
+# From the first to the last reading; NULL if it decreased between them.
+_GROWN = """if(argMin({0}, sampled_at) = min({0}) AND argMax({0}, sampled_at) = max({0}),
+            toInt64(max({0})) - toInt64(min({0})), NULL)"""
+
+
+def recent_readings(columns: Sequence[str], where: str, since: str) -> str:
+    """Return a subquery of the same columns: the growth of counters in the last minutes, in one row of each port.
+
+    As that of readings(), it goes from a slow source's reading before `since` on.
+    """
+    grown = ", ".join(f"{_GROWN.format(column)} AS grown_{column}" for column in columns)
     return f"""(
+    SELECT * EXCEPT last_at, last_at AS sampled_at FROM (
+        SELECT device, row, source, max(sampled_at) AS last_at,
+            dateDiff('millisecond', min(sampled_at), last_at) / 1000 AS elapsed_s, {grown}
+        FROM samples WHERE {where} AND {_RECENT_IN.format(since)} GROUP BY device, row, source, boot_id
+    )
+)"""
+
+
+def lane_readings(metrics: str, where: str, *, wide: bool = False, hours: Hours = Hours.PORTS) -> str:
+    """Return the same as readings() of indexed counters: metric, index, grown and elapsed_s."""
+    raw = f"""
     SELECT device, row, source, metric, `index`, sampled_at,
         dateDiff('millisecond', lagInFrame(sampled_at) OVER before, sampled_at) / 1000 AS elapsed_s,
         toInt64(counter) - toInt64(lagInFrame(counter) OVER before) AS grown
@@ -217,14 +247,38 @@ def lane_readings(metrics: str, where: str, *, wide: bool = False) -> str:
     WINDOW before AS (
         PARTITION BY device, row, source, metric, `index` ORDER BY sampled_at
         ROWS BETWEEN 1 PRECEDING AND CURRENT ROW
-    ){rolled}
+    )"""
+    rolled = [
+        f"""
+    SELECT device, row, source, metric, `index`, toDateTime64(bucket, 9, 'UTC') AS sampled_at,
+        toFloat64(observed_s) AS elapsed_s, toInt64(increase) AS grown
+    FROM {table} WHERE {condition} AND metric IN ({metrics}) AND {where} AND {_ROLLED_IN}"""
+        for table, condition in _rollups("sample_lanes", wide, hours)
+    ]
+    return _union([raw, *rolled])
+
+
+def recent_lane_readings(metrics: str, where: str, since: str) -> str:
+    """Return the same as recent_readings() of indexed counters: metric, index, grown and elapsed_s."""
+    return f"""(
+    SELECT * EXCEPT last_at, last_at AS sampled_at FROM (
+        SELECT device, row, source, metric, `index`, max(sampled_at) AS last_at,
+            dateDiff('millisecond', min(sampled_at), last_at) / 1000 AS elapsed_s,
+            {_GROWN.format("counter")} AS grown
+        FROM sample_lanes WHERE metric IN ({metrics}) AND {where} AND {_RECENT_IN.format(since)}
+        GROUP BY device, row, source, metric, `index`
+    )
 )"""
+
+
+def _union(selects: Sequence[str]) -> str:
+    return "({}\n)".format("\n    UNION ALL".join(selects))
 
 
 def lane_gauges(metrics: str, where: str, *, wide: bool = False) -> str:
     """Return a subquery of indexed gauges: device, row, source, metric, index, at, and the lowest and highest value."""
     tables = [("sample_lanes", "sampled_at", "gauge", "gauge", _RAW, _RAW_IN)]
-    for table, condition in _rollups("sample_lanes", wide):
+    for table, condition in _rollups("sample_lanes", wide, Hours.PORTS):
         tables.append((table, "bucket", "value_min", "value_max", condition, _ROLLED_IN))
     rows = [
         f"SELECT device, row, source, metric, `index`, toDateTime64({time}, 9, 'UTC') AS at, toFloat64({lowest}) AS"
@@ -237,10 +291,11 @@ def lane_gauges(metrics: str, where: str, *, wide: bool = False) -> str:
 
 def usable(*, wide: bool = False) -> str:
     """Return the condition for the rows of readings() that have a growth."""
-    return f"elapsed_s > 0 AND (elapsed_s <= 600 OR {_hours(wide)}) AND sampled_at >= $__fromTime"
+    return f"elapsed_s > 0 AND (elapsed_s <= 600 OR {is_by_hour(wide=wide)}) AND sampled_at >= $__fromTime"
 
 
 USABLE = usable()
+WHOLE_HOURS = _WHOLE.format("bucket")
 OF_ALL_PORTS = f"{usable(wide=True)} AND {_WHOLE.format('sampled_at')}"
 """The same for a sum over the ports of a fabric: only buckets in which all of them were read."""
 
@@ -255,7 +310,7 @@ def port_states(where: str) -> str:
         f" admin_up != 0 AND oper_up = 0 AS is_down FROM samples WHERE {_RAW} AND {where}"
         " AND $__timeFilter(sampled_at) AND arrived_at >= $__fromTime AND oper_up IS NOT NULL"
     ]
-    for (table, condition), step_s in zip(_rollups("samples"), (60, 3600), strict=True):
+    for (table, condition), step_s in zip(_rollups("samples", wide=False, hours=Hours.PORTS), (60, 3600), strict=True):
         slots.append(
             f"SELECT device, row, toUnixTimestamp(bucket) AS begin, {step_s + OBSERVED_S} AS lasts_s,"
             f" admin_up_max != 0 AND oper_up_min = 0 AS is_down FROM {table} WHERE {condition} AND {where}"
@@ -292,7 +347,7 @@ def gauges(ends: str, metrics: Sequence[tuple[str, str]], where: str) -> Query:
     Each metric is its name and its column; zero is not drawn, for no gauge of a logarithmic axis has it.
     """
     tables = [("samples", "sampled_at", "", _RAW, "$__timeFilter(sampled_at) AND arrived_at >= $__fromTime")]
-    for table, condition in _rollups("samples"):
+    for table, condition in _rollups("samples", wide=False, hours=Hours.PORTS):
         tables.append((table, "bucket", "_max", condition, _ROLLED_IN))
     rows = []
     for table, time, suffix, condition, in_time in tables:

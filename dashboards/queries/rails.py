@@ -1,8 +1,9 @@
 """The queries of the Rails dashboard: what each rail carries of its speed, and which are slower than their peers."""
 
 from dashboards.limits import DETECT
-from dashboards.queries.carried import carried, host_ports
-from dashboards.queries.query import KNOWN, NONE, OPEN, WORKS, Query, finding_times, findings_where
+from dashboards.queries.carried import carried, carried_since, host_ports
+from dashboards.queries.groups import groups
+from dashboards.queries.query import KNOWN, NONE, OPEN, WORKS, Hours, Query, finding_times, findings_where
 
 _RECENT_S = 300
 """Stragglers are ranked by the last five minutes: a rail is slow after three windows of a minute."""
@@ -20,7 +21,7 @@ _NOW = f"""
             AS share
     FROM ({_PORTS}
     ) AS ports
-    INNER JOIN ({carried(_PORTS, f"$__toTime - INTERVAL {_RECENT_S} SECOND", "1", recent=True)}
+    INNER JOIN ({carried_since(_PORTS, f"$__toTime - INTERVAL {_RECENT_S} SECOND")}
     ) AS carried ON carried.host = ports.device AND carried.host_port = ports.port"""
 
 _UNKNOWN = f"count() = 0 OR NOT {WORKS}"
@@ -58,21 +59,31 @@ FROM ({_NOW}
 _OVER_TIME = f"""
     SELECT carried.time AS time, ports.rail AS rail, ports.device AS host, carried.bps AS bps,
         ports.speed_bps AS speed_bps
-    FROM ({carried(_PORTS, "$__fromTime", "$__timeInterval(sampled_at)", wide=True)}
+    FROM ({carried(_PORTS, wide=True, hours=Hours.GROUPS)}
     ) AS carried INNER JOIN ({_PORTS}
     ) AS ports ON ports.device = carried.host AND ports.port = carried.host_port"""
+_GROUPS = groups("carried", f"{_PODS} AND {_RAIL}")
 DELIVERED = Query(
     f"""SELECT time, concat('rail ', toString(rail)) AS series, sum(bps) / sum(speed_bps) AS delivered
-FROM ({_OVER_TIME}
-) WHERE speed_bps > 0 GROUP BY time, rail ORDER BY time, rail""",
+FROM (
+    SELECT time, rail, bps, speed_bps FROM ({_OVER_TIME}
+    ) WHERE speed_bps > 0
+    UNION ALL SELECT $__timeInterval(bucket) AS time, rail, carried_bps, carried_speed_bps FROM {_GROUPS}
+) GROUP BY time, rail ORDER BY time, rail""",
     ("time", "series", "delivered"),
     series=True,
 )
+# Of hours, the middle is the median of the pods' medians, each by its number of NICs.
 SLOWEST = Query(
-    f"""SELECT time, concat('rail ', toString(rail)) AS series, if(median(bps) > {DETECT.rail.busy} *
-    any(speed_bps), min(bps) / median(bps), NULL) AS share
-FROM ({_OVER_TIME}
-) WHERE speed_bps > 0 GROUP BY time, rail ORDER BY time, rail""",
+    f"""SELECT time, concat('rail ', toString(rail)) AS series, if(middle > {DETECT.rail.busy} * speed,
+    lowest / middle, NULL) AS share
+FROM (
+    SELECT time, rail, min(bps) AS lowest, median(bps) AS middle, any(speed_bps) AS speed FROM ({_OVER_TIME}
+    ) WHERE speed_bps > 0 GROUP BY time, rail
+    UNION ALL SELECT $__timeInterval(bucket) AS time, rail, min(carried_bps_min),
+        quantileExactWeighted(0.5)(carried_bps_median, carried_ports), sum(carried_speed_bps) / sum(carried_ports)
+    FROM {_GROUPS} GROUP BY time, rail
+) ORDER BY time, rail""",
     ("time", "series", "share"),
     series=True,
 )

@@ -1,6 +1,6 @@
 """Times every panel of every board over a day and over a week of a fabric of 2,048 GPUs.
 
-    python -m tests.bench.panel_times [--pods 8] [--ranges 'a day,a week']
+    python -m tests.bench.panel_times [--pods 8] [--ranges 'a day,a week'] [--boards rails,congestion]
 
 The rows are made by SQL: the inventory, findings, progress and messages of wall_cost.py for the week; rollups by hour
 for the week and by minute for the day, of every port (one priority of PFC, and four lanes of optical power of the first
@@ -30,6 +30,7 @@ from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
 from streams.store import migrate
 from streams.store.clickhouse import ClickHouse
 from streams.store.params import StoreParams
+from streams.store.persist.group_rollups import group_hours
 from tests.bench import wall_cost
 from tests.bench.sink_rows import cpu_s
 
@@ -105,6 +106,7 @@ def fill(store: ClickHouse, pods: int, end_s: int, minutes_s: int) -> dict[str, 
     wall_cost.fill(store, pods, WEEK_S, end_s)
     hour_s = end_s // HOUR_S * HOUR_S
     fill_rollups(store, "1h", HOUR_S, hour_s - WEEK_S, hour_s)
+    group_hours(store, store.params, WEEK_S // HOUR_S + 1)
     fill_rollups(store, "1m", 60, end_s // 60 * 60 - minutes_s, end_s // 60 * 60)
     fill_readings(store, end_s - WEEK_S, end_s - 600, _NEAR)
     fill_readings(store, end_s - 600, end_s, "1")
@@ -128,10 +130,12 @@ def timed(server: EmbeddedClickHouse, sql: str) -> tuple[float, float, int]:
     return time.perf_counter() - began, cpu_s(pid) - before, int(read)
 
 
-def measure(server: EmbeddedClickHouse, end_s: int, ranges: Sequence[str]) -> Iterator[PanelTime]:
+def measure(
+    server: EmbeddedClickHouse, end_s: int, boards: Sequence[str], ranges: Sequence[str]
+) -> Iterator[PanelTime]:
     """Open each board over each range, and time the queries of its panels."""
     run = http_run(server.url, server.user, server.password, "railsight")
-    for name in BOARDS:
+    for name in boards:
         board = json.loads((FOLDER / f"{name}.json").read_text())
         for panel in board["panels"]:
             panel["maxDataPoints"] = panel.get("maxDataPoints", POINTS * panel["gridPos"]["w"] // 24)
@@ -178,6 +182,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pods", type=int, default=8, help="of 32 hosts with 8 GPUs each")
     parser.add_argument("--ranges", default=",".join(RANGES_S))
+    parser.add_argument("--boards", default=",".join(BOARDS))
     given = parser.parse_args()
     ranges = given.ranges.split(",")
     with tempfile.TemporaryDirectory() as folder, EmbeddedClickHouse(ClickHouseParams(data=Path(folder))) as server:
@@ -187,7 +192,7 @@ def main() -> int:
         end_s = int(time.time())
         rows = fill(store, given.pods, end_s, DAY_S if "a day" in ranges else 2 * HOUR_S)
         store.close()
-        times = list(measure(server, end_s, ranges))
+        times = list(measure(server, end_s, given.boards.split(","), ranges))
     for line in page(times, rows, os.getloadavg()[1]):
         sys.stdout.write(f"{line}\n")
     return 0

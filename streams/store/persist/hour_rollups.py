@@ -16,6 +16,7 @@ from streams.fabric.catalogue import CATALOGUE, Metric
 from streams.store.params import SinkParams, StoreParams
 from streams.store.persist import message_hours
 from streams.store.persist.block_writer import MAX_TOKENS
+from streams.store.persist.group_rollups import group_hours
 from streams.store.persist.retry import retry_forever
 from streams.store.query_client import CommandClient, QueryClient
 from streams.store.sample_layout import column_name, has_extremes, is_scalar
@@ -180,4 +181,7 @@ class HourRollups:
             await asyncio.sleep(INTERVAL_S)
 
     async def _roll_up(self) -> int:
-        return await asyncio.to_thread(roll_up_hours, self._client, self._store)
+        def roll_up() -> int:
+            return roll_up_hours(self._client, self._store) + group_hours(self._client, self._store, WINDOW_HOURS)
+
+        return await asyncio.to_thread(roll_up)

@@ -28,5 +28,7 @@ def day(clickhouse: ClickHouse) -> Iterator[Board]:
     """Return the dashboards over the simulated day, which all tests of a session share."""
     name = f"day_{uuid.uuid4().hex[:12]}"
     clickhouse.execute(f"CREATE DATABASE {name}")
-    yield Board(clickhouse, name, simulated_day.fill)
+    made = Board(clickhouse, name)
+    made.with_store(simulated_day.fill)
+    yield made
     clickhouse.execute(f"DROP DATABASE IF EXISTS {name} SYNC")

@@ -122,17 +122,18 @@ def pipeline_rows() -> dict[str, Rows]:
 class Board:
     """The dashboards over one database."""
 
-    def __init__(self, server: ClickHouse, database: str, fill: Callable[[Store], None] | None = None) -> None:
+    def __init__(self, server: ClickHouse, database: str) -> None:
         # As Grafana's source does: the database beside the query, tables without it.
         self._server = ClickHouse(f"{server.url}/?database={database}", server.user, server.password)
-        store = Store(
-            StoreParams.model_validate(
-                {"url": server.url, "user": server.user, "password": server.password, "database": database}
-            )
+        self._params = StoreParams.model_validate(
+            {"url": server.url, "user": server.user, "password": server.password, "database": database}
         )
-        migrate.apply(store, migrate.shipped_migrations())
-        if fill is not None:
-            fill(store)
+        self.with_store(lambda store: migrate.apply(store, migrate.shipped_migrations()))
+
+    def with_store(self, step: Callable[[Store], object]) -> None:
+        """Run a step as the sink does."""
+        store = Store(self._params)
+        step(store)
         store.close()
 
     def fill(self, tables: dict[str, Rows]) -> None:

@@ -5,7 +5,8 @@ minutes, and the hours before them by the hour only, as after the retention of m
 within ten seconds, so that the picker's end falls between them.
 """
 
-from collections.abc import Callable
+import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from dashboards.queries import congestion, job, link, pipeline, rails
 from dashboards.queries.query import MINUTES_UP_TO_S, NONE, RAW_UP_TO_S, Query
 from streams.store.clickhouse import ClickHouse as Store
+from streams.store.persist.group_rollups import group_hours
 from streams.store.persist.hour_rollups import IN_ORDER, hour_of
 from tests.integration.dashboards.fabric import NOW, Board, at
 from tests.integration.fixtures_clickhouse import ClickHouse
@@ -95,12 +97,20 @@ def _fill(store: Store) -> None:
             store.command(f"INSERT INTO {table}_1h ({rolled.columns}) {rolled.select} SETTINGS {IN_ORDER}")
 
 
-@pytest.fixture
-def steady(clickhouse: ClickHouse, clickhouse_database: Callable[[], str]) -> Board:
-    """Return the boards over the constant rate."""
-    made = Board(clickhouse, clickhouse_database(), _fill)
+def _filled(made: Board) -> Board:
     made.fill(_inventory())
+    made.with_store(_fill)
+    made.with_store(lambda store: group_hours(store, store.params, window_hours=7 * 24))
     return made
+
+
+@pytest.fixture(scope="module")
+def steady(clickhouse: ClickHouse) -> Iterator[Board]:
+    """Return the boards over the constant rate, for tests that change nothing."""
+    name = f"steady_{uuid.uuid4().hex[:12]}"
+    clickhouse.execute(f"CREATE DATABASE {name}")
+    yield _filled(Board(clickhouse, name))
+    clickhouse.execute(f"DROP DATABASE IF EXISTS {name} SYNC")
 
 
 SERIES: dict[str, tuple[Query, dict[str, float]]] = {
@@ -114,7 +124,13 @@ SERIES: dict[str, tuple[Query, dict[str, float]]] = {
 }
 
 
-@pytest.mark.parametrize(("range_s", "interval_s"), [(HOUR, 10), (HOUR, 30), (DAY // 4, 60), (5 * DAY, 600)])
+OF_GROUPS = {"paused", "marked", "discards", "delivered", "job"}
+"""A range of days ends with the newest hour where it has all ports of a fabric."""
+
+
+@pytest.mark.parametrize(
+    ("range_s", "interval_s"), [(HOUR, 10), (HOUR, 30), (DAY // 4, 60), (DAY, 120), (5 * DAY, 600)]
+)
 def test_a_constant_rate_does_not_dip_at_the_end(steady: Board, range_s: int, interval_s: int) -> None:
     """Neither in the last bucket, which is incomplete, nor where hours, minutes and readings meet."""
     for end in (NOW - 60, NOW - 64):  # between the readings of both ports
@@ -128,8 +144,12 @@ def test_a_constant_rate_does_not_dip_at_the_end(steady: Board, range_s: int, in
                 values = [float(list(row.values())[-1]) for row in found]
                 assert values and values == pytest.approx([level] * len(values), rel=0.001), (name, series, end)
                 first, last = found[0]["time"], found[-1]["time"]
-                assert first <= at(NOW - end + range_s - 2 * HOUR if range_s > DAY else NOW - end + range_s - 150), name
-                assert last >= at(NOW - end + 2 * max(interval_s, 60) + 60), (name, last)
+                if range_s == DAY and name not in OF_GROUPS:
+                    continue  # in minutes, of which there are six hours
+                begun_s = 2 * HOUR if range_s >= DAY else 150
+                assert first <= at(NOW - end + range_s - begun_s), name
+                behind_s = 3 * HOUR if range_s > MINUTES_UP_TO_S and name in OF_GROUPS else 60
+                assert last >= at(NOW - end + 2 * max(interval_s, 60) + behind_s), (name, last)
 
 
 def test_rows_counted_over_time_do_not_dip(steady: Board) -> None:
@@ -140,13 +160,15 @@ def test_rows_counted_over_time_do_not_dip(steady: Board) -> None:
             assert rows and {row["rate"] for row in rows} == {0.1}, (interval_s, end)
 
 
-def test_a_range_is_read_from_the_table_of_its_length(steady: Board) -> None:
+def test_a_range_is_read_from_the_table_of_its_length(empty: Board) -> None:
     """Of hours a board over days reads few rows; between, minutes; readings up to three hours."""
-    steady.execute("TRUNCATE TABLE samples")
-    steady.execute("TRUNCATE TABLE sample_lanes")
+    empty.fill(_inventory())
+    empty.with_store(_fill)
+    empty.execute("TRUNCATE TABLE samples")
+    empty.execute("TRUNCATE TABLE sample_lanes")
 
     def points(range_s: int, query: Query) -> int:
-        return len(steady.ask(query, to=NOW - 60, since=NOW - 60 - range_s, interval_s=20, texts={"subject": SUBJECT}))
+        return len(empty.ask(query, to=NOW - 60, since=NOW - 60 - range_s, interval_s=20, texts={"subject": SUBJECT}))
 
     for query, series in ((link.TRAFFIC, 4), (link.LIGHT, 2 * LANES)):
         assert points(RAW_UP_TO_S, query) == 0
@@ -155,5 +177,32 @@ def test_a_range_is_read_from_the_table_of_its_length(steady: Board) -> None:
         assert series * (hours + 40) < points(MINUTES_UP_TO_S + 60, query) < series * (hours + 120), (
             "and two in minutes"
         )
-    steady.execute("TRUNCATE TABLE samples_1h")
+    empty.execute("TRUNCATE TABLE samples_1h")
     assert points(MINUTES_UP_TO_S + 60, link.TRAFFIC) > 4 * 300, "minutes alone, where no hour was rolled up"
+
+
+def test_a_fabric_over_days_is_read_in_groups(empty: Board) -> None:
+    """Of ports nothing is read, unless no groups were made: then their minutes."""
+    _filled(empty)
+
+    def found(range_s: int) -> dict[str, int]:
+        end = NOW - 60
+        return {
+            name: len(empty.ask(SERIES[name][0], pods=("pod-1", NONE), to=end, since=end - range_s, interval_s=600))
+            for name in sorted(OF_GROUPS)
+        }
+
+    before = found(5 * DAY), found(DAY)
+    for table in ("samples_1h", "sample_lanes_1h", "samples", "sample_lanes"):
+        empty.execute(f"TRUNCATE TABLE {table}")
+    assert found(5 * DAY) == before[0]
+    assert found(DAY) == before[1]
+    for table in ("samples_1m", "sample_lanes_1m"):
+        empty.execute(f"TRUNCATE TABLE {table}")
+    assert found(5 * DAY) == before[0]
+    assert all(0 < rows < more for rows, more in zip(found(DAY).values(), before[1].values(), strict=True))
+    empty.execute("TRUNCATE TABLE port_groups_1h")
+    empty.with_store(_fill)
+    groups, minutes = before[0], found(5 * DAY)
+    assert set(minutes) == set(groups)
+    assert all(minutes.values()), "minutes alone, where no group was made"

@@ -1,0 +1,22 @@
+"""The groups of ports by hour, from which boards read a whole fabric over a long range."""
+
+from collections.abc import Sequence
+
+from dashboards.queries.query import WHOLE_HOURS, is_by_hour
+
+
+def groups(statistic: str, where: str) -> str:
+    """Return the FROM and WHERE of the groups in the range, nothing where it is not read by the hour."""
+    return f"""port_groups_1h FINAL
+    WHERE {is_by_hour(wide=True)} AND statistic = '{statistic}' AND {where} AND {WHOLE_HOURS}"""
+
+
+def group_rates(statistic: str, series: Sequence[tuple[str, str]], where: str) -> str:
+    """Return the rows (time, series, rate) of these series, each its name (SQL) and its column of rates."""
+    listed = ", ".join(f"({name}, {column})" for name, column in series)
+    return f"""
+    SELECT $__timeInterval(bucket) AS time, series, avg(total) AS rate FROM (
+        SELECT bucket, one.1 AS series, sum(one.2) AS total FROM (
+            SELECT bucket, arrayJoin([{listed}]) AS one FROM {groups(statistic, where)}
+        ) WHERE one.2 IS NOT NULL GROUP BY bucket, series
+    ) GROUP BY time, series"""

@@ -1,0 +1,217 @@
+"""Fills the groups of ports by hour from the rollups by hour: what boards show of a whole fabric over a long time.
+
+A group is the ports of a switch that lead to hosts on one rail, those that lead to switches, a pod's NICs on one rail,
+or the NICs of a host, by the inventory in effect at the end of the hour. What is not in it is in a group of its own.
+The sink that fills the rollups by hour does it after them (hour_rollups.py), again where an hour changed, and with the
+hours of before the table was there, the newest first.
+"""
+
+from typing import NamedTuple
+
+import structlog
+
+from streams.store.params import StoreParams
+from streams.store.query_client import CommandClient
+from streams.store.schema_form import delete_from
+
+TABLE = "port_groups_1h"
+COUNTERS = (
+    "rx_discards", "tx_discards", "rx_errors", "tx_errors", "rx_fcs_errors", "rx_symbol_errors",
+    "fec_uncorrected_codewords", "link_down_events", "link_transitions", "pause_rx_frames", "pause_tx_frames",
+    "port_ecn_marked_packets", "roce_ecn_marked_packets", "cnp_sent", "cnp_handled", "out_of_sequence",
+    "packet_sequence_errors", "local_ack_timeouts", "adaptive_retransmits", "rnr_nak_retries", "rx_icrc_errors",
+)  # fmt: skip
+"""The counters of ports that boards and views add up over a fabric."""
+
+LANES = ("pfc_rx_frames", "pfc_tx_frames")
+"""The same of the counters by priority, of which a group has the sum."""
+
+UNUSED_UPLINK = 0.01
+"""An uplink that carries less than this share of the fullest one is not in use (`[detect.imbalance] unused`)."""
+
+BACKFILL_DAYS = 31
+BACKFILL_HOURS = 24
+"""Hours of before the upgrade that are filled at a time: a second of CPU each at the largest fabric."""
+
+# Rows of the same group and hour replace each other: inserted twice, they count once.
+_SETTINGS = "SETTINGS insert_deduplicate = 0, distributed_product_mode = 'global'"
+_log = structlog.get_logger("railsight.persist")
+
+_DEVICES = """SELECT name AS device, any(pod) AS pod, any(kind) AS kind FROM inventory_devices
+        WHERE digest = (SELECT argMax(digest, effective_at) FROM inventory_devices WHERE effective_at < {end})
+        GROUP BY name"""
+_LINKS = """SELECT a_device, a_port, any(z_device) AS z_device, any(z_port) AS z_port, any(role) AS role,
+            any(rail) AS rail, any(pod) AS pod, toFloat64(any(speed_bps)) AS speed_bps FROM inventory_links
+        WHERE digest = (SELECT argMax(digest, effective_at) FROM inventory_links WHERE effective_at < {end})
+        GROUP BY a_device, a_port"""
+_ENDS = f"""SELECT one.1 AS device, one.2 AS port, any(role) AS role, any(rail) AS rail FROM (
+            SELECT arrayJoin([(a_device, a_port), (z_device, z_port)]) AS one, role, rail FROM ({_LINKS}
+        )) GROUP BY device, port"""
+_GROUP = "pod, device, kind, role, rail, source"
+
+
+def _rate(value: str) -> str:
+    return f"sum(if(observed_s > 0, {value} / observed_s, NULL))"
+
+
+def _ports(value: str) -> str:
+    return f"uniqExactIf((rows.device, row), observed_s > 0 AND {value} IS NOT NULL)"
+
+
+def _of_rows(table: str, where: str, columns: str) -> str:
+    """Return the groups of the rows of a table; `columns` are computed of each."""
+    return f"""
+    SELECT devices.pod AS pod, if(devices.kind = 'switch', rows.device, '') AS device, devices.kind AS kind,
+        ends.role AS role, ifNull(ends.rail, -1) AS rail, rows.source AS source, sum(readings) AS readings,
+        max(arrived_at) AS arrived_at, {columns}
+    FROM {table} AS rows
+    LEFT JOIN ({_DEVICES}
+    ) AS devices ON devices.device = rows.device
+    LEFT JOIN ({_ENDS}
+    ) AS ends ON ends.device = rows.device AND ends.port = rows.row
+    WHERE bucket = {{hour}} AND {where}
+    GROUP BY {_GROUP}"""
+
+
+class _Statistic(NamedTuple):
+    """One kind of rows: the rollups that they come from, their columns and the query of their groups."""
+
+    name: str
+    table: str
+    where: str
+    columns: tuple[str, ...]
+    select: str
+
+
+def _counters() -> _Statistic:
+    columns = [
+        (f"{counter}_{suffix}", expression(f"{counter}_increase"))
+        for counter in COUNTERS
+        for suffix, expression in (("per_s", _rate), ("ports", _ports))
+    ]
+    select = _of_rows("samples_1h", "1", ", ".join(f"{value} AS {name}" for name, value in columns))
+    return _Statistic("counters", "samples_1h", "1", tuple(name for name, _ in columns), select)
+
+
+def _lanes() -> _Statistic:
+    columns = [
+        (f"{lane}_{suffix}", expression(f"if(metric = '{lane}', increase, NULL)"))
+        for lane in LANES
+        for suffix, expression in (("per_s", _rate), ("ports", _ports))
+    ]
+    where = f"metric IN {LANES}"
+    select = _of_rows("sample_lanes_1h", where, ", ".join(f"{value} AS {name}" for name, value in columns))
+    return _Statistic("lanes", "sample_lanes_1h", where, tuple(name for name, _ in columns), select)
+
+
+def _carried(name: str, rail: str, device: str) -> _Statistic:
+    """Return what NICs sent, as the boards have it: by themselves, or as their switches received it."""
+    return _Statistic(
+        name, "samples_1h", "1",
+        ("carried_bps", "carried_bps_min", "carried_bps_median", "carried_speed_bps", "carried_ports"),
+        f"""
+    SELECT pod, {device} AS device, 'host' AS kind, 'host-link' AS role, {rail} AS rail, '' AS source,
+        sum(ports.readings) AS readings, max(ports.arrived_at) AS arrived_at, sum(bps) AS carried_bps,
+        min(bps) AS carried_bps_min, median(bps) AS carried_bps_median, sum(speed_bps) AS carried_speed_bps,
+        count() AS carried_ports
+    FROM (
+        SELECT host, any(ends.pod) AS pod, any(ends.host_rail) AS host_rail, any(ends.speed_bps) AS speed_bps,
+            sum(ends.readings) AS readings, max(ends.arrived_at) AS arrived_at,
+            if(countIf(far = 0) > 0, maxIf(bps, far = 0), maxIf(bps, far = 1)) AS bps
+        FROM (
+            SELECT links.a_device AS host, links.a_port AS port, far, any(links.pod) AS pod,
+                any(assumeNotNull(links.rail)) AS host_rail, any(links.speed_bps) AS speed_bps,
+                sum(rows.readings) AS readings, max(rows.arrived_at) AS arrived_at,
+                8 * sum(if(far, rx_bytes_increase, tx_bytes_increase)) / sum(observed_s) AS bps
+            FROM samples_1h AS rows
+            INNER JOIN (
+                SELECT *, one.1 AS device, one.2 AS end, one.3 AS far FROM (
+                    SELECT *, arrayJoin([(a_device, a_port, 0), (z_device, z_port, 1)]) AS one FROM ({_LINKS})
+                    WHERE role = 'host-link' AND rail IS NOT NULL AND speed_bps > 0
+                )
+            ) AS links ON links.device = rows.device AND links.end = rows.row
+            WHERE bucket = {{hour}} AND observed_s > 0 AND if(far, rx_bytes_increase, tx_bytes_increase) IS NOT NULL
+            GROUP BY host, port, far
+        ) AS ends GROUP BY host, port
+    ) AS ports GROUP BY pod, device, rail""",
+    )  # fmt: skip
+
+
+# As congestion/imbalance: against the mean of the uplinks in use.
+_UPLINKS = _Statistic(
+    "uplinks", "samples_1h", "1", ("uplinks_uneven",),
+    f"""
+    SELECT any(devices.pod) AS pod, used.device AS device, 'switch' AS kind, 'fabric-link' AS role, -1 AS rail,
+        '' AS source, sum(used.readings) AS readings, max(used.arrived_at) AS arrived_at,
+        max(abs(bps - middle)) / any(middle) AS uplinks_uneven
+    FROM (
+        SELECT *, avg(bps) OVER (PARTITION BY device) AS middle FROM (
+            SELECT *, max(bps) OVER (PARTITION BY device) AS most FROM (
+                SELECT rows.device AS device, row, sum(rows.readings) AS readings, max(rows.arrived_at) AS arrived_at,
+                    8 * sum(tx_bytes_increase) / sum(observed_s) AS bps
+                FROM samples_1h AS rows
+                WHERE bucket = {{hour}} AND observed_s > 0 AND tx_bytes_increase IS NOT NULL
+                    AND (device, row) IN (SELECT a_device, a_port FROM ({_LINKS}) WHERE role = 'fabric-link')
+                GROUP BY device, row
+            )
+        ) WHERE bps > {UNUSED_UPLINK} * most
+    ) AS used
+    LEFT JOIN ({_DEVICES}
+    ) AS devices ON devices.device = used.device
+    WHERE middle > 0 GROUP BY device""",
+)  # fmt: skip
+_BY_TABLE = {
+    "samples_1h": (_counters(), _carried("carried", "host_rail", "''"), _carried("hosts", "-1", "host"), _UPLINKS),
+    "sample_lanes_1h": (_lanes(),),
+}
+# Hours whose groups were made from other readings than there are now.
+_CHANGED = f"""SELECT hour_s, sum(by_port) AS expected, sum(by_group) AS found FROM (
+    SELECT toUnixTimestamp(bucket) AS hour_s, sum(readings) AS by_port, 0 AS by_group FROM {{table}}
+    WHERE bucket >= toStartOfHour(now('UTC')) - INTERVAL {{window}} HOUR AND {{where}} GROUP BY hour_s
+    UNION ALL SELECT toUnixTimestamp(bucket) AS hour_s, 0 AS by_port, sum(readings) AS by_group FROM {TABLE}
+    WHERE bucket >= toStartOfHour(now('UTC')) - INTERVAL {{window}} HOUR AND statistic = '{{statistic}}' GROUP BY hour_s
+) GROUP BY hour_s HAVING expected != found ORDER BY hour_s"""
+# The newest hour before the groups begin.
+_EARLIER = f"""SELECT toUnixTimestamp(max(bucket)) AS hour_s, count() AS found FROM {{table}}
+    WHERE bucket < (SELECT min(bucket) FROM {TABLE} WHERE statistic = '{{statistic}}')
+        AND bucket >= now('UTC') - INTERVAL {BACKFILL_DAYS} DAY AND {{where}}"""
+
+
+def group_hours(client: CommandClient, params: StoreParams, window_hours: int) -> int:
+    """Bring the groups of the last hours up to date, and of some earlier ones; return how many were written. Blocks."""
+    written = 0
+    for table, statistics in _BY_TABLE.items():
+        form = {"table": table, "where": statistics[0].where, "statistic": statistics[0].name}
+        for hour_s, _, found in client.query(_CHANGED.format(**form, window=window_hours)):
+            names = ", ".join(f"'{statistic.name}'" for statistic in statistics)
+            if found:
+                of_hour = f"bucket = toDateTime({hour_s}, 'UTC') AND statistic IN ({names})"
+                client.command(delete_from(TABLE, of_hour, params))
+            _fill(client, statistics, hour_s)
+            written += 1
+        for _ in range(BACKFILL_HOURS):
+            hour_s, found = client.query(_EARLIER.format(**form))[0]
+            if not found:
+                break
+            _fill(client, statistics, hour_s)
+            written += 1
+    if written:
+        _log.info("groups of ports by hour", hours=written)
+    return written
+
+
+def _fill(client: CommandClient, statistics: tuple[_Statistic, ...], hour_s: int) -> None:
+    """Insert the groups of an hour; what changed hours are found by comes last."""
+    for statistic in reversed(statistics):
+        client.command(statement(statistic, hour_s))
+
+
+def statement(statistic: _Statistic, hour_s: int) -> str:
+    """Return the statement that inserts a statistic of the hour that begins at these Unix seconds."""
+    columns = f"{_GROUP}, readings, arrived_at, {', '.join(statistic.columns)}"
+    hour = f"toDateTime({hour_s}, 'UTC')"
+    select = statistic.select.format(hour=hour, end=f"{hour} + INTERVAL 1 HOUR")
+    return (
+        f"INSERT INTO {TABLE} (statistic, bucket, {columns}) {_SETTINGS}"
+        f" SELECT '{statistic.name}', {hour}, {columns} FROM ({select}\n) {_SETTINGS}"
+    )
