@@ -73,7 +73,8 @@ def board() -> build.Dashboard:
     made.with_panel(
         timeline(
             "Hosts",
-            "The worst open finding at each host of the job; unobserved without a sample for a minute.",
+            "The worst open finding at each host of the job; unobserved without a sample for a minute. Of a larger job,"
+            f" the {queries.HOSTS_SHOWN} hosts with the worst findings.",
             queries.HOSTS,
             empty=_NO_JOB,
         )

@@ -86,7 +86,7 @@ def _stages(made: build.Dashboard) -> None:
     made.with_panel(
         series(
             "Device to Kafka",
-            "The 99th percentile, by source.",
+            "The 99th percentile, by source. Beyond twelve hours: of the 99th percentiles of the devices' hours.",
             queries.ARRIVAL_DELAY,
             unit="s",
             empty=_NO_SAMPLES,

@@ -1,6 +1,7 @@
 """The queries of the Fabric dashboard: what is open, where, since when, and how much of the fabric is observed."""
 
 from dashboards.limits import DETECT
+from dashboards.queries.messages import LATEST, messages, reported
 from dashboards.queries.query import (
     CONFIDENCE,
     CONSTRAINT,
@@ -40,8 +41,8 @@ _SOURCES = f"""
         FROM collector_status WHERE at <= $__toTime GROUP BY device, source
     ) AS status ON status.device = devices.device
     LEFT JOIN (
-        SELECT device, source, max(sampled_at) AS last FROM sample_messages
-        WHERE arrived_at >= $__fromTime AND sampled_at <= $__toTime GROUP BY device, source
+        SELECT device, source, max(newest) AS last FROM {messages(("device", "source", "newest"), LATEST)}
+        GROUP BY device, source
     ) AS latest ON latest.device = devices.device AND latest.source = status.source
     WHERE if(devices.pod = '', '{NONE}', devices.pod) IN (${{pod:singlequote}})"""
 # Of each pod (or the switches without one) and each of its rails, and of each plane.
@@ -282,12 +283,9 @@ HEALTH = states_over_time(
                 AND {CHOSEN}
         )
         UNION ALL SELECT {_PLACE} AS place, begin, end, toInt32(0) AS level FROM (
-            SELECT DISTINCT if(devices.pod = '', '{NONE}', devices.pod) AS pod,
-                slot AS begin, begin + {OBSERVED_S - 1} AS end
-            FROM (
-                SELECT DISTINCT device, intDiv(toUnixTimestamp(sampled_at), step) * step AS slot FROM sample_messages
-                WHERE $__timeFilter(sampled_at) AND arrived_at >= $__fromTime
-            ) AS sampled INNER JOIN ({DEVICES}) AS devices USING device
+            SELECT place AS pod, begin, end FROM (
+                {reported(f"SELECT device, if(pod = '', '{NONE}', pod) AS place FROM ({DEVICES})")}
+            )
         ) AS reporting INNER JOIN ({_PLACES}) AS places USING pod""",
 )
 COVERAGE = Query(

@@ -2,6 +2,7 @@
 
 from dashboards.limits import DETECT
 from dashboards.queries.carried import both_ends, carried, carried_since, host_ports
+from dashboards.queries.messages import SAMPLED, messages
 from dashboards.queries.query import (
     DEVICES,
     IN_RANGE,
@@ -47,8 +48,8 @@ ABOUT = Query(
         ('pod', toString(pod)), ('site', toString(site)), ('GPUs', toString(gpus)),
         ('open findings', toString(assumeNotNull((SELECT count() FROM {KNOWN} WHERE {OPEN} AND ({_IS_HOST}))))),
         ('last sample', assumeNotNull((
-            SELECT if(count() = 0, 'none in this time range', toString(toDateTime(max(sampled_at), 'UTC')))
-            FROM sample_messages WHERE {_ROWS} AND $__timeFilter(sampled_at)
+            SELECT if(count() = 0, 'none in this time range', toString(toDateTime(max(newest), 'UTC')))
+            FROM {messages(("newest",), SAMPLED, _ROWS)}
         )))
     ]) AS line FROM ({DEVICES}) WHERE device = {_HOST}
 ) WHERE line.2 != ''""",

@@ -8,11 +8,11 @@ from enum import IntEnum
 
 from dashboards.queries.carried import carried, host_ports
 from dashboards.queries.groups import groups
+from dashboards.queries.messages import FIRST_MINUTE, minutes, reported
 from dashboards.queries.query import (
     DEVICES,
     KNOWN,
     LEVEL,
-    OBSERVED_S,
     VALID,
     WORKS,
     Hours,
@@ -56,38 +56,35 @@ _AFFECTS = (
 # A port is observed while its host is read, or the switch at its far end, as `railsight job` has it.
 _PORTS = host_ports(f"a_device IN (SELECT device FROM ({_HOSTS}))")
 _SEEN_BY = f"""
-        SELECT DISTINCT device AS host, one AS reader FROM (
-            SELECT ports.device AS device, arrayJoin([ports.device, ports.z_device]) AS one FROM ({_PORTS}) AS ports
-            UNION ALL SELECT device, device AS one FROM ({_HOSTS})
+        SELECT DISTINCT place, one AS device FROM (
+            SELECT ports.device AS place, arrayJoin([ports.device, ports.z_device]) AS one FROM ({_PORTS}) AS ports
+            UNION ALL SELECT device AS place, device AS one FROM ({_HOSTS})
         )"""
-# The minutes of a port are those of both its readers together: a set of minutes of each, not a row of each minute.
+# A scalar, so that ClickHouse computes it once.
+_OF_READERS = f"device IN (SELECT arrayJoin((SELECT groupUniqArray(device) FROM ({_SEEN_BY}))))"
+# The minutes of a port are those of both its readers together, from the placement's begin to its end: those of its
+# hours without the minutes before it in the first hour, and after it in the last.
+_BEGIN, _END = (f"intDiv(toUnixTimestamp({one}), 60) - {FIRST_MINUTE}" for one in ("since", "until"))
 _MINUTES = f"""
-    SELECT ports.device AS device, avg(least(1, minutes / greatest(intDiv(lasts_s, 60), 1))) AS share,
-        max(last) AS newest
+    SELECT device, avg(least(1, (
+            arraySum(word -> bitCount(word), arraySlice(words, first + 1, last - first + 1))
+            - bitCount(bitAnd(words[first + 1], bitShiftLeft(toUInt64(1), begin % 60) - 1))
+            - bitCount(bitShiftRight(words[last + 1], end % 60 + 1))
+        ) / greatest(intDiv(lasts_s, 60), 1))) AS share,
+        max(newest) AS newest
     FROM (
-        SELECT ports.device AS device, ports.port AS port,
-            any(greatest(dateDiff('second', hosts.since, hosts.until), 1)) AS lasts_s,
-            bitmapCardinality(bitmapSubsetInRange(
-                groupBitmapOrState(seen.minutes),
-                toUInt32(intDiv(toUnixTimestamp(any(hosts.since)), 60)),
-                toUInt32(intDiv(toUnixTimestamp(any(hosts.until)), 60) + 1)
-            )) AS minutes,
-            max(seen.newest) AS last
+        SELECT ports.device AS device, ports.port AS port, any(hosts.since) AS since, any(hosts.until) AS until,
+            greatest(dateDiff('second', since, until), 1) AS lasts_s,
+            toUInt32({_BEGIN}) AS begin, toUInt32({_END}) AS end, intDiv(begin, 60) AS first, intDiv(end, 60) AS last,
+            groupBitOrForEach(seen.words) AS words, max(seen.newest) AS newest
         FROM (
             SELECT ports.device AS device, ports.port AS port, arrayJoin([ports.device, ports.z_device]) AS reader
             FROM ({_PORTS}) AS ports
         ) AS ports
         INNER JOIN ({_HOSTS}) AS hosts ON hosts.device = ports.device
-        LEFT JOIN (
-            SELECT device, groupBitmapState(toUInt32(intDiv(toUnixTimestamp(sampled_at), 60))) AS minutes,
-                max(sampled_at) AS newest
-            FROM sample_messages
-            WHERE device IN (SELECT reader FROM ({_SEEN_BY})) AND $__timeFilter(sampled_at)
-                AND arrived_at >= $__fromTime
-            GROUP BY device
-        ) AS seen ON seen.device = ports.reader
+        LEFT JOIN {minutes(_OF_READERS)} AS seen ON seen.device = ports.reader
         GROUP BY device, port
-    ) AS ports GROUP BY device"""
+    ) GROUP BY device"""
 COVERAGE = Query(f"SELECT if(count() = 0, NULL, avg(share)) AS seen FROM ({_MINUTES}\n)", ("seen",))
 # As streams/report/job/domain.py has it: faults of hosts stop a job too, and are none of its network.
 _OF_NETWORK = (
@@ -130,15 +127,25 @@ FROM (
 )""",
     ("gpu_hours",),
 )
+# A timeline of more rows is too large to read, and over a week has millions of points.
+HOSTS_SHOWN = 100
+_WORST = f"""
+        SELECT hosts.device AS place FROM (SELECT DISTINCT device FROM ({_HOSTS})) AS hosts LEFT JOIN (
+            SELECT arrayJoin(hosts) AS device, max({LEVEL}) AS level
+            FROM {KNOWN} WHERE {VALID} AND started_at <= $__toTime AND {_AFFECTS} GROUP BY device
+        ) AS ill ON ill.device = hosts.device
+        ORDER BY ill.level DESC, place LIMIT {HOSTS_SHOWN}"""
+# A scalar, so that ClickHouse computes it once.
+_READERS = f"""(
+        SELECT groupArray((place, device)) FROM ({_SEEN_BY}) WHERE place IN ({_WORST})
+    )"""
+_SHOWN = f"SELECT one.1 AS place, one.2 AS device FROM (SELECT arrayJoin({_READERS}) AS one)"
+_REPORTED = reported(_SHOWN, f"device IN (SELECT device FROM ({_SHOWN}))")
 HOSTS = states_over_time(
-    f"SELECT device AS place FROM ({_HOSTS})",
+    _WORST,
     f"""
-        SELECT DISTINCT seen.host AS place, slot AS begin, begin + {OBSERVED_S - 1} AS end, toInt32(0) AS level
-        FROM (
-            SELECT DISTINCT device, intDiv(toUnixTimestamp(sampled_at), step) * step AS slot FROM sample_messages
-            WHERE device IN (SELECT reader FROM ({_SEEN_BY})) AND $__timeFilter(sampled_at)
-                AND arrived_at >= $__fromTime
-        ) AS sampled INNER JOIN ({_SEEN_BY}) AS seen ON seen.reader = sampled.device
+        SELECT place, begin, end, toInt32(0) AS level FROM ({_REPORTED}
+        )
         UNION ALL SELECT arrayJoin(hosts) AS place, toUnixTimestamp(started_at) AS begin,
             ifNull(toUnixTimestamp(resolved_at), toUnixTimestamp($__toTime)) AS end, {LEVEL} AS level
         FROM {KNOWN} WHERE {VALID} AND started_at <= $__toTime AND {_AFFECTS}""",

@@ -1,12 +1,14 @@
 """The queries of the Pipeline dashboard: how far behind it is, what it refuses, what collects, and what it costs."""
 
+from dashboards.queries.messages import ARRIVED, NEWEST_ARRIVAL, messages
 from dashboards.queries.query import NONE, WHOLE, WORKS, Query
 
+_WHOLE = WHOLE.replace("arrived_at", "at")
 # The only query against the clock: a sink that stopped has no newer row to compare with.
 SINK_DELAY = Query(
-    """SELECT dateDiff('millisecond', max(newest), now64(3)) / 1000 AS delay FROM (
+    f"""SELECT dateDiff('millisecond', max(newest), now64(3)) / 1000 AS delay FROM (
     SELECT max(arrived_at) AS newest FROM progress WHERE arrived_at >= $__fromTime
-    UNION ALL SELECT max(arrived_at) AS newest FROM sample_messages WHERE arrived_at >= $__fromTime
+    UNION ALL {NEWEST_ARRIVAL}
 ) WHERE newest > toDateTime64(0, 3, 'UTC') HAVING count() > 0""",
     ("delay",),
 )
@@ -62,16 +64,15 @@ GROUP BY time, stage ORDER BY time""",
     series=True,
 )
 ROW_RATE = Query(
-    f"""SELECT $__timeInterval(arrived_at) AS time, source, sum(rows) / $__interval_s AS rate
-FROM sample_messages WHERE $__timeFilter(arrived_at) AND {WHOLE}
+    f"""SELECT $__timeInterval(at) AS time, source, sum(sent) / max(width_s) AS rate
+FROM {messages(("source", "at", "sent", "width_s"), ARRIVED)} WHERE {_WHOLE}
 GROUP BY time, source ORDER BY time""",
     ("time", "source", "rate"),
     series=True,
 )
 ARRIVAL_DELAY = Query(
-    """SELECT $__timeInterval(arrived_at) AS time, source,
-    quantile(0.99)(dateDiff('millisecond', sampled_at, arrived_at)) / 1000 AS delay
-FROM sample_messages WHERE $__timeFilter(arrived_at)
+    f"""SELECT $__timeInterval(at) AS time, source, quantile(0.99)(delay_ms) / 1000 AS delay
+FROM {messages(("source", "at", "delay_ms"), ARRIVED)} WHERE at >= $__fromTime
 GROUP BY time, source ORDER BY time""",
     ("time", "source", "delay"),
     series=True,
@@ -83,10 +84,10 @@ GROUP BY topic, stage, reason ORDER BY times DESC, last DESC LIMIT 100""",
     ("topic", "stage", "reason", "times", "last"),
 )
 COLLECTORS = Query(
-    """SELECT collector, source, uniqExact(device) AS devices, sum(rows) / greatest(dateDiff('second',
-    $__fromTime, $__toTime), 1) AS row_rate, dateDiff('second', max(arrived_at), $__toTime) AS silent_s,
-    uniqExact(collector_run) AS runs
-FROM sample_messages WHERE $__timeFilter(arrived_at)
+    f"""SELECT collector, source, uniqExact(device) AS devices, sum(sent) / greatest(dateDiff('second',
+    $__fromTime, $__toTime), 1) AS row_rate, dateDiff('second', max(arrived), $__toTime) AS silent_s,
+    uniqExactArray(runs) AS runs
+FROM {messages(("collector", "source", "device", "sent", "arrived", "runs"), ARRIVED)}
 GROUP BY collector, source ORDER BY silent_s DESC, collector LIMIT 200""",
     ("collector", "source", "devices", "row_rate", "silent_s", "runs"),
 )
@@ -106,13 +107,15 @@ FROM system.parts WHERE active AND database = currentDatabase() AND table != '{N
 GROUP BY table ORDER BY bytes DESC LIMIT 100""",
     ("table", "stored", "bytes", "parts", "bytes_per_row", "oldest"),
 )
+_STORED = "toFloat64(1) AS sent, $__interval_s AS width_s"
 STORED_RATE = Query(
-    f"""SELECT $__timeInterval(arrived_at) AS time, kind, sum(n) / $__interval_s AS rate FROM (
-    SELECT arrived_at, 'port samples' AS kind, rows AS n FROM sample_messages WHERE $__timeFilter(arrived_at)
-    UNION ALL SELECT arrived_at, 'events' AS kind, toUInt32(1) AS n FROM events WHERE $__timeFilter(arrived_at)
-    UNION ALL SELECT arrived_at, 'symptoms' AS kind, toUInt32(1) AS n FROM symptoms WHERE $__timeFilter(arrived_at)
-    UNION ALL SELECT arrived_at, 'findings' AS kind, toUInt32(1) AS n FROM findings WHERE $__timeFilter(arrived_at)
-) WHERE {WHOLE}
+    f"""SELECT $__timeInterval(at) AS time, kind, sum(sent) / max(width_s) AS rate FROM (
+    SELECT 'port samples' AS kind, at, toFloat64(sent) AS sent, width_s
+    FROM {messages(("at", "sent", "width_s"), ARRIVED)}
+    UNION ALL SELECT 'events' AS kind, arrived_at AS at, {_STORED} FROM events WHERE $__timeFilter(arrived_at)
+    UNION ALL SELECT 'symptoms' AS kind, arrived_at AS at, {_STORED} FROM symptoms WHERE $__timeFilter(arrived_at)
+    UNION ALL SELECT 'findings' AS kind, arrived_at AS at, {_STORED} FROM findings WHERE $__timeFilter(arrived_at)
+) WHERE {_WHOLE}
 GROUP BY time, kind ORDER BY time""",
     ("time", "kind", "rate"),
     series=True,

@@ -2,12 +2,12 @@
 
     python -m tests.bench.panel_times [--pods 8] [--ranges 'a day,a week'] [--boards rails,congestion]
 
-The rows are made by SQL: the inventory, findings, progress and messages of wall_cost.py for the week; rollups by hour
-for the week and by minute for the day, of every port (one priority of PFC, and four lanes of optical power of the first
-pod); for a week alone, minutes of its last two hours, which the rollups by hour may not have yet; readings of the last
-ten minutes of every port, and of the week for the first host and its leaves. A panel's queries run one after another:
-the sum of their medians of three, and of the rows that they read. It prints a table of Markdown with the load of the
-machine.
+The rows are made by SQL: the inventory, findings and progress of wall_cost.py for the week, with messages by the hour;
+rollups by hour for the week and by minute for the day, of every port (one priority of PFC, and four lanes of optical
+power of the first pod); messages for the day; for a week alone, minutes of its last two hours and messages of its last
+three, which are not there by the hour yet; readings of the last ten minutes of every port, and of the week for the
+first host and its leaves. A panel's queries run one after another: the sum of their medians of three, and of the rows
+that they read. It prints a table of Markdown with the load of the machine.
 """
 
 import argparse
@@ -101,9 +101,9 @@ def fill_readings(store: ClickHouse, begin_s: int, end_s: int, where: str) -> No
     )
 
 
-def fill(store: ClickHouse, pods: int, end_s: int, minutes_s: int) -> dict[str, int]:
-    """Insert the rows of a week, minutes of its last seconds; return how many each table has."""
-    wall_cost.fill(store, pods, WEEK_S, end_s)
+def fill(store: ClickHouse, pods: int, end_s: int, minutes_s: int, messages_s: int) -> dict[str, int]:
+    """Insert the rows of a week, minutes and messages of its last seconds; return how many each table has."""
+    wall_cost.fill(store, pods, WEEK_S, end_s, messages_s)
     hour_s = end_s // HOUR_S * HOUR_S
     fill_rollups(store, "1h", HOUR_S, hour_s - WEEK_S, hour_s)
     group_hours(store, store.params, WEEK_S // HOUR_S + 1)
@@ -190,7 +190,7 @@ def main() -> int:
         store = ClickHouse(StoreParams.model_validate({**login, "database": "railsight"}))
         migrate.apply(store, migrate.shipped_migrations())
         end_s = int(time.time())
-        rows = fill(store, given.pods, end_s, DAY_S if "a day" in ranges else 2 * HOUR_S)
+        rows = fill(store, given.pods, end_s, *((DAY_S, DAY_S) if "a day" in ranges else (2 * HOUR_S, 3 * HOUR_S)))
         store.close()
         times = list(measure(server, end_s, given.boards.split(","), ranges))
     for line in page(times, rows, os.getloadavg()[1]):

@@ -2,7 +2,8 @@
 
 `python -m tests.bench.wall_cost [--pods 8] [--refreshes 12] [--hours 1] [--json]`. The default is a fabric of 2,048
 GPUs (256 hosts, 64 leaves, 16 spines), each device read every ten seconds for the time range, with 400 findings of
-which 20 are open: synthetic rows of the tables that the board reads, inserted by SQL. Every panel and annotation is
+which 20 are open: synthetic rows of the tables that the board reads, inserted by SQL; messages also by the hour, for
+the hours that are over. Every panel and annotation is
 queried at each refresh, also those further down, which Grafana does not query before they are on the screen.
 """
 
@@ -25,6 +26,7 @@ from streams.simulation.demo_fabric import DemoShape
 from streams.store import migrate
 from streams.store.clickhouse import ClickHouse
 from streams.store.params import StoreParams
+from streams.store.persist.hour_rollups import OVER_AFTER_S
 from streams.store.rows.inventory_rows import InventoryBuilder
 from streams.store.rows.native_format import encode_block
 from streams.store.rows.row_builder import SourcedMessage
@@ -46,8 +48,11 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICK
 
 
-def fill(store: ClickHouse, pods: int, seconds: int, end_s: int) -> None:
-    """Insert the inventory, and by SQL what devices sent and stages reported until `end_s`."""
+def fill(store: ClickHouse, pods: int, seconds: int, end_s: int, messages_s: int | None = None) -> None:
+    """Insert the inventory, and by SQL what devices sent and stages reported until `end_s`.
+
+    Messages are by the hour for all the time, and one by one for its last `messages_s` (default: all).
+    """
     inventory = demo_fabric.inventory(DemoShape(pods=pods, hosts=32, planes=2, spines=8, uplinks=1), end_s * 10**9)
     builder = InventoryBuilder()
     begin_s = end_s - seconds
@@ -56,11 +61,13 @@ def fill(store: ClickHouse, pods: int, seconds: int, end_s: int) -> None:
         builder.add(SourcedMessage(0, offset, begin_s * 1000, message))
     for rows in builder.finish():
         store.insert(rows.table, rows.column_names, encode_block(rows.columns), rows.table)
-    at = f"toDateTime64({begin_s}, 9, 'UTC') + INTERVAL number * {CADENCE_S} SECOND"
+    fill_message_hours(store, begin_s, end_s)
+    messages_s = seconds if messages_s is None else messages_s
+    at = f"toDateTime64({end_s - messages_s}, 9, 'UTC') + INTERVAL number * {CADENCE_S} SECOND"
     store.command(
         "INSERT INTO sample_messages (device, source, row_kind, collector, rows, sampled_at, received_at, arrived_at)"
         f" SELECT name, if(kind = 'host', 'nic', 'gnmi'), 'port', 'bench', 8, {at}, {at}, {at}"
-        f" FROM inventory_devices CROSS JOIN numbers({seconds // CADENCE_S}) AS n"
+        f" FROM inventory_devices CROSS JOIN numbers({messages_s // CADENCE_S}) AS n"
     )
     store.command(
         "INSERT INTO collector_status (device, source, collector, at, reachable, cadence_ns, arrived_at)"
@@ -87,6 +94,20 @@ def fill(store: ClickHouse, pods: int, seconds: int, end_s: int) -> None:
         f" FROM (SELECT number, number >= {FINDINGS - OPEN} AS is_open FROM numbers({FINDINGS}))"
         " AS one INNER JOIN (SELECT *, rowNumberInAllBlocks() AS place FROM inventory_links) AS link"
         " ON link.place = one.number"
+    )
+
+
+def fill_message_hours(store: ClickHouse, begin_s: int, end_s: int) -> None:
+    """Insert the messages of each device by the hour, of the hours that the sink has rolled up by the end."""
+    first_s, last_s = begin_s // 3600 * 3600, (end_s - OVER_AFTER_S) // 3600 * 3600
+    messages = 3600 // CADENCE_S
+    newest = f"toDateTime64(hour, 9, 'UTC') + INTERVAL {3600 - CADENCE_S} SECOND"
+    store.command(
+        "INSERT INTO sample_messages_1h (device, source, row_kind, collector, bucket, arrived_hour, messages, rows,"
+        " minutes, last_sampled_at, runs, arrived_at) SELECT name, if(kind = 'host', 'nic', 'gnmi'), 'port', 'bench',"
+        f" toDateTime({first_s} + number * 3600, 'UTC') AS hour, hour, {messages}, {8 * messages},"
+        f" {2**60 - 1}, {newest}, [0], {newest}"
+        f" FROM inventory_devices CROSS JOIN numbers({(last_s - first_s) // 3600}) AS n"
     )
 
 

@@ -1,0 +1,144 @@
+"""Defines how boards read messages of devices: one by one in short ranges, by the hour in long ones.
+
+An hour of arrival is read from sample_messages_1h if it is there, and else from sample_messages: the newest hour is not
+rolled up yet, nor is any that arrived before the rollups began. Of the hour in which a long range begins the minutes of
+the range count, and its share of the rows.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dashboards.queries.query import OBSERVED_S
+
+MESSAGES_UP_TO_S = 12 * 3600
+"""Ranges that are read message by message: 12 h of the largest fabric have 89 million messages."""
+_LONG = f"(dateDiff('second', $__fromTime, $__toTime) > {MESSAGES_UP_TO_S})"
+_FIRST = "toStartOfHour($__fromTime, 'UTC')"
+_LAST = "toStartOfHour($__toTime, 'UTC')"
+_AFTER = f"{_LAST} + INTERVAL 2 HOUR"
+"""What was sampled in the range and arrived later than this comes from the rollup alone, if there is one."""
+# The hours of the range that the rollup has; the one of the range's end is read by message. After `until` there are
+# none. Of the days of which an hour is missing the partitions are searched for its messages.
+_HOURS = f"""(
+        SELECT groupUniqArray(arrived_hour) FROM sample_messages_1h
+        WHERE {_LONG} AND arrived_at >= {_FIRST} AND arrived_at < {_LAST}
+    ) AS rolled, arrayMax(arrayPushBack(rolled, toDateTime(0, 'UTC'))) + INTERVAL 1 HOUR AS until,
+    arrayMap(one -> toDate(toDateTime(one, 'UTC')), arrayFilter(
+        one -> NOT has(rolled, toDateTime(one, 'UTC')),
+        range(toUnixTimestamp({_FIRST}), greatest(toUnixTimestamp({_FIRST}), toUnixTimestamp(until)), 3600)
+    )) AS incomplete_days"""
+_NOT_ROLLED = f"""(NOT {_LONG} OR (arrived_at < {_AFTER} OR empty(rolled)) AND (
+        arrived_at >= until OR notEmpty(incomplete_days)
+        AND toDate(arrived_at) IN incomplete_days AND toStartOfHour(arrived_at) NOT IN rolled
+    ))"""
+_BY_HOUR = f"{_LONG} AND arrived_at >= $__fromTime AND arrived_hour >= {_FIRST}"
+
+
+class Times(NamedTuple):
+    """The conditions of a range: for messages, and for their rows by the hour."""
+
+    messages: str
+    hours: str
+
+
+_BEFORE = "arrived_hour < until"
+_KNOWN = f"({_BEFORE} OR arrived_hour >= {_AFTER})"
+ARRIVED = Times("$__timeFilter(arrived_at)", _BEFORE)
+"""What arrived in the range."""
+SAMPLED = Times(
+    "$__timeFilter(sampled_at) AND arrived_at >= $__fromTime",
+    f"{_KNOWN} AND last_sampled_at >= $__fromTime AND bucket <= $__toTime",
+)
+"""What was sampled in the range."""
+LATEST = Times("arrived_at >= $__fromTime AND sampled_at <= $__toTime", f"{_KNOWN} AND bucket <= $__toTime")
+"""What arrived since the range's begin and was sampled before its end: for the newest of each device."""
+
+_SHARE = "least(1, dateDiff('second', $__fromTime, arrived_hour + INTERVAL 1 HOUR) / 3600)"
+# Of each value the expression for a message, and for a row by the hour.
+_VALUES = {
+    "device": ("device", "device"),
+    "source": ("source", "source"),
+    "collector": ("collector", "collector"),
+    "runs": ("[collector_run]", "runs"),
+    "sent": ("rows", f"rows * {_SHARE}"),
+    "delay_ms": ("toFloat64(dateDiff('millisecond', sampled_at, arrived_at))", "1000 * delay_p99_s"),
+    "newest": ("sampled_at", "least(last_sampled_at, toDateTime64($__toTime, 9, 'UTC'))"),
+    "arrived": ("arrived_at", "arrived_at"),
+    "at": ("arrived_at", "toDateTime64(arrived_hour, 3, 'UTC')"),
+    "width_s": ("$__interval_s", "greatest($__interval_s, 3600)"),
+}
+
+
+def messages(values: Sequence[str], times: Times, where: str = "1") -> str:
+    """Return a subquery of messages with these values; a row is a message, or those of a device in an hour.
+
+    Of an hour `sent` is the rows that the range has of it, `delay_ms` the 99th percentile, `newest` and `arrived` the
+    newest times, `at` its begin (of arrival), and `width_s` the seconds that a point of a chart covers.
+    """
+    one, rolled = (", ".join(f"{_VALUES[value][form]} AS {value}" for value in values) for form in (0, 1))
+    return f"""(
+    WITH {_HOURS}
+    SELECT {one} FROM sample_messages WHERE {times.messages} AND {_NOT_ROLLED} AND {where}
+    UNION ALL SELECT {rolled} FROM sample_messages_1h WHERE {_BY_HOUR} AND {times.hours} AND {where}
+)"""
+
+
+_FIRST_S = f"toUnixTimestamp({_FIRST})"
+FIRST_MINUTE = f"intDiv({_FIRST_S}, 60)"
+"""The minute since 1970 of the lowest bit of the first word of minutes()."""
+
+
+def minutes(where: str) -> str:
+    """Return a subquery of the minutes in which devices were read: device, words, newest.
+
+    `words` has an integer for each hour from that of the range's begin, with a bit for each minute.
+    """
+    # A row by the hour is the only one of its source, collector, hour and delay in hours: it needs no grouping by hour.
+    return f"""(
+    WITH {_HOURS}
+    SELECT device, groupBitOrForEach(words) AS words, max(last) AS newest FROM (
+        SELECT device, groupArrayInsertAt(word, toUInt32(intDiv(hour - {_FIRST_S}, 3600))) AS words, max(last) AS last
+        FROM (
+            SELECT device, toUnixTimestamp(toStartOfHour(sampled_at)) AS hour, max(sampled_at) AS last,
+                groupBitOr(bitShiftLeft(toUInt64(1), toMinute(sampled_at))) AS word
+            FROM sample_messages WHERE {SAMPLED.messages} AND {_NOT_ROLLED} AND {where} GROUP BY device, hour
+        ) GROUP BY device
+        UNION ALL SELECT device,
+            groupArrayInsertAt(minutes, toUInt32(intDiv(toUnixTimestamp(bucket) - {_FIRST_S}, 3600))) AS words,
+            least(max(last_sampled_at), toDateTime64($__toTime, 9, 'UTC')) AS last
+        FROM sample_messages_1h WHERE {_BY_HOUR} AND {SAMPLED.hours} AND {where}
+        GROUP BY device, source, row_kind, collector, arrived_hour - bucket
+    ) GROUP BY device
+)"""
+
+
+def reported(places: str, where: str = "1") -> str:
+    """Return a subquery of the times in which devices were read, for states_over_time(): place, begin, end.
+
+    `places` has the device and its place. In long ranges a device is observed in whole minutes.
+    """
+    whole_hour = 2**60 - 1
+    return f"""
+        SELECT DISTINCT place, slot AS begin, begin + {OBSERVED_S - 1} AS end FROM (
+            SELECT DISTINCT device, intDiv(toUnixTimestamp(sampled_at), step) * step AS slot FROM sample_messages
+            WHERE NOT {_LONG} AND {SAMPLED.messages} AND {where}
+        ) AS sampled INNER JOIN ({places}) AS places USING device
+        UNION ALL SELECT place, {_FIRST_S} + 3600 * (number - 1) + 60 * part.1 AS begin,
+            begin + 60 * part.2 - 1 AS end
+        FROM (
+            SELECT place, number, arrayJoin(if(
+                word = {whole_hour}, [(toUInt64(0), toUInt64(60))],
+                arrayMap(one -> (one, toUInt64(1)), bitPositionsToArray(word))
+            )) AS part
+            FROM (
+                SELECT place, groupBitOrForEach(words) AS words
+                FROM {minutes(f"{_LONG} AND {where}")} AS sampled INNER JOIN ({places}) AS places USING device
+                GROUP BY place
+            ) ARRAY JOIN words AS word, arrayEnumerate(words) AS number
+        ) WHERE end >= toUnixTimestamp($__fromTime)"""
+
+
+_NEWEST_HOUR = f"(SELECT max(arrived_at) FROM sample_messages_1h WHERE {_LONG} AND arrived_at >= $__fromTime)"
+NEWEST_ARRIVAL = f"""SELECT max(arrived_at) AS newest FROM sample_messages
+    WHERE arrived_at >= greatest($__fromTime, assumeNotNull({_NEWEST_HOUR}))"""
+"""The newest time of arrival since the range's begin, also after its end; no row is older than the newest hour."""
