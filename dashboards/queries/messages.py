@@ -16,7 +16,7 @@ _LONG = f"(dateDiff('second', $__fromTime, $__toTime) > {MESSAGES_UP_TO_S})"
 _FIRST = "toStartOfHour($__fromTime, 'UTC')"
 _LAST = "toStartOfHour($__toTime, 'UTC')"
 _AFTER = f"{_LAST} + INTERVAL 2 HOUR"
-"""What was sampled in the range and arrived later than this comes from the rollup alone, if there is one."""
+"""Messages of the range that arrived later than this come from the rollup alone, if there is one."""
 # The hours of the range that the rollup has; the one of the range's end is read by message. After `until` there are
 # none. Of the days of which an hour is missing the partitions are searched for its messages.
 _HOURS = f"""(
@@ -44,14 +44,14 @@ class Times(NamedTuple):
 _BEFORE = "arrived_hour < until"
 _KNOWN = f"({_BEFORE} OR arrived_hour >= {_AFTER})"
 ARRIVED = Times("$__timeFilter(arrived_at)", _BEFORE)
-"""What arrived in the range."""
+"""Messages that arrived in the range."""
 SAMPLED = Times(
     "$__timeFilter(sampled_at) AND arrived_at >= $__fromTime",
     f"{_KNOWN} AND last_sampled_at >= $__fromTime AND bucket <= $__toTime",
 )
-"""What was sampled in the range."""
+"""Messages that were sampled in the range."""
 LATEST = Times("arrived_at >= $__fromTime AND sampled_at <= $__toTime", f"{_KNOWN} AND bucket <= $__toTime")
-"""What arrived since the range's begin and was sampled before its end: for the newest of each device."""
+"""Messages that arrived since the range's begin and were sampled before its end: for the newest of each device."""
 
 _SHARE = "least(1, dateDiff('second', $__fromTime, arrived_hour + INTERVAL 1 HOUR) / 3600)"
 # Of each value the expression for a message, and for a row by the hour.
