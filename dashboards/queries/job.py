@@ -164,7 +164,7 @@ AGAINST_FABRIC = Query(
     ) AS ports ON ports.device = carried.host AND ports.port = carried.host_port
     UNION ALL SELECT $__timeInterval(bucket) AS time, if(device IN (SELECT device FROM ({_HOSTS})), 'the job',
         'other hosts') AS series, carried_bps AS bps, carried_speed_bps AS speed_bps
-    FROM {groups("hosts", "1")}
+    FROM {groups("carried", "device != ''")}
 ) GROUP BY time, series ORDER BY time, series""",
     ("time", "series", "share"),
     series=True,

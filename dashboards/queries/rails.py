@@ -62,7 +62,7 @@ _OVER_TIME = f"""
     FROM ({carried(_PORTS, wide=True, hours=Hours.GROUPS)}
     ) AS carried INNER JOIN ({_PORTS}
     ) AS ports ON ports.device = carried.host AND ports.port = carried.host_port"""
-_GROUPS = groups("carried", f"{_PODS} AND {_RAIL}")
+_GROUPS = groups("carried", f"device = '' AND {_PODS} AND {_RAIL}")
 DELIVERED = Query(
     f"""SELECT time, concat('rail ', toString(rail)) AS series, sum(bps) / sum(speed_bps) AS delivered
 FROM (

@@ -16,12 +16,10 @@ from streams.store.schema_form import delete_from
 
 TABLE = "port_groups_1h"
 COUNTERS = (
-    "rx_discards", "tx_discards", "rx_errors", "tx_errors", "rx_fcs_errors", "rx_symbol_errors",
-    "fec_uncorrected_codewords", "link_down_events", "link_transitions", "pause_rx_frames", "pause_tx_frames",
-    "port_ecn_marked_packets", "roce_ecn_marked_packets", "cnp_sent", "cnp_handled", "out_of_sequence",
-    "packet_sequence_errors", "local_ack_timeouts", "adaptive_retransmits", "rnr_nak_retries", "rx_icrc_errors",
+    "rx_discards", "tx_discards", "pause_rx_frames", "pause_tx_frames", "port_ecn_marked_packets",
+    "roce_ecn_marked_packets", "cnp_sent", "cnp_handled",
 )  # fmt: skip
-"""The counters of ports that boards and views add up over a fabric."""
+"""The counters of ports that boards add up over a fabric."""
 
 LANES = ("pfc_rx_frames", "pfc_tx_frames")
 """The same of the counters by priority, of which a group has the sum."""
@@ -50,12 +48,11 @@ _ENDS = f"""SELECT one.1 AS device, one.2 AS port, any(role) AS role, any(rail) 
 _GROUP = "pod, device, kind, role, rail, source"
 
 
-def _rate(value: str) -> str:
-    return f"sum(if(observed_s > 0, {value} / observed_s, NULL))"
-
-
-def _ports(value: str) -> str:
-    return f"uniqExactIf((rows.device, row), observed_s > 0 AND {value} IS NOT NULL)"
+def _rates(increases: dict[str, str]) -> tuple[tuple[str, ...], str]:
+    """Return the columns of rates, and what computes them from the increases of the ports."""
+    columns = tuple(f"{name}_per_s" for name in increases)
+    rates = (f"sum(if(observed_s > 0, {increase} / observed_s, NULL))" for increase in increases.values())
+    return columns, ", ".join(f"{rate} AS {column}" for column, rate in zip(columns, rates, strict=True))
 
 
 def _of_rows(table: str, where: str, columns: str) -> str:
@@ -84,36 +81,25 @@ class _Statistic(NamedTuple):
 
 
 def _counters() -> _Statistic:
-    columns = [
-        (f"{counter}_{suffix}", expression(f"{counter}_increase"))
-        for counter in COUNTERS
-        for suffix, expression in (("per_s", _rate), ("ports", _ports))
-    ]
-    select = _of_rows("samples_1h", "1", ", ".join(f"{value} AS {name}" for name, value in columns))
-    return _Statistic("counters", "samples_1h", "1", tuple(name for name, _ in columns), select)
+    columns, rates = _rates({counter: f"{counter}_increase" for counter in COUNTERS})
+    return _Statistic("counters", "samples_1h", "1", columns, _of_rows("samples_1h", "1", rates))
 
 
 def _lanes() -> _Statistic:
-    columns = [
-        (f"{lane}_{suffix}", expression(f"if(metric = '{lane}', increase, NULL)"))
-        for lane in LANES
-        for suffix, expression in (("per_s", _rate), ("ports", _ports))
-    ]
+    columns, rates = _rates({lane: f"if(metric = '{lane}', increase, NULL)" for lane in LANES})
     where = f"metric IN {LANES}"
-    select = _of_rows("sample_lanes_1h", where, ", ".join(f"{value} AS {name}" for name, value in columns))
-    return _Statistic("lanes", "sample_lanes_1h", where, tuple(name for name, _ in columns), select)
+    return _Statistic("lanes", "sample_lanes_1h", where, columns, _of_rows("sample_lanes_1h", where, rates))
 
 
-def _carried(name: str, rail: str, device: str) -> _Statistic:
-    """Return what NICs sent, as the boards have it: by themselves, or as their switches received it."""
-    return _Statistic(
-        name, "samples_1h", "1",
-        ("carried_bps", "carried_bps_min", "carried_bps_median", "carried_speed_bps", "carried_ports"),
-        f"""
-    SELECT pod, {device} AS device, 'host' AS kind, 'host-link' AS role, {rail} AS rail, '' AS source,
-        sum(ports.readings) AS readings, max(ports.arrived_at) AS arrived_at, sum(bps) AS carried_bps,
-        min(bps) AS carried_bps_min, median(bps) AS carried_bps_median, sum(speed_bps) AS carried_speed_bps,
-        count() AS carried_ports
+# What NICs sent, as the boards have it: by themselves, or as their switches received it. By rail, and by host.
+_CARRIED = _Statistic(
+    "carried", "samples_1h", "1",
+    ("carried_bps", "carried_bps_min", "carried_bps_median", "carried_speed_bps", "carried_ports"),
+    f"""
+    SELECT pod, if(grouping(host) = 0, host, '') AS device, 'host' AS kind, 'host-link' AS role,
+        if(grouping(host_rail) = 0, host_rail, -1) AS rail, '' AS source, sum(ports.readings) AS readings,
+        max(ports.arrived_at) AS arrived_at, sum(bps) AS carried_bps, min(bps) AS carried_bps_min,
+        median(bps) AS carried_bps_median, sum(speed_bps) AS carried_speed_bps, count() AS carried_ports
     FROM (
         SELECT host, any(ends.pod) AS pod, any(ends.host_rail) AS host_rail, any(ends.speed_bps) AS speed_bps,
             sum(ends.readings) AS readings, max(ends.arrived_at) AS arrived_at,
@@ -133,8 +119,8 @@ def _carried(name: str, rail: str, device: str) -> _Statistic:
             WHERE bucket = {{hour}} AND observed_s > 0 AND if(far, rx_bytes_increase, tx_bytes_increase) IS NOT NULL
             GROUP BY host, port, far
         ) AS ends GROUP BY host, port
-    ) AS ports GROUP BY pod, device, rail""",
-    )  # fmt: skip
+    ) AS ports GROUP BY GROUPING SETS ((pod, host_rail), (pod, host))""",
+)  # fmt: skip
 
 
 # As congestion/imbalance: against the mean of the uplinks in use.
@@ -161,7 +147,7 @@ _UPLINKS = _Statistic(
     WHERE middle > 0 GROUP BY device""",
 )  # fmt: skip
 _BY_TABLE = {
-    "samples_1h": (_counters(), _carried("carried", "host_rail", "''"), _carried("hosts", "-1", "host"), _UPLINKS),
+    "samples_1h": (_counters(), _CARRIED, _UPLINKS),
     "sample_lanes_1h": (_lanes(),),
 }
 # Hours whose groups were made from other readings than there are now.
