@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,8 +20,11 @@ from streams.wire.models import (
     Control,
     PeerWindow,
     RemediationResult,
+    RowKind,
     Samples,
+    Source,
     Symptom,
+    Table,
 )
 from streams.wire.stage import Output, Stage
 from streams.wire.symptoms import LevelState
@@ -83,6 +87,19 @@ def test_every_accepted_message_can_be_snapshotted_and_restored(name: str) -> No
             assert _begun(make, state).snapshot() == state
 
     holds()
+
+
+@pytest.mark.parametrize(("received_ns", "delay_us"), [(1, -1), (MAX_TIME_NS, 1)])
+def test_the_time_of_a_row_is_within_the_bounds(received_ns: int, delay_us: int) -> None:
+    """A row that was read before 1970 or after the last time that is accepted has the nearest time."""
+    gauges = Table((Metric.RX_LOS,), (0,), np.array([[1.0]]))
+    samples = Samples(
+        "p1-h1", Source.SOURCE_NIC, "c", 1, 1, MAX_TIME_NS, received_ns, 1, RowKind.ROW_KIND_PORT, ("e0",), 0,
+        Table((), (), np.empty((0, 1), np.uint64)), gauges, (delay_us,),
+    )  # fmt: skip
+    outputs = _begun(STAGES["measure"][0]).process([samples])
+    assert any(output.topic is topics.SYMPTOMS for output in outputs)
+    _sent(outputs)
 
 
 def test_what_ended_a_stage_is_refused_or_bounded() -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from streams.detect.measure.storage.column_store import Indices, TableDelta
 from streams.detect.measure.storage.device_block import DeviceBlock
 from streams.detect.measure.storage.reading_history import ReadingHistory, TransitionUpdate
+from streams.wire.bounds import MAX_TIME_NS
 from streams.wire.models import RowKind, Samples, Source
 
 
@@ -36,7 +37,7 @@ class PendingMessage:
     def row_time_ns(self, row: int) -> int:
         """Return the time at which a row was read, which may be after the message's own."""
         delays = self.samples.row_delay_us
-        return self.at_ns + (delays[row] * 1000 if delays else 0)
+        return min(max(self.at_ns + delays[row] * 1000, 0), MAX_TIME_NS) if delays else self.at_ns
 
 
 @dataclass(slots=True)
