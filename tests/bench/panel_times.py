@@ -101,12 +101,21 @@ def fill_readings(store: ClickHouse, begin_s: int, end_s: int, where: str) -> No
     )
 
 
-def fill(store: ClickHouse, pods: int, end_s: int, minutes_s: int, messages_s: int) -> dict[str, int]:
-    """Insert the rows of a week, minutes and messages of its last seconds; return how many each table has."""
+class Filled(NamedTuple):
+    """How many rows each table has, and CPU seconds of the server that the groups of ports of an hour took."""
+
+    rows: dict[str, int]
+    groups_cpu_s: float
+
+
+def fill(store: ClickHouse, pid: int, pods: int, end_s: int, minutes_s: int, messages_s: int) -> Filled:
+    """Insert the rows of a week, minutes and messages of its last seconds."""
     wall_cost.fill(store, pods, WEEK_S, end_s, messages_s)
     hour_s = end_s // HOUR_S * HOUR_S
     fill_rollups(store, "1h", HOUR_S, hour_s - WEEK_S, hour_s)
+    before = cpu_s(pid)
     group_hours(store, store.params, WEEK_S // HOUR_S + 1)
+    groups_cpu_s = (cpu_s(pid) - before) / (WEEK_S // HOUR_S)
     fill_rollups(store, "1m", 60, end_s // 60 * 60 - minutes_s, end_s // 60 * 60)
     fill_readings(store, end_s - WEEK_S, end_s - 600, _NEAR)
     fill_readings(store, end_s - 600, end_s, "1")
@@ -114,16 +123,21 @@ def fill(store: ClickHouse, pods: int, end_s: int, minutes_s: int, messages_s: i
         "SELECT table, sum(rows) FROM system.parts WHERE active AND database = currentDatabase() GROUP BY table"
         " ORDER BY table"
     )
-    return {str(table): int(rows) for table, rows in counted}
+    return Filled({str(table): int(rows) for table, rows in counted}, groups_cpu_s)
+
+
+def pid_of(server: EmbeddedClickHouse) -> int:
+    """Return the process of a server that runs."""
+    assert server._process is not None
+    assert server._process.pid is not None
+    return server._process.pid
 
 
 def timed(server: EmbeddedClickHouse, sql: str) -> tuple[float, float, int]:
     """Run a query; return the seconds until its whole answer, the server's CPU seconds, and the rows that it read."""
     headers = {"X-ClickHouse-User": server.user, "X-ClickHouse-Key": server.password}
     request = urllib.request.Request(f"{server.url}/?database=railsight", f"{sql}\nFORMAT JSON".encode(), headers)
-    assert server._process is not None
-    assert server._process.pid is not None
-    pid = server._process.pid
+    pid = pid_of(server)
     began, before = time.perf_counter(), cpu_s(pid)
     with urllib.request.urlopen(request, timeout=300) as answer:
         read = json.load(answer)["statistics"]["rows_read"]
@@ -153,10 +167,12 @@ def measure(
                 yield PanelTime(name, title, label, seconds, cpu, int(read))
 
 
-def page(times: list[PanelTime], rows: dict[str, int], load: float) -> Iterator[str]:
+def page(times: list[PanelTime], filled: Filled, load: float) -> Iterator[str]:
     """Yield the lines of the table, and what is longer than the limits."""
-    filled = ", ".join(f"{table} {count:,}" for table, count in rows.items())
-    yield f"{os.cpu_count()} cores, load {load:.0f}; median of {REPEATS}. Rows: {filled}."
+    rows = ", ".join(f"{table} {count:,}" for table, count in filled.rows.items())
+    yield f"{os.cpu_count()} cores, load {load:.0f}; median of {REPEATS}. Rows: {rows}."
+    yield ""
+    yield f"The groups of ports of an hour took {filled.groups_cpu_s:.2f} CPU s."
     yield ""
     ranges = list(dict.fromkeys(one.range for one in times))
     yield f"| board | panel |{''.join(f' {label}, s | CPU s | rows read |' for label in ranges)}"
@@ -190,10 +206,11 @@ def main() -> int:
         store = ClickHouse(StoreParams.model_validate({**login, "database": "railsight"}))
         migrate.apply(store, migrate.shipped_migrations())
         end_s = int(time.time())
-        rows = fill(store, given.pods, end_s, *((DAY_S, DAY_S) if "a day" in ranges else (2 * HOUR_S, 3 * HOUR_S)))
+        last_s = (DAY_S, DAY_S) if "a day" in ranges else (2 * HOUR_S, 3 * HOUR_S)
+        filled = fill(store, pid_of(server), given.pods, end_s, *last_s)
         store.close()
         times = list(measure(server, end_s, given.boards.split(","), ranges))
-    for line in page(times, rows, os.getloadavg()[1]):
+    for line in page(times, filled, os.getloadavg()[1]):
         sys.stdout.write(f"{line}\n")
     return 0
 
