@@ -127,8 +127,8 @@ FROM (
 )""",
     ("gpu_hours",),
 )
-# A timeline of more rows is too large to read, and over a week has millions of points.
-HOSTS_SHOWN = 100
+# More rows than the panel has lines for cannot be read.
+HOSTS_SHOWN = 20
 _WORST = f"""
         SELECT hosts.device AS place FROM (SELECT DISTINCT device FROM ({_HOSTS})) AS hosts LEFT JOIN (
             SELECT arrayJoin(hosts) AS device, max({LEVEL}) AS level

@@ -12,7 +12,7 @@ from dashboards.queries.query import OBSERVED_S
 
 MESSAGES_UP_TO_S = 12 * 3600
 """Ranges that are read message by message: 12 h of the largest fabric have 89 million messages."""
-_LONG = f"(dateDiff('second', $__fromTime, $__toTime) > {MESSAGES_UP_TO_S})"
+LONG = f"(dateDiff('second', $__fromTime, $__toTime) > {MESSAGES_UP_TO_S})"
 _FIRST = "toStartOfHour($__fromTime, 'UTC')"
 _LAST = "toStartOfHour($__toTime, 'UTC')"
 _AFTER = f"{_LAST} + INTERVAL 2 HOUR"
@@ -21,17 +21,17 @@ _AFTER = f"{_LAST} + INTERVAL 2 HOUR"
 # none. Of the days of which an hour is missing the partitions are searched for its messages.
 _HOURS = f"""(
         SELECT groupUniqArray(arrived_hour) FROM sample_messages_1h
-        WHERE {_LONG} AND arrived_at >= {_FIRST} AND arrived_at < {_LAST}
+        WHERE {LONG} AND arrived_at >= {_FIRST} AND arrived_at < {_LAST}
     ) AS rolled, arrayMax(arrayPushBack(rolled, toDateTime(0, 'UTC'))) + INTERVAL 1 HOUR AS until,
     arrayMap(one -> toDate(toDateTime(one, 'UTC')), arrayFilter(
         one -> NOT has(rolled, toDateTime(one, 'UTC')),
         range(toUnixTimestamp({_FIRST}), greatest(toUnixTimestamp({_FIRST}), toUnixTimestamp(until)), 3600)
     )) AS incomplete_days"""
-_NOT_ROLLED = f"""(NOT {_LONG} OR (arrived_at < {_AFTER} OR empty(rolled)) AND (
+_NOT_ROLLED = f"""(NOT {LONG} OR (arrived_at < {_AFTER} OR empty(rolled)) AND (
         arrived_at >= until OR notEmpty(incomplete_days)
         AND toDate(arrived_at) IN incomplete_days AND toStartOfHour(arrived_at) NOT IN rolled
     ))"""
-_BY_HOUR = f"{_LONG} AND arrived_at >= $__fromTime AND arrived_hour >= {_FIRST}"
+_BY_HOUR = f"{LONG} AND arrived_at >= $__fromTime AND arrived_hour >= {_FIRST}"
 
 
 class Times(NamedTuple):
@@ -121,7 +121,7 @@ def reported(places: str, where: str = "1") -> str:
     return f"""
         SELECT DISTINCT place, slot AS begin, begin + {OBSERVED_S - 1} AS end FROM (
             SELECT DISTINCT device, intDiv(toUnixTimestamp(sampled_at), step) * step AS slot FROM sample_messages
-            WHERE NOT {_LONG} AND {SAMPLED.messages} AND {where}
+            WHERE NOT {LONG} AND {SAMPLED.messages} AND {where}
         ) AS sampled INNER JOIN ({places}) AS places USING device
         UNION ALL SELECT place, {_FIRST_S} + 3600 * (number - 1) + 60 * part.1 AS begin,
             begin + 60 * part.2 - 1 AS end
@@ -132,13 +132,13 @@ def reported(places: str, where: str = "1") -> str:
             )) AS part
             FROM (
                 SELECT place, groupBitOrForEach(words) AS words
-                FROM {minutes(f"{_LONG} AND {where}")} AS sampled INNER JOIN ({places}) AS places USING device
+                FROM {minutes(f"{LONG} AND {where}")} AS sampled INNER JOIN ({places}) AS places USING device
                 GROUP BY place
             ) ARRAY JOIN words AS word, arrayEnumerate(words) AS number
         ) WHERE end >= toUnixTimestamp($__fromTime)"""
 
 
-_NEWEST_HOUR = f"(SELECT max(arrived_at) FROM sample_messages_1h WHERE {_LONG} AND arrived_at >= $__fromTime)"
+_NEWEST_HOUR = f"(SELECT max(arrived_at) FROM sample_messages_1h WHERE {LONG} AND arrived_at >= $__fromTime)"
 NEWEST_ARRIVAL = f"""SELECT max(arrived_at) AS newest FROM sample_messages
     WHERE arrived_at >= greatest($__fromTime, assumeNotNull({_NEWEST_HOUR}))"""
 """The newest time of arrival since the range's begin, also after its end; no row is older than the newest hour."""

@@ -1,6 +1,6 @@
 """The queries of the Pipeline dashboard: how far behind it is, what it refuses, what collects, and what it costs."""
 
-from dashboards.queries.messages import ARRIVED, NEWEST_ARRIVAL, messages
+from dashboards.queries.messages import ARRIVED, LONG, NEWEST_ARRIVAL, messages
 from dashboards.queries.query import NONE, WHOLE, WORKS, Query
 
 _WHOLE = WHOLE.replace("arrived_at", "at")
@@ -107,14 +107,16 @@ FROM system.parts WHERE active AND database = currentDatabase() AND table != '{N
 GROUP BY table ORDER BY bytes DESC LIMIT 100""",
     ("table", "stored", "bytes", "parts", "bytes_per_row", "oldest"),
 )
-_STORED = "toFloat64(1) AS sent, $__interval_s AS width_s"
+# By the hour as messages are in long ranges: points of other times would break the lines.
+_STORED = f"""if({LONG}, toDateTime64(toStartOfHour(arrived_at), 3, 'UTC'), arrived_at) AS at, toFloat64(1) AS sent,
+        if({LONG}, greatest($__interval_s, 3600), $__interval_s) AS width_s"""
 STORED_RATE = Query(
     f"""SELECT $__timeInterval(at) AS time, kind, sum(sent) / max(width_s) AS rate FROM (
     SELECT 'port samples' AS kind, at, toFloat64(sent) AS sent, width_s
     FROM {messages(("at", "sent", "width_s"), ARRIVED)}
-    UNION ALL SELECT 'events' AS kind, arrived_at AS at, {_STORED} FROM events WHERE $__timeFilter(arrived_at)
-    UNION ALL SELECT 'symptoms' AS kind, arrived_at AS at, {_STORED} FROM symptoms WHERE $__timeFilter(arrived_at)
-    UNION ALL SELECT 'findings' AS kind, arrived_at AS at, {_STORED} FROM findings WHERE $__timeFilter(arrived_at)
+    UNION ALL SELECT 'events' AS kind, {_STORED} FROM events WHERE $__timeFilter(arrived_at)
+    UNION ALL SELECT 'symptoms' AS kind, {_STORED} FROM symptoms WHERE $__timeFilter(arrived_at)
+    UNION ALL SELECT 'findings' AS kind, {_STORED} FROM findings WHERE $__timeFilter(arrived_at)
 ) WHERE {_WHOLE}
 GROUP BY time, kind ORDER BY time""",
     ("time", "kind", "rate"),
