@@ -102,7 +102,7 @@ def fill_readings(store: ClickHouse, begin_s: int, end_s: int, where: str) -> No
 
 
 class Filled(NamedTuple):
-    """How many rows each table has, and CPU seconds of the server that the groups of ports of an hour took."""
+    """The rows of each table, and CPU seconds of the server that the groups of ports of an hour took."""
 
     rows: dict[str, int]
     groups_cpu_s: float
