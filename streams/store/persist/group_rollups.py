@@ -29,7 +29,7 @@ UNUSED_UPLINK = 0.01
 
 BACKFILL_DAYS = 31
 BACKFILL_HOURS = 24
-"""Hours of before the upgrade that are filled at a time, 0.4 s of CPU each at 4,096 GPUs (tests/bench/panel_times.py)."""
+"""Hours of before the upgrade that are filled at a time: 0.4 s of CPU each at 4,096 GPUs (panel_times.py)."""
 
 # Rows of the same group and hour replace each other: inserted twice, they count once.
 _SETTINGS = "SETTINGS insert_deduplicate = 0, distributed_product_mode = 'global'"
