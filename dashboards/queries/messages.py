@@ -88,6 +88,14 @@ FIRST_MINUTE = f"intDiv({_FIRST_S}, 60)"
 """The minute since 1970 of the lowest bit of the first word of minutes()."""
 
 
+def _words(where: str, *values: str) -> str:
+    """Return the minutes in which devices were read of the hours that are not rolled up: device, hour, word."""
+    listed = "".join(f", {value}" for value in values)
+    return f"""SELECT device, toUnixTimestamp(toStartOfHour(sampled_at)) AS hour,
+                groupBitOr(bitShiftLeft(toUInt64(1), toMinute(sampled_at))) AS word{listed}
+            FROM sample_messages WHERE {SAMPLED.messages} AND {_NOT_ROLLED} AND {where} GROUP BY device, hour"""
+
+
 def minutes(where: str) -> str:
     """Return a subquery of the minutes in which devices were read: device, words, newest.
 
@@ -99,9 +107,7 @@ def minutes(where: str) -> str:
     SELECT device, groupBitOrForEach(words) AS words, max(last) AS newest FROM (
         SELECT device, groupArrayInsertAt(word, toUInt32(intDiv(hour - {_FIRST_S}, 3600))) AS words, max(last) AS last
         FROM (
-            SELECT device, toUnixTimestamp(toStartOfHour(sampled_at)) AS hour, max(sampled_at) AS last,
-                groupBitOr(bitShiftLeft(toUInt64(1), toMinute(sampled_at))) AS word
-            FROM sample_messages WHERE {SAMPLED.messages} AND {_NOT_ROLLED} AND {where} GROUP BY device, hour
+            {_words(where, "max(sampled_at) AS last")}
         ) GROUP BY device
         UNION ALL SELECT device,
             groupArrayInsertAt(minutes, toUInt32(intDiv(toUnixTimestamp(bucket) - {_FIRST_S}, 3600))) AS words,
@@ -123,18 +129,19 @@ def reported(places: str, where: str = "1") -> str:
             SELECT DISTINCT device, intDiv(toUnixTimestamp(sampled_at), step) * step AS slot FROM sample_messages
             WHERE NOT {LONG} AND {SAMPLED.messages} AND {where}
         ) AS sampled INNER JOIN ({places}) AS places USING device
-        UNION ALL SELECT place, {_FIRST_S} + 3600 * (number - 1) + 60 * part.1 AS begin,
-            begin + 60 * part.2 - 1 AS end
-        FROM (
-            SELECT place, number, arrayJoin(if(
+        UNION ALL SELECT place, hour + 60 * part.1 AS begin, begin + 60 * part.2 - 1 AS end FROM (
+            SELECT place, hour, arrayJoin(if(
                 word = {whole_hour}, [(toUInt64(0), toUInt64(60))],
                 arrayMap(one -> (one, toUInt64(1)), bitPositionsToArray(word))
             )) AS part
             FROM (
-                SELECT place, groupBitOrForEach(words) AS words
-                FROM {minutes(f"{LONG} AND {where}")} AS sampled INNER JOIN ({places}) AS places USING device
-                GROUP BY place
-            ) ARRAY JOIN words AS word, arrayEnumerate(words) AS number
+                SELECT place, hour, groupBitOr(word) AS word FROM (
+                    WITH {_HOURS}
+                    {_words(f"{LONG} AND {where}")}
+                    UNION ALL SELECT device, toUnixTimestamp(bucket) AS hour, minutes AS word
+                    FROM sample_messages_1h WHERE {_BY_HOUR} AND {SAMPLED.hours} AND {where}
+                ) AS sampled INNER JOIN ({places}) AS places USING device GROUP BY place, hour
+            )
         ) WHERE end >= toUnixTimestamp($__fromTime)"""
 
 
