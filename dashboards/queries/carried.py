@@ -22,7 +22,8 @@ def both_ends(ports: str) -> str:
         )"""
 
 
-def _near(ends: str) -> str:
+def is_end(ends: str) -> str:
+    """Return the condition that a row is of one of these ends (device, port)."""
     return f"device IN (SELECT device FROM ({ends})) AND (device, row) IN (SELECT device, port FROM ({ends}))"
 
 
@@ -33,7 +34,7 @@ def carried(ports: str, *, wide: bool = False, hours: Hours = Hours.PORTS) -> st
     received.
     """
     ends = both_ends(ports)
-    near = f"{_near(ends)} AND sampled_at > $__fromTime - INTERVAL 120 SECOND"
+    near = f"{is_end(ends)} AND sampled_at > $__fromTime - INTERVAL 120 SECOND"
     rows = readings(["rx_bytes", "tx_bytes"], near, wide=wide, hours=hours)
     return _of_either_end(
         rows, ends, "$__timeInterval(sampled_at)", f"{usable(wide=wide)} AND sampled_at > $__fromTime"
@@ -43,7 +44,7 @@ def carried(ports: str, *, wide: bool = False, hours: Hours = Hours.PORTS) -> st
 def carried_since(ports: str, since: str) -> str:
     """Return the same since a moment of the last minutes, as one bucket."""
     ends = both_ends(ports)
-    rows = recent_readings(["rx_bytes", "tx_bytes"], _near(ends), since)
+    rows = recent_readings(["rx_bytes", "tx_bytes"], is_end(ends), since)
     return _of_either_end(rows, ends, "1", f"elapsed_s > 0 AND sampled_at > {since}")
 
 

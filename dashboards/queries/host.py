@@ -1,7 +1,7 @@
 """The queries of the Host dashboard: the rails of one host against their peers, its parts, its kernel and its jobs."""
 
 from dashboards.limits import DETECT
-from dashboards.queries.carried import both_ends, carried, carried_since, host_ports
+from dashboards.queries.carried import both_ends, carried, carried_since, host_ports, is_end
 from dashboards.queries.messages import SAMPLED, messages
 from dashboards.queries.query import (
     DEVICES,
@@ -35,7 +35,7 @@ _IS_HOST = f"{_HOST} IN (a_device, z_device) OR subject_id = concat('device:', {
 _RAILS = host_ports(f"a_device = {_HOST}")
 _PLACES = f"SELECT *, concat(name, ' ') AS place FROM ({_RAILS})"
 _ENDS = both_ends(_RAILS)
-_NEAR = f"device IN (SELECT device FROM ({_ENDS})) AND (device, row) IN (SELECT device, port FROM ({_ENDS}))"
+_NEAR = is_end(_ENDS)
 _ROWS = f"device = {_HOST}"
 # Every row of the host, by its own name: GPUs and modules are no ports of the inventory.
 _PARTS = f"""

@@ -3,8 +3,8 @@
 `python -m tests.bench.wall_cost [--pods 8] [--refreshes 12] [--hours 1] [--json]`. The default is a fabric of 2,048
 GPUs (256 hosts, 64 leaves, 16 spines), each device read every ten seconds for the time range, with 400 findings of
 which 20 are open: synthetic rows of the tables that the board reads, inserted by SQL; messages also by the hour, for
-the hours that are over. Every panel and annotation is
-queried at each refresh, also those further down, which Grafana does not query before they are on the screen.
+the hours that are over. Every panel and annotation is queried at each refresh, also those further down, which Grafana
+does not query before they are on the screen.
 """
 
 import argparse
