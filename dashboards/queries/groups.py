@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from dashboards.queries.query import WHOLE_HOURS, is_by_hour
+from dashboards.queries.query import WHOLE, is_by_hour
 
 
 def groups(statistic: str, where: str) -> str:
     """Return the FROM and WHERE of the groups in the range, nothing where it is not read by the hour."""
     return f"""port_groups_1h FINAL
-    WHERE {is_by_hour(wide=True)} AND statistic = '{statistic}' AND {where} AND {WHOLE_HOURS}"""
+    WHERE {is_by_hour(wide=True)} AND statistic = '{statistic}' AND {where} AND {WHOLE.format("bucket")}"""
 
 
 def group_rates(statistic: str, series: Sequence[tuple[str, str]], where: str) -> str:

@@ -3,7 +3,6 @@
 from dashboards.queries.messages import ARRIVED, LONG, NEWEST_ARRIVAL, messages
 from dashboards.queries.query import NONE, WHOLE, WORKS, Query
 
-_WHOLE = WHOLE.replace("arrived_at", "at")
 # The only query against the clock: a sink that stopped has no newer row to compare with.
 SINK_DELAY = Query(
     f"""SELECT dateDiff('millisecond', max(newest), now64(3)) / 1000 AS delay FROM (
@@ -58,14 +57,14 @@ STAGE_RATE = Query(
         PARTITION BY stage, partition, epoch ORDER BY arrived_at ROWS BETWEEN 1 PRECEDING AND CURRENT ROW
     )) AS grown
     FROM progress WHERE $__timeFilter(arrived_at)
-) WHERE {WHOLE}
+) WHERE {WHOLE.format("arrived_at")}
 GROUP BY time, stage ORDER BY time""",
     ("time", "stage", "rate"),
     series=True,
 )
 ROW_RATE = Query(
     f"""SELECT $__timeInterval(at) AS time, source, sum(sent) / max(width_s) AS rate
-FROM {messages(("source", "at", "sent", "width_s"), ARRIVED)} WHERE {_WHOLE}
+FROM {messages(("source", "at", "sent", "width_s"), ARRIVED)} WHERE {WHOLE.format("at")}
 GROUP BY time, source ORDER BY time""",
     ("time", "source", "rate"),
     series=True,
@@ -117,7 +116,7 @@ STORED_RATE = Query(
     UNION ALL SELECT 'events' AS kind, {_STORED} FROM events WHERE $__timeFilter(arrived_at)
     UNION ALL SELECT 'symptoms' AS kind, {_STORED} FROM symptoms WHERE $__timeFilter(arrived_at)
     UNION ALL SELECT 'findings' AS kind, {_STORED} FROM findings WHERE $__timeFilter(arrived_at)
-) WHERE {_WHOLE}
+) WHERE {WHOLE.format("at")}
 GROUP BY time, kind ORDER BY time""",
     ("time", "kind", "rate"),
     series=True,

@@ -40,10 +40,9 @@ WORKS = """(
     SELECT count() > 0 FROM progress WHERE arrived_at > $__toTime - INTERVAL 120 SECOND AND arrived_at <= $__toTime
 )"""
 # A source is read every 10 s, and the sink waits up to 30 s: a bucket that ends later lacks some rows and would dip.
-_WHOLE = """{0} >= toStartOfInterval($__fromTime + ($__interval_s - 1), INTERVAL $__interval_s second)
+WHOLE = """{0} >= toStartOfInterval($__fromTime + ($__interval_s - 1), INTERVAL $__interval_s second)
     AND {0} < toStartOfInterval($__toTime - INTERVAL 40 SECOND, INTERVAL $__interval_s second)"""
-WHOLE = _WHOLE.format("arrived_at")
-"""Of what is counted: the rows of buckets that are whole, without the first and the last."""
+"""Of what is counted, by the column of its time: the rows of buckets that are whole, without the first and the last."""
 LEVEL = "transform(severity, ['critical', 'warning', 'info'], [3, 2, 1], 0)"
 # formatReadableTimeDelta fails for some values: std::length_error for 90,000 s (chdb 26.9).
 LASTS = """multiIf(
@@ -295,8 +294,7 @@ def usable(*, wide: bool = False) -> str:
 
 
 USABLE = usable()
-WHOLE_HOURS = _WHOLE.format("bucket")
-OF_ALL_PORTS = f"{usable(wide=True)} AND {_WHOLE.format('sampled_at')}"
+OF_ALL_PORTS = f"{usable(wide=True)} AND {WHOLE.format('sampled_at')}"
 """The same for a sum over the ports of a fabric: only buckets in which all of them were read."""
 
 
