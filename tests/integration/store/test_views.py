@@ -364,6 +364,26 @@ def test_hours_are_rolled_up_once_and_again_with_late_minutes(filled: Fill) -> N
     assert [row[:5] for row in tables.rows(select)] == [(4, 20, 240, 1, 22)]
 
 
+@pytest.mark.parametrize(
+    ("table", "key"),
+    [("samples", {"row": ""}), ("sample_lanes", {"row": "eth1", "metric": "rx_power_dbm", "index": 0})],
+)
+def test_an_hour_with_only_a_default_in_its_key_is_replaced(filled: Fill, table: str, key: Row) -> None:
+    """Rows of devices alone have no name of a port, and one lane is lane 0: that column of the part is empty."""
+    now = datetime.fromtimestamp(time.time(), UTC).replace(minute=0, second=0, microsecond=0, tzinfo=None)
+
+    def of(offset_min: int) -> Row:
+        bucket = str(now - timedelta(hours=2) + timedelta(minutes=offset_min))
+        row = {"device": "host-0", "row_kind": "device", "source": "host", "readings": 6, "observed_s": 60}
+        return row | key | {"bucket": bucket, "arrived_at": bucket}
+
+    tables = filled({f"{table}_1m": [of(0)]})
+    assert roll_up_hours(tables.client, tables.client.params) == 1
+    tables.fill({f"{table}_1m": [of(1)]})
+    assert roll_up_hours(tables.client, tables.client.params) == 1
+    assert tables.rows(f"SELECT minutes, readings FROM {table}_1h") == [(2, 12)]
+
+
 def test_an_hour_is_rolled_up_if_the_server_has_only_its_token(filled: Fill) -> None:
     """A server that is killed between recording a token and storing its rows skips the token ever after."""
     begin = datetime.fromtimestamp(time.time(), UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=2)
