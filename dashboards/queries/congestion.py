@@ -15,10 +15,10 @@ from dashboards.queries.query import (
     Query,
     finding_times,
     lane_gauges,
+    lane_minutes,
     lane_readings,
+    minutes,
     readings,
-    recent_lane_readings,
-    recent_readings,
     usable,
 )
 
@@ -83,17 +83,19 @@ PAUSED = Query(
 )
 _SINCE = "$__toTime - INTERVAL 600 SECOND"
 MOST_PAUSED = Query(
-    f"""SELECT device, row AS port, if(`index` < 0, NULL, `index`) AS priority,
-    if(is_paused, 'is paused', 'pauses') AS direction, sum(grown) / sum(elapsed_s) AS frames,
-    links.subject AS subject
-FROM {_pauses(recent_lane_readings(_PFC, _IN_PODS, _SINCE), recent_readings(_PAUSE, _IN_PODS, _SINCE))} AS readings
+    f"""SELECT most.device AS device, most.row AS port, if(priority < 0, NULL, priority) AS priority,
+    if(is_paused, 'is paused', 'pauses') AS direction, frames, links.subject AS subject
+FROM (
+    SELECT device, row, `index` AS priority, is_paused, sum(grown) / sum(elapsed_s) AS frames
+    FROM {_pauses(lane_minutes(_PFC, _IN_PODS, _SINCE), minutes(_PAUSE, _IN_PODS, _SINCE))} AS readings
+    WHERE grown >= 0 AND elapsed_s > 0 GROUP BY device, row, priority, is_paused
+    HAVING frames > 0 ORDER BY frames DESC, device, row LIMIT 30
+) AS most
 LEFT JOIN (
     SELECT arrayJoin([(a_device, a_port), (z_device, z_port)]) AS end, end.1 AS device, end.2 AS port, subject
     FROM ({LINKS})
-) AS links ON links.device = readings.device AND links.port = readings.row
-WHERE grown > 0 AND elapsed_s > 0 AND sampled_at > {_SINCE}
-GROUP BY device, port, priority, direction, subject
-ORDER BY frames DESC, device, port LIMIT 30""",
+) AS links ON links.device = most.device AND links.port = most.row
+ORDER BY frames DESC, device, port""",
     ("device", "port", "priority", "direction", "frames", "subject"),
 )
 _MARKS = (

@@ -1,6 +1,6 @@
 """Times every panel of every board over a day and over a week of a fabric of 2,048 GPUs.
 
-    python -m tests.bench.panel_times [--pods 8] [--ranges 'a day,a week'] [--boards rails,congestion]
+    python -m tests.bench.panel_times [--pods 8] [--uplinks 1] [--ranges 'a day,a week'] [--boards rails,congestion]
 
 The rows are made by SQL: the inventory, findings and progress of wall_cost.py for the week, with messages by the hour;
 rollups by hour for the week and by minute for the day, of every port (one priority of PFC, and four lanes of optical
@@ -35,6 +35,9 @@ from tests.bench import wall_cost
 from tests.bench.sink_rows import cpu_s
 
 HOUR_S, DAY_S, WEEK_S = 3600, 86_400, 7 * 86_400
+QUARTER_S = 900
+"""Minutes are inserted for as long at once: a part has them when the first merge has joined sixteen of the sink's."""
+
 LIMITS_S = {"a day": 1.0, "a week": 2.0}
 RANGES_S = {"a day": DAY_S, "a week": WEEK_S}
 REPEATS = 3
@@ -102,28 +105,31 @@ def fill_readings(store: ClickHouse, begin_s: int, end_s: int, where: str) -> No
 
 
 class Filled(NamedTuple):
-    """The rows of each table, and CPU seconds of the server that the groups of ports of an hour took."""
+    """Ports, rows of each table, and CPU seconds of the server that the groups of ports of an hour took."""
 
+    ports: int
     rows: dict[str, int]
     groups_cpu_s: float
 
 
-def fill(store: ClickHouse, pid: int, pods: int, end_s: int, minutes_s: int, messages_s: int) -> Filled:
+def fill(store: ClickHouse, pid: int, pods: int, uplinks: int, end_s: int, minutes_s: int, messages_s: int) -> Filled:
     """Insert the rows of a week, minutes and messages of its last seconds."""
-    wall_cost.fill(store, pods, WEEK_S, end_s, messages_s)
+    wall_cost.fill(store, pods, WEEK_S, end_s, messages_s, uplinks)
     hour_s = end_s // HOUR_S * HOUR_S
     fill_rollups(store, "1h", HOUR_S, hour_s - WEEK_S, hour_s)
     before = cpu_s(pid)
     group_hours(store, store.params, WEEK_S // HOUR_S + 1)
     groups_cpu_s = (cpu_s(pid) - before) / (WEEK_S // HOUR_S)
-    fill_rollups(store, "1m", 60, end_s // 60 * 60 - minutes_s, end_s // 60 * 60)
+    for begin_s in range(end_s // 60 * 60 - minutes_s, end_s // 60 * 60, QUARTER_S):
+        fill_rollups(store, "1m", 60, begin_s, begin_s + QUARTER_S)
     fill_readings(store, end_s - WEEK_S, end_s - 600, _NEAR)
     fill_readings(store, end_s - 600, end_s, "1")
     counted = store.query(
         "SELECT table, sum(rows) FROM system.parts WHERE active AND database = currentDatabase() GROUP BY table"
         " ORDER BY table"
     )
-    return Filled({str(table): int(rows) for table, rows in counted}, groups_cpu_s)
+    [(ports,)] = store.query(f"SELECT count() FROM {_PORTS}")
+    return Filled(int(ports), {str(table): int(rows) for table, rows in counted}, groups_cpu_s)
 
 
 def pid_of(server: EmbeddedClickHouse) -> int:
@@ -170,7 +176,11 @@ def measure(
 def page(times: list[PanelTime], filled: Filled, load: float) -> Iterator[str]:
     """Yield the lines of the table, and what is longer than the limits."""
     rows = ", ".join(f"{table} {count:,}" for table, count in filled.rows.items())
-    yield f"{os.cpu_count()} cores, load {load:.0f}; median of {REPEATS}. Rows: {rows}."
+    rate = filled.ports / wall_cost.CADENCE_S
+    yield (
+        f"{os.cpu_count()} cores, load {load:.0f}; median of {REPEATS}. {filled.ports:,} ports, {rate:,.0f}"
+        f" port-samples a second. Rows: {rows}."
+    )
     yield ""
     yield f"The groups of ports of an hour took {filled.groups_cpu_s:.2f} CPU s."
     yield ""
@@ -183,7 +193,8 @@ def page(times: list[PanelTime], filled: Filled, load: float) -> Iterator[str]:
         shown = " | ".join(f"{one.seconds:.2f} | {one.cpu_s:.2f} | {one.read_rows:,}" for one in cells)
         yield f"| {board} | {panel} | {shown} |"
     yield ""
-    for label, limit_s in LIMITS_S.items():
+    for label in dict.fromkeys(one.range for one in times):
+        limit_s = LIMITS_S[label]
         late = [
             f"{one.board}/{one.panel} {one.seconds:.2f} s"
             for one in times
@@ -197,6 +208,7 @@ def main() -> int:
     """Print the table; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pods", type=int, default=8, help="of 32 hosts with 8 GPUs each")
+    parser.add_argument("--uplinks", type=int, default=1, help="links of a leaf to each spine")
     parser.add_argument("--ranges", default=",".join(RANGES_S))
     parser.add_argument("--boards", default=",".join(BOARDS))
     given = parser.parse_args()
@@ -207,7 +219,7 @@ def main() -> int:
         migrate.apply(store, migrate.shipped_migrations())
         end_s = int(time.time())
         last_s = (DAY_S, DAY_S) if "a day" in ranges else (2 * HOUR_S, 3 * HOUR_S)
-        filled = fill(store, pid_of(server), given.pods, end_s, *last_s)
+        filled = fill(store, pid_of(server), given.pods, given.uplinks, end_s, *last_s)
         store.close()
         times = list(measure(server, end_s, given.boards.split(","), ranges))
     for line in page(times, filled, os.getloadavg()[1]):

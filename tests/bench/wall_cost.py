@@ -48,12 +48,16 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICK
 
 
-def fill(store: ClickHouse, pods: int, seconds: int, end_s: int, messages_s: int | None = None) -> None:
+def fill(
+    store: ClickHouse, pods: int, seconds: int, end_s: int, messages_s: int | None = None, uplinks: int = 1
+) -> None:
     """Insert the inventory, and by SQL what devices sent and stages reported until `end_s`.
 
-    Messages are by the hour for all the time, and one by one for its last `messages_s` (default: all).
+    Messages are by the hour for all the time, and one by one for its last `messages_s` (default: all). `uplinks` are
+    the links of a leaf to each spine.
     """
-    inventory = demo_fabric.inventory(DemoShape(pods=pods, hosts=32, planes=2, spines=8, uplinks=1), end_s * 10**9)
+    shape = DemoShape(pods=pods, hosts=32, planes=2, spines=8, uplinks=uplinks)
+    inventory = demo_fabric.inventory(shape, end_s * 10**9)
     builder = InventoryBuilder()
     begin_s = end_s - seconds
     for offset, record in enumerate(inventory_records(inventory, begin_s * 10**9)):
