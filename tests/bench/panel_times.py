@@ -35,6 +35,9 @@ from tests.bench import wall_cost
 from tests.bench.sink_rows import cpu_s
 
 HOUR_S, DAY_S, WEEK_S = 3600, 86_400, 7 * 86_400
+NEWEST_HOURS = 4
+"""Hours that are inserted and grouped one after another, as a sink does it; the others a day at once."""
+
 QUARTER_S = 900
 """Minutes are inserted for as long at once: a part has them when the first merge has joined sixteen of the sink's."""
 
@@ -105,7 +108,7 @@ def fill_readings(store: ClickHouse, begin_s: int, end_s: int, where: str) -> No
 
 
 class Filled(NamedTuple):
-    """Ports, rows of each table, and CPU seconds of the server that the groups of ports of an hour took."""
+    """Ports, rows of each table, and CPU seconds of the server for the groups of ports of one of the newest hours."""
 
     ports: int
     rows: dict[str, int]
@@ -116,10 +119,16 @@ def fill(store: ClickHouse, pid: int, pods: int, uplinks: int, end_s: int, minut
     """Insert the rows of a week, minutes and messages of its last seconds."""
     wall_cost.fill(store, pods, WEEK_S, end_s, messages_s, uplinks)
     hour_s = end_s // HOUR_S * HOUR_S
-    fill_rollups(store, "1h", HOUR_S, hour_s - WEEK_S, hour_s)
-    before = cpu_s(pid)
+    newest_s = hour_s - NEWEST_HOURS * HOUR_S
+    for begin_s in range(hour_s - WEEK_S, newest_s, DAY_S):
+        fill_rollups(store, "1h", HOUR_S, begin_s, min(begin_s + DAY_S, newest_s))
     group_hours(store, store.params, WEEK_S // HOUR_S + 1)
-    groups_cpu_s = (cpu_s(pid) - before) / (WEEK_S // HOUR_S)
+    groups_cpu_s = 0.0
+    for begin_s in range(newest_s, hour_s, HOUR_S):
+        fill_rollups(store, "1h", HOUR_S, begin_s, begin_s + HOUR_S)
+        before = cpu_s(pid)
+        group_hours(store, store.params, NEWEST_HOURS + 2)
+        groups_cpu_s += (cpu_s(pid) - before) / NEWEST_HOURS
     for begin_s in range(end_s // 60 * 60 - minutes_s, end_s // 60 * 60, QUARTER_S):
         fill_rollups(store, "1m", 60, begin_s, begin_s + QUARTER_S)
     fill_readings(store, end_s - WEEK_S, end_s - 600, _NEAR)
