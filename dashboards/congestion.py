@@ -83,7 +83,7 @@ def board() -> build.Dashboard:
     made.with_panel(
         table(
             "Ports with the most pause",
-            "In the last ten minutes, by direction and priority; without one: the whole port (802.3x).",
+            "The average of the last ten minutes, by direction and priority; without one: the whole port (802.3x).",
             queries.MOST_PAUSED,
             {
                 "device": Column("Device"), "port": Column("Port", 130, links=to_link()),

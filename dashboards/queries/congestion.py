@@ -81,21 +81,26 @@ PAUSED = Query(
     ("time", "series", "frames"),
     series=True,
 )
-_SINCE = "$__toTime - INTERVAL 600 SECOND"
+_MOST_S = 600
+_SINCE = f"$__toTime - INTERVAL {_MOST_S} SECOND"
+_GREW = "(pause_rx_frames_increase > 0 OR pause_tx_frames_increase > 0)"
+_RECENT_PAUSES = _pauses(
+    lane_minutes(_PFC, f"{_IN_PODS} AND increase > 0", _SINCE), minutes(_PAUSE, f"{_IN_PODS} AND {_GREW}", _SINCE)
+)
+# Of several sources of a port, the one that counted most.
 MOST_PAUSED = Query(
     f"""SELECT most.device AS device, most.row AS port, if(priority < 0, NULL, priority) AS priority,
     if(is_paused, 'is paused', 'pauses') AS direction, frames, links.subject AS subject
 FROM (
-    SELECT device, row, `index` AS priority, is_paused, sum(grown) / sum(elapsed_s) AS frames
-    FROM {_pauses(lane_minutes(_PFC, _IN_PODS, _SINCE), minutes(_PAUSE, _IN_PODS, _SINCE))} AS readings
-    WHERE grown >= 0 AND elapsed_s > 0 GROUP BY device, row, priority, is_paused
-    HAVING frames > 0 ORDER BY frames DESC, device, row LIMIT 30
+    SELECT device, row, source, `index` AS priority, is_paused, sum(grown) / {_MOST_S} AS frames
+    FROM {_RECENT_PAUSES} AS readings
+    WHERE grown > 0 GROUP BY device, row, source, priority, is_paused ORDER BY frames DESC, device, row LIMIT 100
 ) AS most
 LEFT JOIN (
     SELECT arrayJoin([(a_device, a_port), (z_device, z_port)]) AS end, end.1 AS device, end.2 AS port, subject
     FROM ({LINKS})
 ) AS links ON links.device = most.device AND links.port = most.row
-ORDER BY frames DESC, device, port""",
+ORDER BY frames DESC, device, port LIMIT 1 BY device, port, priority, direction LIMIT 30""",
     ("device", "port", "priority", "direction", "frames", "subject"),
 )
 _MARKS = (
