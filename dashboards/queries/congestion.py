@@ -87,12 +87,13 @@ _GREW = "(pause_rx_frames_increase > 0 OR pause_tx_frames_increase > 0)"
 _RECENT_PAUSES = _pauses(
     lane_minutes(_PFC, f"{_IN_PODS} AND increase > 0", _SINCE), minutes(_PAUSE, f"{_IN_PODS} AND {_GREW}", _SINCE)
 )
-# Of several sources of a port, the one that counted most.
+# Of several sources of a port, the one that counted most; growth over a longer gap is divided by the gap.
 MOST_PAUSED = Query(
     f"""SELECT most.device AS device, most.row AS port, if(priority < 0, NULL, priority) AS priority,
     if(is_paused, 'is paused', 'pauses') AS direction, frames, links.subject AS subject
 FROM (
-    SELECT device, row, source, `index` AS priority, is_paused, sum(grown) / {_MOST_S} AS frames
+    SELECT device, row, source, `index` AS priority, is_paused,
+        sum(grown) / greatest(sum(elapsed_s), {_MOST_S}) AS frames
     FROM {_RECENT_PAUSES} AS readings
     WHERE grown > 0 GROUP BY device, row, source, priority, is_paused ORDER BY frames DESC, device, row LIMIT 100
 ) AS most
