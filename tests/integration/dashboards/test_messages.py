@@ -4,6 +4,7 @@ Two hosts and two leaves are read every minute. One leaf is silent for five hour
 two of them; another is silent since a day; the clock of one is seven hours behind; a collector restarted.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
@@ -140,8 +141,8 @@ def ask(board: Board, query: Query, interval_s: int = 600, **given: int) -> Rows
     return board.ask(query, ("pod-1", "pod-2", NONE), interval_s, texts=texts, **{"since": SINCE, "to": NOW, **given})
 
 
-def _seconds(time: str) -> float:
-    return datetime.fromisoformat(f"{time[:26]}+00:00").timestamp()
+def _seconds(clock: str) -> float:
+    return datetime.fromisoformat(f"{clock[:26]}+00:00").timestamp()
 
 
 # The last hour of a range in the past is read by message.
@@ -182,13 +183,14 @@ def test_charts_by_the_hour_have_the_same_points(made: Made, rolled: Callable[[S
     # A percentile of percentiles: of four devices one is hours late.
     rel = 0.05 if name == "delay" else 1e-6
     assert found == pytest.approx({key: value for key, value in expected.items() if key[0] >= first}, rel=rel)
-    fine = points(made(rolled), 600)
-    hours = {key: value for key, value in fine.items() if key[0] < at(NOW - UNTIL)}
+    fine, raw = points(made(rolled), 600), points(made(_fill), 600)
+    until = at(NOW - UNTIL)[:19]
+    """As the rows' times are, which have no fraction."""
     if rolled is _rolled_up:
-        assert hours == pytest.approx({key: value for key, value in found.items() if key[0] < at(NOW - UNTIL)})
-    raw = points(made(_fill), 600)
-    after = {key: value for key, value in fine.items() if key[0] >= at(NOW - UNTIL)}
-    assert after == pytest.approx({key: value for key, value in raw.items() if key[0] >= at(NOW - UNTIL)})
+        hours = {key: value for key, value in fine.items() if key[0] < until}
+        assert hours == pytest.approx({key: value for key, value in found.items() if key[0] < until})
+    after = {key: value for key, value in fine.items() if key[0] >= until}
+    assert after == pytest.approx({key: value for key, value in raw.items() if key[0] >= until})
     assert len(after) > 4
 
 
@@ -206,9 +208,10 @@ def test_the_age_of_the_newest_row_is_that_of_the_newest_message(made: Made) -> 
     """It is against the clock, and found without reading what is rolled up."""
     for board in (made(_fill), made(_rolled_up)):
         board.execute("TRUNCATE TABLE progress")
+        since_s = time.time() - NOW
         (row,) = ask(board, pipeline.SINK_DELAY)
-        assert 0 < row["delay"] < 1200
         board.fill({"progress": _inventory()["progress"]})
+        assert since_s <= row["delay"] + 1 <= time.time() - NOW + 2 * MINUTE
 
 
 def test_short_ranges_read_messages_alone(made: Made) -> None:

@@ -1,22 +1,17 @@
 """Tests the groups of ports by hour: two hosts of a pod, their leaf with three uplinks, and a spine without a pod."""
 
-import json
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 
 from streams.detect.params import DetectParams
-from streams.store.clickhouse import ClickHouse
-from streams.store.migrate import apply, shipped_migrations
-from streams.store.params import StoreParams
 from streams.store.persist.group_rollups import BACKFILL_HOURS, UNUSED_UPLINK, group_hours
 from tests.integration.fixtures_clickhouse import ClickHouse as Server
+from tests.integration.store.tables import Row, Tables
 
-Row = dict[str, Any]
 NOW = datetime.fromtimestamp(time.time(), UTC).replace(minute=0, second=0, microsecond=0, tzinfo=None)
 GBPS = 10**9
 
@@ -26,15 +21,11 @@ def hour(back: int) -> str:
     return str(NOW - timedelta(hours=back))
 
 
-class Store:
-    """A migrated database with the inventory of the pod."""
+class Store(Tables):
+    """Tables with the inventory of the pod."""
 
     def __init__(self, server: Server, name: str) -> None:
-        self._server, self._name = server, name
-        self.client = ClickHouse(
-            StoreParams(url=server.url, user=server.user, password=SecretStr(server.password), database=name)
-        )
-        apply(self.client, shipped_migrations())
+        super().__init__(server, name)
         self.inventory("d", hour(900), "pod-0")
 
     def inventory(self, digest: str, effective: str, pod: str) -> None:
@@ -55,18 +46,12 @@ class Store:
             ),
         ])  # fmt: skip
 
-    def fill(self, table: str, rows: list[Row]) -> None:
-        """Insert rows; absent columns have their defaults."""
-        lines = "\n".join(json.dumps(row) for row in rows)
-        self._server.execute(f"INSERT INTO {self._name}.{table} FORMAT JSONEachRow\n{lines}")
-
     def groups(self, statistic: str, columns: str, back: int = 2) -> list[tuple[Any, ...]]:
         """Return columns of the groups of an hour."""
-        found = self.client.query(
+        return self.rows(
             f"SELECT {columns} FROM port_groups_1h FINAL WHERE statistic = '{statistic}'"
             f" AND bucket = toDateTime('{hour(back)}', 'UTC') ORDER BY kind, device, role, rail, source"
         )
-        return [tuple(row) for row in found]
 
     def bring_up_to_date(self) -> int:
         """Return how many hours were written."""

@@ -1,20 +1,15 @@
 """Tests the figures of the views: two hosts with two rails below one leaf, a spine, and a job on host-0."""
 
-import json
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 
-from streams.store.clickhouse import ClickHouse
-from streams.store.migrate import apply, shipped_migrations
-from streams.store.params import StoreParams
-from streams.store.persist.hour_rollups import roll_up_hours
 from streams.store.queries.rail_bandwidth import RailBandwidth, rail_bandwidth
 from tests.integration.fixtures_clickhouse import ClickHouse as Server
+from tests.integration.store.tables import Row, Tables
 
 DAY = str(datetime.fromtimestamp(time.time() - 86_400, UTC).date())
 """Yesterday: rows that arrived long ago expire at once."""
@@ -22,7 +17,6 @@ DAY = str(datetime.fromtimestamp(time.time() - 86_400, UTC).date())
 WINDOW = f"since = '{DAY} 10:00:00', until = '{DAY} 12:00:00'"
 LINK = "link:host-0/eth0--leaf-0/p0"
 GBPS = 10**9
-Row = dict[str, Any]
 
 
 def at(clock: str) -> str:
@@ -93,27 +87,6 @@ INVENTORY: dict[str, list[Row]] = {
 }  # fmt: skip
 
 
-class Tables:
-    """A migrated database that a test fills."""
-
-    def __init__(self, server: Server, name: str) -> None:
-        self._server, self._name = server, name
-        self.client = ClickHouse(
-            StoreParams(url=server.url, user=server.user, password=SecretStr(server.password), database=name)
-        )
-        apply(self.client, shipped_migrations())
-
-    def fill(self, tables: dict[str, list[Row]]) -> None:
-        """Insert rows; absent columns have their defaults."""
-        for table, rows in tables.items():
-            lines = "\n".join(json.dumps({"arrived_at": at("09:00:00")} | row) for row in rows)
-            self._server.execute(f"INSERT INTO {self._name}.{table} FORMAT JSONEachRow\n{lines}")
-
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a query."""
-        return [tuple(row) for row in self.client.query(sql)]
-
-
 @pytest.fixture(scope="module")
 def filled(clickhouse: Server) -> Iterator[Callable[[dict[str, list[Row]]], Tables]]:
     """Return a function that makes a database with the inventory and the given rows."""
@@ -124,7 +97,8 @@ def filled(clickhouse: Server) -> Iterator[Callable[[dict[str, list[Row]]], Tabl
         clickhouse.execute(f"CREATE DATABASE {name}")
         made.append(name)
         tables = Tables(clickhouse, name)
-        tables.fill(INVENTORY | rows)
+        for table, those in (INVENTORY | rows).items():
+            tables.fill(table, [{"arrived_at": at("09:00:00")} | row for row in those])
         return tables
 
     yield fill
@@ -335,142 +309,3 @@ def test_gpu_hours_lost_count_the_worst_finding_once(filled: Fill) -> None:
         f"SELECT job, device, finding_id, lost_ratio, round(gpu_hours, 6) FROM gpu_hours_lost({WINDOW})"
     )
     assert found == [("train", "host-0", "f1", 0.5, 2), ("train", "host-0", "f2", 1, round(8 * 29 / 60, 6))]
-
-
-def test_hours_are_rolled_up_once_and_again_with_late_minutes(filled: Fill) -> None:
-    """An hour is the sum of its minutes; the averages of gauges count by their readings; the present hour waits."""
-    now = datetime.fromtimestamp(time.time(), UTC).replace(minute=0, second=0, microsecond=0)
-    begin = now - timedelta(hours=2)
-
-    def of(offset_min: int, grown: int, **others: Any) -> Row:
-        bucket = str((begin + timedelta(minutes=offset_min)).replace(tzinfo=None))
-        return minute("host-0", "eth1", "10:00:00", 1) | {
-            "bucket": bucket, "tx_bytes_increase": grown, "arrived_at": bucket,
-        } | others  # fmt: skip
-
-    tables = filled({"samples_1m": [
-        of(0, 10, pre_fec_ber_min=1, pre_fec_ber_max=3, pre_fec_ber_avg=2, oper_up_avg=0.5), of(59, 5, resets=1),
-        of(30, 0, readings=2, pre_fec_ber_min=0, pre_fec_ber_max=9, pre_fec_ber_avg=6), of(120, 99),
-    ]})  # fmt: skip
-    select = (
-        "SELECT minutes, readings, observed_s, resets, tx_bytes_increase, pre_fec_ber_min, pre_fec_ber_max,"
-        " pre_fec_ber_avg, oper_up_min, oper_up_avg, oper_up_max, rx_errors_increase FROM samples_1h"
-    )
-    assert roll_up_hours(tables.client, tables.client.params) == 1
-    assert tables.rows(select) == [(3, 14, 180, 1, 15, 0, 9, 3, 0, 0.5, 1, None)]
-    assert roll_up_hours(tables.client, tables.client.params) == 0
-    tables.fill({"samples_1m": [of(31, 7)]})
-    assert roll_up_hours(tables.client, tables.client.params) == 1
-    assert [row[:5] for row in tables.rows(select)] == [(4, 20, 240, 1, 22)]
-
-
-@pytest.mark.parametrize(
-    ("table", "key"),
-    [("samples", {"row": ""}), ("sample_lanes", {"row": "eth1", "metric": "rx_power_dbm", "index": 0})],
-)
-def test_an_hour_with_only_a_default_in_its_key_is_replaced(filled: Fill, table: str, key: Row) -> None:
-    """Rows of devices alone have no name of a port, and one lane is lane 0: that column of the part is empty."""
-    now = datetime.fromtimestamp(time.time(), UTC).replace(minute=0, second=0, microsecond=0, tzinfo=None)
-
-    def of(offset_min: int) -> Row:
-        bucket = str(now - timedelta(hours=2) + timedelta(minutes=offset_min))
-        row = {"device": "host-0", "row_kind": "device", "source": "host", "readings": 6, "observed_s": 60}
-        return row | key | {"bucket": bucket, "arrived_at": bucket}
-
-    tables = filled({f"{table}_1m": [of(0)]})
-    assert roll_up_hours(tables.client, tables.client.params) == 1
-    tables.fill({f"{table}_1m": [of(1)]})
-    assert roll_up_hours(tables.client, tables.client.params) == 1
-    assert tables.rows(f"SELECT minutes, readings FROM {table}_1h") == [(2, 12)]
-
-
-def test_an_hour_is_rolled_up_if_the_server_has_only_its_token(filled: Fill) -> None:
-    """A server that is killed between recording a token and storing its rows skips the token ever after."""
-    begin = datetime.fromtimestamp(time.time(), UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=2)
-    bucket = str(begin.replace(tzinfo=None))
-    tables = filled({
-        "samples_1m": [minute("host-0", "eth1", "10:00:00", 1) | {"bucket": bucket, "arrived_at": bucket}]
-    })  # fmt: skip
-    [(readings,)] = tables.rows("SELECT sum(readings) FROM samples_1m")
-    key = "device, row, row_kind, source"
-    tables.client.command(
-        f"INSERT INTO samples_1h ({key}, bucket, readings, arrived_at)"
-        f" SETTINGS insert_deduplication_token = 'samples_1h/{round(begin.timestamp())}/{readings}'"
-        f" SELECT {key}, bucket - INTERVAL 1 DAY, readings, arrived_at FROM samples_1m"
-    )
-    assert roll_up_hours(tables.client, tables.client.params) == 1
-    assert tables.rows("SELECT bucket, readings FROM samples_1h ORDER BY bucket DESC LIMIT 1") == [
-        (begin.replace(tzinfo=None), readings)
-    ]
-
-
-def test_messages_are_rolled_up_by_their_hour_of_arrival_and_again_with_what_is_stored_later(filled: Fill) -> None:
-    """A late message is in its own hour of sampling, and changes no earlier row; the present hour waits.
-
-    No row has a collector, and the hour is deleted before it is replaced: a column of the order has only defaults.
-    """
-    now = datetime.fromtimestamp(time.time(), UTC).replace(minute=0, second=0, microsecond=0, tzinfo=None)
-    begin = now - timedelta(hours=2)
-
-    def message(sampled_s: float, delay_s: float, rows: int, run: int = 7, device: str = "leaf-0") -> Row:
-        sampled = begin + timedelta(seconds=sampled_s)
-        return {
-            "device": device, "source": "gnmi", "row_kind": "port", "collector_run": run, "rows": rows,
-            "sampled_at": str(sampled), "arrived_at": str(sampled + timedelta(seconds=delay_s)),
-        }  # fmt: skip
-
-    def hours() -> list[tuple[Any, ...]]:
-        return tables.rows(
-            "SELECT device, dateDiff('hour', arrived_hour, bucket), messages, rows, minutes,"
-            f" dateDiff('second', toDateTime('{begin}', 'UTC'), last_sampled_at), delay_p99_s, arraySort(runs),"
-            " arrived_at FROM sample_messages_1h FINAL ORDER BY device, arrived_hour, bucket"
-        )
-
-    tables = filled({"sample_messages": [
-        message(0, 1, 8), message(59, 1, 8), message(3599, 0.5, 8, run=9), message(-3600, 3700, 4),
-        message(9, 0, 2, device="leaf-1"), message(7200, 1, 8),
-    ]})  # fmt: skip
-    assert roll_up_hours(tables.client, tables.client.params) == 1
-    late = ("leaf-0", -1, 1, 4, 1, -3600, 3700, [7], begin + timedelta(seconds=100))
-    other = ("leaf-1", 0, 1, 2, 1, 9, 0, [7], begin + timedelta(seconds=9))
-    newest = begin + timedelta(seconds=3599.5)
-    assert hours() == [
-        late, ("leaf-0", 0, 3, 24, 1 | 1 << 59, 3599, pytest.approx(1), [7, 9], newest), other,
-    ]  # fmt: skip
-    assert roll_up_hours(tables.client, tables.client.params) == 0
-    tables.fill({"sample_messages": [message(120, 2, 8), message(3590, 20, 5)]})
-    assert roll_up_hours(tables.client, tables.client.params) == 2, "that of the message, and that in which one arrived"
-    assert [row[:5] for row in hours()] == [
-        late[:5], ("leaf-0", 0, 4, 32, 1 | 1 << 2 | 1 << 59), ("leaf-0", -1, 1, 5, 1 << 59), other[:5],
-    ]  # fmt: skip
-    assert roll_up_hours(tables.client, tables.client.params) == 0
-
-
-def test_messages_of_a_device_with_a_wrong_clock_are_rolled_up(filled: Fill) -> None:
-    """Hours are those of arrival: a clock that is days behind or ahead loses no message."""
-    now = datetime.fromtimestamp(time.time(), UTC).replace(minute=0, second=0, microsecond=0, tzinfo=None)
-    arrived = now - timedelta(hours=2)
-    tables = filled({"sample_messages": [
-        {"device": "leaf-0", "source": "gnmi", "sampled_at": str(arrived + timedelta(days=days)), "rows": 8,
-         "arrived_at": str(arrived)}
-        for days in (-900, -1, 1)
-    ]})  # fmt: skip
-    assert roll_up_hours(tables.client, tables.client.params) == 1
-    assert tables.rows("SELECT count(), sum(messages), sum(rows) FROM sample_messages_1h") == [(3, 3, 24)]
-    assert roll_up_hours(tables.client, tables.client.params) == 0
-
-
-def test_an_hour_of_messages_is_rolled_up_if_the_server_has_only_its_token(filled: Fill) -> None:
-    """As an hour of readings is: the token is skipped for ever, so another is used."""
-    begin = datetime.fromtimestamp(time.time(), UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=2)
-    arrived = str(begin.replace(tzinfo=None))
-    tables = filled({"sample_messages": [
-        {"device": "leaf-0", "source": "gnmi", "sampled_at": arrived, "rows": 8, "arrived_at": arrived}
-    ]})  # fmt: skip
-    tables.client.command(
-        "INSERT INTO sample_messages_1h (device, arrived_hour, arrived_at)"
-        f" SETTINGS insert_deduplication_token = 'sample_messages_1h/{round(begin.timestamp())}/1'"
-        " SELECT device, toStartOfHour(arrived_at) - INTERVAL 1 DAY, arrived_at FROM sample_messages"
-    )
-    assert roll_up_hours(tables.client, tables.client.params) == 1
-    assert tables.rows("SELECT messages FROM sample_messages_1h ORDER BY arrived_hour DESC LIMIT 1") == [(1,)]
