@@ -19,7 +19,7 @@ from dashboards.looks import CRITICAL, HEALTHY, INFO, LEVELS, SEVERITY, STATES, 
 from dashboards.panels import graph, series, stat, tiles, timeline
 from dashboards.queries import fabric as queries
 from dashboards.queries import pipeline
-from dashboards.tables import Column, moment, state_matrix, table
+from dashboards.tables import Column, condition, moment, state_matrix, table
 
 UID = FABRIC
 DESCRIPTION = "What is broken, where, since when, who is affected, and how much of the fabric is observed."
@@ -133,7 +133,7 @@ def _findings(made: build.Dashboard) -> None:
             queries.OPEN_FINDINGS,
             {
                 "severity": Column("Severity", 80, colors=SEVERITY),
-                "condition": Column("Condition", 140, links=to_finding() | to_link() | RUNBOOK),
+                "condition": condition(to_finding() | to_link() | RUNBOOK),
                 "summary": Column("Summary", wrap=True),
                 "lasts": Column("For", 100),
                 "place": Column("Place", 110),
@@ -158,7 +158,7 @@ def _findings(made: build.Dashboard) -> None:
             "What opened and ended, what was decided, and what people and the inventory changed, the newest first.",
             queries.CHANGES,
             {
-                "at": moment("At"), "what": Column("What", 150, links=to_finding()),
+                "at": moment("At"), "what": Column("What", 190, links=to_finding()),
                 "severity": Column("Severity", 80, colors=SEVERITY), "subject": Column("Subject", 260),
                 "text": Column("Text", wrap=True), "id": Column(hidden=True),
             },

@@ -6,7 +6,7 @@ from dashboards.board import empty_board, runbooks, source, text
 from dashboards.links import FINDING, to_finding, to_link
 from dashboards.looks import SEVERITY, STATES
 from dashboards.queries import finding as queries
-from dashboards.tables import Column, moment, table
+from dashboards.tables import Column, condition, moment, table
 
 UID = FINDING
 DESCRIPTION = "One finding, explained. Follow Explain on another board, or paste an id."
@@ -67,8 +67,8 @@ def board() -> build.Dashboard:
             queries.CHILDREN,
             {
                 "severity": Column("Severity", 80, colors=SEVERITY),
-                "condition": Column("Condition", 150, links=to_finding()),
-                "subject": Column("Subject", 260), "summary": Column("Summary", wrap=True),
+                "condition": condition(to_finding()),
+                "subject": Column("Subject", 240), "summary": Column("Summary", wrap=True),
                 "since": moment("Since"), "id": Column(hidden=True),
             },
             empty="No finding is known to have it as its cause.",
