@@ -6,8 +6,8 @@ The rows are made by SQL: the inventory, findings and progress of wall_cost.py f
 rollups by hour for the week and by minute for the day, of every port (one priority of PFC, and four lanes of optical
 power of the first pod); messages for the day; for a week alone, minutes of its last two hours and messages of its last
 three, which are not there by the hour yet; readings of the last ten minutes of every port, and of the week for the
-first host and its leaves. A panel's queries run one after another: the sum of their medians of three, and of the rows
-that they read. It prints a table of Markdown with the load of the machine.
+first host and its leaves. Once the merges of the rows have ended, a panel's queries run one after another: the sum of
+their medians of three, and of the rows that they read. It prints a table of Markdown with the load of the machine.
 """
 
 import argparse
@@ -44,6 +44,9 @@ QUARTER_S = 900
 LIMITS_S = {"a day": 1.0, "a week": 2.0}
 RANGES_S = {"a day": DAY_S, "a week": WEEK_S}
 REPEATS = 3
+MERGES_S = 900
+"""The longest time for the merges of the rows, which are inserted in minutes and not in a week."""
+
 POINTS = 1000
 """Of a panel that is as wide as the screen."""
 HOST = "pod1-host1"
@@ -108,10 +111,11 @@ def fill_readings(store: ClickHouse, begin_s: int, end_s: int, where: str) -> No
 
 
 class Filled(NamedTuple):
-    """The rows of each table, and CPU seconds of the server for the groups of ports of one of the newest hours."""
+    """The rows of each table, CPU seconds of the server for the groups of an hour, and merges that still run."""
 
     rows: dict[str, int]
     groups_cpu_s: float
+    merges: int
 
 
 def fill(store: ClickHouse, pid: int, pods: int, uplinks: int, end_s: int, minutes_s: int, messages_s: int) -> Filled:
@@ -132,11 +136,20 @@ def fill(store: ClickHouse, pid: int, pods: int, uplinks: int, end_s: int, minut
         fill_rollups(store, "1m", 60, begin_s, begin_s + QUARTER_S)
     fill_readings(store, end_s - WEEK_S, end_s - 600, _NEAR)
     fill_readings(store, end_s - 600, end_s, "1")
+    merges = merges_after_waiting(store)
     counted = store.query(
         "SELECT table, sum(rows) FROM system.parts WHERE active AND database = currentDatabase() GROUP BY table"
         " ORDER BY table"
     )
-    return Filled({str(table): int(rows) for table, rows in counted}, groups_cpu_s)
+    return Filled({str(table): int(rows) for table, rows in counted}, groups_cpu_s, merges)
+
+
+def merges_after_waiting(store: ClickHouse) -> int:
+    """Wait until the server merges nothing; return how many merges still run after MERGES_S."""
+    last_s = time.monotonic() + MERGES_S
+    while (running := int(store.query("SELECT count() FROM system.merges")[0][0])) and time.monotonic() < last_s:
+        time.sleep(5)
+    return running
 
 
 def pid_of(server: EmbeddedClickHouse) -> int:
@@ -187,7 +200,7 @@ def page(times: list[PanelTime], filled: Filled, load: float) -> Iterator[str]:
     rate = ports / wall_cost.CADENCE_S
     yield (
         f"{os.cpu_count()} cores, load {load:.0f}; median of {REPEATS}. {ports:,} ports, {rate:,.0f}"
-        f" port-samples a second. Rows: {rows}."
+        f" port-samples a second. {filled.merges} merges ran. Rows: {rows}."
     )
     yield ""
     yield f"The groups of ports of an hour took {filled.groups_cpu_s:.2f} CPU s."
