@@ -118,5 +118,5 @@ class SinkParams(BaseModel):
     report_interval_s: float = Field(default=30.0, gt=0)
     """The interval of the log line with rows and lag."""
     rollups: bool = True
-    """Fill samples_1m, sample_lanes_1m and the tables by hour, which boards read for long times; docs/benchmarks.md has
-    what they cost."""
+    """Fill samples_1m, sample_lanes_1m and the tables by hour, which boards read for long times and for the ports with
+    the most pause; docs/benchmarks.md has what they cost."""
