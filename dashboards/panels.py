@@ -66,6 +66,8 @@ def tiles(
         verdict(title, description, query, LEVELS, width=width, height=height)
         .reduce_options(build_common.ReduceDataOptions().calcs([]).values(True).limit(100).fields(""))
         .text_mode(common.BigValueTextMode.VALUE_AND_NAME)
+        # At a size of its own Grafana 11.6 cut the state of the second tile.
+        .text(build_common.VizTextDisplayOptions().title_size(20).value_size(32))
         .no_value(empty)
     )
     if links:
