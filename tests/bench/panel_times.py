@@ -26,6 +26,7 @@ from dashboards.__main__ import BOARDS, FOLDER
 from dashboards.preview.__main__ import http_run
 from dashboards.preview.macros import View
 from dashboards.preview.reading import opened, panel_queries
+from streams.bench.baselines.clickhouse_server import wait_for_merges
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
 from streams.store import migrate
 from streams.store.clickhouse import ClickHouse
@@ -44,8 +45,8 @@ QUARTER_S = 900
 LIMITS_S = {"a day": 1.0, "a week": 2.0}
 RANGES_S = {"a day": DAY_S, "a week": WEEK_S}
 REPEATS = 3
-MERGES_S = 900
-"""The longest time for the merges of the rows, which are inserted in minutes and not in a week."""
+IDLE_S, MERGES_S = 5.0, 900.0
+"""The rows are inserted in minutes and not in a week: their merges have ended if none ran for so long."""
 
 POINTS = 1000
 """Of a panel that is as wide as the screen."""
@@ -111,11 +112,11 @@ def fill_readings(store: ClickHouse, begin_s: int, end_s: int, where: str) -> No
 
 
 class Filled(NamedTuple):
-    """The rows of each table, CPU seconds of the server for the groups of an hour, and merges that still run."""
+    """The rows of each table, CPU seconds of the server for the groups of an hour, and whether merges have ended."""
 
     rows: dict[str, int]
     groups_cpu_s: float
-    merges: int
+    merged: bool
 
 
 def fill(store: ClickHouse, pid: int, pods: int, uplinks: int, end_s: int, minutes_s: int, messages_s: int) -> Filled:
@@ -136,20 +137,12 @@ def fill(store: ClickHouse, pid: int, pods: int, uplinks: int, end_s: int, minut
         fill_rollups(store, "1m", 60, begin_s, begin_s + QUARTER_S)
     fill_readings(store, end_s - WEEK_S, end_s - 600, _NEAR)
     fill_readings(store, end_s - 600, end_s, "1")
-    merges = merges_after_waiting(store)
+    merged = wait_for_merges(store, IDLE_S, MERGES_S)
     counted = store.query(
         "SELECT table, sum(rows) FROM system.parts WHERE active AND database = currentDatabase() GROUP BY table"
         " ORDER BY table"
     )
-    return Filled({str(table): int(rows) for table, rows in counted}, groups_cpu_s, merges)
-
-
-def merges_after_waiting(store: ClickHouse) -> int:
-    """Wait until the server merges nothing; return how many merges still run after MERGES_S."""
-    last_s = time.monotonic() + MERGES_S
-    while (running := int(store.query("SELECT count() FROM system.merges")[0][0])) and time.monotonic() < last_s:
-        time.sleep(5)
-    return running
+    return Filled({str(table): int(rows) for table, rows in counted}, groups_cpu_s, merged)
 
 
 def pid_of(server: EmbeddedClickHouse) -> int:
@@ -200,7 +193,7 @@ def page(times: list[PanelTime], filled: Filled, load: float) -> Iterator[str]:
     rate = ports / wall_cost.CADENCE_S
     yield (
         f"{os.cpu_count()} cores, load {load:.0f}; median of {REPEATS}. {ports:,} ports, {rate:,.0f}"
-        f" port-samples a second. {filled.merges} merges ran. Rows: {rows}."
+        f" port-samples a second.{'' if filled.merged else ' Merges ran beside.'} Rows: {rows}."
     )
     yield ""
     yield f"The groups of ports of an hour took {filled.groups_cpu_s:.2f} CPU s."

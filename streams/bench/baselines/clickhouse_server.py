@@ -13,6 +13,7 @@ from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
 from streams.embedded.passwords import read_password
 from streams.store.clickhouse import ClickHouse
 from streams.store.params import StoreParams
+from streams.store.query_client import QueryClient
 
 _PARTS = (
     "system.parts WHERE active AND rows > 0 AND database IN ('default', 'railsight') AND table != 'schema_migrations'"
@@ -21,6 +22,19 @@ _SERVER = "streams.embedded.clickhouse"
 _IDLE_S = 2.0
 _POLL_S = 0.5
 _MERGE_TIMEOUT_S = 300.0
+
+
+def wait_for_merges(clickhouse: QueryClient, idle_s: float, timeout_s: float) -> bool:
+    """Wait until no merge has run for a while; return False if one still runs after the timeout."""
+    deadline_s = time.monotonic() + timeout_s
+    idle_since = time.monotonic()
+    while time.monotonic() - idle_since < idle_s:
+        if time.monotonic() >= deadline_s:
+            return False
+        if clickhouse.query("SELECT count() FROM system.merges")[0][0]:
+            idle_since = time.monotonic()
+        time.sleep(_POLL_S)
+    return True
 
 
 class Server:
@@ -44,12 +58,7 @@ class Server:
         with closing(ClickHouse(self._params())) as clickhouse:
             for database, table in clickhouse.query(f"SELECT DISTINCT database, table FROM {_PARTS}"):  # noqa: S608 — constants
                 clickhouse.command(f"OPTIMIZE TABLE {database}.{table} FINAL")
-            deadline_s = time.monotonic() + _MERGE_TIMEOUT_S
-            idle_since = time.monotonic()
-            while time.monotonic() - idle_since < _IDLE_S and time.monotonic() < deadline_s:
-                if clickhouse.query("SELECT count() FROM system.merges")[0][0]:
-                    idle_since = time.monotonic()
-                time.sleep(_POLL_S)
+            wait_for_merges(clickhouse, _IDLE_S, _MERGE_TIMEOUT_S)
             parts = clickhouse.query(f"SELECT table, sum(rows), sum(bytes_on_disk) FROM {_PARTS} GROUP BY table")  # noqa: S608 — constants
         return {table: int(rows) for table, rows, _ in parts}, sum(int(size) for _, _, size in parts)
 
