@@ -17,13 +17,13 @@ from streams.cli.printing import print_text
 from streams.cli.progress import progress
 from streams.cli.tables import Output, OutputForm, form_of, print_table
 from streams.fabric.checks import Problem, Tables, find_problems
+from streams.fabric.clos import GPUS_PER_JOB, GenerateParams, ImpossibleFabric
+from streams.fabric.clos import generate as generate_clos
 from streams.fabric.inventory import Inventory, digest, validate, write_folder
 from streams.fabric.inventory_diff import RowChanges, compare, filled
 from streams.fabric.inventory_folder import table_files
 from streams.runtime.published_inventory import inventory_in_effect
 from streams.runtime.topic_writer import inventory_records, publish
-from streams.simulation.clos import GPUS_PER_JOB, GenerateParams, ImpossibleFabric
-from streams.simulation.clos import generate as generate_clos
 from streams.wire.access import OPERATOR
 from streams.wire.errors import Misconfigured
 

@@ -11,8 +11,8 @@ import time
 
 from streams.detect.attribute.stage import Attribute
 from streams.detect.params import DetectParams
+from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.topology import Topology
-from streams.simulation.clos import GenerateParams, generate
 from streams.wire.models import Condition, Endpoint, Episode, Evidence, Finding, Message, Severity, Status, Subject
 
 _S = 1_000_000_000

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import SecretStr
 
-from streams.bench.load.group import GAUGES, Group, Reader
+from lab.bench.load.group import GAUGES, Group, Reader
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
 from streams.store.clickhouse import ClickHouse
 from streams.store.migrate import apply, shipped_migrations

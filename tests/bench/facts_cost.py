@@ -19,8 +19,8 @@ import orjson
 from streams.detect.measure.facts.facts_tracker import FactsTracker
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
+from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.topology import Topology
-from streams.simulation.clos import GenerateParams, generate
 from streams.wire.models import CablingReport, Component, Facts, Neighbor, Source, VersionCensus
 from streams.wire.topics import partition_of
 

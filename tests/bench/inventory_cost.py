@@ -35,6 +35,7 @@ from streams.detect.thresholds import ns
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.fabric.capacity import capacity_loss, jobs_affected, uplink_paths
+from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.graph import Graph
 from streams.fabric.ids import Port
 from streams.fabric.inventory import check, pack, read_folder, unpack, write_folder
@@ -44,7 +45,6 @@ from streams.fabric.subject_links import links_of_subject
 from streams.fabric.topology import Topology
 from streams.runtime.admin import ensure_topics
 from streams.runtime.inventory_reader import InventoryReader
-from streams.simulation.clos import GenerateParams, generate
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.models import (
     Message,

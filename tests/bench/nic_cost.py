@@ -27,9 +27,9 @@ from collectors.kernel.tree import Tree
 from collectors.nic.ethtool import Source, Statistics, ethtool_of
 from collectors.nic.host_reader import HostReader
 from collectors.nic.params import Params
-from collectors.sim.sysfs_writer import SysfsWriter, host_tree
-from streams.simulation import demo_fabric
-from streams.simulation.demo_world import DemoWorld
+from lab.servers.sysfs_writer import SysfsWriter, host_tree
+from lab.world import demo_fabric
+from lab.world.demo_world import DemoWorld
 from streams.wire.models import Source as From
 from streams.wire.topics import Record
 

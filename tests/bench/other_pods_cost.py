@@ -16,8 +16,8 @@ from streams.detect.attribute.stage import Attribute
 from streams.detect.correlate.stage import Correlate
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
+from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.topology import Topology
-from streams.simulation.clos import GenerateParams, generate
 from streams.wire.models import Message, Source, Symptom
 from streams.wire.stage import Output
 from streams.wire.symptoms import CnpThrottledBegan, CongestionEnded, CongestionState, Payload, SlowedByCnpBegan

@@ -27,12 +27,12 @@ import numpy as np
 from collectors.core.context import CollectorContext
 from collectors.probe.agent import ProbeAgent
 from collectors.probe.params import Params
+from lab.world.probe_mesh import WINDOW_NS, ProbeMesh, with_addresses
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
+from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.inventory import write_folder
 from streams.fabric.topology import Topology
-from streams.simulation.clos import GenerateParams, generate
-from streams.simulation.probe_mesh import WINDOW_NS, ProbeMesh, with_addresses
 from streams.wire.topics import PROBES, encode
 from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.namespace_clos import NamespaceClos, Shape, namespace_clos, reason_to_skip

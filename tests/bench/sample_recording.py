@@ -7,12 +7,12 @@ import csv
 import tempfile
 from pathlib import Path
 
-from streams.bench.recording import write_recording as generate
+from lab.bench.recording import write_recording as generate
+from streams.fabric.clos import GenerateParams
+from streams.fabric.clos import generate as generate_clos
 from streams.fabric.inventory import Inventory, write_folder
 from streams.replay.recording import RejectedRows, read_events, read_lines, stream_samples
 from streams.replay.recording_writer import write_recording
-from streams.simulation.clos import GenerateParams
-from streams.simulation.clos import generate as generate_clos
 from streams.wire.models import CollectorStatus
 
 FOLDER = Path(__file__).parents[2] / "deploy/examples/recording"

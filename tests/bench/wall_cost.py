@@ -16,13 +16,13 @@ import time
 from pathlib import Path
 
 from dashboards.__main__ import FOLDER
-from dashboards.preview.__main__ import http_run
-from dashboards.preview.macros import View
-from dashboards.preview.reading import Run, answers, opened
+from lab.preview.__main__ import http_run
+from lab.preview.macros import View
+from lab.preview.reading import Run, answers, opened
+from lab.world import demo_fabric
+from lab.world.demo_fabric import DemoShape
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
 from streams.runtime.topic_writer import inventory_records
-from streams.simulation import demo_fabric
-from streams.simulation.demo_fabric import DemoShape
 from streams.store import migrate
 from streams.store.clickhouse import ClickHouse
 from streams.store.params import StoreParams

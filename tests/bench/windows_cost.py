@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from streams.bench.load.fleet import Fleet
+from lab.bench.load.fleet import Fleet
+from lab.world.fabric_arrays import fabric_arrays
 from streams.detect.correlate.stage import Correlate
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
+from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.topology import Topology
-from streams.simulation.clos import GenerateParams, generate
-from streams.simulation.fabric_arrays import fabric_arrays
 from streams.wire import topics
 from streams.wire.models import Message, Source
 from streams.wire.stage import Output

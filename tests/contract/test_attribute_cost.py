@@ -17,9 +17,9 @@ from streams.detect.attribute.stage import Attribute
 from streams.detect.attribute.state import Case
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
+from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.ids import device_id
 from streams.fabric.topology import Topology
-from streams.simulation.clos import GenerateParams, generate
 from streams.wire.models import (
     Cause,
     Condition,

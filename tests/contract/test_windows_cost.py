@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from streams.bench.load.fleet import Fleet
+from lab.bench.load.fleet import Fleet
 from streams.detect.detectors.rail_degraded.comparison import compare_rails
 from streams.detect.measure.storage import snapshot_windows
 from streams.detect.measure.storage.array_codec import ArrayEncoder
@@ -20,8 +20,8 @@ from streams.detect.measure.storage.device_block import DeviceBlock
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
+from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.topology import Topology
-from streams.simulation.clos import GenerateParams, generate
 from streams.wire.models import PeerGroup, PeerWindow, Source
 from tests.bench.windows_cost import Chain, made, play
 from tests.fixtures.call_counting import counting

@@ -11,10 +11,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from streams.demo.plan import DemoPlan
-from streams.demo.run import Demo
-from streams.demo.screen import tabs
-from streams.demo.state import DemoState
+from lab.demo.plan import DemoPlan
+from lab.demo.run import Demo
+from lab.demo.screen import tabs
+from lab.demo.state import DemoState
 from streams.report.top.actions import actions
 from streams.report.top.app import Extras, TopApp
 from streams.runtime.foreground import run_and_stop

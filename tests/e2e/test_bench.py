@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.bench.params import Params
+from lab.bench.params import Params
 from tests.e2e.processes import Marked, railsight, until
 
 pytestmark = pytest.mark.timeout(700)
@@ -47,7 +47,7 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
     log = tmp_path / "log"
     bench = Marked(railsight(*SMALL), log, stdout=subprocess.DEVNULL)
     try:
-        until(lambda: any("streams.bench.load" in line for line in bench.left()) or None, 120, "the load generator")
+        until(lambda: any("lab.bench.load" in line for line in bench.left()) or None, 120, "the load generator")
         bench.process.send_signal(signal.SIGINT)
         assert bench.process.wait(60) == 130
         until(lambda: True if not bench.left() else None, 10, "the end of all processes")

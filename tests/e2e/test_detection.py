@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from streams.simulation.faults import FAULT_OF
+from lab.world.faults import FAULT_OF
 from tests.e2e.processes import once
 
 pytestmark = pytest.mark.timeout(180)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
+from lab.demo.player import find_recording, load_playback, play, publish_end_of_time
 from streams.config.kafka import KafkaSettings
-from streams.demo.player import find_recording, load_playback, play, publish_end_of_time
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.embedded.kafka import EmbeddedKafka

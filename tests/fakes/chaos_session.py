@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from streams.chaos.params import ChaosParams
+from lab.chaos.params import ChaosParams
 
 
 class SessionWithoutProcesses:

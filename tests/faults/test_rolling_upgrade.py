@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from streams.chaos import run
-from streams.chaos.faults import FAULTS
-from streams.chaos.params import POD_PARTITIONS, TELEMETRY_PARTITIONS, ChaosParams
-from streams.chaos.promises import NOTHING_LOST
-from streams.chaos.run import ChaosSession
-from streams.chaos.scene import NOTHING, Scene
-from streams.chaos.stack import WORKERS, Stack
+from lab.chaos import run
+from lab.chaos.faults import FAULTS
+from lab.chaos.params import POD_PARTITIONS, TELEMETRY_PARTITIONS, ChaosParams
+from lab.chaos.promises import NOTHING_LOST
+from lab.chaos.run import ChaosSession
+from lab.chaos.scene import NOTHING, Scene
+from lab.chaos.stack import WORKERS, Stack
 from streams.runtime.process_specs import railsight_command
 
 RELEASED = "2937299e"

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streams.chaos.params import ChaosParams
-from streams.chaos.plan import make_plan
-from streams.chaos.session import run_chaos
+from lab.chaos.params import ChaosParams
+from lab.chaos.plan import make_plan
+from lab.chaos.session import run_chaos
 
 if TYPE_CHECKING:
-    from streams.chaos.report import Report
+    from lab.chaos.report import Report
 
 SEQUENCES = {
     "zombie": (27, ("worker-paused", "clickhouse-cutting", "poison")),

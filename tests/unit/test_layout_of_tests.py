@@ -51,5 +51,5 @@ def test_the_rule_finds_what_it_forbids() -> None:
     """The input has both forms of an import, and one inside a function."""
     assert misplaced_imports("from tests.e2e.test_b import play") == ["tests.e2e.test_b"]
     assert misplaced_imports("from tests.e2e import test_b") == ["tests.e2e.test_b"]
-    assert misplaced_imports("def f():\n    import tests.unit.bench.made") == ["tests.unit.bench.made"]
+    assert misplaced_imports("def f():\n    import tests.unit.lab.bench.made") == ["tests.unit.lab.bench.made"]
     assert misplaced_imports("from tests.fixtures.findings import finding") == []

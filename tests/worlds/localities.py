@@ -2,13 +2,13 @@
 
 from functools import cache
 
+from lab.world.demo_fabric import DemoShape, inventory
+from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.topology import Topology
 from streams.locality.distance import Distances
 from streams.locality.fabric_state import FabricState
 from streams.locality.groups import Groups
 from streams.locality.impairments import Effect, Impairment
-from streams.simulation.clos import GenerateParams, generate
-from streams.simulation.demo_fabric import DemoShape, inventory
 
 NOW_NS = 1_800_000_000 * 10**9
 

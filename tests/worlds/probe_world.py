@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from lab.world.effects import Interval
+from lab.world.probe_mesh import Drop, ProbeMesh, with_addresses
+from lab.world.probe_times import Queue
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
-from streams.simulation.effects import Interval
-from streams.simulation.probe_mesh import Drop, ProbeMesh, with_addresses
-from streams.simulation.probe_times import Queue
 from streams.wire.models import Message, ProbeReport
 from tests.worlds.observations import at
 from tests.worlds.small_world import ROUND_S, Seconds, SmallWorld

@@ -4,19 +4,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lab.world.delivery_model import Cadence, DeliveryModel
+from lab.world.effects import Interval
+from lab.world.fabric_arrays import fabric_arrays
+from lab.world.fault_placement import FaultPlacer
+from lab.world.faults import Fault
+from lab.world.probe_agents import ProbeAgents, drops_of, queues_of
+from lab.world.probe_mesh import with_addresses
+from lab.world.scenario import START_NS
+from lab.world.telemetry import Telemetry
+from lab.world.traffic import Traffic
+from lab.world.world import World
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
-from streams.simulation.delivery_model import Cadence, DeliveryModel
-from streams.simulation.effects import Interval
-from streams.simulation.fabric_arrays import fabric_arrays
-from streams.simulation.fault_placement import FaultPlacer
-from streams.simulation.faults import Fault
-from streams.simulation.probe_agents import ProbeAgents, drops_of, queues_of
-from streams.simulation.probe_mesh import with_addresses
-from streams.simulation.scenario import START_NS
-from streams.simulation.telemetry import Telemetry
-from streams.simulation.traffic import Traffic
-from streams.simulation.world import World
 from streams.wire.models import Message
 
 S = 10**9

@@ -5,10 +5,10 @@ Each is recorded and played once a session, for all tests.
 
 from functools import cache
 
+from lab.world import demo_fabric
+from lab.world.demo_fabric import DemoShape
 from streams.fabric.topology import Topology
 from streams.replay.score import Truth
-from streams.simulation import demo_fabric
-from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import Condition, Finding, Message
 from tests.worlds.facts_world import FactsWorld
 from tests.worlds.host_world import RECOVERED, HostWorld

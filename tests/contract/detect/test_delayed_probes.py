@@ -9,10 +9,10 @@ from functools import cache
 
 import pytest
 
+from lab.world import demo_fabric
+from lab.world.demo_fabric import DemoShape
 from streams.fabric.topology import Topology
 from streams.replay.score import Truth, score
-from streams.simulation import demo_fabric
-from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import Cause, Condition, Finding, Message, ProbeReport
 from tests.contract.detect.cases import PROBED, PROBED_INVENTORY
 from tests.worlds.live_stages import final_findings, histories, in_order, run, shuffled

@@ -8,13 +8,13 @@ from functools import cache
 
 import pytest
 
+from lab.world import demo_fabric
+from lab.world.demo_fabric import DemoShape
 from streams.detect.attribute.stage import Attribute
 from streams.detect.correlate.stage import Correlate
 from streams.detect.params import DetectParams
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
-from streams.simulation import demo_fabric
-from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import Condition, Finding, Message, Symptom, SymptomsReplaced
 from streams.wire.symptoms import CongestionEnded, CongestionState
 from streams.wire.topics import EPISODES

@@ -10,13 +10,13 @@ from orjson import loads
 from pydantic import ValidationError
 
 from dashboards.queries.fabric import OPEN_FINDINGS
+from lab.world.faults import FAULT_OF, FAULTS
 from streams.decide.policy import load_policy
 from streams.detect import detectors
 from streams.detect.correlate.stage import Correlate
 from streams.detect.detectors import DETECTORS
 from streams.detect.params import DetectParams
 from streams.replay.score import score
-from streams.simulation.faults import FAULT_OF, FAULTS
 from tests.contract.detect.cases import LABELLED, case_findings, case_messages
 from tests.worlds.live_stages import LiveStages
 

@@ -12,7 +12,8 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import typer
 
-from streams.cli.main import COMMANDS, application
+from streams.cli.commands import commands
+from streams.cli.main import application
 
 PAGE = Path(__file__).parents[3] / "docs/cli.md"
 
@@ -42,7 +43,7 @@ class Entry(NamedTuple):
 
 def entries() -> Iterator[Entry]:
     """Yield every command and group, each group before its commands."""
-    for known in COMMANDS:
+    for known in commands():
         root: Any = typer.main.get_command(application([known.name]))
         yield from _entries(known.name, root.commands[known.name])
 

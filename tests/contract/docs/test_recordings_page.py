@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from streams.demo.player import find_recording
+from lab.demo.player import find_recording
 from streams.fabric.catalogue import BY_NAME
 from streams.replay.recording import RejectedRows, read_events, read_samples
 from streams.replay.score import read_truth

@@ -17,14 +17,14 @@ from railsight_automation.links import LinkParams, Links
 from railsight_automation.planning import Parts
 
 from collectors.core.clock import SystemClock
-from collectors.sim.gnmi_server import GnmiServers
+from lab.servers.gnmi_server import GnmiServers
+from lab.world import demo_fabric
+from lab.world.demo_fabric import DemoShape
+from lab.world.demo_state import PortState
+from lab.world.demo_world import DemoWorld
+from lab.world.port_configuration import DRAIN_POLICY, INITIAL, Setting
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Link
-from streams.simulation import demo_fabric
-from streams.simulation.demo_fabric import DemoShape
-from streams.simulation.demo_state import PortState
-from streams.simulation.demo_world import DemoWorld
-from streams.simulation.port_configuration import DRAIN_POLICY, INITIAL, Setting
 from tests.fixtures.automation import ACTOR, NOW_NS, Crash, Fuse, RecordedAnswers, remediation
 from tests.fixtures.certificates import certificate
 

@@ -14,11 +14,11 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from railsight_automation.messages import rfc3339
 
 from collectors.core.clock import SystemClock
-from collectors.sim.gnmi_server import GnmiServers
-from streams.simulation import demo_fabric
-from streams.simulation.demo_fabric import DemoShape
-from streams.simulation.demo_world import DemoWorld
-from streams.simulation.port_configuration import DRAIN_POLICY, Setting
+from lab.servers.gnmi_server import GnmiServers
+from lab.world import demo_fabric
+from lab.world.demo_fabric import DemoShape
+from lab.world.demo_world import DemoWorld
+from lab.world.port_configuration import DRAIN_POLICY, Setting
 from streams.wire import codec
 from streams.wire.models import Outcome, RemediationResult
 from tests.fixtures.automation import remediation_json

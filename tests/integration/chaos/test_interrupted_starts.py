@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from streams.chaos.faults import make_fault
-from streams.chaos.stack import Stack
+from lab.chaos.faults import make_fault
+from lab.chaos.stack import Stack
 
 
 @pytest.fixture

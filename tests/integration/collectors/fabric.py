@@ -14,12 +14,12 @@ from collectors.core.context import CollectorContext
 from collectors.core.metrics import CollectorMetrics
 from collectors.gnmi.collector import collect
 from collectors.gnmi.params import Params, Target
-from collectors.sim.gnmi_server import GnmiServers
+from lab.servers.gnmi_server import GnmiServers
+from lab.world import demo_fabric
+from lab.world.demo_fabric import DemoShape
+from lab.world.demo_world import DemoWorld
+from lab.world.placed_fault import Fault
 from streams.fabric.inventory import Inventory
-from streams.simulation import demo_fabric
-from streams.simulation.demo_fabric import DemoShape
-from streams.simulation.demo_world import DemoWorld
-from streams.simulation.placed_fault import Fault
 from tests.fakes.publisher import RecordingPublisher
 
 SMALL = DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)

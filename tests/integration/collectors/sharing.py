@@ -14,11 +14,11 @@ from pathlib import Path
 from aiokafka import AIOKafkaConsumer
 
 from collectors.core.clock import SystemClock
-from collectors.sim.gnmi_server import GnmiServers
+from lab.servers.gnmi_server import GnmiServers
+from lab.world import demo_fabric
+from lab.world.demo_world import DemoWorld
 from streams.config.kafka import KafkaSettings
 from streams.runtime.admin import ensure_topics
-from streams.simulation import demo_fabric
-from streams.simulation.demo_world import DemoWorld
 from streams.wire.models import Samples
 from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, TARGETS, decode
 

@@ -9,9 +9,9 @@ import pytest
 
 from collectors.core.clock import SystemClock
 from collectors.gnmi.params import Params
-from collectors.sim.gnmi_server import GnmiServers
-from streams.simulation import demo_fabric
-from streams.simulation.demo_world import DemoWorld
+from lab.servers.gnmi_server import GnmiServers
+from lab.world import demo_fabric
+from lab.world.demo_world import DemoWorld
 from streams.wire.models import CollectorStatus, Samples
 from tests.fuzz.target import MemoryMeter
 from tests.integration.collectors.fabric import SMALL, collecting

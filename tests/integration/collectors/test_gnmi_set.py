@@ -12,12 +12,12 @@ import pytest
 from collectors.core.clock import SystemClock
 from collectors.gnmi.paths import from_text, to_message
 from collectors.gnmi.v1 import gnmi_pb2
-from collectors.sim.gnmi_server import GnmiServers
-from collectors.sim.serve import Params
-from streams.simulation import demo_fabric
-from streams.simulation.demo_fabric import DemoShape
-from streams.simulation.demo_world import DemoWorld
-from streams.simulation.port_configuration import DRAIN_POLICY
+from lab.servers.gnmi_server import GnmiServers
+from lab.servers.serve import Params
+from lab.world import demo_fabric
+from lab.world.demo_fabric import DemoShape
+from lab.world.demo_world import DemoWorld
+from lab.world.port_configuration import DRAIN_POLICY
 from tests.fixtures.certificates import certificate
 
 SHAPE = DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=2)

@@ -21,16 +21,16 @@ from collectors.host.kernel_clock import SystemBootTime, Times
 from collectors.host.kmsg import kmsg_of
 from collectors.host.lines import record
 from collectors.host.params import Params
-from collectors.sim.kernel_log_writer import KernelLogWriter, kernel_log_lines
-from collectors.sim.sysfs_writer import SysfsWriter
+from lab.servers.kernel_log_writer import KernelLogWriter, kernel_log_lines
+from lab.servers.sysfs_writer import SysfsWriter
+from lab.world import demo_fabric
+from lab.world.demo_faults import LinkDown, LinkFlap, Reboot
+from lab.world.demo_world import DemoWorld
+from lab.world.effects import Interval
+from lab.world.placed_fault import Fault
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.fabric.inventory import Link
-from streams.simulation import demo_fabric
-from streams.simulation.demo_faults import LinkDown, LinkFlap, Reboot
-from streams.simulation.demo_world import DemoWorld
-from streams.simulation.effects import Interval
-from streams.simulation.placed_fault import Fault
 from streams.wire.errors import Reject
 from streams.wire.models import Event, EventKind
 from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, Partitions, decode

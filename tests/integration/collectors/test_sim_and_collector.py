@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from collectors.gnmi.params import Params, Target
+from lab.world.demo_fabric import DemoShape
+from lab.world.demo_faults import AdminDown, LinkFlap, Reboot
+from lab.world.effects import Interval
+from lab.world.placed_fault import Fault
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Inventory, Link
-from streams.simulation.demo_fabric import DemoShape
-from streams.simulation.demo_faults import AdminDown, LinkFlap, Reboot
-from streams.simulation.effects import Interval
-from streams.simulation.placed_fault import Fault
 from streams.wire.models import NO_INDEX, CollectorStatus, Event, EventKind, Facts, Samples
 from tests.integration.collectors.fabric import Running, collecting, running
 

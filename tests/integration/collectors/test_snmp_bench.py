@@ -6,8 +6,8 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from collectors.snmp.bench.clients import LOGINS
-from streams.cli.bench.command import bench
+from lab.bench.snmp.clients import LOGINS
+from lab.cli.bench.command import bench
 from tests.integration.collectors.snmp_peers import program
 
 PORTS, POLLS = 4, 1

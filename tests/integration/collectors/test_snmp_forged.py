@@ -12,10 +12,10 @@ from pysnmp.carrier.asyncio.dgram import udp
 
 from collectors.core.metrics import CollectorMetrics
 from collectors.snmp import ber
-from collectors.snmp.bench.clients import LOGINS, TABLES
-from collectors.snmp.bench.compare import switch
 from collectors.snmp.engine import Engines
 from collectors.snmp.read import Agent
+from lab.bench.snmp.clients import LOGINS, TABLES
+from lab.bench.snmp.compare import switch
 from tests.fixtures.snmp_packets import damaged
 
 PORTS = 2

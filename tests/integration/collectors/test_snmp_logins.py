@@ -8,11 +8,11 @@ from pysnmp.hlapi.v3arch import asyncio as hlapi
 
 from collectors.core.metrics import CollectorMetrics
 from collectors.snmp import ber, mib
-from collectors.snmp.bench.agent import AUTH_SECRET, CLEAR_USER, COMMUNITY
-from collectors.snmp.bench.clients import LOGINS, TABLES
-from collectors.snmp.bench.compare import switch
 from collectors.snmp.engine import V2C, Engines, Login
 from collectors.snmp.read import Agent
+from lab.bench.snmp.agent import AUTH_SECRET, CLEAR_USER, COMMUNITY
+from lab.bench.snmp.clients import LOGINS, TABLES
+from lab.bench.snmp.compare import switch
 from streams.wire.errors import Retry
 
 PORTS = 8

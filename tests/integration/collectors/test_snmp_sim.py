@@ -16,15 +16,15 @@ from collectors.core.columns import json_lines
 from collectors.core.context import CollectorContext
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.spec import Core
-from collectors.sim.snmp_server import SnmpServers
 from collectors.snmp.collector import SPEC, collect
 from collectors.snmp.params import Params
+from lab.servers.snmp_server import SnmpServers
+from lab.world import demo_fabric
+from lab.world.demo_faults import AdminDown, LinkDown, LinkFlap, Reboot
+from lab.world.demo_world import DemoWorld
+from lab.world.effects import Interval
+from lab.world.placed_fault import Fault
 from streams.fabric.inventory import Inventory
-from streams.simulation import demo_fabric
-from streams.simulation.demo_faults import AdminDown, LinkDown, LinkFlap, Reboot
-from streams.simulation.demo_world import DemoWorld
-from streams.simulation.effects import Interval
-from streams.simulation.placed_fault import Fault
 from streams.wire.models import CollectorStatus, Event, EventKind, Facts, Samples, Source
 from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.snmp_packets import damaged, table

@@ -12,7 +12,7 @@ from collectors.core.buffer import BufferedRecord
 from collectors.core.disk_buffer import SpooledBuffer
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.spool import Spool
-from streams.chaos.isolation import empty, fill
+from lab.chaos.isolation import empty, fill
 from streams.wire.topics import EVENTS, Record
 from tests.fixtures.small_disk import run_on_small_disk, scenario
 

@@ -16,12 +16,12 @@ from collectors.kernel.tree import Tree
 from collectors.nic.collector import collect
 from collectors.nic.ethtool import ethtool_of
 from collectors.nic.params import Params
-from collectors.sim.sysfs_writer import SysfsWriter, guid
-from streams.simulation import demo_fabric
-from streams.simulation.demo_faults import AdminDown, LinkDown, LinkFlap, Reboot
-from streams.simulation.demo_world import DemoWorld
-from streams.simulation.effects import Interval
-from streams.simulation.placed_fault import Fault
+from lab.servers.sysfs_writer import SysfsWriter, guid
+from lab.world import demo_fabric
+from lab.world.demo_faults import AdminDown, LinkDown, LinkFlap, Reboot
+from lab.world.demo_world import DemoWorld
+from lab.world.effects import Interval
+from lab.world.placed_fault import Fault
 from streams.wire.models import CollectorStatus, Facts, Samples, Source
 from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.nic_tree import rows, whole

@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from dashboards.preview.macros import View
 from dashboards.queries.query import NONE, Query
+from lab.preview.macros import View
 from streams.store import migrate
 from streams.store.clickhouse import ClickHouse as Store
 from streams.store.params import StoreParams

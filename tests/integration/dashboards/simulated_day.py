@@ -12,22 +12,22 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from lab.world import demo_fabric
+from lab.world.delivery_model import Cadence
+from lab.world.demo_congestion import Incast
+from lab.world.demo_fabric import DemoShape
+from lab.world.demo_faults import Degrading, GpuFault, LinkDown, LinkFlap, NarrowPcie, SlowRail
+from lab.world.effects import Effect, Interval
+from lab.world.fabric_arrays import FabricArrays, fabric_arrays
+from lab.world.placed_fault import Numbers, PlacedFault
+from lab.world.telemetry import Telemetry
+from lab.world.traffic import JobRun, Traffic
+from lab.world.world import World
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, Job
 from streams.fabric.topology import Topology
 from streams.replay.driver import Driver, batches, event_time
 from streams.runtime.topic_writer import inventory_records
-from streams.simulation import demo_fabric
-from streams.simulation.delivery_model import Cadence
-from streams.simulation.demo_congestion import Incast
-from streams.simulation.demo_fabric import DemoShape
-from streams.simulation.demo_faults import Degrading, GpuFault, LinkDown, LinkFlap, NarrowPcie, SlowRail
-from streams.simulation.effects import Effect, Interval
-from streams.simulation.fabric_arrays import FabricArrays, fabric_arrays
-from streams.simulation.placed_fault import Numbers, PlacedFault
-from streams.simulation.telemetry import Telemetry
-from streams.simulation.traffic import JobRun, Traffic
-from streams.simulation.world import World
 from streams.store.clickhouse import ClickHouse
 from streams.store.persist.persisted_topics import PERSISTED_TOPICS, OffsetRange, PersistedTopic
 from streams.store.rows.native_format import encode_block

@@ -7,7 +7,7 @@ import threading
 import time
 from pathlib import Path
 
-from streams.chaos.isolation import empty, fill
+from lab.chaos.isolation import empty, fill
 from streams.embedded.clickhouse.data_dir import write_configuration
 from streams.embedded.clickhouse.engine import Engine
 from streams.embedded.clickhouse.errors import ClickHouseError

@@ -17,9 +17,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 
+from lab.demo import acting
 from streams.cli.collector_registry import collector_access, collector_params
 from streams.config.settings import load
-from streams.demo import acting
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams, Security

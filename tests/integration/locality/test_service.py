@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
+from lab.world.demo_fabric import DemoShape, inventory
 from streams.config.kafka import KafkaSettings
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
@@ -21,7 +22,6 @@ from streams.report.locality.service import LocalityService
 from streams.runtime.admin import ensure_topics
 from streams.runtime.topic_reader import read_to_end
 from streams.runtime.topic_writer import inventory_records, publish
-from streams.simulation.demo_fabric import DemoShape, inventory
 from streams.wire.models import Condition, Finding, HostLocality, HostUsability, Severity, Status, Subject
 from streams.wire.topics import FINDINGS_OPEN, TOPOLOGY, decode, encode, tombstone
 from tests.e2e.processes import once

@@ -16,11 +16,11 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.records_to_delete import RecordsToDelete
 from aiokafka.errors import KafkaError
 
-from streams.chaos.fabric import Fabric, subject_id
-from streams.chaos.load import Load
-from streams.chaos.reader import KafkaReader
-from streams.chaos.stack import SINK, WORKERS, Stack
-from streams.chaos.verdict import newest_revisions
+from lab.chaos.fabric import Fabric, subject_id
+from lab.chaos.load import Load
+from lab.chaos.reader import KafkaReader
+from lab.chaos.stack import SINK, WORKERS, Stack
+from lab.chaos.verdict import newest_revisions
 from streams.fabric.catalogue import Metric
 from streams.runtime.process_specs import railsight_command
 from streams.runtime.standalone_consumer import read_partition

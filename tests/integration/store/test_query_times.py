@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.bench.query_times import measure, table_lines
+from lab.bench.query_times import measure, table_lines
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from collectors.core.columns import Reading
 from collectors.core.metrics import CollectorMetrics
-from collectors.gnmi.bench.load import COUNTERS, notification
 from collectors.gnmi.device_identity import DeviceIdentity
 from collectors.gnmi.message_templates import integers
 from collectors.gnmi.params import Params
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.paths import from_text, to_message
 from collectors.gnmi.v1 import gnmi_lite_pb2, gnmi_pb2
+from lab.bench.gnmi.load import COUNTERS, notification
 
 S = 1_000_000_000
 T = 1_700_000_000 * S

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dashboards.preview.macros import View
+from lab.preview.macros import View
 
 VIEW = View(1000, 2000, 10, {"pod": ["a", "b'c"], "finding": ["x'y"]})
 

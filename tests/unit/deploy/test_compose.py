@@ -18,7 +18,7 @@ from railsight_automation.config import load as load_automation
 
 from collectors.core.params import CollectorParams
 from streams.cli.collector_registry import collector_access, collector_params, installed_collectors, spec_of
-from streams.cli.main import COMMANDS
+from streams.cli.commands import commands
 from streams.cli.notify import params_of
 from streams.config.settings import load
 from streams.locality.params import LocalityParams
@@ -128,7 +128,7 @@ def test_nothing_starts_before_what_it_needs(project: dict[str, Any]) -> None:
 
 def test_parts_of_ours_run_subcommands_that_exist(project: dict[str, Any]) -> None:
     """Each command is one of railsight's, each stage one of its stages."""
-    names = {command.name for command in COMMANDS}
+    names = {command.name for command in commands()}
     for name in OURS:
         command = project["services"][name]["command"]
         assert command[0] in names, name

@@ -9,7 +9,7 @@ from railsight_automation.config import load as load_automation
 
 from deploy.helm.__main__ import EXAMPLES, RENDERED, digest, objects
 from streams.cli.collector_registry import collector_access, collector_params, spec_of
-from streams.cli.main import COMMANDS
+from streams.cli.commands import commands
 from streams.config.settings import load
 from streams.runtime.principals import accesses
 from streams.wire.topics import STAGES
@@ -67,7 +67,7 @@ def test_a_workload_runs_a_command_that_exists(workload: Object) -> None:
     if part_of(workload) == "automation":
         assert arguments == ["--config", "/etc/railsight/automation.toml"]
         return
-    assert arguments[0] in {command.name for command in COMMANDS}
+    assert arguments[0] in {command.name for command in commands()}
     known = {"process": STAGES, "collect": collector_params(), "acl": ("apply",)}.get(arguments[0])
     assert known is None or arguments[1] in known
 

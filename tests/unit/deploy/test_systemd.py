@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streams.cli.collector_registry import collector_params
-from streams.cli.main import COMMANDS
+from streams.cli.commands import commands
 from streams.health.params import HealthParams
 from tests.fixtures.external_programs import output_of, program
 
@@ -35,7 +35,7 @@ def test_a_unit_is_supervised_by_notifications(unit: Path) -> None:
     assert int(service["TimeoutStopSec"]) > 10
     assert service["Restart"] == "always"
     command_path, command, *_ = service["ExecStart"].split()
-    assert command_path.endswith("/railsight") and command in {known.name for known in COMMANDS}
+    assert command_path.endswith("/railsight") and command in {known.name for known in commands()}
     assert unit.name.startswith(f"railsight-{command}")
 
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from lab.world import demo_fabric
+from lab.world.demo_fabric import DemoShape
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.simulation import demo_fabric
-from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import Cause, Condition, Finding, Samples, Severity, Status
 from streams.wire.symptoms import SymptomKind, ThrottledByPauseBegan
 from tests.worlds.live_stages import final_findings, histories, in_order, run, shuffled

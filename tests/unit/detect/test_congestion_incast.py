@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import pytest
 
+from lab.world import demo_fabric
+from lab.world.demo_fabric import DemoShape
 from streams.detect.evidence.confidence import BOTH_ENDS, ONE_END
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.simulation import demo_fabric
-from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import Cause, Condition, Finding, Samples, Severity, Status, Symptom
 from streams.wire.symptoms import SymptomKind
 from tests.worlds.measure_stage import detected

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import pytest
 
+from lab.world import demo_fabric
+from lab.world.demo_fabric import DemoShape
 from streams.detect.evidence.confidence import BOTH_ENDS, ONE_END
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.replay.driver import event_time
-from streams.simulation import demo_fabric
-from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import Cause, Condition, Event, EventKind, Finding, Message, Samples, Severity, Source, Status
 from streams.wire.symptoms import SymptomKind
 from tests.worlds.observations import NIC, Cells, after, at, samples, span

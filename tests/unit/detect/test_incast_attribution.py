@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from lab.world import demo_fabric
+from lab.world.demo_fabric import DemoShape
 from streams.fabric.topology import Topology
-from streams.simulation import demo_fabric
-from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import Condition, Finding
 from streams.wire.symptoms import CnpThrottledBegan, SymptomKind
 from tests.worlds.live_stages import final_findings, histories, in_order, run, shuffled

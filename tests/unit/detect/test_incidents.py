@@ -9,8 +9,8 @@ from functools import cache
 
 import pytest
 
+from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.topology import Topology
-from streams.simulation.clos import GenerateParams, generate
 from streams.wire.models import Cause, Condition, Finding, Severity
 from tests.worlds.observations import after
 from tests.worlds.paging import PagedPipeline, PublishedFindings, arrivals

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from lab.world import demo_fabric
+from lab.world.demo_fabric import DemoShape
 from streams.detect.attribute.stage import Attribute
 from streams.detect.correlate.stage import Correlate
 from streams.detect.measure.stage import Measure
@@ -14,8 +16,6 @@ from streams.detect.thresholds import ns
 from streams.fabric.inventory import digest
 from streams.fabric.topology import Topology
 from streams.runtime.bindings import BINDINGS
-from streams.simulation import demo_fabric
-from streams.simulation.demo_fabric import DemoShape
 from streams.wire import codec
 from streams.wire.models import IDLE_NS, Condition, Episode, Finding, Message, Samples, StateTransfer, Status
 from streams.wire.stage import Output

@@ -6,15 +6,15 @@ from functools import cache
 import numpy as np
 import pytest
 
+from lab.world import demo_fabric
+from lab.world.demo_fabric import DemoShape
+from lab.world.probe_mesh import WINDOW_NS, ProbeMesh
 from streams.detect.detectors.path_loss.flows import FlowName
 from streams.detect.detectors.path_loss.localize import localize
 from streams.detect.detectors.path_loss.params import PathParams
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.replay.score import Truth, score
-from streams.simulation import demo_fabric
-from streams.simulation.demo_fabric import DemoShape
-from streams.simulation.probe_mesh import WINDOW_NS, ProbeMesh
 from streams.wire.models import (
     CollectorStatus,
     Condition,

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from lab.world import demo_fabric
+from lab.world.demo_fabric import DemoShape
 from streams.detect.correlate.stage import Correlate
 from streams.detect.detectors.rail_degraded.comparison import compare_rails
 from streams.detect.detectors.rail_degraded.params import RailParams
@@ -12,11 +14,9 @@ from streams.detect.detectors.rail_degraded.screening import RailReason
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
+from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
-from streams.simulation import demo_fabric
-from streams.simulation.clos import GenerateParams, generate
-from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import Cause, Condition, Finding, PeerGroup, PeerWindow, Source, Status, Symptom
 from streams.wire.symptoms import SourceSilence
 from tests.worlds.observations import after, at, down, episodes, last, off, on, samples, up

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from lab.world import demo_fabric
+from lab.world.demo_congestion import Collapse, Imbalance, Incast, PauseStorm, pause_storm
+from lab.world.demo_fabric import DemoShape
+from lab.world.demo_faults import LinkDown, Reboot, SlowRail
+from lab.world.demo_world import DemoWorld
+from lab.world.effects import Interval
+from lab.world.placed_fault import Fault, truth_rows
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.replay.driver import drive
 from streams.replay.score import Truth, score
-from streams.simulation import demo_fabric
-from streams.simulation.demo_congestion import Collapse, Imbalance, Incast, PauseStorm, pause_storm
-from streams.simulation.demo_fabric import DemoShape
-from streams.simulation.demo_faults import LinkDown, Reboot, SlowRail
-from streams.simulation.demo_world import DemoWorld
-from streams.simulation.effects import Interval
-from streams.simulation.placed_fault import Fault, truth_rows
 from streams.wire.models import NO_INDEX, Cause, Condition, Finding, RowKind, Samples, Source, Table
 from tests.worlds.small_world import stages
 

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
+from lab.world import demo_fabric
+from lab.world.demo_fabric import SOFTWARE, DemoShape
+from lab.world.demo_faults import OtherVersion, SwappedCables
+from lab.world.demo_world import DemoWorld
+from lab.world.effects import Interval
+from lab.world.placed_fault import Fault, truth_rows
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.replay.driver import drive
 from streams.replay.score import Truth, score
-from streams.simulation import demo_fabric
-from streams.simulation.demo_fabric import SOFTWARE, DemoShape
-from streams.simulation.demo_faults import OtherVersion, SwappedCables
-from streams.simulation.demo_world import DemoWorld
-from streams.simulation.effects import Interval
-from streams.simulation.placed_fault import Fault, truth_rows
 from streams.wire.models import (
     NO_INDEX,
     Cause,

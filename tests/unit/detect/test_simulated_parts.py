@@ -9,19 +9,19 @@ import pytest
 from collectors.host.lines import parse
 from collectors.host.messages import classify
 from collectors.host.pcie import speed, width
-from collectors.sim.kernel_log_writer import kernel_log_lines
-from collectors.sim.sysfs_writer import host_tree, pci_address
+from lab.servers.kernel_log_writer import kernel_log_lines
+from lab.servers.sysfs_writer import host_tree, pci_address
+from lab.world import demo_fabric
+from lab.world.demo_fabric import DemoShape
+from lab.world.demo_faults import GpuFault, NarrowPcie, Reboot
+from lab.world.demo_world import DemoWorld
+from lab.world.effects import Interval
+from lab.world.placed_fault import Fault, truth_rows
 from streams.detect.evidence import xids
 from streams.detect.evidence.xids import Grade
 from streams.fabric.topology import Topology
 from streams.replay.driver import drive
 from streams.replay.score import Truth, score
-from streams.simulation import demo_fabric
-from streams.simulation.demo_fabric import DemoShape
-from streams.simulation.demo_faults import GpuFault, NarrowPcie, Reboot
-from streams.simulation.demo_world import DemoWorld
-from streams.simulation.effects import Interval
-from streams.simulation.placed_fault import Fault, truth_rows
 from streams.wire.models import Condition, Event, Finding, Message
 from tests.worlds.host_world import GPUS, HOST, Pcie, pcie
 from tests.worlds.observations import T0

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from lab.world import demo_fabric
+from lab.world.demo_fabric import DemoShape
 from streams.detect.detectors.rail_degraded.host_evaluate import HostsState, add_message, evaluate
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.report.job.domain import Domain, domain_of
-from streams.simulation import demo_fabric
-from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import Cause, Condition, Finding, HostRates, Samples, Severity, Source, Status
 from tests.worlds.observations import after, at, last, samples
 from tests.worlds.small_world import findings, play

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from lab.world import demo_fabric
+from lab.world.demo_fabric import DemoShape
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.simulation import demo_fabric
-from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import Message
 from tests.worlds.observations import SNMP, Cells, after, at, samples
 from tests.worlds.paging import PagedPipeline, PublishedFindings

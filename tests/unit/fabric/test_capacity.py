@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.fabric.capacity import CapacityLoss, Impact, capacity_loss, devices_above, jobs_affected, uplink_paths
+from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.graph import NO_LINKS
 from streams.fabric.inventory import Device, Inventory
 from streams.fabric.subject_links import links_of_subject, links_of_subjects
 from streams.fabric.topology import Topology
-from streams.simulation.clos import GenerateParams, generate
 from tests.worlds.small_fabric import inventory, job, link, topology
 
 JOBS = (

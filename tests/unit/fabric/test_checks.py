@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.fabric.checks import RULES, Tables, find_problems
+from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.inventory import Device, Inventory, Link, PortName, check, validate, write_folder
-from streams.simulation.clos import GenerateParams, generate
 from tests.worlds.small_fabric import inventory, job, link
 
 HOST = Device("h", "host", "host", "p", gpus=8)

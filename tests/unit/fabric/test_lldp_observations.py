@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Device, Inventory, PortName
 from streams.fabric.lldp_observations import LldpObservations
@@ -21,7 +22,6 @@ from streams.fabric.lldp_verdict import (
 )
 from streams.fabric.reported_identity import Difference, differences, is_replacement, with_reported_fields
 from streams.fabric.topology import Topology, TopologyLink
-from streams.simulation.clos import GenerateParams, generate
 from streams.wire.models import Component, Facts, Neighbor, Source
 from tests.worlds.small_fabric import inventory, link, topology
 

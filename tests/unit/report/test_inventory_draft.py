@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
+from lab.world.demo_fabric import DemoShape, inventory
+from lab.world.fabric_arrays import fabric_arrays
+from lab.world.facts_source import FactsSource
+from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.inventory import Device, Inventory, Link
 from streams.fabric.inventory_diff import compare, filled
 from streams.fabric.topology import Topology
 from streams.report.draft_structure import Draft
 from streams.report.inventory_draft import draft_inventory
-from streams.simulation.clos import GenerateParams, generate
-from streams.simulation.demo_fabric import DemoShape, inventory
-from streams.simulation.fabric_arrays import fabric_arrays
-from streams.simulation.facts_source import FactsSource
 from streams.wire.models import Component, Facts, Neighbor, Source
 
 NOW_NS = 1_800_000_000 * 10**9

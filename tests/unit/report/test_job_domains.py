@@ -5,6 +5,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from lab.world.effects import Effect, Interval, TrafficReduction
+from lab.world.fault_placement import FaultPlacer
+from lab.world.faults import FAULT_OF
+from lab.world.negative_cases import slow_host, xid_of_a_program
+from lab.world.scenario import START_NS
+from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.job_placement import FOREVER, JobAllocation
 from streams.report.job.coverage import Coverage, PortCoverage
 from streams.report.job.domain import HOST_CONDITIONS, NEUTRAL_CONDITIONS, Domain, domain_of
@@ -12,12 +18,6 @@ from streams.report.job.footprint import JobFootprint, job_footprint
 from streams.report.job.impact import is_coverage_gap, job_impacts
 from streams.report.job.render_verdict import verdict_lines
 from streams.report.job.verdict import Conclusion, Verdict
-from streams.simulation.clos import GenerateParams, generate
-from streams.simulation.effects import Effect, Interval, TrafficReduction
-from streams.simulation.fault_placement import FaultPlacer
-from streams.simulation.faults import FAULT_OF
-from streams.simulation.negative_cases import slow_host, xid_of_a_program
-from streams.simulation.scenario import START_NS
 from streams.store.queries.job_history import LinkRow
 from streams.wire.models import Cause, Condition, Endpoint, Finding, Severity, Subject
 from tests.fixtures.findings import NS, finding

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 from streams.config.kafka import KafkaSettings
+from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.inventory import Device, Inventory, digest
 from streams.runtime.inventory_reader import InventoryReader
-from streams.simulation.clos import GenerateParams, generate
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.models import Job
 from streams.wire.topics import INVENTORY, JOBS, Record, encode, tombstone

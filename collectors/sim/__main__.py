@@ -1,9 +1,0 @@
-"""`python -m collectors.sim [FOLDER]`: the simulated fabric with its defaults and without Kafka, until Ctrl-C."""
-
-import sys
-from pathlib import Path
-
-from collectors.sim.serve import SPEC, Params
-
-if __name__ == "__main__":
-    SPEC.start(Params(folder=Path(sys.argv[1] if len(sys.argv) > 1 else "sim")))

@@ -1,0 +1,123 @@
+"""The outcome of one trial: the score, the delays of detection, and the pages that were no fault."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lab.bench.detection.hidden_faults import HiddenFault
+from lab.bench.detection.senders import NamedSenders
+from lab.bench.detection.spec import TrialSpec
+from lab.world import ground_truth
+from lab.world.ground_truth import InjectedFault
+from streams.fabric.ids import Port
+from streams.replay.score import Score, ScoredFinding, Truth
+from streams.wire.models import Condition, Finding
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The findings of one trial and their score. `pages` are finding ids with the time of their page."""
+
+    spec: TrialSpec
+    injections: list[InjectedFault]
+    score: Score
+    findings: dict[str, Finding]
+    first_published_ns: dict[str, int]
+    """By finding id, when its first revision was published, by the arrival clock."""
+    pages: dict[str, int]
+    report_delays_ns: dict[tuple[int, int], int]
+    """By (link, time of its signal loss), the delay until the first of its ends reports it."""
+    counts: Counter[str]
+    hours: float
+    negative_cases: Counter[str] = field(default_factory=Counter)
+    hidden: Counter[tuple[Condition, str]] = field(default_factory=Counter)
+    """By condition and reason, the faults that no source can show."""
+    hidden_faults: Sequence[HiddenFault] = ()
+    shut_ports: Sequence[HiddenFault] = ()
+    """Links that are down because a port was shut, which no source reports."""
+    effects: Counter[Condition] = field(default_factory=Counter)
+    """Findings beside hidden faults and shut ports, which are not counted as false."""
+    senders: NamedSenders = field(default_factory=NamedSenders)
+    """Of incasts, those in other pods."""
+
+    def detectable_from_ns(self, truth: Truth) -> int:
+        """Return from when on a fault could be detected."""
+        known = next(k for i in self.injections for k in i.ground_truths if _is_same(k.truth, truth))
+        return known.detectable_from_ns + (self.report_delays_ns.get(known.reported_by, 0) if known.reported_by else 0)
+
+    def delays_s(self, condition: Condition) -> list[float]:
+        """Return the times to detect, by the findings' own times, from when the fault could be detected."""
+        return [
+            (match.finding.detected_ns - self.detectable_from_ns(match.truth)) / 1e9
+            for match in self.score.found
+            if match.truth.condition is condition
+        ]
+
+    def publication_delays_s(self, condition: Condition) -> list[float]:
+        """Return the times until the finding was published, by the arrival clock, from when it could be detected."""
+        return [
+            (at_ns - self.detectable_from_ns(match.truth)) / 1e9
+            for match in self.score.found
+            if match.truth.condition is condition and (at_ns := self._published_ns(match.finding)) is not None
+        ]
+
+    def _published_ns(self, scored: ScoredFinding) -> int | None:
+        published_ns = (
+            self.first_published_ns[finding.id]
+            for finding in self.findings.values()
+            if finding.condition is scored.condition
+            and finding.subject.id == scored.subject_id
+            and finding.started_at_ns >= scored.start_ns
+        )
+        return min(published_ns, default=None)
+
+    @property
+    def false_pages(self) -> list[str]:
+        """Return the ids of findings that paged without a fault of any condition at their place and time."""
+        return [
+            finding_id
+            for finding_id in self.pages
+            if not self._has_fault(self.findings[finding_id]) and not self._is_shut(self.findings[finding_id])
+        ]
+
+    @property
+    def shut_pages(self) -> list[str]:
+        """Return the ids of findings that paged for a shut port that no source reports as shut."""
+        pages = (self.findings[finding_id] for finding_id in self.pages)
+        return [finding.id for finding in pages if self._is_shut(finding) and not self._has_fault(finding)]
+
+    def is_effect_of_hidden(self, finding: Finding) -> bool:
+        """Return whether a finding is at a fault that no source can show, or at a port that it affects."""
+        return any(one.is_at(_ends(finding), finding.started_at_ns) for one in self.hidden_faults)
+
+    def _is_shut(self, finding: Finding) -> bool:
+        if finding.condition is not Condition.LINK_DOWN:
+            return False
+        return any(one.is_at(_ends(finding), finding.started_at_ns) for one in self.shut_ports)
+
+    def _has_fault(self, finding: Finding) -> bool:
+        places = {end.device for end in (finding.subject.a, finding.subject.z) if end is not None}
+        places |= {finding.subject.pod} if finding.subject.is_pod else set()
+        start_ns = finding.started_at_ns
+        if self.is_effect_of_hidden(finding):
+            return True
+        # A source that is read seldom sent its last sample long before the fault that silenced it.
+        is_silence = finding.condition is Condition.TELEMETRY_STALE
+        until_ns = (is_silence and finding.detected_at_ns) or start_ns
+        return any(
+            truth.device in places
+            and truth.start_ns - truth.tolerance_ns <= until_ns
+            and start_ns <= truth.end_ns + truth.tolerance_ns
+            for injection in self.injections
+            for truth in injection.truths
+        )
+
+
+def _ends(finding: Finding) -> list[Port]:
+    return [Port(end.device, end.port) for end in (finding.subject.a, finding.subject.z) if end is not None]
+
+
+def _is_same(truth: ground_truth.Truth, scored: Truth) -> bool:
+    """Return whether a scored truth is this one, or begins with it: the score merges consecutive ones of one place."""
+    key = scored.condition, scored.device, scored.port, scored.start_ns
+    return key == (truth.condition, truth.device, truth.port, truth.start_ns)

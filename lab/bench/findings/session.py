@@ -1,0 +1,288 @@
+"""Runs a noisy day through `attribute`, `decide` and the page logic of `notify`, and kills `decide` meanwhile.
+
+All of it is in memory and by a simulated clock, so that a run can be repeated; what `decide` reads and writes passes
+through the codec and its runner's own code (decide_process.py).
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from lab.bench.findings.automation import SimulatedAutomation
+from lab.bench.findings.decide_process import BINDING, DecideProcess, SimulatedClock
+from lab.bench.findings.ledger import FindingLedger, Page, Pager, RemediationLedger
+from lab.bench.findings.port_feed import PortFeed
+from lab.bench.findings.topic_logs import TopicLogs
+from lab.world.health_noise import (
+    GPU_LOSSES,
+    NOISIEST_EVENTS,
+    NOISIEST_NODES,
+    OUTAGES,
+    Noise,
+    NoiseSpec,
+    simulate_noise,
+)
+from streams.config.settings import Settings
+from streams.decide.policy import load_policy
+from streams.decide.stage import Decide
+from streams.detect.attribute.stage import Attribute
+from streams.fabric.clos import GenerateParams, generate
+from streams.fabric.topology import Topology
+from streams.notify.notifier import Notifier
+from streams.runtime.versions import Versions
+from streams.wire.models import Finding, Message, Progress, Remediation
+from streams.wire.topics import (
+    FINDINGS,
+    PORT_STATES,
+    PROGRESS,
+    REMEDIATION_RESULTS,
+    REMEDIATIONS,
+    Record,
+    Topic,
+    decode,
+    encode,
+)
+
+_S = 10**9
+_START_NS = 1_800_000_000 * _S
+STEP_NS = 2 * _S
+"""Event time advances by this; live it does ten times a second. A page waits for 15 s, a decision for 10 s."""
+PAGE_INTERVAL_NS = 5 * _S
+_SNAPSHOTS_NS = 600 * _S
+"""Between the snapshots that no kill follows. Live one is written each second; only the last one before a kill is
+read, so that the others are left out, and those before a kill are written one or two steps before it."""
+_DAY_NS = 86_400 * _S
+_DOWN_S = (1.0, 30.0)
+"""For so long a killed `decide` is away (choice)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The size of the fabric and of the noise, and the kills."""
+
+    findings: int = 100_000
+    hours: float = 24
+    gpus: int = 2048
+    planes: int = 2
+    radix: int = 128
+    times: float = 10
+    """Events a node, as a multiple of the noisiest published rate."""
+    kills: int = 50
+    seed: int = 1
+
+    def per_day(self, count: int) -> int:
+        """Return how many of so many a day are in the period, at least one."""
+        return max(1, round(count * self.hours / 24))
+
+    @property
+    def events(self) -> int:
+        """Return the health events of the period."""
+        nodes = self.gpus / 8
+        return round(self.times * NOISIEST_EVENTS / NOISIEST_NODES * nodes * self.hours / 24)
+
+
+@dataclass(frozen=True, slots=True)
+class StateSize:
+    """The size of the state of `decide`, and the findings of the last 24 h, for which it retains what it decided."""
+
+    size: int
+    findings: int
+
+
+@dataclass(slots=True)
+class FindingsOutcome:
+    """The figures of one run."""
+
+    options: Options
+    events: int = 0
+    findings: int = 0
+    finding_revisions: int = 0
+    pages: list[Page] = field(default_factory=list)
+    unpaged: list[str] = field(default_factory=list)
+    """Injected outages that did not page."""
+    outages: int = 0
+    remediations: int = 0
+    differing: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    """Findings without a decision."""
+    due: int = 0
+    states: Counter[str] = field(default_factory=Counter)
+    acted: int = 0
+    kills: int = 0
+    repeated_inputs: int = 0
+    repeated_outputs: int = 0
+    states_of_decide: list[StateSize] = field(default_factory=list)
+    """Every ten minutes."""
+
+    @property
+    def pages_per_hour(self) -> float:
+        """Return the pages an hour."""
+        return len(self.pages) / self.options.hours
+
+
+class FindingsRun:
+    """The parts of one run, connected to each other."""
+
+    def __init__(self, options: Options, settings: Settings) -> None:
+        self._options, self._settings = options, settings
+        params = GenerateParams(gpus=options.gpus, planes=options.planes, radix=options.radix)
+        self._topology = topology = Topology(generate(params), digest="bench")
+        self._noise: Noise = simulate_noise(
+            topology,
+            NoiseSpec(
+                options.findings,
+                options.events,
+                options.hours,
+                options.seed,
+                options.per_day(OUTAGES),
+                options.per_day(GPU_LOSSES),
+            ),
+            _START_NS,
+        )
+        self._chance = random.Random(options.seed + 2)  # noqa: S311 — no secret
+        self._clock = SimulatedClock(_START_NS)
+        self._ports = PortFeed(topology, _START_NS)
+        self._automation = SimulatedAutomation(options.seed + 3)
+        self._remediations = RemediationLedger()
+        self._findings = FindingLedger(round(settings.decide.settle_s * _S))
+        self._pager = Pager(Notifier(settings.notify), PAGE_INTERVAL_NS)
+        self._logs = TopicLogs(BINDING.inputs, self._follow)
+        versions = Versions()
+        versions.add(0, topology)
+        self._decide = DecideProcess(self._make_stage(), versions, self._logs, self._clock, options.seed + 4)
+        self._attribute = Attribute(settings.detect)
+        self._outcome = FindingsOutcome(options)
+        self._restart_ns = 0
+        """The time at which a killed `decide` starts again."""
+
+    def _make_stage(self) -> Callable[[], Decide]:
+        params = self._settings.decide.model_copy(update={"mode": "act"})
+        policy = load_policy(params.policy)
+        return lambda: Decide(params, policy)
+
+    def run(self, on_progress: Callable[[str], None] = lambda _: None) -> FindingsOutcome:
+        """Run the whole period."""
+        end_ns = _START_NS + round(self._options.hours * 3600 * _S)
+        self._attribute.start_epoch(1)
+        self._attribute.set_topology(self._topology)
+        for states in self._ports.begin():
+            self._send(PORT_STATES, states)
+        self._decide.start()
+        kills_ns = self._kill_times(end_ns)
+        episodes = self._noise.episodes()
+        following = next(episodes, None)
+        snapshot_ns = _START_NS
+        for at_ns in range(_START_NS, end_ns, STEP_NS):
+            self._clock.at_ns = at_ns
+            batch: list[Message] = []
+            while following is not None and following[0] <= at_ns:
+                _, episode, fault = following
+                is_over = episode.finding.is_closed
+                if is_over or episode.finding.revision == 1:
+                    self._send_all(PORT_STATES, self._ports.change(fault, following[0], is_over=is_over))
+                batch.append(episode)
+                following = next(episodes, None)
+            self._attribute_step(batch, at_ns)
+            self._decide_step(at_ns, kills_ns)
+            if at_ns >= snapshot_ns and self._decide.is_running:
+                snapshot_ns = at_ns + _SNAPSHOTS_NS
+                self._decide.write_snapshot()
+                self._sample(at_ns, end_ns, on_progress)
+            self._pager.advance(at_ns)
+        return self._finish(end_ns)
+
+    def _kill_times(self, end_ns: int) -> list[int]:
+        """Return the times of the kills, the first one last."""
+        times = sorted(
+            self._chance.randrange(_START_NS + 60 * _S, end_ns - 120 * _S) for _ in range(self._options.kills)
+        )
+        return times[::-1]
+
+    def _attribute_step(self, batch: Sequence[Message], at_ns: int) -> None:
+        outputs = self._attribute.process(batch) if batch else []
+        outputs += self._attribute.advance_watermark(at_ns)
+        for output in outputs:
+            if output.topic is FINDINGS and isinstance(output.message, Finding):
+                self._send(FINDINGS, output.message)
+                self._findings.observe(output.message, at_ns)
+                self._pager.notifier.process(output.message, at_ns)
+        end = self._logs.log(FINDINGS.name).end
+        self._send(PROGRESS, Progress("attribute", 0, 1, at_ns, end), "attribute/0")
+
+    def _decide_step(self, at_ns: int, kills_ns: list[int]) -> None:
+        self._send_all(PORT_STATES, self._ports.advance(at_ns))
+        self._send_all(REMEDIATION_RESULTS, self._automation.due(at_ns))
+        if not self._decide.is_running:
+            if at_ns >= self._restart_ns:
+                self._decide.start()
+        elif kills_ns and at_ns >= kills_ns[-1]:
+            kills_ns.pop()
+            self._decide.read_and_die()
+            self._restart_ns = at_ns + round(self._chance.uniform(*_DOWN_S) * _S)
+        else:
+            self._decide.read()
+            # The last snapshot before a kill is up to two steps old, as a snapshot each second is.
+            if kills_ns and kills_ns[-1] - at_ns < self._chance.choice((1, 2)) * STEP_NS:
+                self._decide.write_snapshot()
+
+    def _sample(self, at_ns: int, end_ns: int, on_progress: Callable[[str], None]) -> None:
+        share = (at_ns - _START_NS) / (end_ns - _START_NS)
+        findings = self._findings.count_since(at_ns - _DAY_NS)
+        self._outcome.states_of_decide.append(StateSize(self._decide.snapshot_bytes, findings))
+        on_progress(
+            f"{share:4.0%}: {len(self._findings.ids):,} findings, {len(self._pager.pages)} pages, "
+            f"{self._decide.kills} kills, state of decide {self._decide.snapshot_bytes / 1e6:.1f} MB"
+        )
+
+    def _send(self, topic: Topic, message: Message, key: str | None = None) -> None:
+        self._logs.append(encode(topic, message, key=key), self._clock.at_ns)
+
+    def _send_all(self, topic: Topic, messages: Iterator[Message]) -> None:
+        for message in messages:
+            self._send(topic, message)
+
+    def _follow(self, record: Record, at_ns: int) -> None:
+        """Follow what consumers of the remediations see."""
+        if record.topic is not REMEDIATIONS:
+            return
+        remediation = decode(REMEDIATIONS, record.value, record.headers)
+        assert isinstance(remediation, Remediation)
+        self._remediations.observe(remediation)
+        self._automation.observe(remediation, at_ns)
+        self._pager.notifier.process(remediation, at_ns)
+        if remediation.target.id in self._topology.links and remediation.state.name in ("DRAINED", "VERIFYING"):
+            self._ports.watched.add(remediation.target.id)
+        elif remediation.state.name in ("PROBATION", "CLOSED"):
+            self._ports.watched.discard(remediation.target.id)
+
+    def _finish(self, end_ns: int) -> FindingsOutcome:
+        outcome, remediations = self._outcome, self._remediations
+        if not self._decide.is_running:
+            self._decide.start()
+        self._findings.end(end_ns)
+        outcome.events = self._options.events
+        outcome.findings, outcome.finding_revisions = len(self._findings.ids), self._findings.revisions
+        outcome.pages, outcome.outages = self._pager.pages, len(self._noise.outages)
+        outcome.unpaged = [
+            name for name, (begin, end) in self._noise.outages.items() if not self._has_paged(name, begin, end)
+        ]
+        outcome.remediations, outcome.differing = len(remediations.known), remediations.differing
+        outcome.due = len(self._findings.due)
+        outcome.lost = sorted(self._findings.due - remediations.covered)
+        outcome.states, outcome.acted = remediations.states(), self._automation.acted
+        outcome.kills, outcome.repeated_inputs = self._decide.kills, self._decide.repeated
+        outcome.repeated_outputs = remediations.repeated
+        return outcome
+
+    def _has_paged(self, name: str, begin_ns: int, end_ns: int) -> bool:
+        """Return whether a page of the outage's device was sent while it lasted."""
+        device = name.split(maxsplit=1)[0].removeprefix("port:").split("/")[0]
+        return any(begin_ns <= page.at_ns <= end_ns and device in page.subject_id for page in self._pager.pages)
+
+
+def measure(
+    options: Options, settings: Settings, on_progress: Callable[[str], None] = lambda _: None
+) -> FindingsOutcome:
+    """Run one period; raises ValueError if the fabric has no room for the noise."""
+    return FindingsRun(options, settings).run(on_progress)

@@ -1,0 +1,160 @@
+"""The clients that are measured, each in its own process, which is pinned to one CPU.
+
+    python -m lab.bench.gnmi.clients CLIENT PORT UPDATES [BOOTSTRAP]
+
+Prints as JSON the number of updates that it read and their CPU time, without the first tenth, in which a client learns
+the paths. `ours` is the complete collector, as `collect gnmi` runs it: to Kafka, or without it to encoded messages.
+`plain` is the simplest client: the messages of gnmi.proto, every path walked, the last value of each stored by its
+path. `bytes` does not even decode.
+"""
+
+import asyncio
+import resource
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc.aio
+import orjson
+
+from collectors.core.affinity import pin_to_cpu
+from collectors.core.context import CollectorContext
+from collectors.core.metrics import CollectorMetrics
+from collectors.core.once import NullPublisher
+from collectors.core.publisher import KafkaPublisher, Publisher
+from collectors.core.spec import Core
+from collectors.core.tasks import cancel_and_wait
+from collectors.gnmi.collector import collect
+from collectors.gnmi.params import Params, Target
+from collectors.gnmi.v1 import gnmi_pb2
+from lab.bench.gnmi.load import CADENCE_NS, LEAVES, UPDATES
+from streams.wire.event_loop import new_loop
+
+_POLL_S = 0.02
+
+
+class Meter:
+    """Measures from the first tenth of the updates to the last."""
+
+    def __init__(self, updates: int) -> None:
+        self._updates = updates
+        self._began: tuple[int, float] | None = None
+        self.cost: dict[str, float] = {}
+
+    def read(self, taken: int) -> bool:
+        """Note the number of updates read; return True if that is enough."""
+        if self._began is None:
+            if taken >= self._updates // 10:
+                self._began = taken, _cpu_s()
+            return False
+        return taken >= self._updates
+
+    def end(self, taken: int) -> None:
+        """Finish the measurement: all updates are processed."""
+        assert self._began is not None
+        self.cost = {"count": taken - self._began[0], "cpu_s": _cpu_s() - self._began[1]}
+
+
+Client = Callable[[int, Meter, str], Coroutine[Any, Any, None]]
+
+
+@asynccontextmanager
+async def _publisher(bootstrap: str, metrics: CollectorMetrics) -> AsyncIterator[Publisher]:
+    if not bootstrap:
+        yield NullPublisher()
+        return
+    core = Core(client_options={"bootstrap_servers": bootstrap}, collector="bench")
+    async with KafkaPublisher(core, metrics) as publisher:
+        yield publisher
+        await publisher.flushed()
+
+
+async def ours(port: int, meter: Meter, bootstrap: str) -> None:
+    """Run the collector."""
+    metrics = CollectorMetrics()
+    params = Params(
+        targets=(Target(name="bench", address=f"127.0.0.1:{port}"),), cadence_s=CADENCE_NS / 1e9,
+        max_updates_per_s=1_000_000_000,
+    )  # fmt: skip
+    async with _publisher(bootstrap, metrics) as publisher:
+        work = asyncio.create_task(collect(params, CollectorContext(publisher, "bench", metrics)))
+        try:
+            while not meter.read(metrics.value("updates", "bench")):
+                await asyncio.wait({work}, timeout=_POLL_S)
+                if work.done():
+                    await work
+        finally:
+            await cancel_and_wait(work)
+    taken = metrics.value("updates")
+    if bootstrap and metrics.value("acknowledged", "railsight.samples.v1") < taken // (2 * UPDATES):
+        raise RuntimeError("Kafka has not acknowledged the readings")
+    meter.end(taken)
+
+
+def _walk(path: gnmi_pb2.Path) -> str:
+    steps = []
+    for elem in path.elem:
+        keys = "".join(f"[{key}={value}]" for key, value in sorted(elem.key.items()))
+        steps.append(elem.name + keys)
+    return "/".join(steps)
+
+
+async def plain(port: int, meter: Meter, _: str) -> None:
+    """Walk every path."""
+    last: dict[str, Any] = {}
+    taken = 0
+    async for response in _stream(port, gnmi_pb2.SubscribeResponse.FromString):
+        prefix = _walk(response.update.prefix)
+        for update in response.update.update:
+            last[f"{prefix}/{_walk(update.path)}"] = getattr(update.val, update.val.WhichOneof("value") or "uint_val")
+        taken += len(response.update.update)
+        if meter.read(taken):
+            break
+    meter.end(taken)
+
+
+async def undecoded(port: int, meter: Meter, _: str) -> None:
+    """Count the bytes undecoded: the cost of Python's transport."""
+    taken = 0
+    async for _response in _stream(port, None):
+        taken += len(LEAVES)
+        if meter.read(taken):
+            break
+    meter.end(taken)
+
+
+async def _stream(port: int, decode: Callable[[bytes], Any] | None) -> AsyncIterator[Any]:
+    wanted = gnmi_pb2.SubscribeRequest()
+    wanted.subscribe.encoding = gnmi_pb2.PROTO
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        call = channel.stream_stream(
+            "/gnmi.gNMI/Subscribe",
+            request_serializer=gnmi_pb2.SubscribeRequest.SerializeToString,
+            response_deserializer=decode,
+        )()
+        await call.write(wanted)
+        async for response in call:
+            yield response
+        call.cancel()
+
+
+CLIENTS: dict[str, Client] = {"ours": ours, "plain": plain, "bytes": undecoded}
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def main(client: str, port: int, updates: int, bootstrap: str = "") -> None:
+    """Read, and print the cost."""
+    pin_to_cpu("one", "bench")
+    meter = Meter(updates)
+    with asyncio.Runner(loop_factory=new_loop if client == "ours" else None) as runner:
+        runner.run(CLIENTS[client](port, meter, bootstrap))
+    print(orjson.dumps(meter.cost).decode())  # noqa: T201 — the result
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:])

@@ -1,0 +1,139 @@
+"""Measures the locality of a large fabric with open findings: distances, placements, exports, and a new state.
+
+The findings are random by a seed: links that are down, rails that are degraded, hosts without telemetry.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter, thread_time
+from typing import NamedTuple, TypeVar
+
+from lab.bench.statistics import Spread, spread_of
+from streams.fabric.clos import GenerateParams, generate
+from streams.fabric.topology import Topology
+from streams.locality.distance import Distances
+from streams.locality.export.write import FORMATS, export_text
+from streams.locality.fabric_state import FabricState
+from streams.locality.groups import Groups
+from streams.locality.impairments import Effect, Impairment
+from streams.locality.params import LocalityParams
+from streams.locality.placement import place
+
+T = TypeVar("T")
+
+LIMITS_MS = {"distance": 1.0, "placement": 1000.0, "export": 10_000.0}
+"""The limits for 131,072 GPUs, of the 99th percentile of CPU time: other processes lengthen the duration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The size of the fabric, the findings and the queries."""
+
+    gpus: int = 131_072
+    placed_gpus: int = 1024
+    queries: int = 1000
+    impaired: float = 0.001
+    """The share of the links, and of the hosts, with a finding."""
+    seed: int = 1
+
+
+class Timing(NamedTuple):
+    """The CPU time and the duration of one kind of query in milliseconds, and its limit."""
+
+    kind: str
+    cpu: Spread
+    duration: Spread
+    limit_ms: float | None
+
+    @property
+    def is_passed(self) -> bool:
+        """Return whether the 99th percentile of CPU time is within the limit."""
+        return self.limit_ms is None or (self.cpu.p99 or 0.0) <= self.limit_ms
+
+
+@dataclass(frozen=True, slots=True)
+class LocalityCost:
+    """The figures of one run."""
+
+    hosts: int
+    links: int
+    findings: int
+    units: int
+    timings: tuple[Timing, ...]
+
+    @property
+    def is_passed(self) -> bool:
+        """Return whether every kind of query is within its limit."""
+        return all(timing.is_passed for timing in self.timings)
+
+
+def measure(options: Options) -> LocalityCost:
+    """Build the fabric and time all queries."""
+    chance = random.Random(options.seed)  # noqa: S311 — random by a seed, no cryptography
+    topology = Topology(generate(GenerateParams(gpus=options.gpus, jobs=0)))
+    _ = topology.graph
+    built, groups = _timed("groups of a new inventory", [partial(Groups, topology)])
+    impaired = _impairments(topology, options, chance)
+    changed, state = _timed("state after a finding changed", [partial(FabricState, groups, impaired)] * 5)
+    hosts = [groups.graph.names[host] for host in groups.hosts.tolist()]
+    return LocalityCost(
+        len(hosts), len(topology.links), len(impaired), len(groups.units.names),
+        (built, changed, *_query_timings(Distances(state), hosts, options, chance), *_export_timings(state)),
+    )  # fmt: skip
+
+
+def _query_timings(distances: Distances, hosts: list[str], options: Options, chance: random.Random) -> Iterator[Timing]:
+    state, limit_ms = distances.state, LIMITS_MS["distance"]
+    pairs = [chance.sample(hosts, 2) for _ in range(options.queries)]
+    yield _timed("distance of two hosts", [partial(distances.between, *pair) for pair in pairs], limit_ms)[0]
+    ends = [[(host, chance.randrange(8)) for host in pair] for pair in pairs]
+    yield _timed("distance of two GPUs", [partial(distances.between_gpus, *pair) for pair in ends], limit_ms)[0]
+    some = chance.sample(hosts, min(100, len(hosts)))
+    yield _timed("20 hosts near one", [partial(distances.near, host) for host in some])[0]
+    for gpus in (options.placed_gpus, options.gpus // 2):
+        yield _timed(f"placement of {gpus:,} GPUs", [partial(place, state, gpus)] * 10, LIMITS_MS["placement"])[0]
+
+
+def _export_timings(state: FabricState) -> Iterator[Timing]:
+    params = LocalityParams()
+    for form in FORMATS:
+        yield _timed(f"export {form}", [partial(export_text, state, form, "tree", params)], LIMITS_MS["export"])[0]
+
+
+def _timed(kind: str, calls: Sequence[Callable[[], T]], limit_ms: float | None = None) -> tuple[Timing, T]:
+    """Time each call; return the timing and the result of the last one."""
+    cpu, duration = [], []
+    for call in calls:
+        begun, begun_cpu = perf_counter(), thread_time()
+        result = call()
+        cpu.append((thread_time() - begun_cpu) * 1000)
+        duration.append((perf_counter() - begun) * 1000)
+    return Timing(kind, spread_of(cpu), spread_of(duration), limit_ms), result
+
+
+def _impairments(topology: Topology, options: Options, chance: random.Random) -> list[Impairment]:
+    links = list(topology.links)
+    hosts = [name for name, device in topology.devices.items() if device.kind == "host"]
+    down = chance.sample(links, round(len(links) * options.impaired))
+    slow = chance.sample(hosts, max(1, round(len(hosts) * options.impaired)))
+    silent = chance.sample(hosts, max(1, round(len(hosts) * options.impaired)))
+    return [
+        *(Impairment(link, Effect.OUT, "link/down", "is down", f"{n:032x}") for n, link in enumerate(down)),
+        *(Impairment(f"rail:{host}/0", Effect.DOUBTFUL, "rail/degraded", "is slow") for host in slow),
+        *(Impairment(f"device:{host}", Effect.DOUBTFUL, "telemetry/stale", "is silent") for host in silent),
+    ]
+
+
+def table_lines(cost: LocalityCost) -> Iterator[str]:
+    """Yield the figures as a table."""
+    yield f"{cost.hosts:,} hosts in {cost.units:,} units, {cost.links:,} links, {cost.findings:,} findings"
+    yield f"{'':37}{'CPU time, ms':>30} {'duration, ms':>27}".rstrip()
+    columns = "".join(f"{name:>10}" for name in ("p50", "p99", "worst", "p50", "p99", "worst"))
+    yield f"{'query':30} {'count':>6}{columns} {'limit':>7}"
+    for kind, cpu, duration, limit_ms in cost.timings:
+        limit = "" if limit_ms is None else f"{limit_ms:,.0f}"
+        times = (cpu.p50, cpu.p99, cpu.worst, duration.p50, duration.p99, duration.worst)
+        yield f"{kind:30} {cpu.count:6,}{''.join(f'{value or 0.0:10,.3f}' for value in times)} {limit:>7}".rstrip()
+    yield "yes all within their limits" if cost.is_passed else "NO a query exceeds its limit"

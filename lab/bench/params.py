@@ -1,0 +1,59 @@
+"""Options of one run of the pipeline benchmark."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from lab.bench.profiling import Profile
+
+START_S = 25.0
+"""Servers, topics, tables, stages and the load generator, on two idle cores."""
+LONGEST_FAULT_S = 60.0
+"""lab.bench.load.fault_plan: a host that is unreachable."""
+LATENESS_S, SETTLE_S = 30.0, 10.0
+"""The defaults of detect.lateness_s and decide.settle_s, with which the benchmark runs."""
+
+Compression = Literal["none", "lz4", "zstd", "snappy", "gzip"]
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """Options; `folder` has all files of the run; with `kill_every_s` None no worker is killed."""
+
+    folder: Path
+    gpus: int = 1024
+    cadence_s: float = 10.0
+    seconds: float = 60.0
+    partitions: int = 8
+    workers: int = 1
+    compression: Compression = "snappy"
+    seed: int = 1
+    slot_s: float = 0.05
+    kill_every_s: float | None = None
+    senders: int = 1
+    profile: Profile | None = None
+    security: str = "none"
+    """Of the broker: `none`, or `tls` with users and ACLs."""
+
+    @property
+    def warm_s(self) -> float:
+        """Time from the start of the load to that of the window, in which every device is read twice."""
+        return max(2 * self.cadence_s, 12.0) + 2.0
+
+    @property
+    def drain_s(self) -> float:
+        """Time from the end of the window until its last finding is final: its faults, two readings, the lateness."""
+        return LONGEST_FAULT_S + 2 * self.cadence_s + LATENESS_S + SETTLE_S
+
+    @property
+    def expected_s(self) -> float:
+        """Duration of the run on an idle machine."""
+        return START_S + self.warm_s + self.seconds + self.drain_s
+
+    @property
+    def limit_s(self) -> float:
+        """Duration at which a run ends with an error: that of a machine on which everything takes four times as long.
+
+        The waits of the single steps together are longer; at least ten minutes for the servers of a busy machine.
+        """
+        return max(600.0, 4 * self.expected_s)

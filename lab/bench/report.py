@@ -1,0 +1,179 @@
+"""Results of one run as data: every number that the benchmark prints is defined here once."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lab.bench.clickhouse_metrics import TableSize
+from lab.bench.load.group import METRICS
+from lab.bench.statistics import Observation, Spread
+
+PROMISE, TARGET = "promise", "target"
+_STORED = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One verdict: a `promise` holds at any size; a `target` is that of DESIGN 8 for the largest fabric."""
+
+    kind: str
+    statement: str
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PartCost:
+    """One part over the window; memory in bytes, over the whole run."""
+
+    part: str
+    cpu_s: float
+    peak_bytes: int
+    growth_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StageRate:
+    """One stage, or the sink, over the window: records read per second, and its lag."""
+
+    stage: str
+    records_per_s: float
+    lag_p50: float
+    lag_worst: float
+    lag_end: float
+    grows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFacts:
+    """The load; rates are those of the window, counts those of the whole run."""
+
+    devices: int
+    ports: int
+    links: int
+    messages_per_s: float
+    port_samples_per_s: float
+    port_samples_sent: int
+    messages_sent: int
+    statuses_sent: int
+    events_sent: int
+    refused: int
+    bytes_per_port_sample: float
+    late_max_s: float
+    late_p99_s: float
+    cpu_s: float
+    senders: int = 1
+    messages_per_batch: float = 0.0
+    """Messages of one topic, partition and sender that the broker and its readers handle at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class FaultScore:
+    """Injected faults compared with findings."""
+
+    injected: int
+    found: int
+    missed: tuple[str, ...]
+    invented: tuple[str, ...]
+    false_pages: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFacts:
+    """Rows in ClickHouse at the end, and sizes on disk."""
+
+    rows: int
+    messages: int
+    statuses: int
+    events: int
+    tables: tuple[TableSize, ...]
+    kafka_bytes: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerKill:
+    """One kill of a worker: seconds until one partition, and all, had an owner again, and until the lag recovered."""
+
+    part: str
+    at_s: float
+    first_owner_s: float | None
+    all_owned_s: float | None
+    caught_up_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One run."""
+
+    gpus: int
+    cadence_s: float
+    seconds: float
+    partitions: int
+    workers: int
+    compression: str
+    cores: int
+    warm_up_s: float
+    start_s: float
+    port_samples: float
+    """Sent in the window, in millions."""
+    load: LoadFacts
+    parts: tuple[PartCost, ...]
+    bench_cpu_s: float
+    stages: tuple[StageRate, ...]
+    sample_to_row_s: Spread
+    flap_to_finding_s: Spread
+    down_to_finding_s: Spread
+    faults: FaultScore
+    stored: StoredFacts
+    kills: tuple[WorkerKill, ...]
+    restarts: dict[str, int]
+    lags: dict[str, list[Observation]]
+    memory: dict[str, list[Observation]]
+    problems: tuple[str, ...]
+    machine: str = ""
+    verdicts: tuple[Verdict, ...] = ()
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU seconds of the pipeline: broker, workers, sink and ClickHouse."""
+        return sum(part.cpu_s for part in self.parts)
+
+    @property
+    def cpu_s_per_million(self) -> float:
+        """CPU seconds per million port-samples."""
+        return self.cpu_s / self.port_samples if self.port_samples else 0.0
+
+    @property
+    def cpu_s_per_million_values(self) -> float:
+        """CPU seconds per million values."""
+        return self.cpu_s_per_million / METRICS
+
+    @property
+    def machine_used(self) -> float:
+        """The share of all cores that the pipeline used."""
+        return self.cpu_s / (self.seconds * self.cores)
+
+    @property
+    def stored_in_window(self) -> float:
+        """Rows that became readable in the window, over those sent in it: below 1, the sink fell behind."""
+        return self.sample_to_row_s.count / (self.port_samples * 1e6) if self.port_samples else 0.0
+
+    @property
+    def is_sustained(self) -> bool:
+        """True if the CPU used is the cost of the load: no lag grew, and the rows were stored (a block may be open)."""
+        return self.stored_in_window >= _STORED and not any(stage.grows for stage in self.stages)
+
+    @property
+    def is_passed(self) -> bool:
+        """True if every promise holds and there are no problems."""
+        return not self.problems and all(verdict.holds for verdict in self.verdicts if verdict.kind == PROMISE)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON values, with derived figures."""
+        return asdict(self) | {
+            "cpu_s": self.cpu_s,
+            "cpu_s_per_million_port_samples": self.cpu_s_per_million,
+            "cpu_s_per_million_values": self.cpu_s_per_million_values,
+            "machine_used": self.machine_used,
+            "stored_in_window": self.stored_in_window,
+            "sustained": self.is_sustained,
+            "fine": self.is_passed,
+        }

@@ -1,0 +1,153 @@
+"""The clients that are measured: each polls the switch, and a poll returns the number of values that it read.
+
+A poll is every cell of ifTable and ifXTable, 41 columns. `collected` is a poll as the collector does it: the columns
+with metrics, converted to Samples and encoded.
+"""
+
+import asyncio
+import random
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pysnmp.hlapi.v3arch import asyncio as hlapi
+
+from collectors.core.clock import SystemClock
+from collectors.core.emitter import Emitter
+from collectors.core.metrics import CollectorMetrics
+from collectors.core.once import NullPublisher
+from collectors.snmp.ber import oid_bytes
+from collectors.snmp.device import DeviceReader
+from collectors.snmp.engine import V2C, V3, Engines, Login
+from collectors.snmp.params import Params, Target
+from collectors.snmp.read import Agent
+from lab.bench.snmp.agent import AUTH_SECRET, COMMUNITY, IF_TABLE, IFX_TABLE, PRIVACY_SECRET, USER
+from streams.wire.errors import Retry
+from streams.wire.models import Source
+
+TABLES = (IF_TABLE, IFX_TABLE)
+LOGINS = {
+    "v2c": Login(V2C, community=COMMUNITY),
+    "v3 authPriv": Login(V3, "", USER, "sha256", AUTH_SECRET, "aes128", PRIVACY_SECRET),
+}
+_PATIENCE_S = 10.0
+"""The switch shares the machine with the clients: CPU is measured, and no request should be repeated."""
+
+Poll = Callable[[], Awaitable[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The switch, and the login and size of requests."""
+
+    port: int
+    login: Login
+    at_once: int
+
+
+Way = Callable[[Asked], AbstractAsyncContextManager[Poll]]
+
+
+@asynccontextmanager
+async def walked(asked: Asked) -> AsyncIterator[Poll]:
+    """Walk both tables with the collector's agent."""
+    metrics, engines = CollectorMetrics(), Engines(asked.login)
+    address = "127.0.0.1", asked.port
+    async with Agent(
+        "bench", address, engines, metrics, timeout_s=_PATIENCE_S, tries=1, at_once=asked.at_once
+    ) as agent:  # fmt: skip
+
+        async def poll() -> int:
+            found = [await agent.columns([oid_bytes(table)]) for table in TABLES]
+            return sum(len(cells) for columns in found for cells in columns.values())
+
+        yield poll
+
+
+@asynccontextmanager
+async def collected(asked: Asked) -> AsyncIterator[Poll]:
+    """Read with the collector, to encoded Samples."""
+    metrics = CollectorMetrics()
+    target = Target(name="bench", address=f"127.0.0.1:{asked.port}")
+    params = Params(
+        targets=(target,), varbinds_per_request=asked.at_once, timeout_s=_PATIENCE_S, deadline_s=2 * _PATIENCE_S
+    )
+    emitter = Emitter(NullPublisher(), "bench", 1, Source.SOURCE_SNMP)
+    reader = DeviceReader(target, params, Engines(asked.login), emitter, metrics, SystemClock(), random.Random(1))  # noqa: S311 — jitter
+
+    async def poll() -> int:
+        before = metrics.value("updates")
+        await reader.read()
+        return metrics.value("updates") - before
+
+    try:
+        yield poll
+    finally:
+        reader.close()
+
+
+def by_pysnmp(*, looks_up: bool) -> Way:
+    """Return a client of plain pysnmp; `looks_up` resolves the names of the values, pysnmp's default."""
+
+    @asynccontextmanager
+    async def way(asked: Asked) -> AsyncIterator[Poll]:
+        engine = hlapi.SnmpEngine()
+        login = asked.login
+        who: Any = hlapi.CommunityData(login.community, mpModel=1)  # noqa: S508 — what it costs is the question
+        if login.version == V3:
+            who = hlapi.UsmUserData(
+                login.user, login.authentication_secret, login.privacy_secret,
+                authProtocol=hlapi.USM_AUTH_HMAC192_SHA256, privProtocol=hlapi.USM_PRIV_CFB128_AES,
+            )  # fmt: skip
+        where = await hlapi.UdpTransportTarget.create(("127.0.0.1", asked.port), timeout=_PATIENCE_S)
+
+        async def poll() -> int:
+            values = 0
+            for table in TABLES:
+                walk = hlapi.bulk_walk_cmd(
+                    engine, who, where, hlapi.ContextData(), 0, asked.at_once,
+                    hlapi.ObjectType(hlapi.ObjectIdentity(table)), lookupMib=looks_up, lexicographicMode=False,
+                )  # fmt: skip
+                async for trouble, status, _, found in walk:
+                    if trouble or status:
+                        raise Retry(f"pysnmp: {trouble or status}")
+                    values += len(found)
+            return values
+
+        try:
+            yield poll
+        finally:
+            engine.close_dispatcher()
+
+    return way
+
+
+def by_snmpbulkwalk(program: str) -> Way:
+    """Return a client that walks both tables by net-snmp, a process for each; `program` is its path."""
+
+    @asynccontextmanager
+    async def way(asked: Asked) -> AsyncIterator[Poll]:
+        login = asked.login
+        how = ["-v2c", "-c", login.community]
+        if login.version == V3:
+            how = ["-v3", "-l", "authPriv", "-u", login.user, "-a", "SHA-256", "-A", login.authentication_secret,
+                   "-x", "AES", "-X", login.privacy_secret]  # fmt: skip
+        how += ["-m", "", f"-Cr{asked.at_once}", "-On", "-t", f"{_PATIENCE_S:g}", f"127.0.0.1:{asked.port}"]
+
+        async def poll() -> int:
+            values = 0
+            for table in TABLES:
+                process = await asyncio.create_subprocess_exec(
+                    program, *how, ".".join(map(str, table)), stdout=subprocess.PIPE
+                )
+                out, _ = await process.communicate()
+                if process.returncode:
+                    raise Retry(f"{program}: ended with {process.returncode}")
+                values += sum(b"No more variables" not in line for line in out.splitlines())
+            return values
+
+        yield poll
+
+    return way

@@ -1,0 +1,52 @@
+"""The interface of faults: what they act on, and what they need from the machine."""
+
+import random
+from dataclasses import dataclass, field
+from enum import Flag, auto
+from typing import Protocol
+
+from lab.chaos.load import Load
+from lab.chaos.stack import Stack
+
+
+class Need(Flag):
+    """The needs of a fault besides one broker on this machine."""
+
+    THREE_BROKERS = auto()
+    NAMESPACES = auto()
+    """A network and disks of its own, for which the command must run as root."""
+
+
+NOTHING = Need(0)
+
+
+@dataclass
+class Scene:
+    """Everything that a fault may act on, with the random choices of its step."""
+
+    stack: Stack
+    load: Load
+    rng: random.Random = field(default_factory=random.Random)
+    poisoned: list[tuple[str, int, int]] = field(default_factory=list)
+    """Topic, partition and offset of every record that a fault has sent and that cannot be read."""
+    may_lose: bool = False
+    """True after a fault that deletes records which the sink has not read."""
+
+
+class Fault(Protocol):
+    """One kind of fault; an instance belongs to one step of a sequence."""
+
+    name: str
+    promise: str
+    target: str
+    hold_s: tuple[float, float]
+    """The shortest and the longest time between begin and heal."""
+    needs: Need
+
+    async def begin(self, scene: Scene) -> None:
+        """Take something away."""
+        ...
+
+    async def heal(self, scene: Scene) -> None:
+        """Give it back."""
+        ...

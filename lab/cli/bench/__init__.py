@@ -1,0 +1,1 @@
+"""Subcommands of `railsight bench`: each parses its options and calls `lab.bench`."""

@@ -1,0 +1,126 @@
+"""The part of the demo that acts: its shortened settings, and the reference automation with its configuration."""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from streams.config.kafka import KafkaSettings
+from streams.config.settings import Settings
+from streams.instrument.shipped import shipped
+from streams.runtime.supervise import Part
+from streams.wire.errors import Misconfigured
+
+ACTOR = "demo-automation"
+AUTOMATION_CONFIG = "automation.toml"
+BAD_LINKS = "sim/bad-links.json"
+LEAST_S = 60.0
+DEFAULT_S = 140.0
+"""Two relapses are drained by then, and the third waits for a person."""
+
+DEMO_SETTINGS: Mapping[str, float | bool | str] = {
+    "detect.lateness_s": 10.0,
+    "detect.flap.quiet_s": 8.0,
+    "detect.link.admin_grace_s": 5.0,
+    "detect.window.readings_s": 2.0,
+    "decide.mode": "act",
+    "decide.settle_s": 3.0,
+    "decide.accept_unread_hosts": True,
+    "decide.pod_cap": 4,
+    "decide.fabric_cap_ratio": 0.05,
+    "decide.probation_s": 30.0,
+    "decide.qualification.qualify_s": 16.0,
+}
+"""The settings that differ from the defaults, so that a life cycle of days takes minutes in a fabric of 128 links.
+
+16 s at 200 Gb/s are the least that prove `qualification.ber`. No collector reads the hosts. The caps let three links be
+out at once. Floors, budgets, rates, the cool-down and the number of relapses are the defaults.
+"""
+
+
+def setting_lines() -> Iterator[str]:
+    """Yield a line for each setting of the demo, with its default."""
+    defaults = Settings()
+    for name, value in DEMO_SETTINGS.items():
+        yield f"{name} = {_text(value)} (default {_text(_value(defaults, name))})"
+
+
+def toml_lines() -> Iterator[str]:
+    """Yield the settings as lines of the configuration file."""
+    sections: dict[str, list[str]] = {}
+    for name, value in DEMO_SETTINGS.items():
+        section, _, key = name.rpartition(".")
+        sections.setdefault(section, []).append(f"{key} = {json.dumps(value)}")
+    for section, lines in sections.items():
+        yield f"[{section}]"
+        yield from lines
+
+
+def automation_part(folder: Path, kafka: KafkaSettings, targets: str) -> Part:
+    """Write the configuration of the reference automation, and return its process; raise Misconfigured without it."""
+    package = automation_folder()
+    config = folder / AUTOMATION_CONFIG
+    command = [sys.executable, "-m", "lab.servers.repair", str((folder / targets).parent)]
+    config.write_text(
+        "\n".join(
+            [
+                f"actor = {json.dumps(ACTOR)}",
+                'journal = "automation-journal.jsonl"',
+                "[kafka]",
+                f"bootstrap = {json.dumps(kafka.bootstrap)}",
+                *_login_lines(kafka),
+                "[gnmi]",
+                f"targets = {json.dumps(targets)}",
+                "[links]",
+                f"repair_command = {json.dumps(command)}",
+                "",
+            ]
+        ),
+        encoding="utf-8",
+    )
+    return Part(
+        "automation",
+        (
+            "/usr/bin/env",
+            f"PYTHONPATH={package}",
+            sys.executable,
+            "-m",
+            "railsight_automation",
+            "--config",
+            str(config),
+        ),
+    )
+
+
+def _login_lines(kafka: KafkaSettings) -> Iterator[str]:
+    """Yield the automation's settings of the login, which it reads without this package."""
+    login = {"mechanism": kafka.sasl_mechanism, "username": kafka.username, "password_file": kafka.password_file}
+    yield from (f"{name} = {json.dumps(str(value))}" for name, value in login.items() if value)
+
+
+def automation_folder() -> Path:
+    """Return the folder of the reference automation; raise Misconfigured where it is not installed."""
+    folder = shipped("deploy/automation")
+    if not (folder / "railsight_automation").is_dir():
+        raise Misconfigured(f"--act needs {folder}, which is missing; install the wheel, or run it in a clone")
+    return folder
+
+
+def answer_command(answer: str, remediation_id: str, bootstrap: str) -> str:
+    """Return the command `approve` or `repaired` for a remediation, for another terminal in the same folder."""
+    own = Path(sys.executable).with_name("railsight")
+    program = "railsight"
+    if not shutil.which(program) and own.exists():
+        program = str(own.relative_to(Path.cwd()) if own.is_relative_to(Path.cwd()) else own)
+    return f"{program} {answer} {remediation_id[:12]} --bootstrap {bootstrap}"
+
+
+def _value(settings: object, name: str) -> object:
+    for part in name.split("."):
+        settings = getattr(settings, part)
+    return settings
+
+
+def _text(value: object) -> str:
+    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value).lower()

@@ -1,0 +1,93 @@
+"""Configuration file and command lines of the demo's processes."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from lab.demo import acting
+from lab.demo.plan import DemoPlan
+from streams.runtime.process_specs import ServerAddresses, railsight_command
+from streams.runtime.supervise import Part
+
+CONFIG = "railsight.toml"
+INSTANCE = "one"
+"""The only worker; with a fixed name it gets its partitions back at once after a kill."""
+TARGETS = "sim/targets.json"
+HOSTS = "sim/hosts.json"
+TRUTH = "sim/truth.csv"
+ACKNOWLEDGED = "acknowledged.json"
+"""File in which the collector counts what Kafka acknowledged; the check that nothing is lost compares with it."""
+
+
+def write_config(folder: Path, servers: ServerAddresses, plan: DemoPlan) -> Path:
+    """Write the configuration that all parts of this run share, as a user would write it."""
+    lines = [
+        *servers.kafka_lines(),
+        "[store]",
+        f'url = "{servers.clickhouse}"',
+        f'password_file = "{servers.clickhouse_password_file}"',
+        "[runtime]",
+        f'data = "{folder / "faust"}"',
+    ]
+    if plan.playback is not None:
+        # A recording's times are long past: its player advances the watermark, not the clock.
+        lines += ["wall_clock_ticks = false"]
+    else:
+        if plan.act:
+            lines += [*acting.toml_lines(), "[collect.sim.shape]", "pods = 1", 'planes_at = "nics"']
+        lines += [
+            "[collect.sim]",
+            f'scenario = "{"repairs" if plan.act else "demo"}"',
+            f'folder = "{folder / "sim"}"',
+            f"faults_s = {plan.seconds}",
+            f"seed = {plan.seed}",
+            # No collector reads the others here, and sysfs trees cost a tenth of a core.
+            f"interfaces = {['gnmi'] if plan.act else ['gnmi', 'kernel-log']}",
+            "[collect.gnmi]",
+            f'targets_file = "{folder / TARGETS}"',
+            "cadence_s = 2",
+        ]
+    if plan.alertmanager is not None:
+        lines += ["[notify]", f'alertmanagers = ["{plan.alertmanager}"]']
+    path = folder / CONFIG
+    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    return path
+
+
+def setup_parts(config: Path) -> Iterator[Part]:
+    """Yield the commands that run once before the pipeline starts."""
+    for name in ("topics", "migrate"):
+        yield Part(name, railsight_command(name, "--config", str(config)))
+
+
+def pipeline_parts(config: Path, alertmanager: str | None) -> Iterator[Part]:
+    """Yield the processes of the pipeline, which are the same for every source of telemetry."""
+    yield Part("process", railsight_command("process", "--config", str(config), "--instance", INSTANCE))
+    yield Part("persist", railsight_command("persist", "--config", str(config)))
+    if alertmanager is not None:
+        yield Part("notify", railsight_command("notify", "--config", str(config)))
+
+
+def simulator_part(config: Path, settle_s: float) -> Part:
+    """Return the simulated fabric, whose first fault begins `settle_s` after its start."""
+    return Part(
+        "sim", railsight_command("collect", "sim", "--config", str(config), "--set", f"settle_s={settle_s:.1f}")
+    )
+
+
+def collector_part(config: Path) -> Part:
+    """Return the collector that reads the simulated fabric."""
+    counted = config.with_name(ACKNOWLEDGED)
+    return Part("gnmi", railsight_command("collect", "gnmi", "--config", str(config), "--acknowledged", str(counted)))
+
+
+def host_part(config: Path) -> Part:
+    """Return the collector that reads the kernel log of the first host, in which the simulation has a broken GPU."""
+    folder = config.parent
+    host = json.loads((folder / HOSTS).read_bytes())[0]
+    settings = {
+        "device": host["name"], "root": folder / "sim/hosts", "kernel_log": host["kernel_log"],
+        "state_file": folder / "host.json",
+    }  # fmt: skip
+    given = (f"--set={name}={value}" for name, value in settings.items())
+    return Part("host", railsight_command("collect", "host", "--config", str(config), *given))

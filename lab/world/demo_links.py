@@ -1,0 +1,137 @@
+"""The links of the demo's world: their traffic each way, and its move to the other uplinks while a link is drained.
+
+The uplinks of one switch share their traffic. Traffic of a link that a policy withdraws, or that is administratively
+down, moves in equal parts to the uplinks that remain; if none remains, a withdrawn link carries its traffic still,
+because the policy only makes it the last choice.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from lab.world.bad_links import BadLinkState, Repair
+from lab.world.demo_state import covers, length_ns, merge
+from lab.world.effects import Interval
+from lab.world.port_configuration import PortConfiguration
+from streams.fabric.ids import Port
+from streams.fabric.inventory import Link
+
+_S = 1_000_000_000
+
+
+@dataclass(slots=True)
+class CabledLink:
+    """A link with all that takes it down, its traffic each way while it is up, and what changes that traffic."""
+
+    link: Link
+    losses: tuple[Interval, ...]
+    """Losses of signal that count bad frames: not those by configuration or by a reboot."""
+    faults_down: tuple[Interval, ...]
+    bytes_per_s: dict[Port, int]
+    """By the sending end."""
+    shares: dict[Port, list[tuple[Interval, float]]]
+    """By the sending end, additional traffic as a share of the usual one."""
+    bad: BadLinkState | None = None
+    """Its losses are among the others."""
+    configured_down: tuple[Interval, ...] = ()
+    withdrawn: dict[Port, tuple[Interval, ...]] = field(default_factory=dict)
+    """By the sending end, the intervals in which its traffic moves to other links."""
+    _of_faults: tuple[tuple[Interval, ...], tuple[Interval, ...]] = field(init=False)
+    """Losses, and all that takes it down, without those of a bad part."""
+
+    def __post_init__(self) -> None:
+        self._of_faults = self.losses, self.faults_down
+        self._add_bad_losses()
+
+    def _add_bad_losses(self) -> None:
+        if self.bad is not None:
+            own = self.bad.losses
+            self.losses, self.faults_down = (merge((*intervals, *own)) for intervals in self._of_faults)
+
+    @property
+    def down(self) -> tuple[Interval, ...]:
+        """Return the intervals without a signal, for each reason."""
+        return merge((*self.faults_down, *self.configured_down)) if self.configured_down else self.faults_down
+
+    def configure(self, configuration: PortConfiguration, at_ns: int) -> None:
+        """Apply the configuration of both ends, which changed at a moment."""
+        a, z = self.link.a, self.link.z
+        self.configured_down = merge((*configuration.disabled(a), *configuration.disabled(z)))
+        for sender, receiver in ((a, z), (z, a)):
+            self.withdrawn[sender] = merge((*configuration.withdrawn(sender, receiver), *self.configured_down))
+        if self.bad is not None and not any(covers(intervals, at_ns) for intervals in self.withdrawn.values()):
+            self.bad.return_to_service(at_ns)
+            self._add_bad_losses()
+
+    def repair(self, at_ns: int) -> Repair | None:
+        """Repair the next part from a moment on; None if none is bad."""
+        repair = None if self.bad is None else self.bad.repair(at_ns)
+        self._add_bad_losses()
+        return repair
+
+    def up_ns(self, within: Interval, from_ns: int, until_ns: int) -> int:
+        """Return how long the link is up in the part of an interval that lies in [from, until)."""
+        return _up_ns(self.down, within, from_ns, until_ns)
+
+    def offered_bytes(self, sender: Port, from_ns: int, until_ns: int, *, is_enabled: bool = False) -> int:
+        """Return the bytes that one end sends in [from, until) if no traffic moves.
+
+        With `is_enabled` as if the configuration had not taken the link down.
+        """
+        down = self.faults_down if is_enabled else self.down
+        up_ns = _up_ns(down, Interval(from_ns, until_ns), from_ns, until_ns)
+        for interval, share in self.shares[sender]:
+            up_ns += int(share * _up_ns(down, interval, from_ns, until_ns))
+        return self.bytes_per_s[sender] * max(0, up_ns) // _S
+
+    def is_remaining(self, sender: Port, at_ns: int) -> bool:
+        """Return whether the link takes the traffic of the withdrawn ones at a moment."""
+        return not covers(self.withdrawn.get(sender, ()), at_ns) and not covers(self.down, at_ns)
+
+    def moved_bytes(self, sender: Port, from_ns: int, until_ns: int) -> int:
+        """Return the bytes of an interval that one end sends on other links, if there is one."""
+        if not covers(self.withdrawn.get(sender, ()), from_ns):
+            return 0
+        return self.offered_bytes(sender, from_ns, until_ns, is_enabled=True)
+
+
+@dataclass(slots=True)
+class UplinkGroup:
+    """The links over which the lower device reaches all others, and is reached: each direction is shared alike."""
+
+    members: list[CabledLink] = field(default_factory=list)
+
+    def sent_bytes(self, cabled: CabledLink, sender: Port, from_ns: int, until_ns: int) -> int:
+        """Return the bytes that one end of a link of the group sends in [from, until)."""
+        ends = [(member, _end_like(member, cabled, sender)) for member in self.members]
+        if not any(member.withdrawn.get(end) for member, end in ends):
+            return cabled.offered_bytes(sender, from_ns, until_ns)
+        total = 0
+        for start_ns, end_ns in _segments(ends, from_ns, until_ns):
+            remaining = [member for member, end in ends if member.is_remaining(end, start_ns)]
+            if not remaining or cabled in remaining:
+                total += cabled.offered_bytes(sender, start_ns, end_ns)
+            if remaining and cabled in remaining:
+                moved = sum(member.moved_bytes(end, start_ns, end_ns) for member, end in ends)
+                total += moved // len(remaining)
+        return total
+
+
+def _end_like(member: CabledLink, cabled: CabledLink, sender: Port) -> Port:
+    """Return the end of another link of the group that sends in the same direction."""
+    return member.link.a if sender == cabled.link.a else member.link.z
+
+
+def _segments(ends: list[tuple[CabledLink, Port]], from_ns: int, until_ns: int) -> Iterable[tuple[int, int]]:
+    """Return the parts of [from, until) in which the same links are withdrawn and down."""
+    edges = {from_ns, until_ns}
+    for member, end in ends:
+        for interval in (*member.withdrawn.get(end, ()), *member.down):
+            edges.update(edge for edge in interval if from_ns < edge < until_ns)
+    ordered = sorted(edges)
+    return pairwise(ordered)
+
+
+def _up_ns(down: tuple[Interval, ...], within: Interval, from_ns: int, until_ns: int) -> int:
+    start_ns, end_ns = max(within.start_ns, from_ns), min(within.end_ns, until_ns)
+    return end_ns - start_ns - length_ns(down, start_ns, end_ns) if end_ns > start_ns else 0

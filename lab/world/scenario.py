@@ -1,0 +1,195 @@
+"""Builds one simulated day from a seed: a fabric, its jobs, its faults with ground truth, its negative cases.
+
+Everything is drawn from one stream of random numbers in one order, so that a seed gives the same day again; faults with
+`own_stream` follow, each from its own. The messages of the day are generated as they are consumed.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import numpy as np
+
+from lab.world.columns import LINE_BPS
+from lab.world.congestion_control import effects_without_pause, fault_without_pause
+from lab.world.delivery_model import Cadence, DeliveryModel
+from lab.world.effects import Effect, Interval, SignalLoss
+from lab.world.fabric_arrays import fabric_arrays
+from lab.world.fault_placement import FaultPlacer, NoRoom
+from lab.world.faults import FAULTS, Fault, device_down
+from lab.world.ground_truth import InjectedFault, Truth, truth_at
+from lab.world.negative_cases import NEGATIVE_CASES, hosts_in_maintenance
+from lab.world.probe_agents import ProbeAgents, drops_of, queues_of
+from lab.world.probe_mesh import with_addresses
+from lab.world.telemetry import Telemetry
+from lab.world.traffic import Traffic, over_two_pods
+from lab.world.world import World
+from streams.fabric.clos import GenerateParams, generate
+from streams.fabric.inventory import Inventory
+from streams.fabric.topology import Topology
+from streams.wire.models import Condition
+
+_S = 10**9
+START_NS = round(datetime(2026, 3, 2, tzinfo=UTC).timestamp()) * _S
+WARM_UP_S = 300.0
+"""Before the first fault: all sources have reported and their first window is closed."""
+COOL_DOWN_S = 900.0
+"""After the last fault, until its findings have resolved."""
+_MIN_S = 3000.0
+"""The longest fault lasts 40 min."""
+_FAULTS_PER_HOUR = 24
+"""Faults of each condition for which 2,048 GPUs have room, each apart from the others at its place."""
+_STRETCHES = (1.0, 1.25, 1.5, 2.0, 3.0)
+"""Factors by which the time is extended if the faults do not fit."""
+_REFERENCE_GPUS = 2048
+_NEGATIVE_RATIO_OVER_DAYS = 0.1
+"""Over days a negative case every few minutes is no healthy fabric; a tenth of them still is 100 a day."""
+_RESTARTS_PER_LEAF_DAY = 1 / 30
+"""Over days each leaf restarts once a month: a new version (choice)."""
+_RESTARTS = 0xD0
+"""Names their stream of random numbers."""
+_FAULTS_PER_SERVER_DAY = 1 / (5 * 400)
+"""One network fault in 5 days on 400 servers (DETECTION 3, "Base rate")."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioSpec:
+    """The size of a day: `each` faults of every condition, or with `days` the published base rate over so many days."""
+
+    gpus: int = 2048
+    seed: int = 1
+    each: int = 50
+    days: float = 0.0
+    cadence: Cadence = field(default_factory=Cadence)
+    faults: tuple[Fault, ...] = FAULTS
+    planes: int = 1
+    has_pause: bool = True
+    """False: the fabric relies on congestion control, and no port pauses another."""
+
+    @property
+    def delivery(self) -> DeliveryModel:
+        """Return how messages travel; over days agents send a tenth of all messages, instead of two thirds."""
+        return DeliveryModel(agent_rounds=30) if self.days else DeliveryModel()
+
+    @property
+    def description(self) -> str:
+        """Return the faults in words."""
+        return f"{self.days:g} days at the base rate" if self.days else f"{self.each} faults of each condition"
+
+    @property
+    def seconds(self) -> float:
+        """Return the time within which faults begin and end."""
+        if self.days:
+            return self.days * 86_400
+        return max(_MIN_S, self.each / _FAULTS_PER_HOUR * 3600 * max(1.0, _REFERENCE_GPUS / self.gpus))
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One day: its faults, the number of its negative cases by name, and its messages."""
+
+    within: Interval
+    """The time in which faults begin and end."""
+    whole: Interval
+    topology: Topology
+    faults: list[InjectedFault]
+    negative_cases: Counter[str]
+    telemetry: Telemetry
+    shut_ports: list[Truth]
+    """The links that are down because a port was shut, as a link/down at that port; none of them is a fault."""
+
+
+def build(spec: ScenarioSpec) -> Scenario:
+    """Return the day of a seed, extended until all faults fit; raise NoRoom if they never do."""
+    for stretch in _STRETCHES[:-1]:
+        with suppress(NoRoom):
+            return _build(spec, stretch)
+    return _build(spec, _STRETCHES[-1])
+
+
+def _build(spec: ScenarioSpec, stretch: float) -> Scenario:
+    rng = np.random.default_rng(spec.seed)
+    # Each plane has a port of the NIC, at the speed that the world simulates.
+    nic_bps = round(LINE_BPS) * spec.planes
+    inventory = with_addresses(generate(GenerateParams(gpus=spec.gpus, planes=spec.planes, nic_bps=nic_bps, jobs=0)))
+    fabric = fabric_arrays(inventory)
+    first_ns = START_NS + round(WARM_UP_S * _S)
+    within = Interval(first_ns, START_NS + round((WARM_UP_S + spec.seconds * stretch) * _S))
+    whole = Interval(START_NS, within.end_ns + round(COOL_DOWN_S * _S))
+    hosts = [name for name, is_host in zip(fabric.devices, fabric.is_host, strict=True) if is_host]
+    tiers = {device.name: device.tier for device in inventory.devices}
+    pods = {device.name: device.pod for device in inventory.devices}
+    hosts_per_job = min(32, max(4, len(hosts) // 8))
+    order = over_two_pods([pods[host] for host in hosts], hosts_per_job)
+    traffic = Traffic(len(hosts), hosts_per_job, whole, rng, order)
+    placer = FaultPlacer(fabric, [tiers[name] for name in fabric.devices], traffic, rng, pods)
+    maintained, effects = hosts_in_maintenance(placer, within)
+    faults = list(_inject_faults(spec, placer, within))
+    negative_cases, more = _inject_negative_cases(spec, placer, within)
+    negative_cases["host-in-maintenance"] = len(maintained)
+    faults += _inject_from_own_streams(spec, placer, within)
+    faults += _inject_restarts(spec, placer, within)
+    if not spec.has_pause:
+        faults, more = [fault_without_pause(fault) for fault in faults], effects_without_pause(more)
+    effects += more + [effect for fault in faults for effect in fault.effects]
+    devices = tuple(d._replace(maintenance_until=maintained.get(d.name)) for d in inventory.devices)
+    topology = Topology(Inventory(devices, inventory.links, inventory.ports, traffic.jobs(hosts)))
+    world = World(inventory, fabric, traffic, effects, START_NS, rng)
+    drops = list(drops_of(effects, world.signal_losses, fabric))
+    probes = ProbeAgents(inventory, fabric, drops, spec.seed, list(queues_of(effects, fabric)))
+    telemetry = Telemetry(world, topology, effects, spec.cadence, spec.delivery, rng, probes)
+    shut_ports = [
+        truth_at(placer, Condition.LINK_DOWN, effect.disabled_port, effect.interval)
+        for effect in effects
+        if isinstance(effect, SignalLoss) and effect.disabled_port is not None
+    ]
+    return Scenario(within, whole, topology, faults, negative_cases, telemetry, shut_ports)
+
+
+def _inject_faults(spec: ScenarioSpec, placer: FaultPlacer, within: Interval) -> Iterator[InjectedFault]:
+    faults = [fault for fault in FAULTS if fault in spec.faults]
+    if not spec.days:
+        for fault in faults:
+            for _ in range(0 if fault.own_stream else spec.each):
+                yield fault.inject(placer, within)
+        return
+    servers = placer.tiers.count("host")
+    for _ in range(int(placer.rng.poisson(spec.days * servers * _FAULTS_PER_SERVER_DAY))):
+        yield faults[placer.rng.integers(len(faults))].inject(placer, within)
+
+
+def _inject_from_own_streams(spec: ScenarioSpec, placer: FaultPlacer, within: Interval) -> Iterator[InjectedFault]:
+    if spec.days:
+        return
+    shared = placer.rng
+    for fault in FAULTS:
+        if fault in spec.faults and fault.own_stream:
+            placer.rng = np.random.default_rng([spec.seed, fault.condition.value])
+            for _ in range(spec.each):
+                yield fault.inject(placer, within)
+    placer.rng = shared
+
+
+def _inject_restarts(spec: ScenarioSpec, placer: FaultPlacer, within: Interval) -> Iterator[InjectedFault]:
+    """Restart leaves over days: each is a device/down, and whatever else it shows is no fault of its own."""
+    shared, placer.rng = placer.rng, np.random.default_rng([spec.seed, _RESTARTS])
+    for _ in range(int(placer.rng.poisson(spec.days * placer.tiers.count("T0") * _RESTARTS_PER_LEAF_DAY))):
+        yield device_down.restart(placer, within, "T0")
+    placer.rng = shared
+
+
+def _inject_negative_cases(
+    spec: ScenarioSpec, placer: FaultPlacer, within: Interval
+) -> tuple[Counter[str], list[Effect]]:
+    hours = (within.end_ns - within.start_ns) / 3.6e12
+    scale = spec.gpus / _REFERENCE_GPUS * (_NEGATIVE_RATIO_OVER_DAYS if spec.days else 1.0)
+    injected: Counter[str] = Counter()
+    effects: list[Effect] = []
+    for case in NEGATIVE_CASES:
+        for _ in range(int(placer.rng.poisson(case.per_hour * hours * scale))):
+            with suppress(NoRoom):  # as many as fit beside the faults; the count is printed
+                effects += case.inject(placer, within)
+                injected[case.name] += 1
+    return injected, effects

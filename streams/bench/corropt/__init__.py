@@ -1,1 +1,0 @@
-"""Simulates policies for corrupting links in the fabric and with the faults that the CorrOpt paper published."""

@@ -1,1 +1,0 @@
-"""Subcommands of `railsight bench`: each parses its options and calls `streams.bench`."""

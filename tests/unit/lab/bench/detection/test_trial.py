@@ -1,0 +1,95 @@
+"""Tests of the outcome of a simulated day: from when on a fault could be detected, also if the score merges two."""
+
+from collections import Counter
+from dataclasses import replace
+
+from lab.bench.detection.calibration import shares_of
+from lab.bench.detection.hidden_faults import HiddenFault
+from lab.bench.detection.trial import Outcome, TrialSpec
+from lab.world import ground_truth
+from lab.world.delivery_model import Cadence
+from lab.world.ground_truth import GroundTruth, InjectedFault
+from streams.fabric.ids import Port
+from streams.replay.score import Match, Score, ScoredFinding, Truth
+from streams.wire.models import Condition, Endpoint, Finding, Severity, Status, Subject
+
+S = 10**9
+
+
+def fault(start_s: int, end_s: int, known_s: int) -> InjectedFault:
+    """Return a slow rail of one host."""
+    truth = ground_truth.Truth(start_s * S, end_s * S, Condition.RAIL_DEGRADED, "host-1", "mlx5_0", 60.0)
+    return InjectedFault((GroundTruth(truth, known_s * S),), (), "slow")
+
+
+def test_merged_faults_are_detectable_with_the_first() -> None:
+    """The score merges consecutive faults of one place; the merged truth begins with the first."""
+    first, second = fault(1000, 1100, 1010), fault(1130, 1200, 1140)
+    joined = Truth(1000 * S, 1200 * S, Condition.RAIL_DEGRADED, "host-1", "mlx5_0", 60.0)
+    seen = ScoredFinding(
+        Condition.RAIL_DEGRADED, "port:host-1/mlx5_0", frozenset({Port("host-1", "mlx5_0")}), 1000 * S, None, 1015 * S,
+        excused=False,
+    )  # fmt: skip
+    score = Score((Match(joined, seen),), (), ())
+    outcome = Outcome(TrialSpec(), [second, first], score, {}, {}, {}, {}, Counter(), 1.0)
+    assert outcome.delays_s(Condition.RAIL_DEGRADED) == [5.0]
+
+
+def test_a_fault_at_several_devices_is_at_the_device_of_its_finding() -> None:
+    """A finding at another device changes nothing."""
+    truth = ground_truth.Truth(1000 * S, 2000 * S, Condition.FLEET_VERSION_DRIFT, "leaf-1", "", 180.0)
+    known = GroundTruth(truth, 1010 * S, devices=("leaf-1", "leaf-2"))
+    there, elsewhere = (
+        Finding(
+            "f", 1, final=False, condition=Condition.FLEET_VERSION_DRIFT, severity=Severity.INFO, status=Status.OPEN,
+            subject=Subject("cohort:os", Endpoint(device)), started_at_ns=1020 * S, observed_at_ns=1030 * S,
+            detector="fleet/version-drift", detector_version="1", summary="",
+        )
+        for device in ("leaf-2", "leaf-3")
+    )  # fmt: skip
+    assert known.at_reported_device([elsewhere, there]).truth.device == "leaf-2"
+    assert known.at_reported_device([elsewhere]) == known
+
+
+def test_tolerances_follow_the_cadence_of_the_source_that_dates_a_fault() -> None:
+    """Read every 60 s, a host's agent polls every 180 s: its last poll may be that long before it ends."""
+    truth = ground_truth.Truth(1000 * S, 2000 * S, Condition.TELEMETRY_STALE, "host-1", "", 40.0)
+    known = GroundTruth(truth, 1030 * S), GroundTruth(truth, 1030 * S, by_agent=True)
+    stale = InjectedFault(known, (), "no agent")
+    for cadence, expected in ((Cadence(), [40.0, 40.0]), (Cadence(60.0, 60.0), [90.0, 190.0])):
+        tolerant = TrialSpec(cadence=cadence).with_tolerances(stale)
+        assert [own.tolerance_s for own in tolerant.truths] == expected
+
+
+def test_a_page_for_a_port_that_was_shut_unread_is_counted_apart() -> None:
+    """It is no fault, and NICs alone cannot distinguish it from one: its page is neither false nor for a fault."""
+    finding = Finding(
+        "f", 1, final=False, condition=Condition.LINK_DOWN, severity=Severity.CRITICAL, status=Status.OPEN,
+        subject=Subject("link:x", Endpoint("host-1", "mlx5_0"), Endpoint("leaf-1", "d1")), started_at_ns=1000 * S,
+        observed_at_ns=1030 * S, detector="link/down", detector_version="1", summary="", confidence=0.6,
+    )  # fmt: skip
+    shut = HiddenFault(Truth(1000 * S, 1300 * S, Condition.LINK_DOWN, "leaf-1", "d1", 20.0), frozenset())
+    spec, score = TrialSpec(), Score((), (), ())
+    for shut_ports, expected in ([shut], ([], ["f"])), ([], (["f"], [])):
+        pages = {"f": 1045 * S}
+        outcome = Outcome(spec, [], score, {"f": finding}, {}, pages, {}, Counter(), 1.0, shut_ports=shut_ports)
+        assert (outcome.false_pages, outcome.shut_pages) == expected
+        assert [(share.confidence, share.findings, share.true) for share in shares_of(outcome)] == [(0.6, 1, 0)]
+
+
+def test_a_page_for_a_silence_that_a_fault_explains_is_not_false() -> None:
+    """The last sample of a source that is read seldom is older than the fault; detection is later than it."""
+    restart = ground_truth.Truth(1200 * S, 1600 * S, Condition.DEVICE_DOWN, "host-1", "", 90.0)
+    injected = [InjectedFault((GroundTruth(restart, 1200 * S),), (), "restart")]
+    silence = Finding(
+        "f", 1, final=False, condition=Condition.TELEMETRY_STALE, severity=Severity.CRITICAL, status=Status.OPEN,
+        subject=Subject("device:host-1", Endpoint("host-1")), started_at_ns=1000 * S, detected_at_ns=1540 * S,
+        observed_at_ns=1540 * S, detector="telemetry/stale", detector_version="1", summary="",
+    )  # fmt: skip
+    before = replace(silence, detected_at_ns=1100 * S)
+    other = replace(silence, condition=Condition.LINK_DOWN)
+    for finding, expected in ((silence, []), (before, ["f"]), (other, ["f"])):
+        outcome = Outcome(
+            TrialSpec(), injected, Score((), (), ()), {"f": finding}, {}, {"f": 1600 * S}, {}, Counter(), 1.0
+        )
+        assert outcome.false_pages == expected

@@ -1,0 +1,155 @@
+"""Tests of the load: what it reads and when, and what its faults change."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from collectors.core.status_schedule import EVERY_S
+from lab.bench.load.arrays_file import load, save
+from lab.bench.load.fault_plan import BURST_DOWNS, Fault, Kind, plan
+from lab.bench.load.fleet import STATUS_INTERVAL_S, Fleet
+from lab.world.fabric_arrays import fabric_arrays
+from streams.fabric.catalogue import Metric
+from streams.fabric.clos import GenerateParams, generate
+from streams.wire.codec import from_bytes
+from streams.wire.models import CollectorStatus, EventKind, Samples, Source
+from tests.fixtures.bench_fabric import HOSTS, LEAVES, plant
+
+CADENCE_S = 10.0
+
+
+@pytest.fixture
+def fleet() -> Fleet:
+    runs = {Source.SOURCE_NIC: 3, Source.SOURCE_GNMI: 5}
+    return Fleet(plant(), CADENCE_S, np.random.default_rng(7), runs)
+
+
+def _read(fleet: Fleet, until_s: float, now_ns: int = 1) -> dict[str, Samples]:
+    messages = [from_bytes(Samples, encoded.value) for encoded in fleet.readings(until_s, now_ns)]
+    assert len({message.device for message in messages}) == len(messages)
+    return {message.device: message for message in messages}
+
+
+def _value(samples: Samples, metric: Metric, row: int) -> float:
+    table = samples.counters if metric in samples.counters.metric else samples.gauges
+    return float(table.values[table.metric.index(metric)][row])
+
+
+def test_each_device_is_read_once_a_cadence_evenly_spread(fleet: Fleet) -> None:
+    """In each tenth of a cadence a tenth of the devices is read, in each cadence every device once."""
+    for cadence in range(3):
+        counts = [len(_read(fleet, CADENCE_S * (cadence + tenth / 10) - 1e-6)) for tenth in range(1, 11)]
+        assert sum(counts) == HOSTS + LEAVES
+        assert max(counts) - min(counts) <= 1
+
+
+def test_a_late_slot_leaves_no_device_out(fleet: Fleet) -> None:
+    """A device that was due in a missed slot is read in the next."""
+    read: Counter[str] = Counter()
+    for until_s in (3.0, 3.1, 14.0, 29.999):
+        for encoded in fleet.readings(until_s, 1):
+            read[from_bytes(Samples, encoded.value).device] += 1
+    assert set(read.values()) == {3}
+
+
+def _statuses(fleet: Fleet, until_s: float) -> list[CollectorStatus]:
+    list(fleet.readings(until_s, 5))
+    return [from_bytes(CollectorStatus, encoded.value) for encoded in fleet.statuses(until_s, 9)]
+
+
+def test_the_status_of_a_device_is_reported_at_first_contact_and_once_a_minute(fleet: Fleet) -> None:
+    """Each status has the cadence; those of a minute are evenly spread over it."""
+    first = _statuses(fleet, CADENCE_S - 1e-6)
+    assert len({status.device for status in first}) == len(first) == HOSTS + LEAVES
+    assert all(status.reachable and status.cadence_ns == 10**10 for status in first)
+    later = [_statuses(fleet, CADENCE_S * round_ - 1e-6) for round_ in range(2, 8)]
+    assert sorted(status.device for part in later for status in part) == sorted(s.device for s in first)
+    assert max(len(part) for part in later) <= 1 + (HOSTS + LEAVES) // 6 + 1
+    assert STATUS_INTERVAL_S == EVERY_S
+
+
+def test_an_unreachable_switch_is_reported_and_an_unreachable_host_is_not(fleet: Fleet) -> None:
+    """At once and at each failed reading; a host's collector stops with it, and reports when it is up again."""
+    _statuses(fleet, 8 * CADENCE_S - 1e-6)
+    for place, is_reported in ((HOSTS, 1), (3, 0)):
+        began_s = CADENCE_S * (8 if is_reported else 9)
+        gone = Fault(Kind.GONE, place, (0.0, 1.0))
+        list(fleet.change(gone, 0, 1))
+        device = fleet.end_of(gone)[0]
+        assert [s.reachable for s in _statuses(fleet, began_s) if s.device == device] == [False] * is_reported
+        again = _statuses(fleet, began_s + CADENCE_S - 1e-6)
+        assert [s.error for s in again if s.device == device] == ["no answer"] * is_reported
+        list(fleet.change(gone, 1, 2))
+        assert [s.reachable for s in _statuses(fleet, began_s + CADENCE_S - 1e-6) if s.device == device] == [True]
+
+
+def test_counters_grow_and_some_ports_are_idle(fleet: Fleet) -> None:
+    """Between two readings most ports carried bytes, and no counter decreased."""
+    first, second = _read(fleet, CADENCE_S - 1e-6), _read(fleet, 2 * CADENCE_S - 1e-6)
+    grown = [
+        _value(second[name], Metric.RX_BYTES, row) - _value(first[name], Metric.RX_BYTES, row)
+        for name in first
+        for row in range(len(first[name].row))
+    ]
+    assert min(grown) == 0
+    assert 0.7 < sum(1 for by in grown if by > 0) / len(grown) < 0.95
+
+
+def test_a_signal_loss_shows_in_events_and_readings_of_both_ends(fleet: Fleet) -> None:
+    """Both ends send events; their next reading has the port down and one more down, the one after that the port up."""
+    before = _read(fleet, CADENCE_S - 1e-6)
+    flap = Fault(Kind.BURST, 5, (0.0, 1.0))
+    down = list(fleet.change(flap, 0, 50))
+    assert [(event.kind, event.at_ns) for _, event in down] == [(EventKind.LINK_DOWN, 50)] * 2
+    after = _read(fleet, 2 * CADENCE_S - 1e-6)
+    for _, event in down:
+        row = after[event.device].row.index(event.port)
+        assert _value(after[event.device], Metric.OPER_UP, row) == 0
+        counted = Metric.LINK_DOWN_EVENTS
+        assert _value(after[event.device], counted, row) == _value(before[event.device], counted, row) + 1
+    up = [event for _, event in fleet.change(flap, 1, 60)]
+    assert {event.kind for event in up} == {EventKind.LINK_UP}
+    third = _read(fleet, 3 * CADENCE_S - 1e-6)
+    assert all(_value(third[event.device], Metric.OPER_UP, third[event.device].row.index(event.port)) for event in up)
+
+
+def test_a_rebooting_device_is_silent_and_counts_from_zero(fleet: Fleet) -> None:
+    """It sends nothing meanwhile, its neighbors report their links, and afterwards it has another boot id."""
+    before = _read(fleet, CADENCE_S - 1e-6)["host3"]
+    reboot = Fault(Kind.REBOOT, 3, (0.0, 1.0))
+    events = [event for _, event in fleet.change(reboot, 0, 1)]
+    assert len(events) == 2
+    assert all(event.device.startswith("leaf") for event in events)
+    assert "host3" not in _read(fleet, 2 * CADENCE_S - 1e-6)
+    list(fleet.change(reboot, 1, 2))
+    back = _read(fleet, 3 * CADENCE_S - 1e-6)["host3"]
+    assert back.boot_id != before.boot_id
+    assert _value(back, Metric.RX_BITS, 0) < _value(before, Metric.RX_BITS, 0)
+    assert back.sequence > before.sequence
+
+
+def test_arrays_are_read_back_from_their_file(tmp_path: Path) -> None:
+    """The load generator's process plays the fabric that the benchmark published."""
+    made = fabric_arrays(generate(GenerateParams(gpus=256, radix=16)))
+    save(made, tmp_path / "fabric.json")
+    again = load(tmp_path / "fabric.json")
+    assert (again.devices, again.is_host, again.ports) == (made.devices, made.is_host, made.ports)
+    assert (again.links == made.links).all()
+    assert made.port_count == 2 * len(made.links)
+
+
+def test_faults_are_drawn_apart_and_by_the_seed() -> None:
+    """No link has two faults, none ends at a faulty device, and a seed draws the same faults again."""
+    whole = plan(plant(), 600.0, CADENCE_S, np.random.default_rng(1))
+    assert whole == plan(plant(), 600.0, CADENCE_S, np.random.default_rng(1))
+    assert whole != plan(plant(), 600.0, CADENCE_S, np.random.default_rng(2))
+    links = [fault.place for fault in whole if not fault.at_device]
+    assert len(set(links)) == len(links)
+    owner = np.repeat(np.arange(HOSTS + LEAVES), [len(ports) for ports in plant().ports])
+    gone = {fault.place for fault in whole if fault.at_device}
+    assert gone
+    assert not gone & set(owner[plant().links[links]].ravel().tolist())
+    assert all(len(fault.changes) == 2 * BURST_DOWNS for fault in whole if fault.kind is Kind.BURST)
+    assert all(list(fault.changes) == sorted(fault.changes) for fault in whole)

@@ -1,0 +1,125 @@
+"""Tests of the plan of a demo: its faults are apart from each other, and have their truth."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from lab.servers import files
+from lab.servers.serve import Params, world_of
+from lab.world import demo_fabric
+from lab.world.demo_congestion import Collapse, Imbalance
+from lab.world.demo_fabric import DemoShape
+from lab.world.demo_faults import (
+    AdminDown,
+    Degrading,
+    GpuFault,
+    LinkDown,
+    LinkFlap,
+    OtherVersion,
+    PauseStorm,
+    Reboot,
+    SilentDevice,
+)
+from lab.world.demo_scenario import plan
+from lab.world.placed_fault import truth_rows
+from streams.fabric.inventory import read_folder
+from streams.wire.errors import Misconfigured
+
+START = 1_700_000_000_000_000_000
+S = 1_000_000_000
+INVENTORY = demo_fabric.inventory(DemoShape(), START)
+ELSEWHERE = Reboot | SilentDevice | Imbalance | GpuFault | OtherVersion | Collapse
+"""Faults that concern no single link."""
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_minute_has_every_kind_of_fault_apart_from_the_others(seed: int) -> None:
+    """Two flaps, two lasting downs, a shut port at either end, two reboots, a silence, a storm; none share a place."""
+    faults = plan(INVENTORY, START, 60, random.Random(seed), more_kinds=True)
+    flaps = [fault for fault in faults if isinstance(fault, LinkFlap)]
+    downs = [fault for fault in faults if isinstance(fault, LinkDown)]
+    shut = [fault for fault in faults if isinstance(fault, AdminDown)]
+    reboots = [fault.device for fault in faults if isinstance(fault, Reboot)]
+    assert {flap.link.role for flap in flaps} == {"host-link", "fabric-link"}
+    assert all(len(flap.downs) >= 3 and flap.downs[-1].end_ns - flap.downs[0].start_ns < 10 * S for flap in flaps)
+    assert len(downs) == 2 and all(down.interval.end_ns - down.interval.start_ns > 35 * S for down in downs)
+    assert [fault.port for fault in shut] == [shut[0].link.a, shut[1].link.z]
+    assert sorted(name.rpartition("-")[2][:4] for name in reboots) == ["leaf", "spin"]
+    links = [fault.link for fault in faults if not isinstance(fault, ELSEWHERE)]
+    assert len(set(links)) == 7
+    (silent,) = (fault for fault in faults if isinstance(fault, SilentDevice))
+    assert silent.interval.end_ns - silent.interval.start_ns > 35 * S
+    (storm,) = (fault for fault in faults if isinstance(fault, PauseStorm))
+    assert storm.link.role == "host-link"
+    assert not {end for link in links for end in (link.a_device, link.z_device)} & {*reboots, silent.device}
+    assert silent.device not in reboots
+    (gpu,) = (fault for fault in faults if isinstance(fault, GpuFault))
+    assert gpu.host == next(device.name for device in INVENTORY.devices if device.kind == "host")
+    last_ns = max(row.end for row in truth_rows(faults))
+    assert last_ns <= START + 60 * S
+
+
+def test_shut_ports_have_no_truth() -> None:
+    """Every other fault has one row, at the lower end."""
+    faults = plan(INVENTORY, START, 60, random.Random(1), more_kinds=True)
+    rows = truth_rows(faults)
+    assert len(rows) == sum(not isinstance(fault, AdminDown) for fault in faults)
+    assert {row.condition for row in rows} == {
+        "link_flap", "link_down", "device_down", "telemetry_stale", "congestion_pfc_storm",
+        "host_gpu_fault",
+    }  # fmt: skip
+    assert all((row.port == "") == (row.condition in ("device_down", "telemetry_stale")) for row in rows)
+
+
+def test_a_small_fabric_has_the_faults_that_it_has_room_for() -> None:
+    """Eight leaves are enough for the links and the reboots, and for one of the silence and the storm at most."""
+    small = demo_fabric.inventory(DemoShape(pods=1), START)
+    for seed in range(20):
+        faults = plan(small, START, 60, random.Random(seed), more_kinds=True)
+        assert sum(isinstance(fault, SilentDevice | PauseStorm) for fault in faults) <= 1
+        assert sum(isinstance(fault, LinkFlap | LinkDown | AdminDown | Reboot) for fault in faults) == 8
+
+
+def test_only_the_demo_has_more_kinds() -> None:
+    """A switch that does not answer would end a single reading of all targets with an error."""
+    for params, has_more in ((Params(), False), (Params(scenario="demo"), True)):
+        more = [f for f in world_of(params, START).faults if isinstance(f, SilentDevice | PauseStorm | GpuFault)]
+        assert len(more) == 3 * has_more
+
+
+def test_a_long_demo_has_a_degrading_link() -> None:
+    """From twenty minutes on, on a link without other faults; the truth names the end that counts the errors."""
+    faults = plan(INVENTORY, START, 1200, random.Random(1))
+    (worse,) = (fault for fault in faults if isinstance(fault, Degrading))
+    assert worse.link not in [f.link for f in faults if isinstance(f, LinkFlap | LinkDown | AdminDown)]
+    (row,) = (row for row in truth_rows(faults) if row.condition == "link_degrading")
+    assert (row.device, row.port) == (worse.link.z_device, worse.link.z_port)
+    assert row.end - row.start == 300 * S
+    links = [fault.link for fault in faults if not isinstance(fault, ELSEWHERE)]
+    assert len(set(links)) == len(links)
+
+
+def test_a_short_demo_leaves_out_faults_that_it_could_not_show() -> None:
+    """A down or a silence that cannot last 30 s would be missed, so it is not injected."""
+    faults = plan(INVENTORY, START, 20, random.Random(1), more_kinds=True)
+    assert {type(fault) for fault in faults} == {LinkFlap, Reboot, PauseStorm, GpuFault}
+
+
+def test_the_written_files_are_read_back(tmp_path: Path) -> None:
+    """The inventory folder passes `railsight inventory check`."""
+    faults = plan(INVENTORY, START, 60, random.Random(1))
+    written = files.write(tmp_path / "sim", INVENTORY, files.Endpoints({"spine1": "127.0.0.1:1"}), truth_rows(faults))
+    assert read_folder(written.inventory) == INVENTORY
+    assert written.targets.read_text() == '[{"name":"spine1","address":"127.0.0.1:1"}]'
+    head, *rows = written.truth.read_text().splitlines()
+    assert head == "start,end,condition,device,port,tolerance_s"
+    assert len(rows) == len(truth_rows(faults))
+
+
+def test_faults_of_the_list_are_injected_by_name() -> None:
+    """`inject` adds them to the scenario; an unknown name is refused with the known ones."""
+    world = world_of(Params(faults_s=0, inject=("link/down", "host/gpu-fault")), START)
+    assert {row.condition for row in truth_rows(world.faults)} == {"link_down", "host_gpu_fault"}
+    with pytest.raises(Misconfigured, match="link/down"):
+        world_of(Params(inject=("link/lost",)), START)

@@ -1,0 +1,65 @@
+"""The list of faults: one for each detector, each with ground truth and effects of its own condition."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import lab.world.faults as faults_package
+from lab.world.faults import FAULT_OF, FAULTS
+from lab.world.faults.link_flap import LINK_FLAP
+from lab.world.faults.slow_host import SLOW_HOST
+from lab.world.scenario import ScenarioSpec, build
+from streams.wire.codec import to_bytes
+from streams.wire.models import Condition
+
+
+def test_every_condition_has_a_fault_and_a_second_one_has_a_stream_of_its_own() -> None:
+    """A detector without a fault cannot be measured; a stream is that of a condition, so one fault alone uses it."""
+    conditions = [fault.condition for fault in FAULTS]
+    assert set(conditions) == {condition for condition in Condition if condition}
+    assert {fault.slug for fault in FAULTS} == set(FAULT_OF)
+    assert all(fault.own_stream for fault in FAULTS if fault is not FAULT_OF[fault.slug])
+    streams = [fault.condition for fault in FAULTS if fault.own_stream]
+    assert len(set(streams)) == len(streams)
+
+
+def test_every_fault_has_a_file_named_for_its_condition() -> None:
+    """One declaration in one file."""
+    folder = Path(faults_package.__file__).parent
+    for fault in FAULTS:
+        assert (folder / f"{fault.condition.name.lower()}.py").is_file()
+
+
+def test_a_fault_with_a_stream_of_its_own_leaves_the_rest_of_the_day_unchanged() -> None:
+    """With and without it, a seed gives the same other faults, negative cases and first messages."""
+    shared = tuple(fault for fault in FAULTS if not fault.own_stream)
+    assert len(shared) < len(FAULTS)
+    days = [build(ScenarioSpec(gpus=256, seed=104, each=1, faults=faults)) for faults in (FAULTS, shared)]
+    faults, others = (day.faults for day in days)
+    assert [fault.ground_truths for fault in faults[: len(others)]] == [fault.ground_truths for fault in others]
+    assert len(faults) == len(others) + len(FAULTS) - len(shared)
+    assert days[0].negative_cases == days[1].negative_cases
+    batches = (next(day.telemetry.batches(day.whole.start_ns, day.whole.end_ns, 10**10)) for day in days)
+    first, second = ([to_bytes(message) for message in messages] for _, messages in batches)
+    assert first == second != []
+
+
+def test_a_recovery_of_a_flap_is_clearly_shorter_or_longer_than_the_hold_time_of_link_down() -> None:
+    """Both ends report it within a second: one of five seconds may end a link/down or not."""
+    recoveries_ns = [
+        after.interval.start_ns - loss.interval.end_ns
+        for seed in range(3)
+        for flap in build(ScenarioSpec(gpus=256, seed=seed, each=20, faults=(LINK_FLAP,))).faults
+        for loss, after in pairwise(flap.effects)
+    ]
+    assert len(recoveries_ns) > 150
+    assert min(recoveries_ns) > 0
+    assert min(abs(recovery_ns - 5 * 10**9) for recovery_ns in recoveries_ns) >= 10**9
+
+
+def test_a_slow_host_was_seen_as_fast_as_the_others_before() -> None:
+    """It is found by comparison with its own first windows, which the trial must have observed."""
+    for seed in range(3):
+        day = build(ScenarioSpec(gpus=256, seed=seed, each=6, faults=(SLOW_HOST,)))
+        starts_ns = [fault.ground_truths[0].truth.start_ns for fault in day.faults]
+        assert len(starts_ns) == 6
+        assert min(starts_ns) >= day.whole.start_ns + 420 * 10**9
