@@ -18,7 +18,7 @@ def meanings(model: type[BaseModel]) -> dict[str, str]:
     """Return the text behind each field of a model and its bases, or the field's description."""
     found: dict[str, str] = {}
     for base in reversed(model.__mro__):
-        if base.__module__.startswith(("streams.", "collectors.")):
+        if base.__module__.startswith(("streams.", "collectors.", "lab.")):
             found |= _attribute_docstrings(base)
     described = {name: info.description for name, info in model.model_fields.items() if info.description}
     return {name: " ".join(text.split()) for name, text in (found | described).items()}

@@ -26,7 +26,7 @@ TYPE_ERROR = '\n\ndef rank_of_hosts() -> str:\n    """The lowest."""\n    return
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the packages and of the configuration of the tools."""
     folder = tmp_path_factory.mktemp("copy")
-    for name in ("streams", "collectors"):
+    for name in ("streams", "collectors", "lab"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", folder)
     return folder

@@ -16,7 +16,7 @@ _OPTIONS = (f"-max_len={MAX_INPUT_BYTES}", "-timeout=30", "-rss_limit_mb=4096", 
 def main() -> None:
     """Fuzz until libFuzzer's limit, or the first input that breaks the promise."""
     module, name = sys.argv.pop(1), sys.argv.pop(1)
-    with atheris.instrument_imports(include=["streams", "collectors", "railsight_automation"]):
+    with atheris.instrument_imports(include=["streams", "collectors", "lab", "railsight_automation"]):
         targets = importlib.import_module(module).TARGETS
     import logging
 

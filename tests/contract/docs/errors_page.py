@@ -25,7 +25,10 @@ class Message(NamedTuple):
 def found() -> list[Message]:
     """Return the messages of all modules, by module and text."""
     every = {
-        message for room in ("streams", "collectors") for path in (ROOT / room).rglob("*.py") for message in _in(path)
+        message
+        for room in ("streams", "collectors", "lab")
+        for path in (ROOT / room).rglob("*.py")
+        for message in _in(path)
     }
     return sorted(every, key=lambda message: (message.module, message.text))
 

@@ -94,7 +94,7 @@ def sections(model: type[BaseModel] | None = None, path: str = "") -> Iterator[S
 
 
 def _sentence(model: type[BaseModel]) -> str:
-    own = (base.__doc__ for base in model.__mro__ if base.__module__.startswith(("streams.", "collectors.")))
+    own = (base.__doc__ for base in model.__mro__ if base.__module__.startswith(("streams.", "collectors.", "lab.")))
     text = inspect.cleandoc(next((text for text in own if text), ""))
     text = " ".join(text.split("\n\n")[0].split())
     return text.partition("`: ")[2] or text if text.startswith("`[") else text

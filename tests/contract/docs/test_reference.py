@@ -125,5 +125,5 @@ def test_the_errors_have_a_text_and_a_module() -> None:
     """The search finds the messages of every room; each starts in lower case or with a name, as all our lines do."""
     messages = found()
     assert len(messages) > 100
-    assert {message.module.partition("/")[0] for message in messages} == {"streams", "collectors"}
+    assert {message.module.partition("/")[0] for message in messages} == {"streams", "collectors", "lab"}
     assert {message.code for message in messages} == {1, 2}

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 FILE = ROOT / "deploy/compose/Dockerfile"
 FILES = (FILE, ROOT / "deploy/automation/Dockerfile", ROOT / "deploy/compose/grafana.Dockerfile")
 INSTRUCTIONS = {"ARG", "FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "ENTRYPOINT", "CMD"}
-PACKAGES = ("streams", "collectors")
+PACKAGES = ("streams", "collectors", "lab")
 OPTIONAL = {"pyarrow"}
 """Imported only where a user names a file of Parquet."""
 

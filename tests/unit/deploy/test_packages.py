@@ -37,10 +37,10 @@ def files(folder: Path) -> set[str]:
 
 def test_the_wheel_has_every_file_of_its_packages(wheel: Path) -> None:
     """Also those that are no Python: migrations, profiles, policies, locks, `py.typed`."""
-    for package in ("streams", "collectors"):
+    for package in ("streams", "collectors", "lab"):
         assert files(ROOT / package) - files(wheel / package) == set()
     assert {path.name for path in wheel.iterdir() if path.is_dir() and not path.name.endswith("dist-info")} == {
-        "streams", "collectors",
+        "streams", "collectors", "lab",
     }  # fmt: skip
 
 
