@@ -11,18 +11,14 @@ from dataclasses import replace
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from streams.detect.attribute import recurrence
-from streams.detect.attribute.blast_radius import BlastRadiusEstimator
 from streams.detect.attribute.case_index import CaseIndex
 from streams.detect.attribute.device_evaluation import DeviceEvaluator, SilenceCount
-from streams.detect.attribute.finality import Finality
-from streams.detect.attribute.group_summary import group_finding, group_impact, group_severity
-from streams.detect.attribute.outages import Outages
-from streams.detect.attribute.reevaluation import AffectedCases
+from streams.detect.attribute.impact import BlastRadiusEstimator, group_finding, group_impact, group_severity
+from streams.detect.attribute.reevaluation import AffectedCases, Finality
 from streams.detect.attribute.root_cause import cause_with_parent, in_maintenance, root_cause
-from streams.detect.attribute.severity import SeverityRater
+from streams.detect.attribute.severity import Outages, SeverityRater
 from streams.detect.attribute.sides import EFFECTS, FABRIC_EVALUATORS, fabric_side
-from streams.detect.attribute.state import AttributeState, Case
+from streams.detect.attribute.state import RETENTION_NS, AttributeState, Case, count_occurrences, recurrence_evidence
 from streams.detect.evidence.deadlines import Deadlines
 from streams.detect.fabric_side import LINK_LOSS, devices_of
 from streams.detect.params import DetectParams
@@ -250,13 +246,13 @@ class Attribute:
         left = self._left_inventory(case, finding)
         if left:
             finding = replace(finding, status=Status.RESOLVED, resolved_at_ns=max(now_ns, finding.started_at_ns))
-        count = recurrence.count_occurrences(self._state.occurrences, finding)
+        count = count_occurrences(self._state.occurrences, finding)
         evidence = [*finding.evidence, *(impact.evidence(finding) if impact is not None else ())]
         evidence += [Evidence(f"{device} left the inventory", at=Endpoint(device)) for device in left]
         return replace(
             finding,
             revision=0,
-            evidence=(*evidence, *recurrence.recurrence_evidence(self._params, finding, count)),
+            evidence=(*evidence, *recurrence_evidence(self._params, finding, count)),
             final=bool(left) or self._finality.is_final(case, now_ns),
             severity=severity,
             cause=cause_with_parent(finding, parent),
@@ -281,7 +277,7 @@ class Attribute:
     def _evict(self) -> None:
         """Remove the cases that are closed and old."""
         now_ns = self._state.swept_ns = self._state.watermark_ns
-        for finding in self._state.evict(now_ns - _RETENTION_NS, now_ns - recurrence.RETENTION_NS):
+        for finding in self._state.evict(now_ns - _RETENTION_NS, now_ns - RETENTION_NS):
             self._index.remove(finding)
             self._outages.invalidate(finding)
 

@@ -4,10 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from streams.detect.attribute.sides import fabric_side
 from streams.detect.evidence.device_evidence import Restart, Silence, WrongClock
 from streams.detect.evidence.episodes import PublishedEpisodes, prune
 from streams.detect.evidence.link_history import FOREVER
-from streams.wire.models import Episode, Finding, Status
+from streams.detect.fabric_side import LINK_LOSS
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
+from streams.wire.models import Episode, Evidence, Finding, Status
 
 
 @dataclass(slots=True)
@@ -103,3 +107,39 @@ class AttributeState:
 def has_evidence_from_other(finding: Finding, device: str) -> bool:
     """Return whether a finding has evidence from another device than this."""
     return any(evidence.at is not None and evidence.at.device != device for evidence in finding.evidence)
+
+
+RETENTION_NS = ns(28 * 86_400)
+"""Occurrences count over 28 days: Meta identified its lemon nodes over that time (reported)."""
+
+
+def count_occurrences(occurrences: dict[str, dict[str, int]], finding: Finding) -> int:
+    """Record the start of a finding; return how many started here within 28 days, this one included."""
+    starts = occurrences.setdefault(f"{finding.condition}/{finding.subject.id}", {})
+    since_ns = finding.started_at_ns - RETENTION_NS
+    if finding.status is Status.RETRACTED:
+        starts.pop(finding.id, None)
+    elif starts.get(finding.id) != finding.started_at_ns:
+        starts[finding.id] = finding.started_at_ns
+        for identity in [identity for identity, start_ns in starts.items() if start_ns < since_ns]:
+            del starts[identity]
+    return sum(since_ns <= start_ns <= finding.started_at_ns for start_ns in starts.values())
+
+
+def recurrence_evidence(params: DetectParams, finding: Finding, count: int) -> tuple[Evidence, ...]:
+    """Return that a link is a repeat offender: it deserves repair where a single flap does not (DETECTION 3)."""
+    minimum = params.link.repeats
+    if fabric_side(finding).loss not in LINK_LOSS or count < minimum:
+        return ()
+    return (
+        Evidence(
+            f"a repeat offender: {finding.condition.slug} here {count} times in 28 days",
+            "occurrences",
+            finding.subject.a,
+            float(count),
+            float(minimum),
+            "threshold",
+            window_start_ns=finding.started_at_ns - RETENTION_NS,
+            window_end_ns=finding.started_at_ns,
+        ),
+    )

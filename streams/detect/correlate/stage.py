@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from streams.detect.correlate.moved import MovedState, take_moved
 from streams.detect.correlate.present_states import is_known, missed_changes
-from streams.detect.correlate.state import CorrelateState, restore, snapshot
+from streams.detect.correlate.state import CorrelateState, MovedState, restore, snapshot, take_moved
 from streams.detect.detector import NOW, Context, Detector, Observation, Observed, PodSide, Scope, input_key, input_of
 from streams.detect.detectors import DETECTORS
 from streams.detect.evidence.deadlines import Deadlines

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from streams.detect.detector import Context
 from streams.detect.evidence.link_history import FOREVER, LinkHistory
@@ -9,7 +10,7 @@ from streams.detect.thresholds import ns
 from streams.fabric.ids import Port
 from streams.fabric.intervals import Interval
 from streams.wire.models import Cause, Endpoint, Evidence
-from streams.wire.symptoms import Fault, PortFault
+from streams.wire.symptoms import SESSION_FAULTS, Fault, PortFault
 
 _BEFORE_NS = ns(60)
 """A fault that began so long before counts: modules are read once a minute at the rarest."""
@@ -119,3 +120,32 @@ def fault_evidence(faults: list[ReportedFault], span: Interval) -> Iterator[Evid
             comparison="threshold", window_start_ns=own[0].begin_ns,
             window_end_ns=None if end_ns == FOREVER else max(end_ns, own[0].begin_ns),
         )  # fmt: skip
+
+
+class SessionDown(NamedTuple):
+    """A session of one end that went down, and when it was up again; FOREVER while it is down."""
+
+    end: Endpoint
+    fault: Fault
+    span: Interval
+
+
+def session_downs(history: LinkHistory) -> list[SessionDown]:
+    """Return the downs of sessions that were up before, by their begin; a first reading shows no change."""
+    found = (one for end in history.ends() for fault in SESSION_FAULTS for one in _downs(history, end, fault))
+    return sorted(found, key=lambda one: (one.span, one.end.device, one.fault))
+
+
+def _downs(history: LinkHistory, end: Endpoint, fault: Fault) -> Iterator[SessionDown]:
+    begin_ns = 0
+    for symptom in history.at(end):
+        payload = symptom.payload
+        if not isinstance(payload, PortFault) or payload.fault is not fault:
+            continue
+        if payload.is_over and begin_ns:
+            yield SessionDown(end, fault, (begin_ns, symptom.at_ns))
+            begin_ns = 0
+        elif not payload.is_over and symptom.since_ns:
+            begin_ns = begin_ns or symptom.at_ns
+    if begin_ns:
+        yield SessionDown(end, fault, (begin_ns, FOREVER))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from streams.detect.detectors.telemetry_stale.params import StaleParams
+from streams.detect.detectors.telemetry_stale import StaleParams
 from streams.detect.measure.source_clock import SourceClock
 from streams.detect.thresholds import ns
 from streams.wire.models import IDLE_NS, CollectorStatus, Source, Symptom

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from streams.detect.detectors.telemetry_stale.params import StaleParams
+from streams.detect.detectors.telemetry_stale import StaleParams
 from streams.detect.thresholds import ns
 from streams.fabric.intervals import Interval
 from streams.report.job.collectives import PEERS_NS, CollectiveReport, collective_reports

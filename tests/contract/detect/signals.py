@@ -165,7 +165,7 @@ def readers() -> Mapping[Metric, set[str]]:
     """Return the detectors that read each metric."""
     found: dict[Metric, set[str]] = defaultdict(set)
     packages = {
-        f"detectors/{detector.slug.replace('/', '_').replace('-', '_')}/": detector.slug for detector in DETECTORS
+        f"detectors/{detector.slug.replace('/', '_').replace('-', '_')}": detector.slug for detector in DETECTORS
     }
     for module, named in modules():
         slug = next((slug for folder, slug in packages.items() if module.startswith(folder)), None)

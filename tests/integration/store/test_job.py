@@ -11,7 +11,7 @@ import pytest
 
 from streams.cli.job import MIN_COVERAGE
 from streams.cli.main import main
-from streams.detect.detectors.telemetry_stale.params import StaleParams
+from streams.detect.detectors.telemetry_stale import StaleParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Device, Inventory, Job, Link
 from streams.report.job.render_verdict import verdict_lines

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.detect.detectors.fleet_version_drift.cohorts import (
+    AllowedVersions,
     Cohort,
+    DriftParams,
     Fault,
     RunningVersion,
     assess,
@@ -15,7 +17,6 @@ from streams.detect.detectors.fleet_version_drift.cohorts import (
     merge_counts,
     ratio_interval,
 )
-from streams.detect.detectors.fleet_version_drift.params import AllowedVersions, DriftParams
 from streams.detect.thresholds import ns
 from streams.wire.models import Source, VersionCensus, VersionCount
 

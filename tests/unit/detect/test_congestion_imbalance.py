@@ -6,7 +6,7 @@ import pytest
 
 from streams.detect.correlate.stage import Correlate
 from streams.detect.detector import Context
-from streams.detect.detectors.congestion_imbalance.evaluate import ImbalanceState, evaluate, mark_of, with_mark
+from streams.detect.detectors.congestion_imbalance import ImbalanceState, evaluate, mark_of, with_mark
 from streams.detect.evidence.shared import SharedEvidence
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams

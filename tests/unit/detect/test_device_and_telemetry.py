@@ -7,8 +7,7 @@ from itertools import accumulate
 import pytest
 
 from streams.detect.attribute.stage import Attribute
-from streams.detect.detectors.device_down.outages import find_outages
-from streams.detect.detectors.device_down.params import DeviceDownParams
+from streams.detect.detectors.device_down import DeviceDownParams, find_outages
 from streams.detect.evidence.device_evidence import DeviceEvidence, Restart
 from streams.detect.evidence.params import GroupingParams
 from streams.detect.params import DetectParams

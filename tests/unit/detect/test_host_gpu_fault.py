@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from streams.decide.params import DecideParams
-from streams.detect.evidence import xids
-from streams.detect.evidence.xids import Grade
+from streams.detect.detectors.host_gpu_fault import Grade, grade
 from streams.detect.params import DetectParams
 from streams.wire.models import (
     Action,
@@ -182,10 +181,10 @@ def test_the_page_lists_each_xid_where_the_code_grades_it() -> None:
              "corrected": Grade.CORRECTED, "caused by the application": Grade.NONE}  # fmt: skip
     listed: dict[int, Grade] = {}
     for row in re.findall(r"^\| ([^|]+) \| ([^|]+) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE):
-        for grade in (g for name, g in names.items() if row[0].startswith(name)):
+        for known_grade in (g for name, g in names.items() if row[0].startswith(name)):
             for first, last in re.findall(r"(\d+)(?: to (\d+))?", row[1]):
-                listed |= dict.fromkeys(range(int(first), int(last or first) + 1), grade)
-    known = {code: xids.grade(code) for code in range(1, 200) if xids.grade(code) is not Grade.UNKNOWN}
+                listed |= dict.fromkeys(range(int(first), int(last or first) + 1), known_grade)
+    known = {code: grade(code) for code in range(1, 200) if grade(code) is not Grade.UNKNOWN}
     assert listed == known
 
 

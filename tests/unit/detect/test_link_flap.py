@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from streams.detect.detectors.link_flap.params import FLAP_PRESETS, FlapParams
+from streams.detect.detectors.link_flap import FLAP_PRESETS, FlapParams
 from streams.detect.params import DetectParams
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology

@@ -9,9 +9,8 @@ import pytest
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
 from lab.world.probe_mesh import WINDOW_NS, ProbeMesh
-from streams.detect.detectors.path_loss.flows import FlowName
+from streams.detect.detectors.path_loss.flows import FlowName, PathParams
 from streams.detect.detectors.path_loss.localize import localize
-from streams.detect.detectors.path_loss.params import PathParams
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.replay.score import Truth, score

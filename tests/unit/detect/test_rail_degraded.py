@@ -8,9 +8,7 @@ import pytest
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
 from streams.detect.correlate.stage import Correlate
-from streams.detect.detectors.rail_degraded.comparison import compare_rails
-from streams.detect.detectors.rail_degraded.params import RailParams
-from streams.detect.detectors.rail_degraded.screening import RailReason
+from streams.detect.detectors.rail_degraded.comparison import RailParams, RailReason, compare_rails
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric

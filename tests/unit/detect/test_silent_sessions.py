@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from streams.detect.evidence.link_history import LinkHistory
-from streams.detect.evidence.session_downs import session_downs
+from streams.detect.evidence.port_faults import session_downs
 from streams.detect.evidence.subjects import port_subject
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port

@@ -17,8 +17,7 @@ from lab.world.demo_faults import GpuFault, NarrowPcie, Reboot
 from lab.world.demo_world import DemoWorld
 from lab.world.effects import Interval
 from lab.world.placed_fault import Fault, truth_rows
-from streams.detect.evidence import xids
-from streams.detect.evidence.xids import Grade
+from streams.detect.detectors.host_gpu_fault import Grade, grade
 from streams.fabric.topology import Topology
 from streams.replay.driver import drive
 from streams.replay.score import Truth, score
@@ -31,7 +30,7 @@ S = 10**9
 START = T0 * S
 INVENTORY = demo_fabric.inventory(DemoShape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), START)
 MINUTES = 40
-FAULTS = tuple(code for code in range(1, 163) if xids.grade(code) > Grade.NONE)
+FAULTS = tuple(code for code in range(1, 163) if grade(code) > Grade.NONE)
 PROGRAM = (13, 31, 43, 45)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
-from streams.detect.detectors.rail_degraded.host_evaluate import HostsState, add_message, evaluate
+from streams.detect.detectors.rail_degraded.hosts import HostsState, add_host_rates, evaluate_hosts
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
@@ -50,10 +50,10 @@ def emitted(windows: Iterator[HostRates], top: Topology = TOP) -> list[Finding]:
     """Return all revisions; each window comes when it is complete."""
     params, state, found = DetectParams(), HostsState(), []
     for window in windows:
-        add_message(state, window)
+        add_host_rates(state, window)
         for watermark_ns in (window.end_ns + ns(30) - 1, window.end_ns + ns(30)):
-            found += evaluate(params.rail, params.shared, state, top, watermark_ns)
-    found += evaluate(params.rail, params.shared, state, top, at(36_000))
+            found += evaluate_hosts(params.rail, params.shared, state, top, watermark_ns)
+    found += evaluate_hosts(params.rail, params.shared, state, top, at(36_000))
     return [replace(episode.finding, revision=n) for n, episode in enumerate(found)]
 
 
@@ -147,8 +147,8 @@ def test_order_and_repetition_decide_nothing() -> None:
     params, state = DetectParams(), HostsState()
     windows = list(rates(slow(0.6)))
     for window in (*reversed(windows), *windows):
-        add_message(state, window)
-    found = evaluate(params.rail, params.shared, state, TOP, at(36_000))
+        add_host_rates(state, window)
+    found = evaluate_hosts(params.rail, params.shared, state, TOP, at(36_000))
     (straight,) = last(emitted(iter(windows)))
     (shuffled,) = last([replace(episode.finding, revision=n) for n, episode in enumerate(found)])
     assert replace(shuffled, revision=0) == replace(straight, revision=0)

@@ -2,7 +2,7 @@
 
 import random
 
-from streams.detect.attribute.time_clusters import ClusterIndex, Member
+from streams.detect.attribute.grouping import ClusterIndex, Member
 
 MAX_GAP_NS = 10
 

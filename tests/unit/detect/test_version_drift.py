@@ -8,7 +8,7 @@ import pytest
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
 from streams.detect.attribute.stage import Attribute
-from streams.detect.detectors.fleet_version_drift.params import AllowedVersions, DriftParams
+from streams.detect.detectors.fleet_version_drift.cohorts import AllowedVersions, DriftParams
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.inventory import Inventory

@@ -1,9 +1,296 @@
-"""fleet/version-drift: devices of a cohort that run another version than the allow-list or the majority."""
+"""fleet/version-drift: detects devices of a cohort with a version that the allow-list or the majority excludes.
+
+One finding a cohort and version, not one a device. INFO while it causes no faults and while its share changes. A
+version at which links fail significantly more often than at the others of the cohort is a WARNING.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from streams.detect.detector import Detector
-from streams.detect.detectors.fleet_version_drift.evaluate import SLUG, VERSION
-from streams.detect.detectors.fleet_version_drift.fabric import FABRIC
-from streams.detect.detectors.fleet_version_drift.params import DriftParams
-from streams.wire.models import Condition
+from streams.detect.detectors.fleet_version_drift.cohorts import (
+    Cohort,
+    CohortAssessment,
+    DriftParams,
+    Fault,
+    FaultRates,
+    RunningVersion,
+    assess,
+    compare_fault_rates,
+    merge_counts,
+)
+from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, finding_defaults, reconcile
+from streams.detect.evidence.link_history import FOREVER
+from streams.detect.evidence.params import SharedSettings
+from streams.detect.fabric_side import CapacityEffect, FabricEvaluator, FabricSide, devices_of
+from streams.detect.thresholds import ns
+from streams.fabric.topology import Topology
+from streams.wire.models import (
+    BlastRadius,
+    Cause,
+    Condition,
+    Coverage,
+    Endpoint,
+    Episode,
+    Evidence,
+    Finding,
+    Message,
+    Severity,
+    Status,
+    Subject,
+    VersionCensus,
+)
+
+_MAX_FAULTS = 4096
+"""A fabric in which more links fail within 28 days has more urgent faults."""
+
+_LINK_FAULTS = (Condition.LINK_FLAP, Condition.LINK_DOWN, Condition.LINK_DEGRADING)
+
+
+@dataclass(slots=True)
+class Drift:
+    """One version of a cohort that should not run, and the episodes that were published for it."""
+
+    subject: Subject
+    begin_ns: int
+    detected_ns: int
+    finding: Finding | None = None
+    end_ns: int = FOREVER
+    published: PublishedEpisodes = ()
+
+
+@dataclass(slots=True)
+class FleetState:
+    """Mutable: thousands of findings of one burst are each recorded here."""
+
+    shards: dict[str, VersionCensus] = field(default_factory=dict)
+    """The newest census by partition."""
+    first_ns: dict[str, int] = field(default_factory=dict)
+    """The time of the first census of each cohort."""
+    faults: dict[str, Fault] = field(default_factory=dict)
+    drifts: dict[str, Drift] = field(default_factory=dict)
+    due_ns: int = FOREVER
+    """The time at which to evaluate without new input."""
+    pending: list[VersionCensus] = field(default_factory=list)
+
+    @property
+    def next_ns(self) -> int:
+        """Return the next time of event time to evaluate; FOREVER where there is none."""
+        return min([self.due_ns, *(census.at_ns for census in self.pending)])
+
+
+def add_message(state: FleetState, message: Message) -> None:
+    """Add the newest census of a partition; it is evaluated with those of the same minute of all others."""
+    if isinstance(message, VersionCensus):
+        known = state.shards.get(str(message.shard))
+        if (known is None or known.at_ns < message.at_ns) and message not in state.pending:
+            state.pending.append(message)
+
+
+def add_published(state: FleetState, finding: Finding) -> None:
+    """Count a failed link for the versions at its ends, unless another finding is its root cause."""
+    if finding.condition not in _LINK_FAULTS:
+        return
+    if finding.parent_id or finding.status is Status.RETRACTED:
+        state.faults.pop(finding.id, None)
+        return
+    state.faults[finding.id] = Fault(finding.subject.id, finding.started_at_ns, tuple(devices_of(finding)))
+    while len(state.faults) > _MAX_FAULTS:
+        del state.faults[next(iter(state.faults))]
+
+
+_MAX_NAMED = 16
+"""Versions and devices by name; the rest are in `facts`."""
+
+
+class DriftFacts(NamedTuple):
+    """One version of a cohort that should not run, beside the others."""
+
+    cohort: Cohort
+    version: RunningVersion
+    versions: Mapping[str, RunningVersion]
+    assessment: CohortAssessment
+    rates: FaultRates | None
+
+    @property
+    def total(self) -> int:
+        """Return the number of devices of the cohort."""
+        return sum(running.devices for running in self.versions.values())
+
+
+def summary_of(facts: DriftFacts, *, is_faulty: bool) -> str:
+    """Return the summary."""
+    version, expected = facts.version, facts.assessment.expected
+    instead = f"not {expected}" if facts.assessment.by_list else f"{expected} is what most run"
+    faulty = f"; links fail {facts.rates.ratio:.1f} times as often there" if is_faulty and facts.rates else ""
+    return f"{facts.cohort.name}: {version.devices} of {facts.total} devices run {version.version}, {instead}{faulty}"
+
+
+def evidence_of(facts: DriftFacts, confidence: float) -> Iterator[Evidence]:
+    """Yield the shares of the versions, some devices with this one, and the comparison of failure rates."""
+    version, total, rates = facts.version, facts.total, facts.rates
+    largest = sorted(facts.versions.values(), key=lambda running: -running.devices)[:_MAX_NAMED]
+    shares = ", ".join(f"{running.version} {running.devices / total:.1%}" for running in largest)
+    yield Evidence(
+        f"{facts.cohort.name} of {total} devices: {shares}",
+        "version",
+        observed=float(version.devices),
+        expected=0.0,
+        comparison="allow-list" if facts.assessment.by_list else "peers",
+        peers=total - version.devices,
+    )
+    if version.members:
+        names = sorted(version.members)[:_MAX_NAMED]
+        rest = f" and {version.devices - len(names)} more" if version.devices > len(names) else ""
+        yield Evidence(f"{version.version} runs in {', '.join(names)}{rest}", "version")
+    if rates is not None and rates.faults + rates.others:
+        yield Evidence(
+            f"{rates.faults} links failed in {rates.days:.0f} device-days with it, {rates.others} in"
+            f" {rates.other_days:.0f} with others: {rates.ratio:.1f} times as often ({confidence:.0%}:"
+            f" {rates.low:.1f} to {rates.high:.1f})",
+            "link_faults_per_1000_device_days",
+            observed=1000 * rates.faults / rates.days,
+            expected=1000 * rates.others / rates.other_days,
+            comparison="peers",
+        )
+
+
+SLUG = "fleet/version-drift"
+VERSION = "1"
+
+_MAX_HOSTS = 16
+"""Hosts that a finding names; the rest are in `facts`."""
+
+
+def evaluate(
+    params: DriftParams, settings: SharedSettings, state: FleetState, _topology: Topology, watermark_ns: int
+) -> list[Episode]:
+    """Conclude at each time of a change, in order, once the census of all partitions can have arrived."""
+    episodes: list[Episode] = []
+    while (at_ns := state.next_ns) + ns(settings.lateness_s) <= watermark_ns:
+        for census in state.pending:
+            if census.at_ns <= at_ns:
+                state.shards[str(census.shard)] = census
+        state.pending = [census for census in state.pending if census.at_ns > at_ns]
+        drifting = _assess_cohorts(params, settings, state, at_ns)
+        episodes += _close_and_reconcile(params, settings, state, drifting, at_ns, watermark_ns)
+    return episodes
+
+
+def _assess_cohorts(params: DriftParams, settings: SharedSettings, state: FleetState, now_ns: int) -> set[str]:
+    """Update the drift of each version that should not run; return their subjects."""
+    horizon_ns = now_ns - ns(params.days * 86_400)
+    state.faults = {identity: fault for identity, fault in state.faults.items() if fault.at_ns >= horizon_ns}
+    state.due_ns = FOREVER
+    drifting: set[str] = set()
+    for cohort, versions in merge_counts(state.shards.values()).items():
+        first_ns = state.first_ns.setdefault("/".join(map(str, cohort)), now_ns)
+        settled_ns = first_ns + ns(params.settle_s)
+        assessment = assess(params, cohort, versions)
+        if assessment.drifting and now_ns < settled_ns:
+            state.due_ns = min(state.due_ns, settled_ns)
+            continue
+        for version in assessment.drifting:
+            subject_id = _subject_id(cohort, version)
+            drifting.add(subject_id)
+            drift = _open_drift(ns(settings.lateness_s), state, subject_id, cohort, versions[version], now_ns)
+            rates = compare_fault_rates(params, version, versions, state.faults.values(), now_ns)
+            facts = DriftFacts(cohort, versions[version], versions, assessment, rates)
+            drift.finding = _finding(params, settings, drift, facts, now_ns)
+    return drifting
+
+
+def _close_and_reconcile(
+    params: DriftParams, settings: SharedSettings, state: FleetState, drifting: set[str], now_ns: int, watermark_ns: int
+) -> list[Episode]:
+    """Close the drifts that are over; return the episodes that changed."""
+    episodes: list[Episode] = []
+    for subject_id, drift in list(state.drifts.items()):
+        if subject_id not in drifting and drift.end_ns == FOREVER:
+            drift.end_ns = now_ns
+        episodes += _reconcile(settings, drift, watermark_ns)
+        if drift.end_ns == FOREVER:
+            state.due_ns = min(state.due_ns, now_ns + ns(params.look_s))
+        elif all(one.episode.finding.final for one in drift.published):
+            del state.drifts[subject_id]
+        else:
+            state.due_ns = min(state.due_ns, now_ns + ns(settings.lateness_s))
+    return episodes
+
+
+def _subject_id(cohort: Cohort, version: str) -> str:
+    """Return the id of a cohort and version; two sources name one version differently."""
+    parts = (f"cohort:{cohort.kind}", cohort.vendor, cohort.model, cohort.source.label, version)
+    return "/".join(part for part in parts if part)
+
+
+def _open_drift(
+    lateness_ns: int, state: FleetState, subject_id: str, cohort: Cohort, version: RunningVersion, now_ns: int
+) -> Drift:
+    """Return the open drift of a version, a new one if there is none."""
+    drift = state.drifts.get(subject_id)
+    if drift is not None and drift.end_ns == FOREVER:
+        return drift
+    begin_ns = min(version.members.values(), default=now_ns)
+    if drift is not None:
+        begin_ns = max(begin_ns, drift.end_ns)
+    subject = Subject(subject_id, Endpoint(min(version.members, default="")), role=cohort.kind)
+    published = drift.published if drift is not None else ()
+    state.drifts[subject_id] = Drift(subject, begin_ns, now_ns + lateness_ns, published=published)
+    return state.drifts[subject_id]
+
+
+def _finding(params: DriftParams, settings: SharedSettings, drift: Drift, facts: DriftFacts, now_ns: int) -> Finding:
+    cause = _cause(params, facts, now_ns)
+    is_faulty = cause is Cause.VERSION_FAULTY
+    is_warning = is_faulty or cause is Cause.VERSION_NOT_ALLOWED
+    hosts = tuple(sorted(facts.version.members)[:_MAX_HOSTS]) if facts.cohort.kind == "nic" else ()
+    return Finding(
+        **finding_defaults(settings, SLUG, VERSION),
+        condition=Condition.FLEET_VERSION_DRIFT,
+        severity=Severity.WARNING if is_warning else Severity.INFO,
+        subject=drift.subject,
+        started_at_ns=drift.begin_ns,
+        observed_at_ns=now_ns,
+        detected_at_ns=drift.detected_ns,
+        summary=summary_of(facts, is_faulty=is_faulty),
+        cause=cause,
+        evidence=tuple(evidence_of(facts, params.confidence)),
+        confidence=0.9,
+        coverage=Coverage(seen=facts.total, expected=facts.total),
+        blast_radius=BlastRadius(hosts=hosts),
+    )
+
+
+def _cause(params: DriftParams, facts: DriftFacts, now_ns: int) -> Cause:
+    """Return the most severe cause that applies; a version that is being rolled out comes before the allow-list."""
+    rates = facts.rates
+    if rates is not None and rates.faults >= params.harm_faults and rates.low > 1:
+        return Cause.VERSION_FAULTY
+    if any(now_ns - running.changed_ns < ns(params.rollout_s) for running in facts.versions.values()):
+        return Cause.VERSION_ROLLOUT
+    return Cause.VERSION_NOT_ALLOWED if facts.assessment.by_list else Cause.VERSION_DRIFT
+
+
+def _reconcile(settings: SharedSettings, drift: Drift, watermark_ns: int) -> list[Episode]:
+    assert drift.finding is not None
+    is_over, finding = drift.end_ns != FOREVER, drift.finding
+    if is_over:
+        finding = replace(finding, resolved_at_ns=drift.end_ns, observed_at_ns=drift.end_ns)
+    final_ns = drift.end_ns + ns(settings.lateness_s) if is_over else None
+    end_ns = drift.end_ns - 1 if is_over else FOREVER
+    conclusion = Conclusion(drift.begin_ns, end_ns, finding, str(drift.begin_ns), final_ns)
+    drift.published, episodes = reconcile(drift.published, [conclusion], watermark_ns)
+    return episodes
+
+
+FABRIC = FabricSide(
+    explained_by_outages=False,
+    capacity=CapacityEffect.BY_DETECTOR,
+    severity_by_detector=True,
+    evaluator=FabricEvaluator(FleetState, add_message, add_published, evaluate),
+)
+
 
 DETECTOR = Detector(SLUG, Condition.FLEET_VERSION_DRIFT, VERSION, DriftParams, "drift", FABRIC)

@@ -1,25 +1,384 @@
-"""link/degrading: a link that is up and loses frames, corrects ever more errors, or loses optical power."""
+"""link/degrading: a link that is up and loses frames, corrects ever more errors, or loses optical power.
 
-from streams.detect.detector import Detector, PodSide, Scope
-from streams.detect.detectors.link_degrading import evaluate, report
-from streams.detect.detectors.link_degrading.fabric import FABRIC
-from streams.detect.detectors.link_degrading.params import DegradingParams
-from streams.wire.models import Condition, Window
+Opens when several windows within ten minutes are bad, never for a single error; closes when the port was healthy for
+`quiet_s`, and stays open while it is not read. rules.py decides whether a window is bad, evidence/trend.py when a limit
+will be crossed. Loss by congestion does not count, nor does what a link loses that goes down; see link_flap.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from streams.detect.detector import NOW, Context, Detector, Evaluation, Observed, PodSide, Scope
+from streams.detect.detectors.link_degrading.rules import (
+    LEVELS,
+    LOSSES,
+    TREND,
+    DegradingParams,
+    RuleHit,
+    has_step,
+    rule_hits,
+)
+from streams.detect.evidence.episodes import (
+    Conclusion,
+    PublishedEpisodes,
+    finding_defaults,
+    has_open,
+    next_final_ns,
+    open_intervals,
+    prune,
+    reconcile,
+)
+from streams.detect.evidence.link_history import FOREVER, LinkHistory, training_intervals
+from streams.detect.evidence.port_faults import fault_cause, fault_evidence, reported_faults
+from streams.detect.evidence.subjects import BOTH_ENDS, ONE_END, link_name
+from streams.detect.evidence.trend import uncorrectable_probability
+from streams.detect.evidence.windows import WindowHistory, indexed_values, side_endpoint, side_of
+from streams.detect.fabric_side import FabricSide, SeverityContext
+from streams.detect.thresholds import ns
+from streams.fabric.catalogue import Metric
+from streams.fabric.intervals import Interval
+from streams.fabric.inventory_rows import HOST_LINK
+from streams.wire.models import Cause, Condition, Endpoint, Evidence, Finding, Forecast, Severity, Window
+
+SLUG = "link/degrading"
+VERSION = "1"
+
+HINTS = {
+    Cause.CABLE: "transceiver or cable: clean or reseat both ends, then replace",
+    Cause.OPTIC: "one lane: fiber or laser",
+    Cause.NIC: "good optical levels but errors: the NIC's port",
+    Cause.SWITCH: "good optical levels but errors: the switch's port",
+    Cause.UNKNOWN: "clean or reseat, then transceiver or cable",
+}
+"""Repair hints by cause (DETECTION 4)."""
+
+_ORDER = ("losing", "noisy", "rx_symbol_errors", "link_error_recoveries", "fading", TREND)
+
+
+@dataclass(frozen=True, slots=True)
+class BadRun:
+    """Hits between which the link was never healthy for long."""
+
+    hits: list[RuleHit]
+    ends_at_ns: int
+    """The time at which it ends if no hit follows; FOREVER while an end was not read after its last hit."""
+
+    @property
+    def cases(self) -> list[RuleHit]:
+        """The hits that suffice for an episode."""
+        return [hit for hit in self.hits if hit.is_case]
+
+
+def conclusion(
+    params: DegradingParams, context: Context, link: LinkHistory, windows: Sequence[Window], run: BadRun
+) -> Conclusion:
+    """Return the episode of a run. `windows` are all that are retained of the link."""
+    first, last = run.cases[0], run.hits[-1]
+    lateness_ns = ns(context.settings.lateness_s)
+    begin = _begin_ns(params, run, first)
+    ports = {(hit.side[0], hit.side[1]) for hit in run.hits if hit.rule != TREND or hit.is_case}
+    reporters = [end for end in link.ends() if (end.device, end.port) in ports]
+    resolved = run.ends_at_ns != FOREVER and context.watermark_ns >= run.ends_at_ns
+    best = strongest_hits(run.cases)
+    span = begin, last.window.end_ns
+    faults = reported_faults(link, span)
+    cause = fault_cause(faults, _cause(params, link, run, windows))
+    finding = Finding(
+        **finding_defaults(context.settings, SLUG, VERSION),
+        condition=Condition.LINK_DEGRADING,
+        severity=Severity.INFO if all(case.rule in (TREND, "fading") for case in run.cases) else Severity.WARNING,
+        subject=link.subject,
+        started_at_ns=begin,
+        observed_at_ns=last.window.at_ns,
+        resolved_at_ns=last.window.end_ns if resolved else None,
+        detected_at_ns=first.window.end_ns + lateness_ns,
+        summary=f"{link_name(link.subject)} {headline(best[0])}; {HINTS[cause]}",
+        cause=cause,
+        evidence=(*_evidence(params, best, run.hits, windows), *fault_evidence(faults, span)),
+        confidence=BOTH_ENDS if len(reporters) > 1 else ONE_END,
+        coverage=link.coverage(reporters),
+        forecast=None if resolved else _forecast(run),
+    )
+    final_at = None if run.ends_at_ns == FOREVER else run.ends_at_ns + lateness_ns
+    return Conclusion(run.hits[0].window.begin_ns, last.window.end_ns, finding, str(begin), final_at)
+
+
+def _begin_ns(params: DegradingParams, run: BadRun, case: RuleHit) -> int:
+    """Return the begin of the first window that made the first case."""
+    since = case.window.end_ns - ns(params.span_s)
+    return min(hit.window.begin_ns for hit in run.hits if hit.window.end_ns > since)
+
+
+def _forecast(run: BadRun) -> Forecast | None:
+    """Return the nearest crossing by the newest steps; None once the limit is reached."""
+    if any(case.rule == "noisy" for case in run.cases):
+        return None
+    newest = {(case.side, case.metric, case.index): case.forecast for case in run.cases if case.forecast is not None}
+    crossings = [crossing for crossing in newest.values() if crossing is not None]
+    if not crossings:
+        return None
+    nearest = min(crossings, key=lambda crossing: crossing.at_ns)
+    return Forecast(nearest.at_ns, nearest.earliest_ns, nearest.latest_ns)
+
+
+def _cause(params: DegradingParams, link: LinkHistory, run: BadRun, windows: Sequence[Window]) -> Cause:
+    """Return the part at fault, by the symptoms of DETECTION 4."""
+    ends = {(case.side[0], case.side[1]) for case in run.cases}
+    begin_ns = run.hits[0].window.begin_ns
+    own = [w for w in windows if (w.device, w.port) in ends and w.end_ns > begin_ns]
+    if any(worst_lane(params, [w for w in own if (w.device, w.port) == end]) for end in ends):
+        return Cause.OPTIC
+    if len(ends) > 1 or any(case.metric in LEVELS for case in run.cases):
+        return Cause.CABLE
+    if not any(metric in LEVELS for window in own for metric in window.metric):
+        return Cause.UNKNOWN
+    lower = link.subject.a
+    at_host = lower is not None and (lower.device, lower.port) in ends and link.subject.role == HOST_LINK
+    return Cause.NIC if at_host else Cause.SWITCH
+
+
+def loses_traffic(finding: Finding) -> bool:
+    """Return whether frames are lost, and not only corrected or expected to be lost."""
+    names = {metric.name.lower() for metric in LOSSES}
+    return any(evidence.metric in names for evidence in finding.evidence)
+
+
+def strongest_hits(cases: Sequence[RuleHit]) -> list[RuleHit]:
+    """Return the largest hit of each rule and end, of any source, and of forecasts the newest; worst rule first."""
+    best: dict[tuple[str, Metric | None, str, str], RuleHit] = {}
+    for case in cases:
+        at = (case.rule, case.metric if case.rule in ("fading", TREND) else None, *case.side[:2])
+        if at not in best or case.rule == TREND or case.observed > best[at].observed:
+            best[at] = case
+    return sorted(best.values(), key=lambda case: (_ORDER.index(case.rule), -case.observed, case.side))
+
+
+def headline(case: RuleHit) -> str:
+    """Return the strongest hit as the predicate of a sentence."""
+    end = f"{case.side[0]}/{case.side[1]}"
+    match case.rule:
+        case "losing":
+            return f"loses frames: {case.observed:.0f} at {end}"
+        case "noisy":
+            return f"is noisy: pre-FEC BER {case.observed:.1e} at {end}"
+        case "fading":
+            return f"has lost {case.observed:.1f} dB of {LEVELS[case.metric]} at {end}"
+        case "trend":
+            assert case.forecast is not None
+            hours = (case.forecast.at_ns - case.window.at_ns) / 3.6e12
+            return f"gets worse: its {_level(case)} at {end} reaches {_limit(case)} in about {hours:.1f} h"
+        case _:
+            return f"counts {case.observed:.0f} {case.metric.name.lower()} a minute at {end}"
+
+
+def _level(case: RuleHit) -> str:
+    return LEVELS.get(case.metric, "pre-FEC BER")
+
+
+def _limit(case: RuleHit) -> str:
+    return f"{case.expected:.1f}" if case.metric in LEVELS else f"{case.expected:.0e}"
+
+
+def _evidence(
+    params: DegradingParams, best: Sequence[RuleHit], hits: Sequence[RuleHit], all_windows: Sequence[Window]
+) -> Iterator[Evidence]:
+    """Yield the strongest hits, then the lanes and FEC bins of their ends; `hits` are all of the episode."""
+    for case in best:
+        begin_ns = case.window.end_ns - ns(params.span_s)
+        if case.forecast is not None:
+            begin_ns = min(s.window.begin_ns for s in hits if s.is_case and s.rule == TREND and s.side == case.side)
+        yield Evidence(
+            statement=f"{case.side[0]}/{case.side[1]}: {_statement(params, case)}",
+            metric=case.metric.name.lower(),
+            at=side_endpoint(case.side),
+            observed=case.observed,
+            expected=case.expected,
+            comparison="trend" if case.forecast is not None else "threshold",
+            window_start_ns=begin_ns,
+            window_end_ns=case.window.end_ns,
+        )
+    for end in dict.fromkeys((case.side[0], case.side[1]) for case in best):
+        windows = [w for w in all_windows if (w.device, w.port) == end and w.end_ns > hits[0].window.begin_ns]
+        yield from _of_lanes(params, Endpoint(*end), windows)
+        yield from _of_bins(Endpoint(*end), windows)
+
+
+def _statement(params: DegradingParams, case: RuleHit) -> str:
+    match case.rule:
+        case "losing":
+            how = case.metric.name.lower()
+            return (
+                f"{case.observed:.0f} frames lost in {params.span_s:g} s by {how}, in {params.windows} windows or more"
+            )
+        case "noisy":
+            return f"pre-FEC BER {case.observed:.1e}, where {case.expected:.0e} fails"
+        case "fading":
+            lane = "" if case.index < 0 else f" on lane {case.index}"
+            return f"{LEVELS[case.metric]}{lane} is {case.observed:.1f} dB below the best of the last week"
+        case "trend":
+            assert case.forecast is not None
+            first, last = (
+                (at - case.window.at_ns) / 3.6e12 for at in (case.forecast.earliest_ns, case.forecast.latest_ns)
+            )
+            return f"{_level(case)} {case.observed:.2g} reaches {_limit(case)} in {first:.1f} to {last:.1f} h (95 %)"
+        case _:
+            return f"{case.observed:.0f} {case.metric.name.lower()} a minute"
+
+
+def _lanes(windows: Sequence[Window]) -> dict[int, float]:
+    counts: dict[int, float] = {}
+    for window in windows:
+        for lane, count, _ in indexed_values(window, Metric.LANE_RAW_ERRORS):
+            counts[lane] = counts.get(lane, 0.0) + count
+    return counts
+
+
+def worst_lane(params: DegradingParams, windows: Sequence[Window]) -> tuple[int, float] | None:
+    """Return the lane that has most of the raw errors, and its share; None where they are spread."""
+    lanes = _lanes(windows)
+    whole = sum(lanes.values())
+    if len(lanes) < 2 or not whole:
+        return None
+    lane = max(lanes, key=lambda lane: lanes[lane])
+    share = lanes[lane] / whole
+    return (lane, share) if share >= params.one_lane else None
+
+
+def _of_lanes(params: DegradingParams, end: Endpoint, windows: Sequence[Window]) -> Iterator[Evidence]:
+    if (worst := worst_lane(params, windows)) is not None:
+        lane, share = worst
+        yield Evidence(
+            f"{end.device}/{end.port}: lane {lane} has {share:.1%} of the raw errors of {len(_lanes(windows))} lanes",
+            "lane_raw_errors", end, observed=share, expected=1 / len(_lanes(windows)), comparison="peers",
+            peers=len(_lanes(windows)) - 1, window_start_ns=windows[0].begin_ns, window_end_ns=windows[-1].end_ns,
+        )  # fmt: skip
+
+
+def _of_bins(end: Endpoint, windows: Sequence[Window]) -> Iterator[Evidence]:
+    counts: dict[int, float] = {}
+    for window in windows:
+        for errors, count, _ in indexed_values(window, Metric.FEC_CODEWORDS_BY_ERRORS):
+            counts[errors] = counts.get(errors, 0.0) + count
+    found = (
+        uncorrectable_probability([counts.get(errors, 0.0) for errors in range(max(counts) + 1)]) if counts else None
+    )
+    if found is not None:
+        yield Evidence(
+            f"{end.device}/{end.port}: by its FEC bins {found[0]:.1e} of codewords will be lost (R2 {found[1]:.2f})",
+            "fec_codewords_by_errors", end, observed=found[0], comparison="trend",
+            window_start_ns=windows[0].begin_ns, window_end_ns=windows[-1].end_ns,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class DegradingState:
+    """The windows of one link, and its published episodes."""
+
+    history: WindowHistory = field(default_factory=WindowHistory)
+    published: PublishedEpisodes = ()
+
+
+def observe(_: DegradingParams, state: DegradingState | None, window: Window, __: Context) -> Observed[DegradingState]:
+    """Add a window."""
+    state = state or DegradingState()
+    history = state.history.with_window(window)
+    if history is state.history:
+        return Observed(state)
+    return Observed(DegradingState(history, state.published), NOW)
+
+
+def merge(moved: DegradingState, existing: DegradingState) -> DegradingState:
+    """Return the windows and episodes of both."""
+    return DegradingState(existing.history.merge(moved.history), (*moved.published, *existing.published))
+
+
+def evaluate(
+    params: DegradingParams, key: str, state: DegradingState | None, context: Context
+) -> Evaluation[DegradingState]:
+    """Conclude from the windows."""
+    if state is None:
+        return Evaluation(None)
+    history, now_ns = state.history, context.watermark_ns
+    link = context.evidence.links[key]
+    first_ns = min((window.begin_ns for window in history.windows), default=context.retained_since_ns)
+    published = prune(state.published, min(context.retained_since_ns, first_ns))
+    sides = history.outside(training_intervals(context.settings.link, link, context.evidence.restarts))
+    hits = sorted(
+        (hit for side, windows in sides.items() for hit in rule_hits(params, side, windows)),
+        key=lambda hit: (hit.window.end_ns, hit.side, hit.rule, hit.index),
+    )
+    runs = [run for run in _runs(params, hits, history, open_intervals(published)) if run.cases]
+    conclusions = [conclusion(params, context, link, history.windows, run) for run in runs]
+    published, episodes = reconcile(published, conclusions, now_ns, history.pruned_until_ns)
+    bad = {id(hit.window) for hit in hits}
+    steps = {id(window) for window in history.windows if has_step(window)}
+    history = history.downsampled(now_ns, open_intervals(published), bad, steps)
+    due = min((run.ends_at_ns for run in runs if run.ends_at_ns > now_ns), default=FOREVER)
+    due = min(due, next_final_ns(conclusions, now_ns), history.next_downsample_ns(now_ns))
+    left = DegradingState(history, published) if history.windows or has_open(published) else None
+    return Evaluation(left, episodes, due)
+
+
+def _runs(
+    params: DegradingParams, hits: Sequence[RuleHit], history: WindowHistory, spans: Sequence[Interval]
+) -> Iterator[BadRun]:
+    """Yield runs of hits. Two hits with dropped windows between them stay in one run if they were (`spans`)."""
+    own: list[RuleHit] = []
+    for hit in hits:
+        since_ns, begin_ns = own[-1].window.begin_ns if own else 0, hit.window.begin_ns
+        was_one = since_ns < history.pruned_until_ns and any(b <= since_ns and begin_ns < e for b, e in spans)
+        if own and not was_one and begin_ns > _ends_at_ns(params, own, history, begin_ns):
+            yield BadRun(own, _ends_at_ns(params, own, history, begin_ns))
+            own = []
+        own.append(hit)
+    if own:
+        yield BadRun(own, _ends_at_ns(params, own, history, FOREVER))
+
+
+def _ends_at_ns(params: DegradingParams, hits: Sequence[RuleHit], history: WindowHistory, until_ns: int) -> int:
+    """Return when a run ends: each rule quiet at each side for long enough, with a window read before `until_ns`.
+
+    A forecast needs no such window: it did not come true, whether or not the port was read.
+    """
+    last = {(hit.side, hit.rule): hit.window for hit in hits}
+    ends_at_ns = 0
+    for (side, rule), window in last.items():
+        wait = params.trend_over_s if rule == TREND else params.quiet_s
+        was_read = rule == TREND or any(
+            side_of(w) == side and window.end_ns <= w.begin_ns < until_ns for w in history.windows
+        )
+        ends_at_ns = max(ends_at_ns, window.end_ns + ns(wait) if was_read else FOREVER)
+    return ends_at_ns
+
+
+_LOSS_METRICS = frozenset(metric.name.lower() for metric in LOSSES)
+
+
+def _is_critical(finding: Finding, context: SeverityContext) -> bool:
+    link = context.link_of(finding)
+    if link is None or link.role != HOST_LINK:
+        return False
+    loses_frames = any(evidence.metric in _LOSS_METRICS for evidence in finding.evidence)
+    return loses_frames and context.has_job(link.lower.device, finding)
+
+
+FABRIC = FabricSide(link_fault_rank=2, is_critical=_is_critical)
+
 
 DETECTOR = Detector(
-    slug=report.SLUG,
+    slug=SLUG,
     condition=Condition.LINK_DEGRADING,
-    version=report.VERSION,
+    version=VERSION,
     params=DegradingParams,
     section="degrading",
     fabric=FABRIC,
     pod=PodSide(
-        state=evaluate.DegradingState,
+        state=DegradingState,
         scope=Scope.LINK,
         inputs=(Window,),
-        observe=evaluate.observe,
-        evaluate=evaluate.evaluate,
+        observe=observe,
+        evaluate=evaluate,
         follows_link_history=True,
-        merge=evaluate.merge,
+        merge=merge,
     ),
 )

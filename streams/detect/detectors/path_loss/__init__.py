@@ -1,12 +1,375 @@
-"""path/loss: a link or switch that drops packets without a counter that shows it, or a path that drops one 5-tuple."""
+"""path/loss: detects a link or a switch that drops packets silently, and a path that drops those of one 5-tuple.
 
-from streams.detect.detector import Detector, PodSide, Scope
-from streams.detect.detectors.path_loss import sessions
-from streams.detect.detectors.path_loss.fabric import FABRIC
-from streams.detect.detectors.path_loss.params import PathParams
-from streams.detect.detectors.path_loss.report import SLUG, VERSION
-from streams.detect.evidence.episodes import PublishedEpisodes
-from streams.wire.models import Condition
+Evaluates the active probes of the last minute each 10 s, of the whole fabric: localize.py finds the elements that
+explain the losses. Opens with the first significant window, and resolves after `clear_s` without one. A rail that
+answers to no one is rail/unreachable; a host that is down, stalled or slow to answer casts no votes.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from streams.detect.detector import Context, Detector, Evaluation, PodSide, Scope
+from streams.detect.detectors.path_loss.flows import PathParams, device_of
+from streams.detect.detectors.path_loss.localize import Suspect, localize
+from streams.detect.evidence.episodes import (
+    Conclusion,
+    PublishedEpisodes,
+    finding_defaults,
+    has_open,
+    next_final_ns,
+    prune,
+    reconcile,
+)
+from streams.detect.evidence.link_history import FOREVER, LinkHistory
+from streams.detect.evidence.params import SharedSettings
+from streams.detect.evidence.port_faults import fault_evidence, reported_faults, session_downs
+from streams.detect.evidence.probe_verdicts import ProbePeriod, ProbeStatement, ProbeVerdict, Verdicts, probe_conclusion
+from streams.detect.evidence.subjects import BOTH_ENDS, ONE_END, device_subject, link_name, port_subject
+from streams.detect.fabric_side import (
+    Cases,
+    FabricEvaluator,
+    FabricSide,
+    are_concurrent,
+    detection_order,
+    devices_of,
+    takes_a_rail_from_a_job,
+)
+from streams.detect.thresholds import ns
+from streams.fabric.ids import Port
+from streams.fabric.intervals import Interval, merge_intervals
+from streams.fabric.topology import Topology
+from streams.wire.models import Cause, Condition, Coverage, Episode, Finding, Message, ProbeWindow, Severity, Subject
+from streams.wire.symptoms import SESSION_FAULTS, Fault
+
+SLUG = "path/loss"
+VERSION = "1"
+
+_CERTAIN, _NOT_DISTINGUISHED, _NOT_LOCATED = 0.9, 0.6, 0.5
+"""Confidence in one element, in one of several with the same flows, and in a flow whose trace shows no place."""
+
+
+def _verdict(
+    params: PathParams, subject: Subject, suspects: Sequence[Suspect], end_ns: int, cells: Sequence[ProbeWindow]
+) -> ProbeVerdict:
+    """Return the verdict on a subject: its suspects are both directions of a link, or several flows."""
+    whole = [one for one in suspects if one.flow is None]
+    lost, sent = sum(one.lost for one in suspects), sum(one.sent for one in suspects)
+    confidence = min(
+        _NOT_LOCATED if not one.is_located else _NOT_DISTINGUISHED if one.equal else _CERTAIN for one in suspects
+    )
+    width_ns = ns(params.window_s)
+    return ProbeVerdict(
+        min(one.begin_ns for one in suspects) - width_ns, max(one.last_ns for one in suspects), end_ns, lost, sent,
+        _summary(subject, whole, suspects),
+        (*(line for one in suspects for line in _statements(params, one)), _coverage(cells)), confidence,
+        is_switch=any("/" not in one.element for one in suspects),
+    )  # fmt: skip
+
+
+def _summary(subject: Subject, whole: Sequence[Suspect], suspects: Sequence[Suspect]) -> str:
+    name = link_name(subject) if subject.z is not None else subject.id.partition(":")[2]
+    if whole:
+        ratio = sum(one.lost for one in whole) / max(1, sum(one.sent for one in whole))
+        return f"{name} loses {ratio:.1%} of the probes that cross it"
+    hosts = suspects[0].flow.hosts if suspects[0].flow is not None else ("", "")
+    if not suspects[0].is_located:
+        return f"a path from {hosts[0]} to {hosts[1]} loses all probes of one 5-tuple"
+    count = "one 5-tuple" if len(suspects) == 1 else f"{len(suspects)} 5-tuples"
+    return f"{name} loses all probes of {count} (first: {hosts[0]} to {hosts[1]})"
+
+
+def _statements(params: PathParams, suspect: Suspect) -> list[ProbeStatement]:
+    device = device_of(suspect.element)
+    port = suspect.element[len(device) + 1 :]
+    if suspect.flow is not None:
+        flow = suspect.flow
+        where = (
+            f"beyond the last hop that answers: into {suspect.element}" if suspect.is_located else "place not traced"
+        )
+        text = (
+            f"{suspect.lost} of {suspect.sent} probes from {flow.source} to {flow.target}, source port"
+            f" {flow.source_port}, are lost; other flows over the same links and hosts are not; {where}"
+        )
+        return [ProbeStatement(text, device, port, suspect.lost / max(1, suspect.sent), params.healthy_ratio)]
+    where = f"into {suspect.element}" if port else f"through {device}"
+    text = f"{suspect.lost} of {suspect.sent} probes {where} are lost, of {suspect.flows} flows"
+    lines = [ProbeStatement(text, device, port, suspect.lost / max(1, suspect.sent), params.noise)]
+    if suspect.votes:
+        text = f"{suspect.votes:.2f} votes of these flows for {suspect.element}"
+        if suspect.next_element:
+            text += f"; next: {suspect.next_votes:.2f} for {suspect.next_element}"
+        lines.append(ProbeStatement(text, device, port, suspect.votes, suspect.next_votes))
+    if suspect.equal:
+        text = f"the same flows cross {', '.join(suspect.equal)}: probes cannot distinguish these"
+        lines.append(ProbeStatement(text, device, port, 1.0 + len(suspect.equal), 1.0))
+    return lines
+
+
+def _coverage(cells: Sequence[ProbeWindow]) -> ProbeStatement:
+    """Return how many probers counted; the sum over the partitions of the newest window."""
+    newest_ns = max(cell.at_ns for cell in cells)
+    newest = [cell for cell in cells if cell.at_ns == newest_ns]
+    probers, left_out = sum(cell.probers for cell in newest), sum(cell.left_out for cell in newest)
+    text = f"{probers} probers reported, {left_out} more stalled and cast no votes"
+    return ProbeStatement(text, "", "", probers, probers + left_out)
+
+
+def conclusion(
+    params: PathParams, settings: SharedSettings, subject: Subject, period: ProbePeriod, watermark_ns: int
+) -> Conclusion:
+    """Return the episode of a period."""
+    coverage = period.worst.statements[-1]
+    fields = {
+        **finding_defaults(settings, SLUG, VERSION),
+        "condition": Condition.PATH_LOSS,
+        "subject": subject,
+        "cause": Cause.SWITCH if period.worst.is_switch else Cause.UNKNOWN,
+        "coverage": Coverage(seen=round(coverage.observed), expected=round(coverage.expected)),
+    }
+    return probe_conclusion(fields, period, params.clear_s, settings, watermark_ns)
+
+
+_ENOUGH = 1
+"""Verdicts that open a period: each is of several windows already."""
+
+
+@dataclass(slots=True)
+class LossState:
+    """One subject with losses."""
+
+    subject: Subject
+    verdicts: Verdicts = field(default_factory=Verdicts)
+    published: PublishedEpisodes = ()
+
+
+@dataclass(slots=True)
+class PathState:
+    """The windows of the last minute and those that may still change, and the subjects with losses."""
+
+    windows: dict[str, dict[str, ProbeWindow]] = field(default_factory=dict)
+    """By the end of the window and by partition."""
+    subjects: dict[str, LossState] = field(default_factory=dict)
+    changed_ns: int = FOREVER
+    """The end of the first window that is not evaluated with all that is known of it."""
+    final_ns: int = 0
+    due_ns: int = FOREVER
+    """The watermark at which time alone changes a result."""
+
+
+def add_message(state: PathState, message: Message) -> None:
+    """Add a window of a partition, or replace it."""
+    if isinstance(message, ProbeWindow) and message.at_ns > state.final_ns:
+        state.windows.setdefault(str(message.at_ns), {})[str(message.shard)] = message
+        state.changed_ns = min(state.changed_ns, message.at_ns)
+
+
+def add_published(_state: PathState, _finding: Finding) -> None:
+    """Do nothing: findings of others change no verdict."""
+
+
+def evaluate(
+    params: PathParams, settings: SharedSettings, state: PathState, topology: Topology, watermark_ns: int
+) -> list[Episode]:
+    """Evaluate the windows that changed, and conclude on every subject."""
+    if watermark_ns < min(state.changed_ns, state.due_ns):
+        return []
+    ends = sorted(map(int, state.windows))
+    for end_ns in ends:
+        if state.changed_ns <= end_ns <= watermark_ns:
+            _judge(params, state, topology, end_ns)
+    state.changed_ns = next((end for end in ends if end > watermark_ns), FOREVER)
+    episodes: list[Episode] = []
+    state.due_ns = FOREVER
+    final_ns = max(state.final_ns, watermark_ns - ns(settings.lateness_s))
+    for key, own in list(state.subjects.items()):
+        episodes += _conclude(params, settings, state, own, watermark_ns)
+        own.verdicts = own.verdicts.settled(final_ns, _ENOUGH, ns(params.window_s), ns(params.clear_s))
+        if own.verdicts == Verdicts() and not has_open(own.published):
+            del state.subjects[key]
+        pending = (int(end) + ns(settings.lateness_s) for end in own.verdicts.pending)
+        state.due_ns = min(state.due_ns, *pending, FOREVER)
+    state.final_ns = final_ns
+    oldest_ns = final_ns - params.windows * ns(params.window_s)
+    state.windows = {end: own for end, own in state.windows.items() if int(end) > oldest_ns}
+    return episodes
+
+
+def _judge(params: PathParams, state: PathState, topology: Topology, end_ns: int) -> None:
+    """Set the verdicts on the windows up to an end."""
+    begin_ns = end_ns - params.windows * ns(params.window_s)
+    cells = [
+        window for end, own in sorted(state.windows.items()) if begin_ns < int(end) <= end_ns for window in own.values()
+    ]
+    suspects: dict[str, list[Suspect]] = defaultdict(list)
+    for suspect in localize(params, cells):
+        subject = _subject(topology, suspect.element)
+        state.subjects.setdefault(subject.id, LossState(subject))
+        suspects[subject.id].append(suspect)
+    for key, own in state.subjects.items():
+        found = suspects.get(key)
+        verdict = _verdict(params, own.subject, found, end_ns, cells) if found else None
+        own.verdicts = own.verdicts.with_pending(end_ns, verdict)
+
+
+def _subject(topology: Topology, element: str) -> Subject:
+    """Return the link into a port, or the switch."""
+    device = device_of(element)
+    if device == element:
+        return device_subject(topology, device)
+    return port_subject(topology, Port(device, element[len(device) + 1 :]))
+
+
+def _conclude(
+    params: PathParams, settings: SharedSettings, state: PathState, own: LossState, watermark_ns: int
+) -> Sequence[Episode]:
+    periods = own.verdicts.periods(_ENOUGH, ns(params.window_s), ns(params.clear_s))
+    conclusions = [conclusion(params, settings, own.subject, period, watermark_ns) for period in periods]
+    own.published, episodes = reconcile(own.published, conclusions, watermark_ns)
+    clears = (period.end_ns + ns(params.clear_s) for period in periods)
+    due_ns = min((at for at in clears if at > watermark_ns), default=FOREVER)
+    state.due_ns = min(state.due_ns, due_ns, next_final_ns(conclusions, watermark_ns))
+    return episodes
+
+
+_NAMES = {Fault.BFD_SESSION_DOWN: "BFD", Fault.BGP_SESSION_DOWN: "BGP"}
+
+
+def session_conclusion(params: PathParams, context: Context, history: LinkHistory, span: Interval) -> Conclusion:
+    """Return the episode of an interval in which a session is down and the link is up."""
+    begin, end = span
+    faults = [one for one in reported_faults(history, span) if one.fault in SESSION_FAULTS and one.end_ns > begin]
+    reporters = list(dict.fromkeys(one.end for one in faults))
+    sessions = " and ".join(_NAMES[fault] for fault in SESSION_FAULTS if any(one.fault is fault for one in faults))
+    is_over = end != FOREVER and end <= context.watermark_ns
+    finding = Finding(
+        **finding_defaults(context.settings, SLUG, VERSION),
+        condition=Condition.PATH_LOSS,
+        severity=Severity.WARNING,
+        subject=history.subject,
+        started_at_ns=begin,
+        observed_at_ns=end if is_over else begin,
+        resolved_at_ns=end if is_over else None,
+        detected_at_ns=begin + ns(params.session_hold_s),
+        summary=f"{link_name(history.subject)} is up, but its {sessions} session is down",
+        cause=Cause.UNKNOWN,
+        evidence=tuple(fault_evidence(faults, span)),
+        confidence=BOTH_ENDS if len(reporters) > 1 else ONE_END,
+        coverage=history.coverage(reporters),
+    )
+    final_at_ns = end + ns(context.settings.lateness_s) if end != FOREVER else None
+    return Conclusion(begin, end, finding, f"session {begin}", final_at_ns)
+
+
+def evaluate_sessions(
+    params: PathParams, key: str, state: PublishedEpisodes | None, context: Context
+) -> Evaluation[PublishedEpisodes]:
+    """Conclude from the history of the link."""
+    history, now_ns = context.evidence.links[key], context.watermark_ns
+    hold_ns = ns(params.session_hold_s)
+    spans = [span for span in _silent_spans(params, context, history) if span[1] - span[0] >= hold_ns]
+    opened = [span for span in spans if span[0] + hold_ns <= now_ns]
+    if not (state and has_open(state)) and not all(context.is_reporting(end.device) for end in history.ends()):
+        opened = []  # a device that is not read may restart
+    conclusions = [session_conclusion(params, context, history, span) for span in opened]
+    published, episodes = reconcile(
+        prune(state or (), context.retained_since_ns), conclusions, now_ns, history.pruned_until_ns
+    )
+    times = (begin + hold_ns for begin, _ in spans)
+    due_ns = min((at for at in times if at > now_ns), default=FOREVER)
+    return Evaluation(published or None, episodes, min(due_ns, next_final_ns(conclusions, now_ns)))
+
+
+def _silent_spans(params: PathParams, context: Context, history: LinkHistory) -> Iterator[Interval]:
+    """Yield when a session was down although nothing at the ends of the link explains it."""
+    ends = history.ends()
+    devices = {end.device for end in ends}
+    downs = merge_intervals(one.span for one in session_downs(history))
+    if not downs or context.topology.maintenance_until_ns(devices) > downs[-1][0]:
+        return
+    excused = list(_excuses(params, context, history))
+    for span in downs:
+        if not _is_of_device(context, history, span):
+            yield from _without(span, excused)
+
+
+def _excuses(params: PathParams, context: Context, history: LinkHistory) -> Iterator[Interval]:
+    """Yield when a session may be down: while the link trains or a device restarts, and until sessions are set up."""
+    settle_ns = ns(params.session_settle_s)
+    for end in history.ends():
+        trained = context.training_intervals(Port(end.device, end.port))
+        for begin, until in (*trained, *context.restarts(end.device)):
+            yield begin - settle_ns, until if until == FOREVER else until + settle_ns
+
+
+def _is_of_device(context: Context, history: LinkHistory, span: Interval) -> bool:
+    """Return whether another link of one of the devices lost its session at about the same time."""
+    near_ns = ns(context.settings.grouping.links_s)
+    keys = {key for end in history.ends() for key in context.evidence.links_of_device(end.device)}
+    others = (context.evidence.links[key] for key in keys - {history.subject.id})
+    return any(abs(one.span[0] - span[0]) <= near_ns for other in others for one in session_downs(other))
+
+
+def _without(span: Interval, excused: list[Interval]) -> Iterator[Interval]:
+    """Yield what is left of an interval."""
+    begin, end = span
+    for off, on in sorted(excused):
+        if on <= begin or off >= end:
+            continue
+        if off > begin:
+            yield begin, off
+        begin = max(begin, on)
+    if begin < end:
+        yield begin, end
+
+
+_SESSIONS = ("bfd_session_up", "bgp_session_up")
+
+
+def _explain(finding: Finding, cases: Cases) -> tuple[Finding, Finding | None]:
+    """Return the finding with the sessions that failed with it, and its parent: the most severe other fault at one of
+    its ports at that time, and of a link without its session what probes show of the link or its switches.
+    """
+    for port in (finding.subject.a, finding.subject.z):
+        for fault in cases.link_faults_at(port) if port is not None else ():
+            if fault.condition is not finding.condition and are_concurrent(fault, finding):
+                return finding, fault
+    others = [
+        other
+        for device in devices_of(finding)
+        for other in cases.findings_at(device)
+        if other.condition is finding.condition
+        and are_concurrent(other, finding)
+        and _is_of_session(other) is not _is_of_session(finding)
+    ]
+    if _is_of_session(finding):
+        probed = [other for other in others if other.subject.id == finding.subject.id or other.subject.z is None]
+        return finding, min(probed, key=detection_order, default=None)
+    sessions = [line for other in others if other.subject.id == finding.subject.id for line in other.evidence]
+    return replace(finding, evidence=(*finding.evidence, *dict.fromkeys(sessions))), None
+
+
+def _is_of_session(finding: Finding) -> bool:
+    return any(evidence.metric in _SESSIONS for evidence in finding.evidence[:1])
+
+
+def _affected_by(changed: Finding, cases: Cases) -> Iterator[str]:
+    """Yield the findings at the devices of another one: sessions are evidence for what probes show."""
+    if changed.condition is Condition.PATH_LOSS:
+        for device in devices_of(changed):
+            for other in cases.findings_at(device):
+                if other.condition is Condition.PATH_LOSS and other.id != changed.id:
+                    yield other.id
+
+
+FABRIC = FabricSide(
+    link_fault_rank=5,
+    explain=_explain,
+    affected_by=_affected_by,
+    is_critical=takes_a_rail_from_a_job,
+    evaluator=FabricEvaluator(PathState, add_message, add_published, evaluate),
+)
+
 
 DETECTOR = Detector(
     slug=SLUG,
@@ -18,7 +381,7 @@ DETECTOR = Detector(
     pod=PodSide(
         state=PublishedEpisodes,
         scope=Scope.LINK,
-        evaluate=sessions.evaluate,
+        evaluate=evaluate_sessions,
         follows_link_history=True,
         merge=lambda moved, existing: (*moved, *existing),
     ),

@@ -10,8 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from streams.detect.detectors.path_loss.flows import FlowName, LossyFlow, device_of, lossy_flows
-from streams.detect.detectors.path_loss.params import PathParams
+from streams.detect.detectors.path_loss.flows import FlowName, LossyFlow, PathParams, device_of, lossy_flows
 from streams.detect.thresholds import ns
 from streams.wire.models import ProbeWindow
 

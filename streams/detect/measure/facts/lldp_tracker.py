@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from streams.detect.detectors.link_miscabled.params import MiscabledParams
+from streams.detect.detectors.link_miscabled import MiscabledParams
 from streams.detect.thresholds import ns
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from streams.detect.detectors.fleet_version_drift.params import DriftParams
+from streams.detect.detectors.fleet_version_drift.cohorts import DriftParams
 from streams.detect.thresholds import ns
 from streams.fabric.inventory_rows import Device
 from streams.fabric.reported_identity import with_reported_fields

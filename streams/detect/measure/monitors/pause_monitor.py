@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streams.detect.detectors.congestion_collapse.params import CollapseParams
-from streams.detect.detectors.congestion_pfc_storm.params import StormParams
+from streams.detect.detectors.congestion_collapse.groups import CollapseParams
+from streams.detect.detectors.congestion_pfc_storm import StormParams
 from streams.detect.measure.monitors.active_conditions import ActiveConditions
 from streams.detect.measure.monitors.monitor import NumberedSymptom, ReplayedMonitor
 from streams.detect.measure.monitors.port_interval import PortInterval, in_millionths

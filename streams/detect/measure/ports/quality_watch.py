@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from streams.detect.detectors.link_degrading.params import DegradingParams
-from streams.detect.detectors.link_degrading.rules import LEVELS, LOSSES
+from streams.detect.detectors.link_degrading.rules import LEVELS, LOSSES, DegradingParams
 from streams.detect.evidence.link_history import LINK_KINDS
 from streams.detect.evidence.params import WindowParams
 from streams.detect.measure.liveness import Liveness

@@ -7,7 +7,7 @@ all of them alike, and is no queue. The time at the responder is not part of a r
 from dataclasses import dataclass, field
 from statistics import median_low
 
-from streams.detect.detectors.congestion_incast.params import IncastParams
+from streams.detect.detectors.congestion_incast.report import IncastParams
 from streams.detect.measure.probes.flow_layout import FlowLayout
 from streams.wire.models import ProbeReport
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from streams.detect.detectors.congestion_incast.params import IncastParams
-from streams.detect.detectors.path_loss.params import PathParams
-from streams.detect.detectors.rail_unreachable.params import UnreachableParams
+from streams.detect.detectors.congestion_incast.report import IncastParams
+from streams.detect.detectors.path_loss.flows import PathParams
+from streams.detect.detectors.rail_unreachable import UnreachableParams
 from streams.detect.measure.probes.delayed_flows import RailTimes, add_delays
 from streams.detect.measure.probes.flow_layout import TO, FlowLayout, FlowPath, layout_key, make_layout
 from streams.detect.thresholds import ns

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streams.detect.detectors.rail_degraded.screening import HostRows
+from streams.detect.detectors.rail_degraded.comparison import HostRows
 from streams.wire.models import HostRates, Source
 
 

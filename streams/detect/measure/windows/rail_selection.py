@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streams.detect.detectors.rail_degraded import screening
+from streams.detect.detectors.rail_degraded.comparison import HostRows, host_rows, suspect_rails
 from streams.detect.measure.storage.plausibility import Plausibility
 from streams.detect.measure.storage.window_store import ClosedWindows
 from streams.detect.measure.windows.retained_columns import RAILS
@@ -77,7 +77,7 @@ def read_rails(
 
 def select_rails(params: DetectParams, windows: SelectedWindows, rails: RailReadings) -> Iterator[PeerWindowReport]:
     """Yield the windows to send. Sent are all ports of such a host: growth of RAILS and the speed, -1 for none."""
-    suspect = screening.suspect_rails(params.rail, rails.read, rails.seconds, rails.speeds)
+    suspect = suspect_rails(params.rail, rails.read, rails.seconds, rails.speeds)
     devices, numbers = rails.devices, rails.numbers
     until = np.where(suspect, numbers + params.window.watch, windows.attached.peers_watch_until[devices])
     windows.attached.peers_watch_until[devices] = until
@@ -89,10 +89,10 @@ def select_rails(params: DetectParams, windows: SelectedWindows, rails: RailRead
         )  # fmt: skip
 
 
-def host_rates(params: DetectParams, rails: RailReadings) -> Iterator[tuple[int, screening.HostRows, Sequence[int]]]:
+def host_rates(params: DetectParams, rails: RailReadings) -> Iterator[tuple[int, HostRows, Sequence[int]]]:
     """Yield what hosts carried, by number of the window, with the message of each; hosts without bytes are left out."""
-    rows = screening.host_rows(params.rail, rails.read, rails.seconds, rails.speeds)
+    rows = host_rows(params.rail, rails.read, rails.seconds, rails.speeds)
     known = rails.is_known & ~np.isnan(rows.rate)
     for number in np.unique(rails.numbers[known]).tolist():
         own = known & (rails.numbers == number)
-        yield number, screening.HostRows(*(values[own] for values in rows)), rails.messages[own].tolist()
+        yield number, HostRows(*(values[own] for values in rows)), rails.messages[own].tolist()

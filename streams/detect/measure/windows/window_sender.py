@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from streams.detect.detectors.rail_degraded.screening import HostRows
+from streams.detect.detectors.rail_degraded.comparison import HostRows
 from streams.detect.measure.storage.message_batch import DeviceSlot, PendingMessage
 from streams.detect.measure.storage.plausibility import Plausibility
 from streams.detect.measure.storage.window_store import ClosedWindows, WindowSpec

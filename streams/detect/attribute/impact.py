@@ -1,0 +1,234 @@
+"""Estimates who is affected by a broken link or device, and how much capacity hosts lose.
+
+The loss is computed in fabric/capacity.py alone, over planes and rails: one plane of two lost is degraded, not down.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from streams.detect.attribute.grouping import Group, GroupIndex, root_rank
+from streams.detect.attribute.severity import Outages, SeverityRater, jobs_during, link_at
+from streams.detect.attribute.sides import fabric_side
+from streams.detect.attribute.state import Case
+from streams.detect.fabric_side import CapacityEffect, GroupKind, Loss
+from streams.fabric.capacity import CapacityLoss, Impact, capacity_loss
+from streams.fabric.graph import NO_LINKS
+from streams.fabric.subject_links import links_of_subject, links_of_subjects
+from streams.fabric.topology import Topology, TopologyLink
+from streams.wire.models import BlastRadius, Cause, Evidence, Finding, Severity
+
+_MIN_NAMED_SHARE = 0.01
+"""Hosts and jobs are named that lose this share: one of 64 spines takes 1.6 % from a pod, one of its cables none."""
+
+_MAX_NAMED = 1024
+"""Hosts by name, a pod of the largest fabric twice over; `gpus` and the evidence count all of them."""
+
+_CACHE_SIZE = 4096
+
+
+class CapacityImpact(NamedTuple):
+    """The capacity that hosts lose without a subject, given the links that are broken already."""
+
+    hosts: tuple[str, ...]
+    gpus: int
+    lost_ratio: float
+    statement: str
+
+    def blast_radius(self, topology: Topology, finding: Finding, watermark_ns: int) -> BlastRadius:
+        """Return the hosts, with those that the detector names, and the jobs that ran on them."""
+        named = finding.blast_radius.hosts if finding.blast_radius is not None else ()
+        hosts = tuple(sorted({*self.hosts, *named})) if named else self.hosts
+        jobs = jobs_during(topology, hosts, finding, watermark_ns)
+        gpus = 1 if finding.subject.role == "gpu" else self.gpus
+        gpus += sum(topology.devices[host].gpus for host in set(named) - set(self.hosts) if host in topology.devices)
+        lost_ratio = self.lost_ratio if fabric_side(finding).capacity is CapacityEffect.COMPUTED else None
+        return BlastRadius(hosts[:_MAX_NAMED], jobs, gpus if hosts else None, lost_ratio)
+
+    def evidence(self, finding: Finding) -> tuple[Evidence, ...]:
+        """Return the lost capacity as evidence, where a link or device carries nothing; a slow link still carries."""
+        if fabric_side(finding).loss not in (Loss.LINK, Loss.DEVICE) or not self.statement:
+            return ()
+        return (Evidence(self.statement, "capacity", finding.subject.a, self.lost_ratio, 0.0, "threshold"),)
+
+
+class BlastRadiusEstimator:
+    """Computes the impact of subjects, once for each."""
+
+    def __init__(self, topology: Topology, outages: Outages) -> None:
+        self._topology = topology
+        self._outages = outages
+        self._cache: dict[tuple[tuple[str, ...], tuple[str, ...]], CapacityImpact] = {}
+
+    def estimate(self, finding: Finding, others: Sequence[Finding] = ()) -> CapacityImpact | None:
+        """Return the impact of a finding and of `others` of its group; None if the inventory has none of the subjects.
+
+        The impact of a single link is what is lost beyond the uplinks of its lower end that were broken already.
+        """
+        if fabric_side(finding).capacity is CapacityEffect.BY_DETECTOR:
+            return None
+        link = link_at(self._topology, finding.subject)
+        device = finding.subject.a.device if finding.subject.a else ""
+        if link is None and device not in self._topology.devices:
+            return None
+        subjects = tuple(sorted({_lost_subject(self._topology, one) for one in (finding, *others)}))
+        broken = self._broken_uplinks(link, finding) if link is not None and not others else ()
+        impact = self._cache.get((subjects, broken))
+        if impact is None:
+            if len(self._cache) >= _CACHE_SIZE:
+                self._cache.clear()
+            impact = self._cache[subjects, broken] = self._compute(subjects, broken)
+        return impact
+
+    def _broken_uplinks(self, link: TopologyLink, finding: Finding) -> tuple[str, ...]:
+        uplinks = self._topology.uplinks_of.get(link.lower.device, ())
+        at_ns = finding.detected_at_ns or finding.started_at_ns
+        return tuple(sorted(other.id for other in self._outages.broken_at(uplinks, at_ns) if other.id != link.id))
+
+    def _compute(self, subjects: Sequence[str], broken: Sequence[str]) -> CapacityImpact:
+        graph = self._topology.graph
+        if len(subjects) == 1:
+            links = links_of_subject(self._topology, subjects[0])
+        else:
+            links = links_of_subjects(self._topology, subjects)
+        loss = capacity_loss(graph, links, links_of_subjects(self._topology, broken) if broken else NO_LINKS)
+        hosts = loss.hosts(_MIN_NAMED_SHARE)
+        gpus = int(graph.gpus[[graph.number[host] for host in hosts]].sum()) if hosts else 0
+        return CapacityImpact(hosts, gpus, loss.affected_ratio, _statement(loss))
+
+
+def _lost_subject(topology: Topology, finding: Finding) -> str:
+    """Return the id of what is lost: the link at the finding's port, else the device."""
+    link = link_at(topology, finding.subject)
+    if link is not None:
+        return link.id
+    return f"device:{finding.subject.a.device}" if finding.subject.a else finding.subject.id
+
+
+def _statement(loss: CapacityLoss) -> str:
+    """Return the loss in one sentence."""
+    if loss.impact is Impact.NONE:
+        return ""
+    count = len(loss.host)
+    is_one = count == 1
+    who = loss.hosts()[0] if is_one else f"{count} hosts"
+    lost = f"{who} lose{'s' * is_one} {_percent(loss.affected_ratio)} of what {'it has' if is_one else 'they have'}"
+    if not is_one:
+        lost += f", {_percent(loss.fabric_ratio)} of the fabric"
+    planes = loss.ratio_by("plane")
+    planes.pop(-1, None)
+    if planes and len(planes) <= 4:
+        lost += f" ({', '.join(f'{_percent(share)} of plane {plane}' for plane, share in sorted(planes.items()))})"
+    if loss.impact is Impact.DOWN:
+        rails = len(loss.rails_down)
+        named = f"rail {loss.lost_rails[0][1]}" if rails == 1 else f"{rails} of {'its' if is_one else 'their'} rails"
+        return f"{lost}; {named} keep{'s' * (rails == 1)} no plane: down"
+    return f"{lost}; every rail keeps a plane: degraded, not down"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.1 else f"{100 * share:.2g} %".replace(" ", "")
+
+
+_CAUSES = {GroupKind.PLANE: Cause.PLANE, GroupKind.POD: Cause.POD}
+
+
+def group_severity(
+    severities: SeverityRater, cases: Mapping[str, Case], group: Group, impact: CapacityImpact | None
+) -> Severity:
+    """Return the highest severity of the members that the root explains; others are children of a larger group.
+
+    A pod or plane that is out is CRITICAL if hosts lose more than the floor allows. The share of silent devices is
+    rated at the root itself.
+    """
+    is_location = group.key.kind in (GroupKind.POD, GroupKind.PLANE)
+    lost_ratio = impact.lost_ratio if impact is not None and is_location else 0.0
+    if group.root.resolved_at_ns is None and lost_ratio > 1 - severities.floor:
+        return Severity.CRITICAL
+    published = (cases[member.id].published for member in group.members)
+    return max(
+        (finding.severity for finding in published if finding is not None and finding.parent_id == group.root_id),
+        default=Severity.WARNING,
+    )
+
+
+def group_impact(estimator: BlastRadiusEstimator, group: Group) -> CapacityImpact | None:
+    """Return the impact of all members; missing data and wrong clocks have none."""
+    lost = [one for one in group.members if one.id != group.root_id and _takes_capacity(one)]
+    if group.root.resolved_at_ns is None:
+        # While the group grows, computed each time that it has doubled, and for all members at its end.
+        lost = sorted(lost, key=root_rank)[: (1 << (len(lost) + 1).bit_length() - 1) - 1]
+    return estimator.estimate(group.root, lost)
+
+
+def _takes_capacity(finding: Finding) -> bool:
+    return fabric_side(finding).capacity is not CapacityEffect.NONE
+
+
+def group_finding(topology: Topology, groups: GroupIndex, group: Group) -> Finding:
+    """Return the root with the group in its evidence and summary, and with the cause that the group implies."""
+    root = group.root
+    members = group.members
+    first_ns, last_ns = members[0].started_at_ns, members[-1].started_at_ns
+    count = len({member.subject.id for member in members})
+    total = _total(topology, groups, group)
+    statement = f"{_count_statement(group, count, total)} within {(last_ns - first_ns) / 1e9:.3g} s"
+    evidence = Evidence(
+        f"{statement}; this finding was detected first and represents the group",
+        metric="group",
+        at=root.subject.a,
+        observed=float(count),
+        expected=1.0,
+        comparison="peers",
+        peers=total or count,
+        window_start_ns=first_ns,
+        window_end_ns=last_ns,
+    )
+    summary = root.summary if group.key.kind is GroupKind.COLLECTOR else f"{statement}; first: {root.summary}"
+    cause = _group_cause(topology, group) if root.cause is Cause.UNKNOWN else None
+    return replace(
+        root,
+        summary=summary,
+        cause=root.cause if cause is None else cause,
+        evidence=(*root.evidence, evidence),
+    )
+
+
+def _total(topology: Topology, groups: GroupIndex, group: Group) -> int:
+    """Return how many members the group could have; 0 where that is no fixed number."""
+    match group.key.kind:
+        case GroupKind.LINKS:
+            return len(topology.links_of.get(group.key.name, ()))
+        case GroupKind.POD | GroupKind.PLANE | GroupKind.CLOCKS:
+            return groups.device_count(group.key)
+        case GroupKind.FABRIC:
+            return len(topology.devices)
+        case _:
+            return 0
+
+
+def _count_statement(group: Group, count: int, total: int) -> str:
+    of = f" of {total}" if total else ""
+    name = group.key.name
+    match group.key.kind:
+        case GroupKind.LINKS:
+            return f"{count}{of} links of {name} went down"
+        case GroupKind.POD:
+            return f"{count}{of} devices of pod {name} went down or became silent"
+        case GroupKind.PLANE:
+            return f"{count}{of} switches of plane {name} went down"
+        case GroupKind.PATH:
+            return f"{count} devices of pod {name} are no longer read by {group.key.source.label}"
+        case GroupKind.COLLECTOR:
+            return f"{count} devices are no longer read, all by collector {name}"
+        case GroupKind.CLOCKS:
+            return f"the clocks of {count}{of} devices{f' of site {name}' if name else ''} became wrong"
+        case _:
+            return f"{count}{of} devices of the fabric are no longer read"
+
+
+def _group_cause(topology: Topology, group: Group) -> Cause | None:
+    device = topology.devices.get(group.key.name)
+    if group.key.kind is GroupKind.LINKS and device is not None and device.kind == "switch":
+        return Cause.SWITCH
+    return _CAUSES.get(group.key.kind)

@@ -1,0 +1,339 @@
+"""congestion/pfc-storm: a port that is paused nearly all the time while no traffic passes in the paused direction.
+
+One finding for each link and the end of it that pauses; the direction is the diagnosis. `attribute`, which receives
+all pods, finds the root of many: the port whose device pauses without being paused.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated
+
+from pydantic import Field
+
+from streams.detect.detector import NOW, Context, Detector, Evaluation, Observed, PodSide, Scope
+from streams.detect.evidence.episodes import (
+    Conclusion,
+    PublishedEpisodes,
+    finding_defaults,
+    has_open,
+    next_final_ns,
+    prune,
+    reconcile,
+)
+from streams.detect.evidence.link_history import FOREVER
+from streams.detect.evidence.spells import LinkSpells, Spell, ends_at_ns, group_spells
+from streams.detect.evidence.subjects import BOTH_ENDS, ONE_END, subject_ends
+from streams.detect.fabric_side import Cases, FabricSide, SeverityContext
+from streams.detect.pfc_storm_tree import downstream, is_storm, paused_device, pausing_device, root_storm
+from streams.detect.thresholds import Ratio, Seconds, Thresholds, ns
+from streams.fabric.ids import Port
+from streams.fabric.inventory_rows import HOST_LINK
+from streams.fabric.topology import Topology
+from streams.wire.models import (
+    BlastRadius,
+    Cause,
+    Condition,
+    Coverage,
+    Endpoint,
+    Evidence,
+    Finding,
+    Severity,
+    Subject,
+    Symptom,
+    SymptomsReplaced,
+)
+from streams.wire.symptoms import CongestionState, PauseBegan, PfcWatchdogStorm
+
+
+class StormParams(Thresholds):
+    """`[detect.storm]`: pause without traffic, and for how long."""
+
+    paused: Ratio = 0.8
+    """Of the time. SONiC requires continuous pause; the jitter of a reading is a part of an interval of seconds.
+
+    Where only frames are counted, each pauses for 65535 quanta of 512 bit times at most (IEEE 802.1Qbb).
+    """
+
+    traffic: Ratio = 0.01
+    """Traffic in the paused direction, as a share of speed: an incast of 100 senders leaves each one hundredth."""
+
+    transitions_per_s: Annotated[float, Field(ge=0)] = 1
+    """Between on and off, where they are counted: congestion switches thousands of times, in a storm pause stays."""
+
+    sustained_s: Seconds = 3
+    """Between the detection time of a switch's watchdog (SONiC: 0.2 s) and of a NIC's own guard (mlx5: 8 s)."""
+
+    stalled: Ratio = 0.3
+    """Of the seconds in which the NIC waited for PCIe: then its host is the cause (DETECTION 1)."""
+
+    quiet_s: Seconds = 30
+    """Closes when the port was free for this long: storms recur as the queue that caused them fills again."""
+
+
+SLUG = "congestion/pfc-storm"
+VERSION = "1"
+
+StormSpell = Spell[PauseBegan | PfcWatchdogStorm]
+
+
+def conclusion(
+    params: StormParams, context: Context, subject: Subject, origin: Endpoint, run: Sequence[StormSpell]
+) -> Conclusion:
+    """Return the episode of a group of spells in which `origin` pauses the other end."""
+    begin_ns, end_ns = run[0].begin_ns, max(spell.end_ns for spell in run)
+    free_ns = ends_at_ns(ns(params.quiet_s), run)
+    resolved = free_ns <= context.watermark_ns
+    reporters = list(dict.fromkeys(spell.reporter for spell in run))
+    ends = subject_ends(subject)
+    missing = tuple(f"{end.device}/{end.port}" for end in ends if end not in reporters) or (
+        ("far end",) if len(ends) < 2 else ()
+    )
+    stalls = max(spell.stalls for spell in run)
+    at_host = subject.role == HOST_LINK and subject.a is not None and origin == subject.a
+    paused = next((end for end in ends if end != origin), None)
+    victim = f"{paused.device}/{paused.port}" if paused is not None else "the far end"
+    worst = max(run, key=_paused_ratio)
+    queue = f" ({name})" if (name := _queue(worst.began)) else ""
+    last_ns = max(spell.reported_ns if spell.end_ns == FOREVER else spell.end_ns for spell in run)
+    finding = Finding(
+        **finding_defaults(context.settings, SLUG, VERSION),
+        condition=Condition.CONGESTION_PFC_STORM,
+        severity=Severity.CRITICAL,
+        subject=subject,
+        started_at_ns=begin_ns,
+        observed_at_ns=last_ns,
+        resolved_at_ns=end_ns if resolved else None,
+        detected_at_ns=min(spell.reported_ns for spell in run),
+        summary=f"{origin.device}/{origin.port} pauses {victim}{queue} {_duration(worst)}, no traffic passes",
+        cause=Cause.PCIE if stalls else Cause.NIC if at_host else Cause.SWITCH,
+        evidence=tuple(replace(one, peer=paused) for one in _evidence(params, origin, run, worst, stalls, last_ns)),
+        confidence=BOTH_ENDS if len(reporters) > 1 else ONE_END,
+        coverage=Coverage(seen=len(reporters), expected=2, missing=missing),
+    )
+    final_at = None if free_ns == FOREVER else free_ns + ns(context.settings.lateness_s)
+    return Conclusion(begin_ns, min(end_ns, FOREVER - 1), finding, f"{begin_ns}/{origin.device}", final_at)
+
+
+def _paused_ratio(spell: StormSpell) -> float:
+    """Return the share of the time; 0 where a watchdog reported it."""
+    return spell.began.paused_ratio if isinstance(spell.began, PauseBegan) else 0.0
+
+
+def _queue(began: PauseBegan | PfcWatchdogStorm) -> str:
+    """Return the name of the queue or priority; empty where the whole port is paused."""
+    if isinstance(began, PauseBegan):
+        return "" if began.priority is None else f"priority {began.priority}"
+    return began.report if began.queue is None else f"queue {began.queue}"
+
+
+def _duration(worst: StormSpell) -> str:
+    return "without end, by its watchdog" if worst.is_instant else f"{_paused_ratio(worst):.0%} of the time"
+
+
+def _evidence(
+    params: StormParams, origin: Endpoint, run: Sequence[StormSpell], worst: StormSpell, stalls: float, last_ns: int
+) -> Iterator[Evidence]:
+    """Yield the end that pauses first: the root is found by it."""
+    if worst.is_instant:
+        yield Evidence(
+            statement=f"the PFC watchdog of {worst.reporter.device}/{worst.reporter.port} reports a pause without end",
+            metric="pfc_watchdog_storms",
+            at=origin,
+            window_start_ns=run[0].begin_ns,
+            window_end_ns=last_ns,
+        )
+        return
+    reporters = {spell.reporter for spell in run}
+    at = "both ends" if len(reporters) > 1 else f"{worst.reporter.device}/{worst.reporter.port}"
+    yield Evidence(
+        statement=f"{origin.device}/{origin.port} pauses the far end {_paused_ratio(worst):.0%} of the time, and "
+        f"less than {params.traffic:.0%} of its speed arrives, by the counters of {at}",
+        metric=("pfc" if _queue(worst.began) else "pause") + ("_rx_frames" if worst.is_paused else "_tx_frames"),
+        at=origin,
+        observed=_paused_ratio(worst),
+        expected=params.paused,
+        comparison="threshold",
+        window_start_ns=run[0].begin_ns,
+        window_end_ns=last_ns,
+    )
+    if stalls:
+        yield Evidence(
+            statement=f"the NIC at {origin.device}/{origin.port} waits for PCIe {stalls:.0%} of the time: "
+            "its host is the cause, not the fabric",
+            metric="pcie_stalled_write_seconds",
+            at=origin,
+            observed=stalls,
+            expected=params.stalled,
+            comparison="threshold",
+            window_start_ns=run[0].begin_ns,
+            window_end_ns=last_ns,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StormState:
+    """The pause spells of one link, and the published episodes by the device that pauses."""
+
+    link: LinkSpells[PauseBegan | PfcWatchdogStorm]
+    published: dict[str, PublishedEpisodes] = field(default_factory=dict)
+
+
+def observe(
+    _: StormParams, state: StormState | None, observed: Symptom | SymptomsReplaced, context: Context
+) -> Observed[StormState]:
+    """Add an observation to the spells."""
+    state = state or StormState(LinkSpells(context.subject_at(Port(observed.device, observed.port))))
+    link = state.link.observe(observed)
+    if link is not state.link:
+        return Observed(replace(state, link=link), NOW)
+    return Observed(None if _is_closed(state) else state)
+
+
+def _is_closed(state: StormState) -> bool:
+    return not state.link.spells and not any(has_open(published) for published in state.published.values())
+
+
+def rebase(state: StormState, subject: Subject, context: Context) -> Observed[StormState]:
+    """Take over the subject of a new inventory; a link keeps its episodes."""
+    return Observed(replace(state, link=replace(state.link, subject=subject)), context.watermark_ns)
+
+
+def merge(moved: StormState, existing: StormState) -> StormState:
+    """Return the spells and episodes of both."""
+    devices = {*moved.published, *existing.published}
+    published = {device: (*moved.published.get(device, ()), *existing.published.get(device, ())) for device in devices}
+    return StormState(replace(moved.link, spells=(*moved.link.spells, *existing.link.spells)), published)
+
+
+def evaluate(params: StormParams, _: str, state: StormState | None, context: Context) -> Evaluation[StormState]:
+    """Conclude from the spells, for each end that pauses."""
+    if state is None:
+        return Evaluation(None)
+    link, published, now_ns = state.link, dict(state.published), context.watermark_ns
+    by_origin: dict[Endpoint, list[StormSpell]] = {}
+    for spell in link.spells:
+        by_origin.setdefault(link.pause_origin(spell), []).append(spell)
+    quiet_ns = ns(params.quiet_s)
+    episodes = []
+    due_ns = FOREVER
+    for origin, spells in by_origin.items():
+        runs = list(group_spells(quiet_ns, spells))
+        conclusions = [conclusion(params, context, link.subject, origin, run) for run in runs]
+        own, changed = reconcile(published.get(origin.device, ()), conclusions, now_ns)
+        episodes += changed
+        waits = [at_ns for run in runs if (at_ns := ends_at_ns(quiet_ns, run)) > now_ns]
+        due_ns = min(due_ns, next_final_ns(conclusions, now_ns), *waits)
+        final = [c for c in conclusions if c.final_at_ns is not None and c.final_at_ns <= now_ns]
+        gone_ns = max((c.end_ns for c in final), default=0)
+        evaluated = set(spells)
+        link = replace(link, spells=tuple(s for s in link.spells if s not in evaluated or s.end_ns > gone_ns))
+        published[origin.device] = prune(own, gone_ns + 1)
+    state = StormState(link, published)
+    return Evaluation(None if _is_closed(state) else state, episodes, due_ns)
+
+
+def _explain(storm: Finding, cases: Cases) -> tuple[Finding, Finding | None]:
+    root = root_storm(cases, storm)
+    if root is not None:
+        return storm, root
+    return _with_victims(cases.topology, storm, downstream(cases, storm)), None
+
+
+def _affected_by(changed: Finding, cases: Cases) -> Iterable[str]:
+    """Yield the storms downstream, and the root each time that its storms have doubled."""
+    if not is_storm(changed):
+        return
+    yield from (storm.id for storm in downstream(cases, changed))
+    root = root_storm(cases, changed)
+    if root is not None and _is_power_of_two(len(downstream(cases, root))):
+        yield root.id
+
+
+def _is_power_of_two(count: int) -> bool:
+    return not count & (count - 1)
+
+
+def _child_cause(parent: Finding, child: Finding) -> Cause | None:
+    return parent.cause if is_storm(child) else None
+
+
+def _with_victims(topology: Topology, root: Finding, children: Sequence[Finding]) -> Finding:
+    """Return a root with the hosts and jobs that it pauses, and the jobs at the origin of the pause."""
+    storms = (root, *children)
+    paused = {paused_device(storm) for storm in storms}
+    hosts = sorted(device for device in paused if (known := topology.devices.get(device)) and known.kind == "host")
+    jobs = topology.jobs_on(hosts, root.started_at_ns)
+    origin = pausing_device(root)
+    origin_jobs = topology.jobs_on([origin], root.started_at_ns)
+    pods = {pod for storm in storms if (pod := storm.subject.pod)}
+    parts = [f"{origin} is not paused by any device: the root of {len(children)} more paused links in {len(pods)} pods"]
+    if origin_jobs:
+        parts.append(f"job {', '.join(origin_jobs)} runs on it")
+    if hosts:
+        parts.append(f"{len(hosts)} hosts are paused" + (f", of job {', '.join(jobs)}" if jobs else ""))
+    evidence = Evidence(
+        "; ".join(parts), comparison="peers", at=root.evidence[0].at if root.evidence else None, peers=len(children)
+    )
+    radius = root.blast_radius
+    affected = sorted({*hosts, *(radius.hosts if radius is not None else ())})
+    return replace(
+        root,
+        evidence=(*root.evidence, evidence),
+        blast_radius=BlastRadius(
+            hosts=tuple(affected),
+            jobs=topology.jobs_on(affected, root.started_at_ns),
+            gpus=sum(topology.devices[host].gpus for host in affected if host in topology.devices),
+            capacity_lost_ratio=radius.capacity_lost_ratio if radius is not None else None,
+        ),
+    )
+
+
+def _is_critical(storm: Finding, context: SeverityContext) -> bool:
+    """Rate a storm CRITICAL: one of a host at once, one of a switch once the root would be known.
+
+    A switch that pauses may be paused by the root, which shows later: its port is polled later, or traffic passed in
+    the rest of the interval in which the storm began, unlike at an idle port.
+    """
+    return context.watermark_ns >= _root_known_ns(None, storm) or context.was_critical(storm)
+
+
+def _root_known_ns(_params: object, storm: Finding) -> int:
+    """Return the watermark at which the root of a storm has been reported; 0 for the storm of a host, which is a root.
+
+    The storm took one interval between two readings to be detected; so does the root from then on. All live sources
+    have sent a reading by that watermark.
+    """
+    origin = storm.evidence[0].at if storm.evidence else None
+    if storm.subject.role == HOST_LINK and origin == storm.subject.a:
+        return 0
+    detected_ns = storm.detected_at_ns or storm.started_at_ns
+    return 2 * detected_ns - storm.started_at_ns
+
+
+FABRIC = FabricSide(
+    is_critical=_is_critical,
+    severity_due_ns=_root_known_ns,
+    explain=_explain,
+    affected_by=_affected_by,
+    child_cause=_child_cause,
+)
+
+
+DETECTOR = Detector(
+    slug=SLUG,
+    condition=Condition.CONGESTION_PFC_STORM,
+    version=VERSION,
+    params=StormParams,
+    section="storm",
+    fabric=FABRIC,
+    pod=PodSide(
+        state=StormState,
+        scope=Scope.LINK,
+        inputs=(CongestionState.PAUSE_RECEIVED, CongestionState.PAUSE_SENT),
+        observe=observe,
+        evaluate=evaluate,
+        subject_of=lambda state: state.link.subject,
+        rebase=rebase,
+        merge=merge,
+    ),
+)

@@ -1,0 +1,165 @@
+"""device/clock-skew: detects a clock that is ahead or behind, jumps or drifts.
+
+Opens when the samples of a device, or the statuses of a collector, differ from the brokers' time by the same offset for
+30 s, or are ahead of it for as long. Resolves when the clock was right for `clear_s`. `measure` corrects the times of
+the samples meanwhile, so that no other detector depends on the clock.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from streams.detect.detector import Detector
+from streams.detect.evidence.device_evidence import DeviceEvidence, WrongClock
+from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, finding_defaults, next_final_ns, reconcile
+from streams.detect.evidence.link_history import FOREVER
+from streams.detect.evidence.params import SharedSettings
+from streams.detect.evidence.subjects import collector_subject
+from streams.detect.fabric_side import CapacityEffect, DeviceEvaluation, FabricSide, GroupKey, GroupKind
+from streams.detect.thresholds import Seconds, Thresholds, ns
+from streams.fabric.topology import Topology
+from streams.wire.models import Cause, Condition, Coverage, Endpoint, Evidence, Finding, Severity, Subject
+
+
+class ClockParams(Thresholds):
+    """`[detect.clock]`: the offset of a clock that is reported, and its severity."""
+
+    min_offset_s: Seconds = 5
+    """Below it the correction suffices: what two ends of a link report is joined within 5 s. A clock that is behind by
+    less than 10 s looks like a delay."""
+
+    warning_s: Seconds = 300
+    """From this offset on WARNING, else INFO: Kerberos refuses such a host (RFC 4120, 5 min)."""
+
+    clear_s: Seconds = 300
+    """Right for this long; a clock that jumps forth and back is one finding. As `grouping.outlive_s` (choice)."""
+
+
+SLUG = "device/clock-skew"
+VERSION = "1"
+
+_WHOLE = ""
+"""The part of the device that it evaluates: all of it."""
+
+_CERTAIN, _MAY_BE_DELAY = 1.0, 0.9
+"""Confidence of a clock that is ahead, and of one that is behind by no more than a queue may delay."""
+
+_LONGEST_DELAY_S = 600
+
+
+def evaluate(
+    params: ClockParams,
+    settings: SharedSettings,
+    published: Mapping[str, PublishedEpisodes],
+    evidence: DeviceEvidence,
+    watermark_ns: int,
+) -> DeviceEvaluation:
+    """Conclude on the clock of a device or collector from all sources that are dated by it."""
+    conclusions = []
+    due_ns = FOREVER
+    for clocks in _clusters(params, evidence.clocks):
+        right_ns = max(clock.right_ns for clock in clocks)
+        clear_ns = right_ns + ns(params.clear_s) if right_ns != FOREVER else FOREVER
+        if clear_ns > watermark_ns:
+            due_ns = min(due_ns, clear_ns)
+            right_ns = FOREVER
+        final_at_ns = clear_ns + ns(settings.lateness_s) if right_ns != FOREVER else None
+        finding = _finding(params, settings, evidence.subject, clocks, right_ns)
+        conclusions.append(Conclusion(clocks[0].since_ns, right_ns, finding, str(clocks[0].since_ns), final_at_ns))
+    current, episodes = reconcile(published.get(_WHOLE, ()), conclusions, watermark_ns)
+    return DeviceEvaluation({_WHOLE: current}, episodes, min(due_ns, next_final_ns(conclusions, watermark_ns)))
+
+
+def _clusters(params: ClockParams, clocks: Sequence[WrongClock]) -> list[list[WrongClock]]:
+    """Return the clocks that are off far enough, by time; those closer than `clear_s` together."""
+    off = [clock for clock in clocks if abs(clock.offset_ns) >= ns(params.min_offset_s)]
+    clusters: list[list[WrongClock]] = []
+    end_ns = 0
+    for clock in sorted(off, key=lambda clock: (clock.since_ns, clock.source)):
+        if clusters and clock.since_ns <= end_ns + ns(params.clear_s):
+            clusters[-1].append(clock)
+        else:
+            clusters.append([clock])
+            end_ns = 0
+        end_ns = max(end_ns, min(clock.right_ns, FOREVER - ns(params.clear_s)))
+    return clusters
+
+
+def _finding(
+    params: ClockParams, settings: SharedSettings, subject: Subject, clocks: Sequence[WrongClock], right_ns: int
+) -> Finding:
+    largest = max(clocks, key=lambda clock: abs(clock.offset_ns))
+    name = subject.a.device if subject.a else ""
+    if largest.of_collector:
+        subject, name = collector_subject(name), f"collector {name}"
+    is_over = right_ns != FOREVER
+    detected_ns = min(clock.detected_ns for clock in clocks)
+    last_ns = right_ns if is_over else max(clock.detected_ns for clock in clocks)
+    offset_s = largest.offset_ns / 1e9
+    return Finding(
+        **finding_defaults(settings, SLUG, VERSION),
+        condition=Condition.DEVICE_CLOCK_SKEW,
+        severity=Severity.WARNING if abs(offset_s) >= params.warning_s else Severity.INFO,
+        subject=subject,
+        started_at_ns=clocks[0].since_ns,
+        observed_at_ns=last_ns,
+        resolved_at_ns=right_ns if is_over else None,
+        detected_at_ns=detected_ns,
+        summary=f"the clock of {name} is {_offset(largest.offset_ns)}",
+        cause=Cause.COLLECTOR if largest.of_collector else Cause.DEVICE,
+        evidence=tuple(_evidence(params, name, clock, last_ns) for clock in clocks[:_MAX_EVIDENCE]),
+        confidence=_CERTAIN if not -_LONGEST_DELAY_S < offset_s < 0 else _MAY_BE_DELAY,
+        coverage=Coverage(seen=1, expected=1),
+    )
+
+
+_MAX_EVIDENCE = 8
+"""Intervals of one finding that are listed: a clock may jump forth and back for days."""
+
+
+def _evidence(params: ClockParams, name: str, clock: WrongClock, last_ns: int) -> Evidence:
+    sent = "statuses" if clock.of_collector else "samples"
+    statement = f"{sent} of {name} by {clock.source.label} are dated {_offset(clock.offset_ns)} of their arrival"
+    if abs(clock.offset_ns - clock.first_offset_ns) >= ns(1):
+        statement += f", at first {_offset(clock.first_offset_ns)}"
+    if not clock.is_constant:
+        statement += "; the offset is not constant"
+    return Evidence(
+        statement=statement,
+        metric="clock_offset_s",
+        at=Endpoint(name) if not clock.of_collector else None,
+        observed=clock.offset_ns / 1e9,
+        expected=params.min_offset_s if clock.offset_ns > 0 else -params.min_offset_s,
+        comparison="threshold",
+        window_start_ns=clock.since_ns,
+        window_end_ns=min(clock.right_ns, last_ns),
+        collector=name if clock.of_collector else "",
+        source=clock.source,
+    )
+
+
+def _offset(offset_ns: int) -> str:
+    """Return an offset for people."""
+    seconds = abs(offset_ns) / 1e9
+    size = f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min" if seconds < 7200 else _hours(seconds)
+    return f"{size} {'ahead' if offset_ns > 0 else 'behind'}"
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.1f} days"
+
+
+def _group_keys(finding: Finding, topology: Topology) -> tuple[GroupKey, ...]:
+    known = topology.devices.get(finding.subject.a.device) if finding.subject.a is not None else None
+    return (GroupKey(GroupKind.CLOCKS, known.site),) if known is not None else ()
+
+
+FABRIC = FabricSide(
+    explained_by_outages=False,
+    ends_with_parent=True,
+    capacity=CapacityEffect.NONE,
+    severity_by_detector=True,
+    group_keys=_group_keys,
+    evaluate_device=evaluate,
+)
+
+
+DETECTOR = Detector(SLUG, Condition.DEVICE_CLOCK_SKEW, VERSION, ClockParams, "clock", FABRIC)

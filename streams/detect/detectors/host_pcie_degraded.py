@@ -1,0 +1,323 @@
+"""host/pcie-degraded: the PCIe link of a NIC or GPU trained below what it and its slot support.
+
+Opens when it has been degraded for `open_after_s`, unlike equal parts of its host, and closes once it has been
+restored for `full_s`. `measure` decides which links are degraded, and excludes GPUs that idle. The effect on the NIC
+shows as rail/degraded, of which this is the parent.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streams.detect.detector import Context, Detector, Evaluation, Observed, PodSide, Scope
+from streams.detect.evidence.episodes import Conclusion, finding_defaults
+from streams.detect.evidence.link_history import FOREVER
+from streams.detect.evidence.port_faults import part_evidence
+from streams.detect.evidence.spells import PartSpell, PartState, SpellRules, evaluate_part, observe_part
+from streams.detect.evidence.subjects import part_subject
+from streams.detect.fabric_side import FabricSide, SeverityContext
+from streams.detect.measure.monitors.monitor import Monitor, MonitorSpec, NumberedSymptom
+from streams.detect.measure.monitors.transitions import record_transition, split_transitions
+from streams.detect.measure.storage.column_store import Column, ColumnMapping
+from streams.detect.measure.storage.message_batch import LateMessage, MessageBatch
+from streams.detect.measure.storage.reading_history import Transition
+from streams.detect.thresholds import Ratio, Seconds, Thresholds, ns
+from streams.fabric.catalogue import Metric
+from streams.fabric.topology import Topology
+from streams.wire.models import (
+    NO_INDEX,
+    Cause,
+    Condition,
+    Coverage,
+    Endpoint,
+    Evidence,
+    Finding,
+    RowKind,
+    Samples,
+    Severity,
+    Subject,
+    Symptom,
+)
+from streams.wire.symptoms import Fault, PcieLink, PcieLinkState, SymptomKind
+
+
+class PcieParams(Thresholds):
+    """`[detect.pcie]`: how long a link is degraded, or restored, before it counts."""
+
+    open_after_s: Seconds = 60
+    """Six readings: a link that trains after a reset or a hot plug is degraded for some seconds."""
+
+    full_s: Seconds = 60
+    """Restored for this long; a link that trains up and down is one finding."""
+
+    busy: Ratio = 0.5
+    """Utilization of a GPU at work: by nvidia-smi's manual its link may be slower and narrower while it idles."""
+
+
+WIDTH = (Metric.PCIE_WIDTH_LANES, NO_INDEX)
+_COLUMNS = (
+    WIDTH, (Metric.PCIE_SPEED_GTPS, NO_INDEX), (Metric.PCIE_WIDTH_MAX_LANES, NO_INDEX),
+    (Metric.PCIE_SPEED_MAX_GTPS, NO_INDEX),
+)  # fmt: skip
+_BUSY = (Metric.GPU_UTILIZATION_RATIO, NO_INDEX)
+_FULL = 0.99
+"""Width and speed change in whole steps: a degraded link loses half or more of one of them."""
+_WHOLE = 1000
+"""The capacity of a full link, in the thousandths by which capacities are compared."""
+
+Cells = npt.NDArray[np.float64]
+Place = tuple[int, int, str]
+"""Source, kind of row, row."""
+
+
+class PcieMonitor(Monitor):
+    """Holds the degraded links by device and place, with their capacity in thousandths."""
+
+    name = "pcie"
+
+    def __init__(self, params: PcieParams) -> None:
+        self._params = params
+        self._degraded: dict[str, dict[Place, int]] = {}
+
+    def is_relevant(self, batch: MessageBatch) -> bool:
+        return all(column in batch.gauges.mapping.position_of for column in _COLUMNS)
+
+    def process(self, batch: MessageBatch, topology: Topology) -> Iterator[NumberedSymptom]:
+        at = batch.gauges.mapping.position_of
+        values = batch.gauges.values
+        share = _shares(batch.gauges.mapping, values)
+        low = share < _FULL
+        if batch.row_kind is RowKind.ROW_KIND_GPU and np.count_nonzero(low):
+            idle = np.ones_like(low) if _BUSY not in at else ~(values[:, at[_BUSY]] >= self._params.busy)
+            share = np.where(low & idle, np.nan, share)
+            low &= ~idle
+        if np.count_nonzero(low):
+            yield from self._degrade(batch, topology, share, _unlike(share, low))
+        if self._degraded:
+            yield from self._restore(batch, topology, share)
+
+    def process_late(self, late: LateMessage, topology: Topology) -> Iterator[NumberedSymptom]:
+        message = late.message
+        samples, slot = message.samples, message.slot
+        store = slot.block.gauges
+        mapping = store.mapping(samples.gauges)
+        if (
+            samples.row_kind is not RowKind.ROW_KIND_PORT
+            or mapping is None
+            or not all(c in mapping.position_of for c in _COLUMNS)
+        ):
+            return
+        values = samples.gauges.values[None]
+        share = _shares(mapping, values)
+        low = share < _FULL
+        is_known = (share >= _FULL) | (_unlike(share, low) if np.count_nonzero(low) else low)
+        own = self._degraded.get(samples.device, {})
+        lately = {row for column, row in slot.history.transitions if column == WIDTH}
+        for row in np.flatnonzero(is_known[0]).tolist():
+            name, place, own_row = samples.row[row], _place(samples, row), int(late.rows[row])
+            value, newest = _part(share[0, row]), own.get(place, _WHOLE)
+            if (value == newest == _WHOLE and name not in lately) or not message.at_ns < store.time(
+                slot.index, int(mapping.columns[mapping.position_of[WIDTH]]), own_row
+            ):
+                continue
+            links = {newest: _link(store.index_of, store.values[slot.index, :, own_row])}
+            links[value] = _link(mapping.position_of, values[0, :, row])
+            for step in split_transitions(late, (WIDTH, name), row, value, newest):
+                if step.since_ns or step.after < _WHOLE:
+                    yield message.number, _symptom(samples, row, topology, step, links.get(int(step.after)))
+
+    def _degrade(
+        self, batch: MessageBatch, topology: Topology, share: Cells, low: npt.NDArray[np.bool_]
+    ) -> Iterator[NumberedSymptom]:
+        for number, row in zip(*(places.tolist() for places in np.nonzero(low)), strict=True):
+            samples = batch.messages[number].samples
+            own = self._degraded.setdefault(samples.device, {})
+            place, part = _place(samples, row), _part(share[number, row])
+            if (before := own.get(place, _WHOLE)) == part:
+                continue
+            own[place] = part
+            yield self._changed(batch, topology, (number, row), (before, part))
+
+    def _restore(self, batch: MessageBatch, topology: Topology, share: Cells) -> Iterator[NumberedSymptom]:
+        for number, message in enumerate(batch.messages):
+            own = self._degraded.get(message.samples.device)
+            if not own:
+                continue
+            for row in np.flatnonzero(share[number] >= _FULL).tolist():
+                if (before := own.pop(_place(message.samples, row), None)) is not None:
+                    yield self._changed(batch, topology, (number, row), (before, _WHOLE))
+            if not own:
+                del self._degraded[message.samples.device]
+
+    @staticmethod
+    def _changed(
+        batch: MessageBatch, topology: Topology, at: tuple[int, int], parts: tuple[int, int]
+    ) -> NumberedSymptom:
+        """Return the symptom of a link that trained to another capacity."""
+        number, row = at
+        message, position = batch.messages[number], batch.gauges.mapping.position_of[WIDTH]
+        step = record_transition(batch, batch.gauges, position, at, parts)
+        link = _link(batch.gauges.mapping.position_of, batch.gauges.values[number, :, row])
+        return message.number, _symptom(message.samples, row, topology, step, link)
+
+    def dump(self) -> list[list[Any]]:
+        return [
+            [device, *place, part]
+            for device, own in sorted(self._degraded.items())
+            for place, part in sorted(own.items())
+        ]
+
+    def load(self, data: Iterable[list[Any]]) -> None:
+        self._degraded = {}
+        for device, source, kind, row, part in data:
+            self._degraded.setdefault(device, {})[source, kind, row] = part
+
+
+def _shares(mapping: ColumnMapping, values: npt.NDArray[Any]) -> Cells:
+    """Return the share of their capacity to which links trained, shape (messages, rows)."""
+    width, speed, width_max, speed_max = (values[:, mapping.position_of[column]] for column in _COLUMNS)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share: Cells = width * speed / (width_max * speed_max)
+    return share
+
+
+def _part(share: float) -> int:
+    return _WHOLE if share >= _FULL else max(1, round(_WHOLE * float(share)))
+
+
+def _link(at: Mapping[Column, int], values: npt.NDArray[Any]) -> PcieLink | None:
+    """Return the link of a row; None where one of its values is absent."""
+    width, speed, width_max, speed_max = (float(values[at[column]]) for column in _COLUMNS)
+    if math.isnan(width + speed + width_max + speed_max):
+        return None
+    return PcieLink(round(width), round(width_max), speed, speed_max)
+
+
+def _symptom(samples: Samples, row: int, topology: Topology, step: Transition, link: PcieLink | None) -> Symptom:
+    port = topology.resolve_port(samples.device, samples.row[row]).port
+    payload = PcieLinkState(step.after / _WHOLE, link)
+    return Symptom(samples.device, port, payload, step.row_time_ns, step.since_ns, samples.source)
+
+
+def _unlike(share: Cells, low: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return which of the low links are lower than the median of their host, or are the only one."""
+    unlike = np.zeros_like(low)
+    for number in np.flatnonzero(low.any(axis=1)).tolist():
+        known = share[number][~np.isnan(share[number])]
+        typical = _FULL if len(known) == 1 else float(np.median(known)) - (1 - _FULL)
+        unlike[number] = low[number] & (share[number] < typical)
+    return unlike
+
+
+def _place(samples: Samples, row: int) -> Place:
+    return int(samples.source), int(samples.row_kind), samples.row[row]
+
+
+SLUG = "host/pcie-degraded"
+VERSION = "1"
+
+_FAULTS = (Fault.PCIE_SIGNAL, Fault.SLOT_POWER, Fault.NIC_FIRMWARE)
+
+
+def capacity(symptom: Symptom) -> float:
+    """Return the share of its capacity to which a link trained."""
+    return symptom.payload.capacity_ratio if isinstance(symptom.payload, PcieLinkState) else 1.0
+
+
+def conclusion(params: PcieParams, context: Context, subject: Subject, spell: PartSpell, opens_ns: int) -> Conclusion:
+    """Return the episode of a spell, which opened at `opens_ns`."""
+    full_ns = spell.end_ns + ns(params.full_s) if spell.end_ns != FOREVER else FOREVER
+    over = full_ns <= context.watermark_ns
+    at = subject.a or Endpoint("")
+    link = spell.worst.payload.link if isinstance(spell.worst.payload, PcieLinkState) else None
+    share, trained = capacity(spell.worst), _describe(link)
+    is_narrow = link is not None and link.width_lanes < link.width_max_lanes
+    finding = Finding(
+        **finding_defaults(context.settings, SLUG, VERSION),
+        condition=Condition.HOST_PCIE_DEGRADED,
+        severity=Severity.WARNING,
+        subject=subject,
+        started_at_ns=spell.begin_ns,
+        observed_at_ns=spell.end_ns if over else opens_ns,
+        resolved_at_ns=spell.end_ns if over else None,
+        detected_at_ns=opens_ns,
+        summary=f"PCIe of {at.device}/{at.port} trained at {trained}",
+        cause=Cause.PCIE_WIDTH if is_narrow else Cause.PCIE_SPEED,
+        evidence=(
+            Evidence(
+                statement=f"{at.device}/{at.port} trained at {trained}: {share:.0%} of its capacity",
+                metric="pcie_width_lanes" if is_narrow else "pcie_speed_gtps",
+                at=at,
+                observed=share,
+                expected=1.0,
+                comparison="peers",
+                window_start_ns=spell.begin_ns,
+                window_end_ns=spell.end_ns if over else opens_ns,
+            ),
+            *part_evidence(context, at, (spell.begin_ns, spell.end_ns), _FAULTS),
+        ),
+        confidence=0.95,
+        coverage=Coverage(seen=1, expected=1),
+    )
+    end_ns = spell.end_ns - 1 if over else FOREVER
+    final_at = full_ns + ns(context.settings.lateness_s) if over else None
+    return Conclusion(spell.begin_ns, end_ns, finding, str(spell.begin_ns), final_at)
+
+
+def _describe(link: PcieLink | None) -> str:
+    if link is None:
+        return "less than its maximum"
+    return (
+        f"x{link.width_lanes} of x{link.width_max_lanes} lanes at {link.speed_gtps:g} of {link.speed_max_gtps:g} GT/s"
+    )
+
+
+def _rules(params: PcieParams) -> SpellRules:
+    return SpellRules(params.open_after_s, params.full_s, _is_restored, capacity)
+
+
+def _is_restored(symptom: Symptom) -> bool:
+    return symptom.kind is SymptomKind.PCIE_RESTORED
+
+
+def observe(params: PcieParams, state: PartState | None, symptom: Symptom, context: Context) -> Observed[PartState]:
+    """Add a change of a link."""
+    return observe_part(
+        _rules(params), state, symptom, lambda: part_subject(context.topology, symptom.device, symptom.port, "pcie")
+    )
+
+
+def evaluate(params: PcieParams, _: str, state: PartState | None, context: Context) -> Evaluation[PartState]:
+    """Conclude from all changes of a link."""
+    return evaluate_part(
+        _rules(params), state, context,
+        lambda subject, spell, opens_ns: conclusion(params, context, subject, spell, opens_ns),
+    )  # fmt: skip
+
+
+def _is_critical(finding: Finding, context: SeverityContext) -> bool:
+    return context.has_job(finding.subject.a.device if finding.subject.a else "", finding)
+
+
+FABRIC = FabricSide(link_fault_rank=3, is_critical=_is_critical)
+
+
+DETECTOR = Detector(
+    slug=SLUG,
+    condition=Condition.HOST_PCIE_DEGRADED,
+    version=VERSION,
+    params=PcieParams,
+    section="pcie",
+    fabric=FABRIC,
+    pod=PodSide(
+        state=PartState,
+        scope=Scope.PORT,
+        inputs=(SymptomKind.PCIE_DEGRADED, SymptomKind.PCIE_RESTORED),
+        observe=observe,
+        evaluate=evaluate,
+    ),
+    monitor=MonitorSpec(PcieMonitor),
+)

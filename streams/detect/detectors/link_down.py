@@ -1,0 +1,298 @@
+"""link/down: a link that stays down for no administrative reason.
+
+Opens when either end has been down for `open_after_s` and no administrative down at either end is known by then;
+resolves at the first up that holds `hold_up_s`, or when the link is disabled. An outage that is shorter is retained,
+and link/flap counts it. Whether a device restarted or is down is concluded fabric-wide, in `attribute`.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from operator import attrgetter
+
+from streams.detect.detector import Context, Detector, Evaluation, PodSide, Scope
+from streams.detect.evidence.episodes import (
+    Conclusion,
+    PublishedEpisodes,
+    finding_defaults,
+    next_final_ns,
+    prune,
+    reconcile,
+)
+from streams.detect.evidence.link_history import FOREVER, LinkHistory, growth_of
+from streams.detect.evidence.port_faults import fault_cause, fault_evidence, reported_faults
+from streams.detect.evidence.subjects import BOTH_ENDS, ONE_END, link_name
+from streams.detect.fabric_side import FabricSide, Loss, SeverityContext, link_keys
+from streams.detect.thresholds import Seconds, Thresholds, ns
+from streams.fabric.intervals import Interval, merge_intervals
+from streams.wire.models import Cause, Condition, Endpoint, Evidence, Finding, Severity, Source, Symptom
+from streams.wire.symptoms import SymptomKind
+
+
+class DownParams(Thresholds):
+    """`[detect.down]`: DETECTION's defaults, 30 s down to open and 5 s up to resolve."""
+
+    open_after_s: Seconds = 30
+    """Opens after this time down."""
+    hold_up_s: Seconds = 5
+    """Closes after this time up."""
+
+
+COUNTS = (SymptomKind.DOWNS_COUNTED, SymptomKind.TRANSITIONS_COUNTED)
+_STATES = (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP)
+
+
+class MissedUps:
+    """The recoveries of one end that its readings do not show, of all its downs.
+
+    Only downs that are known from readings have any.
+    """
+
+    def __init__(self, history: LinkHistory, end: Endpoint, hold_ns: int) -> None:
+        self._hold_ns = hold_ns
+        self._read = [s for s in history.at(end) if not s.by_event and s.kind in _STATES]
+        self._read_downs = {s.at_ns for s in self._read if s.kind is SymptomKind.WENT_DOWN}
+        self._dated = {s.at_ns for s in self._read if s.since_ns}
+        self._reported = sorted(self._reported_by_the_far_end(history, end)) if self._dated else []
+        ports = sorted(history.ends(), key=lambda one: one != end) if self._read_downs else ()
+        self._counters = [_Counters(history, one) for one in ports]
+
+    def within(self, down: Interval) -> list[Interval]:
+        """Return when the link was up for a moment, in order; if a counter shows it, the readings before and after."""
+        begin, until = down
+        found: list[Interval] = []
+        if begin in self._dated:
+            first = bisect_left(self._reported, (begin,))
+            found += takewhile(lambda span: span[0] < until, self._reported[first:])
+        if begin in self._read_downs:
+            # The counters of this end count; those of the far end where this end has none.
+            counters = next((one for one in self._counters if one.newest_ns >= begin), None)
+            if counters is not None:
+                found += (span for span in counters.unexplained(down) if span[1] - span[0] >= self._hold_ns)
+        return sorted(found)
+
+    def _reported_by_the_far_end(self, history: LinkHistory, end: Endpoint) -> Iterator[Interval]:
+        """Yield when the far end reported up for less time than lies between two readings of this end."""
+        apart = min(s.at_ns - s.since_ns for s in self._read if s.since_ns)
+        for far in history.ends():
+            up = 0
+            for s in history.at(far) if far != end else ():
+                if s.kind is SymptomKind.CAME_UP and s.by_event:
+                    up = up or s.at_ns
+                elif s.kind is SymptomKind.WENT_DOWN and s.by_event:
+                    if up and s.at_ns - up < apart:
+                        yield up, s.at_ns
+                    up = 0
+
+
+class _Counters:
+    """The counts of the downs of one port, each of a source, and the downs that its states show."""
+
+    def __init__(self, history: LinkHistory, port: Endpoint) -> None:
+        self._series: dict[tuple[Source, SymptomKind], list[Symptom]] = defaultdict(list)
+        for s in history.at(port):
+            if s.kind in COUNTS:
+                self._series[s.source, s.kind].append(s)
+        self.newest_ns = max((series[-1].at_ns for series in self._series.values()), default=-1)
+        spans = history.downs(port) if self._series else []
+        self._downs = sorted(begin for begin, _ in spans)
+        self._edges = sorted(edge for span in spans for edge in span)
+
+    def unexplained(self, down: Interval) -> Iterator[Interval]:
+        """Yield the growths within a down by more downs than the known states of the port account for.
+
+        The running total is compared, because a counter may be late: the down that a reading shows is counted by a
+        later one then. Two transitions are a down.
+        """
+        begin, until = down
+        for (_, kind), series in self._series.items():
+            first = bisect_left(series, begin, key=attrgetter("at_ns"))
+            edges, changes = (self._downs, 1) if kind is SymptomKind.DOWNS_COUNTED else (self._edges, 2)
+            total = most = 0
+            for s in takewhile(lambda one: one.since_ns < until, series[first:]):
+                total += growth_of(s)
+                known = bisect_right(edges, s.at_ns) - bisect_right(edges, series[first].since_ns)
+                downs = (total - known) // changes
+                if downs > most:
+                    most = downs
+                    yield s.since_ns, s.at_ns
+
+
+SLUG = "link/down"
+VERSION = "1"
+
+
+def conclusion(params: DownParams, context: Context, history: LinkHistory, span: Interval) -> Conclusion | None:
+    """Return the episode of an outage; None where it is too short, or not yet long enough."""
+    begin, end = span
+    opens_ns = begin + ns(params.open_after_s)
+    if min(end, context.watermark_ns) < opens_ns:
+        return None
+    reporters = [
+        e for e in history.ends() if any(b < min(end, opens_ns) and begin < until for b, until in history.downs(e))
+    ]
+    resolved = end != FOREVER and context.watermark_ns >= end + ns(params.hold_up_s)
+    faults = reported_faults(history, span)
+    finding = Finding(
+        **finding_defaults(context.settings, SLUG, VERSION),
+        condition=Condition.LINK_DOWN,
+        severity=Severity.WARNING,
+        subject=history.subject,
+        started_at_ns=begin,
+        observed_at_ns=end if resolved else _last_seen_down(history, span),
+        resolved_at_ns=end if resolved else None,
+        detected_at_ns=opens_ns,
+        summary=f"{link_name(history.subject)} is down",
+        cause=fault_cause(faults, Cause.UNKNOWN),
+        evidence=(
+            *(_evidence(params, history, reporter, begin) for reporter in reporters),
+            *fault_evidence(faults, span),
+        ),
+        confidence=BOTH_ENDS if len(reporters) > 1 else ONE_END,
+        coverage=history.coverage(reporters),
+    )
+    final_at = end + ns(params.hold_up_s + context.settings.lateness_s) if end != FOREVER else None
+    return Conclusion(begin, end, finding, str(begin), final_at, (begin,))
+
+
+def _last_seen_down(history: LinkHistory, span: Interval) -> int:
+    """Return the time of the newest transition to down; a first reading that shows it down does not count."""
+    begin, end = span
+    downs = (s for s in history.symptoms if s.kind is SymptomKind.WENT_DOWN and (s.by_event or s.since_ns))
+    return max((s.at_ns for s in downs if begin <= s.at_ns < end), default=begin)
+
+
+def _evidence(params: DownParams, history: LinkHistory, end: Endpoint, begin: int) -> Evidence:
+    since = next(b for b, until in history.downs(end) if until > begin)
+    first = next((s for s in history.at(end) if s.kind is SymptomKind.WENT_DOWN and s.at_ns == since), None)
+    how = "by an event" if first is not None and first.by_event else "by its state"
+    return Evidence(
+        statement=f"{end.device}/{end.port} reported down {how}",
+        metric="oper_up",
+        at=end,
+        observed=0.0,
+        expected=1.0,
+        comparison="both-ends" if len(history.ends()) > 1 else "threshold",
+        window_start_ns=max(since, begin),
+        window_end_ns=begin + ns(params.open_after_s),
+    )
+
+
+_POLL_JITTER = 0.25
+"""Of an interval between two polls."""
+
+
+def evaluate(
+    params: DownParams, key: str, state: PublishedEpisodes | None, context: Context
+) -> Evaluation[PublishedEpisodes]:
+    """Conclude from the history of the link."""
+    history, now_ns = context.evidence.links[key], context.watermark_ns
+    failures = list(_failures(params, ns(context.settings.link.admin_grace_s), history))
+    conclusions = [c for span in failures if (c := conclusion(params, context, history, span)) is not None]
+    published = prune(state or (), context.retained_since_ns)
+    published, episodes = reconcile(published, conclusions, now_ns, history.pruned_until_ns)
+    hold, wait = ns(params.hold_up_s), ns(params.open_after_s)
+    times = [t for begin, end in failures for t in (begin + wait, end + hold if end != FOREVER else FOREVER)]
+    due = min((t for t in times if t > now_ns), default=FOREVER)
+    return Evaluation(published or None, episodes, min(due, next_final_ns(conclusions, now_ns)))
+
+
+def _failures(params: DownParams, admin_grace_ns: int, history: LinkHistory) -> Iterator[Interval]:
+    """Yield when the link was down for no administrative reason: when either end was."""
+    disabled = history.disabled()
+    hold_ns = ns(params.hold_up_s)
+    downs = merge_intervals((span for end in history.ends() for span in _end_downs(history, end, hold_ns)), hold_ns)
+    for begin, end in downs:
+        for off, on in disabled:
+            if on <= begin or off >= end:
+                continue
+            if off > begin + admin_grace_ns:
+                yield begin, off
+            begin = on  # noqa: PLW2901 — what is left of this interval begins where the port was enabled again
+        if begin < end:
+            yield begin, end
+
+
+def _end_downs(history: LinkHistory, end: Endpoint, hold_ns: int) -> Iterator[Interval]:
+    """Yield when an end was down, made more precise by events of the far end where it is known from readings.
+
+    A reading shows that the end came up since the reading before, or at an unknown time. Where the far end reported
+    its own up within that time, the end came up then. And where two successive readings both show it down, the far
+    end may have reported an up in between: otherwise a switch that is polled would hide the ups of a link that flaps.
+    """
+    own, missed = list(history.at(end)), MissedUps(history, end, hold_ns)
+    far_ups = [
+        s for s in history.symptoms if s.kind is SymptomKind.CAME_UP and (s.device, s.port) != (end.device, end.port)
+    ]
+    for begin, until in history.downs(end):
+        inside = _between(own, begin, until)
+        ups = [s for s in inside if s.kind is SymptomKind.CAME_UP and s.at_ns == until]
+        since_ns = max((s.at_ns if s.by_event else s.since_ns or begin for s in ups), default=until)
+        ends = _between(far_ups, max(begin, since_ns) + 1, until - 1)
+        last = ends[0].at_ns if ends else until
+        is_dated = any(s.by_event for s in ends if s.at_ns == last)
+        for up, down in missed.within((begin, last)):
+            if begin <= up:
+                if begin < up:
+                    yield begin, up
+                begin = down  # noqa: PLW2901 — what is left of this interval
+        if begin < last and (is_dated or not _is_single_reading(inside, (begin, until))):
+            yield begin, last
+
+
+def _between(symptoms: Sequence[Symptom], first_ns: int, last_ns: int) -> Sequence[Symptom]:
+    """Return those of symptoms in order of time that lie in a closed interval."""
+    begin = bisect_left(symptoms, first_ns, key=attrgetter("at_ns"))
+    return symptoms[begin : bisect_right(symptoms, last_ns, begin, key=attrgetter("at_ns"))]
+
+
+def _is_single_reading(own: Sequence[Symptom], down: Interval) -> bool:
+    """Return whether one poll alone showed an end down, by its observations until it came up.
+
+    That is a moment, and no duration follows from it.
+
+    The polls before and after it were as far away, within a quarter. A source that sends only changes has one reading
+    of an outage of any length; the time before it has another length then.
+    """
+    begin, until = down
+    if any(begin < s.at_ns < until and s.kind is SymptomKind.WENT_DOWN for s in own):
+        return False
+    first = [s for s in own if (s.kind is SymptomKind.WENT_DOWN or s.kind in COUNTS) and s.at_ns == begin]
+    after = [s for s in own if s.kind is SymptomKind.CAME_UP and s.at_ns == until]
+    if any(s.by_event or not s.since_ns for s in (*first, *after)) or any(s.since_ns > begin for s in after):
+        return False
+    return any(abs((begin - s.since_ns) - (until - begin)) <= (until - begin) * _POLL_JITTER for s in first)
+
+
+def _is_critical(finding: Finding, context: SeverityContext) -> bool:
+    """Rate a link CRITICAL if its lower end had too few other uplinks, or its host no other plane of the rail."""
+    link = context.link_of(finding)
+    return link is not None and not context.has_redundancy(link, finding)
+
+
+FABRIC = FabricSide(
+    loss=Loss.LINK,
+    ends_with_parent=True,
+    link_fault_rank=0,
+    group_keys=link_keys,
+    is_critical=_is_critical,
+    settle_s=attrgetter("hold_up_s"),
+)
+
+
+DETECTOR = Detector(
+    slug=SLUG,
+    condition=Condition.LINK_DOWN,
+    version=VERSION,
+    params=DownParams,
+    section="down",
+    fabric=FABRIC,
+    pod=PodSide(
+        state=PublishedEpisodes,
+        scope=Scope.LINK,
+        evaluate=evaluate,
+        follows_link_history=True,
+        merge=lambda moved, existing: (*moved, *existing),
+    ),
+)

@@ -1,0 +1,367 @@
+"""link/flap: a link that repeatedly goes down and recovers.
+
+Opens when the number of downs of a preset falls within its window; resolves after `quiet_s` without a transition.
+Downs that an administrative down or a restart excuses do not count. A port that stays down is not a flap; see
+link_down.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from operator import attrgetter
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from streams.detect.detector import Context, Detector, Evaluation, PodSide, Scope
+from streams.detect.evidence.episodes import (
+    Conclusion,
+    PublishedEpisodes,
+    finding_defaults,
+    next_final_ns,
+    prune,
+    reconcile,
+)
+from streams.detect.evidence.link_history import FOREVER, LinkHistory, excused_intervals, growth_of
+from streams.detect.evidence.port_faults import fault_cause, fault_evidence, reported_faults
+from streams.detect.evidence.subjects import BOTH_ENDS, ONE_END, link_name
+from streams.detect.fabric_side import FabricSide, Loss, SeverityContext, link_keys
+from streams.detect.thresholds import Seconds, Thresholds, ns
+from streams.fabric.intervals import Interval, closed, overlaps_any
+from streams.fabric.inventory_rows import HOST_LINK
+from streams.wire.models import Cause, Condition, Endpoint, Evidence, Finding, Severity, Source, Symptom
+from streams.wire.symptoms import SymptomKind
+
+
+class FlapPreset(Thresholds):
+    """Opens when at least `downs` outages of at least `outage_s` begin within `window_s`.
+
+    With `recovered`, only outages that are over count. `boot_grace_s` excludes outages within that time of a restart.
+    """
+
+    downs: Annotated[int, Field(ge=1)]
+    window_s: Seconds
+    outage_s: Annotated[float, Field(ge=0)] = 0
+    recovered: bool = False
+    boot_grace_s: Annotated[float, Field(ge=0)] = 0
+
+
+FLAP_PRESETS: dict[str, FlapPreset] = {
+    # Arista EOS, Cisco IOS, Huawei and OcNOS disable a port at five flaps in ten seconds.
+    "switch-errdisable": FlapPreset(downs=5, window_s=10),
+    # NVIDIA's health validation fails a link for one outage of 30 s or more.
+    "health-validation": FlapPreset(downs=1, window_s=86_400, outage_s=30),
+    # gpud reports a flap after three recoveries from downs of 25 s or more.
+    "recoveries": FlapPreset(downs=3, window_s=86_400, outage_s=25, recovered=True),
+    # AzNHC: five in 24 hours.
+    "daily": FlapPreset(downs=5, window_s=86_400),
+    # OCI: any in six hours, but not in the 30 minutes after boot.
+    "any": FlapPreset(downs=1, window_s=21_600, boot_grace_s=1_800),
+    # NVSentinel's design: three in ten minutes.
+    "burst": FlapPreset(downs=3, window_s=600),
+}
+
+
+class FlapParams(Thresholds):
+    """`[detect.flap]`: which presets apply (any of them opens an episode), and when it closes."""
+
+    presets: tuple[str, ...] = ("burst", "daily")
+    """The presets that apply; any of them opens an episode. docs/detectors/link-flap.md lists them."""
+    quiet_s: Seconds = 600
+    """Closes after this time without a transition: the window of the preset `burst`."""
+
+    @model_validator(mode="after")
+    def _presets_exist(self) -> Self:
+        if unknown := [name for name in self.presets if name not in FLAP_PRESETS]:
+            raise ValueError(f"no such preset: {', '.join(unknown)} (there are {', '.join(FLAP_PRESETS)})")
+        if not self.presets:
+            raise ValueError("at least one preset is needed")
+        return self
+
+
+_DOWNS = (SymptomKind.WENT_DOWN, SymptomKind.DOWNS_COUNTED, SymptomKind.TRANSITIONS_COUNTED)
+
+
+@dataclass(frozen=True, slots=True)
+class DownCounter:
+    """The downs of one end by one kind of evidence: event times, running totals, and when each down began."""
+
+    end: Endpoint
+    kind: SymptomKind
+    by_event: bool
+    times: tuple[int, ...]
+    totals: tuple[int, ...]
+    begun: tuple[int, ...]
+    from_down: tuple[bool, ...]
+    """Of transitions: whether the port was down before them, so that the first of them was an up."""
+
+    def downs(self, after_ns: int, until_ns: int) -> tuple[int, int]:
+        """Return (downs, begin of the first) in (after, until]; two transitions are a down.
+
+        An odd one is a down too, unless the port was down before the first.
+        """
+        first, last = bisect_right(self.times, after_ns), bisect_right(self.times, until_ns)
+        if first == last:
+            return 0, FOREVER
+        count = self.totals[last - 1] - (self.totals[first - 1] if first else 0)
+        if self.kind is SymptomKind.TRANSITIONS_COUNTED:
+            count = (count + (not self.from_down[first])) // 2
+        return count, self.begun[first]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A preset is met at `at_ns`, with the downs since `since_ns` by one counter."""
+
+    at_ns: int
+    since_ns: int
+    downs: int
+    counter: DownCounter
+    preset: str
+
+
+def is_transition(symptom: Symptom) -> bool:
+    """Return whether a symptom is a transition, and not the first state that was read of a port."""
+    if symptom.kind in (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP):
+        return symptom.by_event or symptom.since_ns > 0
+    return symptom.kind in _DOWNS
+
+
+def begin_ns(symptom: Symptom) -> int:
+    """Return when the downs of a symptom began at the earliest."""
+    return symptom.since_ns if growth_of(symptom) else symptom.at_ns
+
+
+def find_hits(counters: Mapping[str, list[DownCounter]], run: list[Symptom], maintained_until_ns: int) -> Iterator[Hit]:
+    """Yield each observation of a run at which a preset is met, with the largest count of its counters."""
+    begin = run[0].at_ns
+    after_ns = maintained_until_ns if maintained_until_ns < begin else 0
+    for name, own in counters.items():
+        preset = FLAP_PRESETS[name]
+        last = run[-1].at_ns + ns(preset.outage_s)  # an outage that goes on counts this long after its begin
+        for at_ns in sorted({t for counter in own for t in counter.times if begin <= t <= last}):
+            counted = ((c.downs(max(after_ns, at_ns - ns(preset.window_s)), at_ns), c) for c in own)
+            (downs, since_ns), counter = max(counted, key=lambda c: (c[0][0], -c[0][1]))
+            if downs >= preset.downs:
+                yield Hit(at_ns, since_ns, downs, counter, name)
+
+
+def boot_intervals(
+    preset: FlapPreset, history: LinkHistory, restarts: Mapping[str, list[Interval]]
+) -> Iterator[Interval]:
+    """Yield the boot grace of a preset after each restart of a device at an end."""
+    for end in history.ends():
+        for since, at in restarts.get(end.device, ()):
+            yield since, at + ns(preset.boot_grace_s)
+
+
+def count_downs(
+    preset: FlapPreset, history: LinkHistory, excused: list[Interval], watermark_ns: int
+) -> list[DownCounter]:
+    """Return the counters of the downs that a preset counts, without excused ones."""
+    counters = []
+    for end in history.ends():
+        found: dict[tuple[SymptomKind, bool, int], list[tuple[int, int, int]]] = defaultdict(list)
+        states = [s for s in history.at(end) if s.kind in (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP)]
+        if preset.outage_s:
+            found[SymptomKind.WENT_DOWN, False, 0] = list(_outages(preset, history, end, watermark_ns))
+        else:
+            for s in history.at(end):
+                if s.kind in _DOWNS and is_transition(s):
+                    found[s.kind, s.by_event, int(s.source)].append((begin_ns(s), s.at_ns, growth_of(s) or 1))
+        for (kind, by_event, _), downs in found.items():
+            counted = [
+                (at, n, since if preset.outage_s else at, _was_down(history, end, states, since))
+                for since, at, n in downs
+                if not overlaps_any(excused, closed(since, at))
+            ]
+            if counted:
+                times, counts, begun, from_down = zip(*counted, strict=True)
+                counters.append(DownCounter(end, kind, by_event, times, tuple(accumulate(counts)), begun, from_down))
+    return counters
+
+
+def _was_down(history: LinkHistory, end: Endpoint, states: Sequence[Symptom], at_ns: int) -> bool:
+    """Return whether an end was down at a time, by the last of its states; before the first by the opposite of it.
+
+    Where observations since then were pruned, one that shows it may be among them.
+    """
+    place = bisect_right(states, at_ns, key=attrgetter("at_ns"))
+    if place:
+        return states[place - 1].kind is SymptomKind.WENT_DOWN
+    if end.device in history.down_since or (states and states[0].kind is SymptomKind.CAME_UP):
+        return True
+    return history.pruned_until_ns >= at_ns
+
+
+def _outages(
+    preset: FlapPreset, history: LinkHistory, end: Endpoint, watermark_ns: int
+) -> Iterator[tuple[int, int, int]]:
+    """Yield outages that were long enough, as (begin, when that was known, 1)."""
+    for begin, until in history.downs(end):
+        known = until if preset.recovered else begin + ns(preset.outage_s)
+        if known != FOREVER and known <= min(until, max(watermark_ns, begin)) and until - begin >= ns(preset.outage_s):
+            yield begin, known, 1
+
+
+def open_outages_due(params: FlapParams, history: LinkHistory) -> Iterator[int]:
+    """Yield when outages that go on will be long enough to count."""
+    for preset in (FLAP_PRESETS[name] for name in params.presets):
+        if preset.outage_s and not preset.recovered:
+            yield from (begin + ns(preset.outage_s) for end in history.ends() for begin, _ in history.downs(end))
+
+
+SLUG = "link/flap"
+VERSION = "1"
+
+_METRICS = {
+    SymptomKind.WENT_DOWN: ("oper_up", "its state"),
+    SymptomKind.DOWNS_COUNTED: ("link_down_events", "its counter of downs"),
+    SymptomKind.TRANSITIONS_COUNTED: ("link_transitions", "its counter of transitions"),
+}
+
+
+def conclusion(
+    params: FlapParams, context: Context, history: LinkHistory, run: list[Symptom], hits: list[Hit], before_ns: int
+) -> Conclusion:
+    """Return the episode of a run. `before_ns` is the end of the episode before it, whose downs do not begin this."""
+    begin, last = run[0].at_ns, run[-1].at_ns
+    first = min(hits, key=lambda hit: (hit.at_ns, hit.since_ns))
+    most = max(hits, key=lambda hit: (hit.downs, -hit.at_ns))
+    quiet = ns(params.quiet_s)
+    resolved = context.watermark_ns >= last + quiet
+    ports = {(s.device, s.port) for s in run}
+    reporters = [end for end in history.ends() if (end.device, end.port) in ports]
+    faults = reported_faults(history, (begin, last))
+    finding = Finding(
+        **finding_defaults(context.settings, SLUG, VERSION),
+        condition=Condition.LINK_FLAP,
+        severity=Severity.WARNING,
+        subject=history.subject,
+        started_at_ns=first.since_ns if first.since_ns > before_ns else begin,
+        observed_at_ns=last,
+        resolved_at_ns=last if resolved else None,
+        detected_at_ns=first.at_ns,
+        summary=f"{link_name(history.subject)} went down {most.downs} times",
+        cause=fault_cause(faults, Cause.UNKNOWN),
+        evidence=(*(_evidence(end, hits, run) for end in reporters), *fault_evidence(faults, (begin, last))),
+        confidence=BOTH_ENDS if len(reporters) > 1 else ONE_END,
+        coverage=history.coverage(reporters),
+    )
+    downs = tuple(dict.fromkeys(s.at_ns for s in run if s.kind is SymptomKind.WENT_DOWN))
+    return Conclusion(begin, last, finding, str(begin), last + quiet + ns(context.settings.lateness_s), downs)
+
+
+def _most_by_one_source(symptoms: Iterable[Symptom]) -> list[int]:
+    """Return the times of the changes of an end by the source and kind of evidence with most: others show the same."""
+    times: dict[tuple[bool, bool, Source], list[int]] = {}
+    for symptom in symptoms:
+        is_state = symptom.kind in (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP)
+        times.setdefault((is_state, symptom.by_event, symptom.source), []).append(symptom.at_ns)
+    return max(times.values(), key=len)
+
+
+def _evidence(end: Endpoint, hits: list[Hit], run: list[Symptom]) -> Evidence:
+    """Return the best count of one end where it met a preset, otherwise the number of its transitions."""
+    own = [hit for hit in hits if hit.counter.end == end]
+    if not own:
+        at = _most_by_one_source(s for s in run if (s.device, s.port) == (end.device, end.port))
+        return Evidence(
+            f"{end.device}/{end.port} changed state or counted changes {len(at)} times", at=end,
+            comparison="both-ends", window_start_ns=at[0], window_end_ns=at[-1],
+        )  # fmt: skip
+    best = max(own, key=lambda hit: (hit.downs, -hit.at_ns))
+    metric, how = _METRICS[best.counter.kind]
+    preset = FLAP_PRESETS[best.preset]
+    return Evidence(
+        statement=f"{end.device}/{end.port} went down {best.downs} times in {preset.window_s:g} s"
+        f" by {'its events' if best.counter.by_event else how} (preset {best.preset})",
+        metric=metric,
+        at=end,
+        observed=float(best.downs),
+        expected=float(preset.downs),
+        comparison="threshold",
+        window_start_ns=best.since_ns,
+        window_end_ns=best.at_ns,
+    )
+
+
+def link_retention_ns(params: FlapParams, lateness_s: float) -> int:
+    """Return the age from which an observation changes no conclusion: the longest window, its end and the lateness."""
+    windows = (FLAP_PRESETS[name].window_s for name in params.presets)
+    return ns(max(*windows, params.quiet_s) + params.quiet_s + 2 * lateness_s)
+
+
+def evaluate(
+    params: FlapParams, key: str, state: PublishedEpisodes | None, context: Context
+) -> Evaluation[PublishedEpisodes]:
+    """Conclude from the history of the link.
+
+    Transitions before the end of a maintenance at an end of the link do not count together with later ones.
+    """
+    history, restarts, now_ns = context.evidence.links[key], context.evidence.restarts, context.watermark_ns
+    maintained_until_ns = context.topology.maintenance_until_ns(end.device for end in history.ends())
+    excused = excused_intervals(context.settings.link, history, restarts)
+    seen = [s for s in history.symptoms if is_transition(s) and not overlaps_any(excused, closed(begin_ns(s), s.at_ns))]
+    counters = {
+        name: count_downs(preset, history, [*excused, *boot_intervals(preset, history, restarts)], now_ns)
+        for name in params.presets
+        if seen and (preset := FLAP_PRESETS[name])
+    }
+    conclusions: list[Conclusion] = []
+    due = min((_after(t, now_ns) for t in open_outages_due(params, history)), default=FOREVER)
+    for run in _runs(seen, ns(params.quiet_s)):
+        hits = list(find_hits(counters, run, maintained_until_ns))
+        if hits:
+            before_ns = conclusions[-1].end_ns if conclusions else 0
+            conclusions.append(conclusion(params, context, history, run, hits, before_ns))
+            due = min(due, _after(run[-1].at_ns + ns(params.quiet_s), now_ns))
+    published = prune(state or (), context.retained_since_ns)
+    published, episodes = reconcile(published, conclusions, now_ns, history.pruned_until_ns)
+    return Evaluation(published or None, episodes, min(due, next_final_ns(conclusions, now_ns)))
+
+
+def _after(at_ns: int, watermark_ns: int) -> int:
+    return at_ns if at_ns > watermark_ns else FOREVER
+
+
+def _runs(seen: list[Symptom], quiet_ns: int) -> Iterator[list[Symptom]]:
+    """Yield runs of observations that are at most `quiet_ns` apart."""
+    run: list[Symptom] = []
+    for symptom in seen:
+        if run and symptom.at_ns - run[-1].at_ns > quiet_ns:
+            yield run
+            run = []
+        run.append(symptom)
+    if run:
+        yield run
+
+
+def _is_critical(finding: Finding, context: SeverityContext) -> bool:
+    link = context.link_of(finding)
+    if link is None or link.role != HOST_LINK or not context.has_job(link.lower.device, finding):
+        return False
+    return not context.has_redundancy(link, finding)
+
+
+FABRIC = FabricSide(loss=Loss.LINK_INTERMITTENT, link_fault_rank=1, group_keys=link_keys, is_critical=_is_critical)
+
+
+DETECTOR = Detector(
+    slug=SLUG,
+    condition=Condition.LINK_FLAP,
+    version=VERSION,
+    params=FlapParams,
+    section="flap",
+    fabric=FABRIC,
+    pod=PodSide(
+        state=PublishedEpisodes,
+        scope=Scope.LINK,
+        evaluate=evaluate,
+        follows_link_history=True,
+        link_retention_ns=link_retention_ns,
+        merge=lambda moved, existing: (*moved, *existing),
+    ),
+)

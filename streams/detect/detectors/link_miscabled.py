@@ -1,0 +1,415 @@
+"""link/miscabled: a link whose ends have other LLDP neighbors than the inventory names.
+
+Opens when that has lasted some minutes, longer after the inventory moved the link; closes when an end has the expected
+neighbor. A missing neighbor is no evidence either way: it opens nothing, and closes an episode only after a day.
+"""
+
+from bisect import insort
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from streams.detect.detector import NOW, Context, Detector, Evaluation, Observed, PodSide, Scope
+from streams.detect.evidence.episodes import (
+    Conclusion,
+    PublishedEpisodes,
+    finding_defaults,
+    has_open,
+    next_final_ns,
+    prune,
+    reconcile,
+)
+from streams.detect.evidence.link_history import FOREVER
+from streams.detect.evidence.subjects import BOTH_ENDS, link_name, subject_ends
+from streams.detect.fabric_side import CapacityEffect, Cases, FabricSide, are_concurrent, devices_of
+from streams.detect.thresholds import Seconds, Thresholds, ns
+from streams.fabric.ids import Port
+from streams.fabric.lldp_verdict import NeighborMatch
+from streams.fabric.topology import Topology, TopologyLink
+from streams.wire.models import (
+    CablingReport,
+    Cause,
+    Condition,
+    Coverage,
+    Endpoint,
+    Episode,
+    Evidence,
+    Finding,
+    Severity,
+    Source,
+    Status,
+    Subject,
+)
+
+
+class MiscabledParams(Thresholds):
+    """`[detect.miscabled]`: LLDP neighbors of a link's ends against the inventory."""
+
+    hold_s: Seconds = 300
+    """The least duration. IEEE 802.1AB retains a neighbor for 4 x 30 s after its last frame: an entry from before a
+    change lives for 120 s, and this is twice that and a minute."""
+
+    moved_s: Seconds = 7_800
+    """After the inventory moved a link: collectors read neighbors each hour, so two readings, and ten minutes to move
+    the cable."""
+
+    lost_s: Seconds = 86_400
+    """Closes when no end has a neighbor for a day: a port out of use does not stay miscabled."""
+
+
+SLUG = "link/miscabled"
+VERSION = "1"
+
+_ONE_END = 0.7
+"""Confidence with the report of one end; the other may have no LLDP."""
+
+
+def order(report: CablingReport) -> tuple[int, str, str, Source, NeighborMatch, str, str]:
+    """Return the key by which reports are ordered."""
+    return (
+        report.at_ns, report.device, report.port, report.source, report.neighbor_match, report.remote_device,
+        report.remote_port,
+    )  # fmt: skip
+
+
+def conclusion(
+    context: Context, subject: Subject, wrong: Sequence[CablingReport], times: tuple[int, int, int], final_ns: int
+) -> Conclusion:
+    """Return the episode of a run; `times` are when it began, opened and ended (FOREVER while it lasts)."""
+    begin_ns, opens_ns, run_end_ns = times
+    over = run_end_ns != FOREVER
+    reports = sorted(wrong, key=order)
+    view = _InventoryView(subject, context.topology, reports)
+    ends = subject_ends(subject)
+    ports = {(report.device, report.port) for report in reports}
+    missing = tuple(f"{end.device}/{end.port}" for end in ends if (end.device, end.port) not in ports)
+    finding = Finding(
+        **finding_defaults(context.settings, SLUG, VERSION),
+        condition=Condition.LINK_MISCABLED,
+        severity=Severity.WARNING,
+        subject=subject,
+        started_at_ns=begin_ns,
+        observed_at_ns=run_end_ns if over else max(reports[-1].at_ns, opens_ns),
+        resolved_at_ns=run_end_ns if over else None,
+        detected_at_ns=opens_ns,
+        summary=view.summary,
+        cause=view.cause,
+        evidence=tuple(view.evidence(report, run_end_ns) for report in reports),
+        confidence=_ONE_END if missing else BOTH_ENDS,
+        coverage=Coverage(seen=len(ends) - len(missing), expected=len(ends), missing=missing),
+    )
+    final_at = None if final_ns == FOREVER else final_ns
+    end_ns = run_end_ns - 1 if over else FOREVER
+    return Conclusion(begin_ns, end_ns, finding, str(begin_ns), final_at, related=view.related)
+
+
+class _InventoryView:
+    """Compares reports with the inventory."""
+
+    def __init__(self, subject: Subject, topology: Topology, reports: Sequence[CablingReport]) -> None:
+        self._subject, self._reports = subject, reports
+        self._far = {(r.device, r.port): Port(r.remote_device, r.remote_port) for r in reports}
+        self._own = topology.link_at(Port(reports[0].device, reports[0].port))
+        self._cables = {port: topology.link_at(port) for port in self._far.values()}
+        devices = {port.device for port in self._far.values()} & topology.devices.keys()
+        self._plane_of = {name: topology.devices[name].plane for name in devices}
+        self.related = tuple(sorted({cable.id for cable in self._cables.values() if cable is not None}))
+
+    @property
+    def _swapped(self) -> TopologyLink | None:
+        """The link whose ends are the neighbors of both ends of this one."""
+        others = [self._cables[far] for far in self._far.values()]
+        first = others[0]
+        both = len(self._far) == 2 and len(set(self._far.values())) == 2
+        return first if both and first is not None and all(other == first for other in others) else None
+
+    @property
+    def cause(self) -> Cause:
+        """The mistake, as far as the reports show it."""
+        if self._swapped is not None:
+            return Cause.CABLES_SWAPPED
+        near, far = next(iter(self._far.items()))
+        cable, own = self._cables[far], self._own
+        if own is None:
+            return Cause.WRONG_PORT
+        if self._is_wrong_plane(far):
+            return Cause.WRONG_PLANE
+        if cable is not None and cable.rail is not None and cable.rail != own.rail:
+            return Cause.WRONG_RAIL
+        right = {own.lower.device, own.upper.device} - {near[0]}
+        return Cause.WRONG_PORT if far.device in right else Cause.WRONG_DEVICE
+
+    def _is_wrong_plane(self, far: Port) -> bool:
+        plane = self._plane_of.get(far.device)
+        own = self._own
+        return plane is not None and own is not None and own.plane is not None and plane != own.plane
+
+    @property
+    def summary(self) -> str:
+        """One line: the links that are swapped, or where this one leads."""
+        own = link_name(self._subject)
+        if (other := self._swapped) is not None:
+            return f"{own} and {_ends(other)} are swapped"
+        near, far = next(iter(self._far.items()))
+        cable = self._cables[far]
+        taken = f", where {_ends(cable)} should end" if cable is not None else ""
+        return f"{own} is miscabled: {near[0]}/{near[1]} leads to {far.device}/{far.port}{taken}"
+
+    def evidence(self, report: CablingReport, end_ns: int) -> Evidence:
+        """Return the neighbor of one end."""
+        near, far = Port(report.device, report.port), Port(report.remote_device, report.remote_port)
+        expected = self._own.far_end(near) if self._own is not None else None
+        cable = self._cables[far]
+        detail = ""
+        if self._own is not None and cable is not None and cable.rail != self._own.rail:
+            detail = f" (rail {cable.rail} instead of {self._own.rail})"
+        if self._is_wrong_plane(far):
+            detail += f" (plane {self._plane_of[far.device]} instead of {self._own.plane if self._own else None})"
+        instead = f" instead of {expected.device}/{expected.port}" if expected is not None else ""
+        return Evidence(
+            statement=f"{near.device}/{near.port} has the LLDP neighbor {far.device}/{far.port}{instead}{detail}",
+            metric="lldp_neighbor",
+            at=Endpoint(report.device, report.port),
+            peer=Endpoint(report.remote_device, report.remote_port),
+            comparison="inventory",
+            window_start_ns=report.at_ns,
+            window_end_ns=None if end_ns == FOREVER else end_ns,
+        )
+
+
+def _ends(cable: TopologyLink) -> str:
+    return f"{cable.lower.device}/{cable.lower.port} -- {cable.upper.device}/{cable.upper.port}"
+
+
+_CAPACITY = 64
+"""Reports retained of a link; the neighbor of an end changes only when a cable is moved."""
+
+_INVENTORY_LEAD_NS = ns(3600)
+"""`measure` adopts an inventory up to this long before this stage, and reports links by it."""
+
+Reporter = tuple[str, Source]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkCabling:
+    """The cabling reports of one link of which an end had an unexpected neighbor, and its published episodes."""
+
+    subject: Subject
+    reports: tuple[CablingReport, ...] = ()
+    published: PublishedEpisodes = ()
+    pruned_until_ns: int = 0
+    closing: tuple[Episode, ...] = ()
+    """Episodes to publish because the inventory moved the link."""
+
+
+@dataclass(slots=True)
+class MiscabledRun:
+    """From the first unexpected neighbor until an end has the expected one, or no end has a neighbor for long."""
+
+    begin_ns: int
+    opens_ns: int
+    """The time at which it has lasted long enough."""
+    wrong: dict[Reporter, CablingReport] = field(default_factory=dict)
+    lost: dict[Reporter, int] = field(default_factory=dict)
+    """The time at which each reporter lost the unexpected neighbor."""
+    end_ns: int = FOREVER
+
+    @property
+    def lost_ns(self) -> int:
+        """The time since which no reporter has a neighbor; FOREVER while one does."""
+        return max(self.lost.values()) if len(self.lost) == len(self.wrong) else FOREVER
+
+
+def observe(
+    _: MiscabledParams, state: LinkCabling | None, cabling: CablingReport, context: Context
+) -> Observed[LinkCabling]:
+    """Add a report."""
+    state = state or LinkCabling(context.subject_at(Port(cabling.device, cabling.port)))
+    changed = _with_report(state, cabling)
+    return Observed(changed, None if changed is state else NOW)
+
+
+def _with_report(state: LinkCabling, cabling: CablingReport) -> LinkCabling:
+    if cabling in state.reports:
+        return state
+    reports = list(state.reports)
+    insort(reports, cabling, key=order)
+    pruned_until_ns = reports.pop(0).at_ns if len(reports) > _CAPACITY else state.pruned_until_ns
+    return replace(state, reports=tuple(reports), pruned_until_ns=pruned_until_ns)
+
+
+def rebase(state: LinkCabling, subject: Subject, context: Context) -> Observed[LinkCabling]:
+    """Take over the subject of a new inventory.
+
+    A link that leads elsewhere now is evaluated by later reports only; its finding keeps its subject and is closed.
+    """
+    if subject.id == state.subject.id:
+        return Observed(replace(state, subject=subject))
+    now_ns = context.watermark_ns
+    reports = tuple(r for r in state.reports if r.moved_ns > now_ns - _INVENTORY_LEAD_NS)
+    over_ns = min((r.at_ns for r in reports), default=now_ns)
+    closing = list(state.closing)
+    for known in state.published:
+        found = known.episode.finding
+        if not found.final:
+            end_ns = found.resolved_at_ns or max(over_ns, found.started_at_ns)
+            found = replace(found, status=Status.RESOLVED, resolved_at_ns=end_ns, observed_at_ns=end_ns, final=True)
+            closing.append(replace(known.episode, finding=found))
+    return Observed(LinkCabling(subject, reports, (), state.pruned_until_ns, tuple(closing)), now_ns)
+
+
+def merge(moved: LinkCabling, existing: LinkCabling) -> LinkCabling:
+    """Return the reports and episodes of both."""
+    merged = moved
+    for cabling in existing.reports:
+        merged = _with_report(merged, cabling)
+    return replace(
+        merged, published=(*moved.published, *existing.published), closing=(*moved.closing, *existing.closing)
+    )
+
+
+def evaluate(params: MiscabledParams, _: str, state: LinkCabling | None, context: Context) -> Evaluation[LinkCabling]:
+    """Conclude from the neighbors."""
+    if state is None:
+        return Evaluation(None)
+    now_ns, lateness_ns = context.watermark_ns, ns(context.settings.lateness_s)
+    conclusions, due_ns = [], FOREVER
+    for run in _runs(params, state.reports):
+        if run.opens_ns > min(run.end_ns, run.lost_ns):
+            continue
+        if run.opens_ns > now_ns:
+            due_ns = min(due_ns, run.opens_ns)
+            continue
+        final_ns = FOREVER if run.end_ns == FOREVER else run.end_ns + lateness_ns
+        if run.end_ns == FOREVER and run.lost_ns != FOREVER:
+            lost_ns = run.lost_ns + ns(params.lost_s)
+            if lost_ns > now_ns:
+                due_ns = min(due_ns, lost_ns)
+            else:
+                run.end_ns, final_ns = run.lost_ns, lost_ns + lateness_ns
+        wrong = list(run.wrong.values())
+        conclusions.append(
+            conclusion(context, state.subject, wrong, (run.begin_ns, run.opens_ns, run.end_ns), final_ns)
+        )
+    published, episodes = reconcile(state.published, conclusions, now_ns, state.pruned_until_ns)
+    published = prune(published, state.reports[0].at_ns if state.reports else now_ns)
+    episodes = [*state.closing, *episodes]
+    state = replace(state, published=published, closing=())
+    due_ns = min(due_ns, next_final_ns(conclusions, now_ns))
+    if due_ns != FOREVER:
+        return Evaluation(state, episodes, due_ns)
+    if _is_closed(params, state, lateness_ns, now_ns):
+        return Evaluation(None, episodes)
+    next_ns = (state.reports[-1].at_ns if state.reports else 0) + lateness_ns + 1
+    if next_ns <= now_ns:
+        next_ns += ns(params.lost_s)
+    return Evaluation(state, episodes, next_ns if next_ns > now_ns else FOREVER)
+
+
+def _is_closed(params: MiscabledParams, state: LinkCabling, lateness_ns: int, watermark_ns: int) -> bool:
+    """Return whether no neighbor is unexpected, and nothing can change any more."""
+    if has_open(state.published):
+        return False
+    last_ns = state.reports[-1].at_ns if state.reports else 0
+    return last_ns + lateness_ns < watermark_ns and all(
+        run.end_ns != FOREVER or run.lost_ns + ns(params.lost_s) < watermark_ns for run in _runs(params, state.reports)
+    )
+
+
+def _runs(params: MiscabledParams, reports: Sequence[CablingReport]) -> Iterator[MiscabledRun]:
+    run: MiscabledRun | None = None
+    for cabling in reports:
+        reporter = (cabling.device, cabling.source)
+        if cabling.neighbor_match is NeighborMatch.UNEXPECTED:
+            if run is not None and cabling.at_ns >= run.lost_ns + ns(params.lost_s):
+                yield run
+                run = None
+            if run is None or (run.lost_ns != FOREVER and run.opens_ns > run.lost_ns):
+                # The first report, or all reporters lost the neighbor before the run had lasted long enough.
+                run = MiscabledRun(cabling.at_ns, _opens_ns(params, cabling))
+            run.wrong[reporter] = cabling
+            run.lost.pop(reporter, None)
+        elif run is not None and cabling.neighbor_match is NeighborMatch.EXPECTED:
+            run.end_ns = cabling.at_ns
+            yield run
+            run = None
+        elif run is not None and reporter in run.wrong:
+            run.lost.setdefault(reporter, cabling.at_ns)
+    if run is not None:
+        yield run
+
+
+def _opens_ns(params: MiscabledParams, cabling: CablingReport) -> int:
+    moved_ns = cabling.moved_ns + ns(params.moved_s) if cabling.moved_ns else 0
+    return max(cabling.at_ns + ns(params.hold_s), moved_ns)
+
+
+_MAX_CYCLE = 64
+"""Links of one cycle that are followed: mostly two, or all links of a trunk that was connected in reverse."""
+
+
+def _explain(finding: Finding, cases: Cases) -> tuple[Finding, Finding | None]:
+    """Return a finding with the cause that its swap cycle shows, and the root of the cycle as its parent."""
+    cycle = swap_cycle(cases, finding)
+    root = cycle[0]
+    if len(cycle) == 2:
+        one, other = (cases.related_subjects(member.id) for member in cycle)
+        if cycle[1].subject.id in one and root.subject.id in other:
+            finding = replace(finding, cause=Cause.CABLES_SWAPPED)
+    return finding, root if root.id != finding.id else None
+
+
+def _affected_by(changed: Finding, cases: Cases) -> Iterable[str]:
+    if changed.condition is Condition.LINK_MISCABLED:
+        yield from (finding.id for finding in swap_cycle(cases, changed))
+
+
+def swap_cycle(cases: Cases, finding: Finding) -> list[Finding]:
+    """Return the findings of the links that took each other's places, this one included, by subject."""
+    found, pending = {finding.id: finding}, [finding]
+    while pending and len(found) < _MAX_CYCLE:
+        one = pending.pop()
+        related = cases.related_subjects(one.id)
+        devices = {*devices_of(one), *(device for subject in related for device in _link_devices(cases, subject))}
+        for device in sorted(devices):
+            for other in cases.findings_at(device):
+                is_known = other.id in found or other.condition is not Condition.LINK_MISCABLED
+                if is_known or not are_concurrent(one, other):
+                    continue
+                if other.subject.id in related or one.subject.id in cases.related_subjects(other.id):
+                    found[other.id] = other
+                    pending.append(other)
+    return sorted(found.values(), key=lambda member: (member.subject.id, member.id))
+
+
+def _link_devices(cases: Cases, subject_id: str) -> list[str]:
+    link = cases.topology.links.get(subject_id)
+    return [] if link is None else [link.lower.device, link.upper.device]
+
+
+FABRIC = FabricSide(
+    explained_by_outages=False,
+    capacity=CapacityEffect.NONE,
+    severity_by_detector=True,
+    explain=_explain,
+    affected_by=_affected_by,
+)
+
+
+DETECTOR = Detector(
+    slug=SLUG,
+    condition=Condition.LINK_MISCABLED,
+    version=VERSION,
+    params=MiscabledParams,
+    section="miscabled",
+    fabric=FABRIC,
+    pod=PodSide(
+        state=LinkCabling,
+        scope=Scope.LINK,
+        inputs=(CablingReport,),
+        observe=observe,
+        evaluate=evaluate,
+        subject_of=lambda state: state.subject,
+        rebase=rebase,
+        merge=merge,
+    ),
+)

@@ -1,0 +1,218 @@
+"""rail/unreachable: detects a rail of a host that answers to no one while the host's other rails do.
+
+Opens when `open_windows` windows in a row lose nearly all probes of and to the rail, and resolves after `clear_s`
+without one. A host that loses all rails is at fault itself, and is left to device/down; a link that is down or shut
+is left to link/down. Without reports of the host nothing is concluded.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Annotated
+
+from pydantic import Field
+
+from streams.detect.detector import NOW, Context, Detector, Evaluation, Observed, PodSide, Scope
+from streams.detect.evidence.episodes import (
+    Conclusion,
+    PublishedEpisodes,
+    finding_defaults,
+    has_open,
+    next_final_ns,
+    reconcile,
+)
+from streams.detect.evidence.link_history import FOREVER
+from streams.detect.evidence.probe_verdicts import ProbePeriod, ProbeStatement, ProbeVerdict, Verdicts, probe_conclusion
+from streams.detect.fabric_side import Cases, FabricSide, are_concurrent, takes_a_rail_from_a_job
+from streams.detect.thresholds import Ratio, Seconds, Thresholds, ns
+from streams.fabric.ids import Port, device_id
+from streams.fabric.intervals import closed, overlaps_any
+from streams.fabric.topology import Topology
+from streams.wire.models import Cause, Condition, Coverage, Endpoint, Finding, RailProbes, Subject
+
+
+class UnreachableParams(Thresholds):
+    """`[detect.unreachable]`: when a rail answers to no one while the other rails of its host do."""
+
+    unreached_ratio: Ratio = 0.9
+    """Share of the probes of and to the rail that are lost: all but those at the ends of a window."""
+
+    others_ratio: Ratio = 0.5
+    """The host's other rails lose less than this share: else the host is at fault (choice: most of them answer)."""
+
+    peers: Annotated[int, Field(ge=1)] = 3
+    """Other hosts whose probes to the rail are lost: `[collect.probe] tor_targets` are on its leaf."""
+
+    open_windows: Annotated[int, Field(ge=1)] = 3
+    """Windows in a row: 30 s, as link/down waits. A link that trains or a route that changes takes less."""
+
+    clear_s: Seconds = 60
+    """Answering for this long; a rail that comes and goes is one finding (choice)."""
+
+
+SLUG = "rail/unreachable"
+VERSION = "1"
+
+
+def _verdict(params: UnreachableParams, window: RailProbes, topology: Topology) -> ProbeVerdict:
+    """Return the verdict on a window in which the rail is not reached."""
+    name = f"{window.device}/{window.port}"
+    link = topology.link_at(Port(window.device, window.port))
+    behind = f" behind {link.upper.device}" if link is not None else ""
+    statements = (
+        ProbeStatement(
+            f"{window.to_lost} of {window.to_sent} probes of {window.peers} hosts to {name}{behind} are lost",
+            window.device, window.port, window.to_lost / max(1, window.to_sent), params.unreached_ratio,
+        ),
+        ProbeStatement(
+            f"{window.own_lost} of {window.own_sent} probes from {name} are lost",
+            window.device, window.port, window.own_lost / max(1, window.own_sent), params.unreached_ratio,
+        ),
+        ProbeStatement(
+            f"{window.others_lost} of {window.others_sent} probes from the other rails of {window.device} are lost",
+            window.device, "", window.others_lost / max(1, window.others_sent), params.others_ratio,
+        ),
+    )  # fmt: skip
+    lost, sent = window.to_lost + window.own_lost, window.to_sent + window.own_sent
+    summary = f"{name} answers no probe, while the other rails of {window.device} do"
+    return ProbeVerdict(window.begin_ns, window.end_ns, window.end_ns, lost, sent, summary, statements)
+
+
+def conclusion(params: UnreachableParams, context: Context, subject: Subject, period: ProbePeriod) -> Conclusion:
+    """Return the episode of a period."""
+    fields = {
+        **finding_defaults(context.settings, SLUG, VERSION),
+        "condition": Condition.RAIL_UNREACHABLE,
+        "subject": subject,
+        "cause": Cause.UNKNOWN,
+        "coverage": Coverage(seen=1, expected=1),
+    }
+    return probe_conclusion(fields, period, params.clear_s, context.settings, context.watermark_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class RailProbeState:
+    """One rail: its windows that may still change, the verdicts on all, and its published episodes."""
+
+    subject: Subject
+    windows: dict[str, dict[str, RailProbes]] = field(default_factory=dict)
+    """By the end of the window and by partition."""
+    verdicts: Verdicts = field(default_factory=Verdicts)
+    published: PublishedEpisodes = ()
+    final_ns: int = 0
+
+
+def observe(
+    _: UnreachableParams, state: RailProbeState | None, probes: RailProbes, context: Context
+) -> Observed[RailProbeState]:
+    """Add a window of one partition, or replace it. Its time must not replace an earlier one: evaluate now."""
+    final_ns = context.watermark_ns - ns(context.settings.lateness_s)
+    if probes.end_ns <= (final_ns if state is None else state.final_ns):
+        return Observed(state)
+    state = state or RailProbeState(_subject(context, probes))
+    shards = state.windows.get(str(probes.end_ns), {})
+    if shards.get(str(probes.shard)) == probes:
+        return Observed(state)
+    windows = state.windows | {str(probes.end_ns): shards | {str(probes.shard): probes}}
+    return Observed(replace(state, windows=windows), NOW)
+
+
+def _subject(context: Context, probes: RailProbes) -> Subject:
+    """Return the rail, at its port, with pod, site and team of its link."""
+    link = context.subject_at(Port(probes.device, probes.port))
+    return replace(
+        link, id=f"rail:{probes.device}/{probes.port}", a=Endpoint(probes.device, probes.port), z=None, role="rail",
+        former_ids=(),
+    )  # fmt: skip
+
+
+def evaluate(
+    params: UnreachableParams, _: str, state: RailProbeState | None, context: Context
+) -> Evaluation[RailProbeState]:
+    """Conclude from all windows of a rail."""
+    if state is None:
+        return Evaluation(None)
+    now_ns, lateness_ns, clear_ns = context.watermark_ns, ns(context.settings.lateness_s), ns(params.clear_s)
+    verdicts, width_ns = state.verdicts, 1
+    for end, own in state.windows.items():
+        window = _joined(own)
+        width_ns = window.end_ns - window.begin_ns
+        if window.end_ns <= now_ns:
+            is_bad = _is_unreached(params, window) and not _is_training(context, window)
+            verdict = _verdict(params, window, context.topology) if is_bad else None
+            verdicts = verdicts.with_pending(int(end), verdict)
+    periods = [one for one in verdicts.periods(params.open_windows, width_ns, clear_ns) if one.opened_ns]
+    conclusions = [conclusion(params, context, state.subject, period) for period in periods]
+    published, episodes = reconcile(state.published, conclusions, now_ns)
+    final_ns = max(state.final_ns, now_ns - lateness_ns)
+    settled = verdicts.settled(final_ns, params.open_windows, width_ns, clear_ns)
+    windows = {end: own for end, own in state.windows.items() if int(end) > final_ns}
+    due = [period.end_ns + clear_ns for period in periods]
+    due += [int(end) if int(end) > now_ns else int(end) + lateness_ns for end in windows]
+    if settled.period is not None and not has_open(published):
+        due.append(settled.period.end_ns + clear_ns + lateness_ns)
+    due_ns = min((at for at in due if at > now_ns), default=FOREVER)
+    due_ns = min(due_ns, next_final_ns(conclusions, now_ns))
+    if not windows and settled == Verdicts() and not has_open(published):
+        return Evaluation(None, episodes)
+    return Evaluation(RailProbeState(state.subject, windows, settled, published, final_ns), episodes, due_ns)
+
+
+def _joined(shards: dict[str, RailProbes]) -> RailProbes:
+    """Return the sums over all partitions."""
+    one, *others = shards.values()
+    for other in others:
+        one = replace(
+            one, own_sent=one.own_sent + other.own_sent, own_lost=one.own_lost + other.own_lost,
+            others_sent=one.others_sent + other.others_sent, others_lost=one.others_lost + other.others_lost,
+            to_sent=one.to_sent + other.to_sent, to_lost=one.to_lost + other.to_lost, peers=one.peers + other.peers,
+        )  # fmt: skip
+    return one
+
+
+def _is_unreached(params: UnreachableParams, window: RailProbes) -> bool:
+    """Return whether a rail answers to no one and gets no answer, while the other rails of its host do."""
+    return (
+        window.own_sent > 0
+        and window.own_lost >= params.unreached_ratio * window.own_sent
+        and window.to_lost >= params.unreached_ratio * window.to_sent
+        and window.peers >= params.peers
+        and window.others_sent > 0
+        and window.others_lost < params.others_ratio * window.others_sent
+    )
+
+
+def _is_training(context: Context, window: RailProbes) -> bool:
+    """Return whether the rail's link was down, trained or was administratively down meanwhile."""
+    intervals = context.training_intervals(Port(window.device, window.port))
+    return overlaps_any(intervals, closed(window.begin_ns, window.end_ns))
+
+
+def _explain(finding: Finding, cases: Cases) -> tuple[Finding, Finding | None]:
+    """Return the finding, and the fault at its port, or of the leaf behind it, at that time as its parent."""
+    port = finding.subject.a
+    if port is None:
+        return finding, None
+    link = cases.topology.link_at(Port(port.device, port.port))
+    leaf = device_id(link.upper.device) if link is not None else ""
+    lossy = (one for one in cases.findings_of(Condition.PATH_LOSS) if one.subject.id == leaf)
+    faults = (*cases.link_faults_at(port), *lossy)
+    return finding, next((fault for fault in faults if are_concurrent(fault, finding)), None)
+
+
+FABRIC = FabricSide(explain=_explain, is_critical=takes_a_rail_from_a_job)
+
+
+DETECTOR = Detector(
+    slug=SLUG,
+    condition=Condition.RAIL_UNREACHABLE,
+    version=VERSION,
+    params=UnreachableParams,
+    section="unreachable",
+    fabric=FABRIC,
+    pod=PodSide(
+        state=RailProbeState,
+        scope=Scope.PORT,
+        inputs=(RailProbes,),
+        observe=observe,
+        evaluate=evaluate,
+    ),
+)

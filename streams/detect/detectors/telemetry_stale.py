@@ -1,0 +1,321 @@
+"""telemetry/stale: detects a source that delivers no data any more, although it did or should.
+
+Opens when `measure` finds it silent past its limit; resolves when it resumes. A gap that only the next sample reveals
+is a finding too, already resolved. The cause states which it is: a collector, a device, or one path. A device that its
+neighbors lost as well is a finding of device/down and the parent of this one.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Annotated
+
+from pydantic import Field
+
+from streams.detect.detector import Detector
+from streams.detect.evidence.device_evidence import DeviceEvidence, Silence
+from streams.detect.evidence.episodes import (
+    Conclusion,
+    PublishedEpisodes,
+    finding_defaults,
+    has_open,
+    next_final_ns,
+    reconcile,
+)
+from streams.detect.evidence.link_history import FOREVER
+from streams.detect.evidence.params import SharedSettings
+from streams.detect.evidence.subjects import input_subject
+from streams.detect.fabric_side import (
+    CapacityEffect,
+    DeviceEvaluation,
+    FabricEvaluator,
+    FabricSide,
+    GroupKey,
+    GroupKind,
+    SeverityContext,
+    location_keys,
+)
+from streams.detect.thresholds import Ratio, Seconds, Thresholds, ns
+from streams.fabric.intervals import merge_intervals
+from streams.fabric.topology import Topology
+from streams.wire.models import (
+    Cause,
+    Condition,
+    Coverage,
+    Endpoint,
+    Episode,
+    Evidence,
+    Finding,
+    InputLoss,
+    Message,
+    Severity,
+    Subject,
+)
+
+
+class StaleParams(Thresholds):
+    """`[detect.stale]`: DESIGN 2, silent for longer than max(3 x cadence, 30 s)."""
+
+    cadences: Annotated[float, Field(ge=1)] = 3
+    """A source is silent after so many of its usual intervals."""
+    at_least_s: Seconds = 30
+    """And after at least this time."""
+    unseen_ratio: Ratio = 0.05
+    """This share of the fabric unseen is CRITICAL (DETECTION 3a)."""
+
+    unseen_devices: Annotated[int, Field(ge=1)] = 3
+    """And at least so many devices: one switch is no large part of the fabric, however small its inventory is."""
+
+    unseen_after_s: Seconds = 60
+    """And it lasts this long after it was reported: by then neighbors have reported (30 s) whether devices are down."""
+
+    unlearned_s: Seconds = 300
+    """The limit of a source whose cadence is neither configured nor learned."""
+
+    loss_s: Seconds = 300
+    """A consumer that lost no input for this long is over it. As `clock.clear_s` (choice)."""
+
+    def limit_ns(self, cadence_ns: int) -> int:
+        """Return how long a source of a cadence may be silent; 0 is an unknown cadence."""
+        return max(round(self.cadences * cadence_ns), ns(self.at_least_s)) if cadence_ns else ns(self.unlearned_s)
+
+
+SLUG = "telemetry/stale"
+VERSION = "1"
+
+
+def evaluate(
+    _: StaleParams,
+    settings: SharedSettings,
+    published: Mapping[str, PublishedEpisodes],
+    evidence: DeviceEvidence,
+    watermark_ns: int,
+) -> DeviceEvaluation:
+    """Conclude on each source of a device."""
+    current: dict[str, PublishedEpisodes] = {}
+    episodes: list[Episode] = []
+    due_ns = FOREVER
+    for source, silences in evidence.silences.items():
+        conclusions = [_conclusion(settings, evidence.subject, silence) for silence in silences]
+        current[source], changed = reconcile(published.get(source, ()), conclusions, watermark_ns)
+        episodes += changed
+        due_ns = min(due_ns, next_final_ns(conclusions, watermark_ns))
+    return DeviceEvaluation(current, episodes, due_ns)
+
+
+def _conclusion(settings: SharedSettings, subject: Subject, silence: Silence) -> Conclusion:
+    is_over = silence.resumed_ns != FOREVER
+    device = subject.a.device if subject.a else ""
+    source = silence.source.label
+    last_ns = silence.resumed_ns if is_over else silence.detected_ns
+    finding = Finding(
+        **finding_defaults(settings, SLUG, VERSION),
+        condition=Condition.TELEMETRY_STALE,
+        severity=Severity.WARNING,
+        subject=subject,
+        started_at_ns=silence.since_ns,
+        observed_at_ns=last_ns,
+        resolved_at_ns=silence.resumed_ns if is_over else None,
+        detected_at_ns=silence.detected_ns,
+        summary=f"{device}: no telemetry from {source}",
+        cause=_cause(silence),
+        evidence=(_evidence(device, silence, last_ns),),
+        confidence=1.0,
+        coverage=Coverage(silence.live_sources, silence.live_sources + 1, missing=(f"{device}/{source}",)),
+    )
+    final_at_ns = silence.resumed_ns + ns(settings.lateness_s) if is_over else None
+    end_ns = silence.resumed_ns - 1 if is_over else FOREVER
+    return Conclusion(silence.since_ns, end_ns, finding, f"{source}/{silence.since_ns}", final_at_ns)
+
+
+def _cause(silence: Silence) -> Cause:
+    if silence.collector_silent:
+        return Cause.COLLECTOR
+    return Cause.PATH if silence.live_sources else Cause.UNKNOWN
+
+
+def _evidence(device: str, silence: Silence, last_ns: int) -> Evidence:
+    reason = ""
+    if silence.collector_silent:
+        reason = f"; its collector {silence.collector} is silent too"
+    elif silence.collector_error:
+        reason = f"; collector {silence.collector} reports: {silence.collector_error}"
+    return Evidence(
+        statement=f"{silence.source.label} of {device} delivered no data{reason}",
+        at=Endpoint(device),
+        observed=(last_ns - silence.since_ns) / 1e9,
+        expected=(silence.detected_ns - silence.since_ns) / 1e9,
+        comparison="threshold",
+        window_start_ns=silence.since_ns,
+        window_end_ns=last_ns,
+        collector=silence.collector,
+        source=silence.source,
+        error=silence.collector_error,
+    )
+
+
+_MAX_LOSSES = 1024
+"""Of one consumer and topic: a consumer that retention overtakes all the time reports one each fetch."""
+
+
+@dataclass(slots=True)
+class InputState:
+    """The losses of one consumer and topic, and the episodes that were published for it."""
+
+    losses: list[InputLoss] = field(default_factory=list)
+    published: PublishedEpisodes = ()
+
+
+@dataclass(slots=True)
+class LossState:
+    """Mutable, as the state of every fabric-wide detector."""
+
+    inputs: dict[str, InputState] = field(default_factory=dict)
+    """By subject id."""
+    due_ns: int = FOREVER
+    """The watermark at which to evaluate without new input."""
+
+
+def add_message(state: LossState, message: Message) -> None:
+    """Add a loss; a repeated one changes nothing."""
+    if not isinstance(message, InputLoss):
+        return
+    known = state.inputs.setdefault(input_subject(message.consumer, message.topic).id, InputState())
+    if message not in known.losses:
+        known.losses = [*known.losses, message][-_MAX_LOSSES:]
+        state.due_ns = 0
+
+
+def add_published(_state: LossState, _finding: Finding) -> None:
+    """Ignore the findings of others."""
+
+
+def evaluate_losses(
+    params: StaleParams, settings: SharedSettings, state: LossState, _topology: Topology, watermark_ns: int
+) -> list[Episode]:
+    """Conclude on every input with a loss; return the episodes that changed."""
+    if watermark_ns < state.due_ns:
+        return []
+    state.due_ns = FOREVER
+    episodes: list[Episode] = []
+    for identity, known in list(state.inputs.items()):
+        conclusions = [
+            _loss_conclusion(params, settings, cluster, watermark_ns) for cluster in _clusters(params, known.losses)
+        ]
+        known.published, changed = reconcile(known.published, conclusions, watermark_ns)
+        episodes += changed
+        times = (at_ns for one in conclusions for at_ns in (one.end_ns, one.final_at_ns or FOREVER))
+        state.due_ns = min([state.due_ns, *(at_ns for at_ns in times if at_ns > watermark_ns)])
+        if not has_open(known.published):
+            del state.inputs[identity]
+    return episodes
+
+
+def _clusters(params: StaleParams, losses: Iterable[InputLoss]) -> Iterator[list[InputLoss]]:
+    """Yield the losses that follow each other within `loss_s`."""
+    cluster: list[InputLoss] = []
+    for loss in sorted(losses, key=lambda loss: loss.at_ns):
+        if cluster and loss.at_ns > cluster[-1].at_ns + ns(params.loss_s):
+            yield cluster
+            cluster = []
+        cluster.append(loss)
+    if cluster:
+        yield cluster
+
+
+def _loss_conclusion(
+    params: StaleParams, settings: SharedSettings, losses: list[InputLoss], watermark_ns: int
+) -> Conclusion:
+    first, last = losses[0], losses[-1]
+    clear_ns = last.at_ns + ns(params.loss_s)
+    is_over = clear_ns <= watermark_ns
+    evidence = tuple(_loss_evidence(losses))
+    lost = round(sum(one.observed or 0 for one in evidence))
+    finding = Finding(
+        **finding_defaults(settings, SLUG, VERSION),
+        condition=Condition.TELEMETRY_STALE,
+        severity=Severity.WARNING,
+        subject=input_subject(first.consumer, first.topic),
+        started_at_ns=first.at_ns,
+        observed_at_ns=last.at_ns,
+        resolved_at_ns=clear_ns if is_over else None,
+        detected_at_ns=first.at_ns,
+        summary=f"{first.consumer} lost {lost} records of {first.topic}: they were deleted before they were read",
+        cause=Cause.RETENTION,
+        evidence=evidence,
+        confidence=1.0,
+        coverage=Coverage(0, 1, missing=(f"{first.consumer}/{first.topic}",)),
+    )
+    return Conclusion(first.at_ns, clear_ns, finding, str(first.at_ns), clear_ns + ns(settings.lateness_s))
+
+
+def _loss_evidence(losses: list[InputLoss]) -> Iterator[Evidence]:
+    """Yield the number of records of each partition; of a topic that was created again, only of the new one."""
+    for partition in sorted({loss.partition for loss in losses}):
+        own = [loss for loss in losses if loss.partition == partition]
+        ranges = merge_intervals((loss.first_offset, loss.first_offset + loss.records) for loss in own)
+        count = sum(end - begin for begin, end in ranges)
+        where = f"{own[0].topic}/{partition}"
+        statement = f"{count} records of {where} from offset {ranges[0][0]} on were deleted before they were read"
+        if any(loss.is_recreated for loss in own):
+            statement += "; the topic was created again, and what was unread of the former one is not counted"
+        yield Evidence(
+            statement=statement,
+            metric="input_lost_records",
+            observed=float(count),
+            expected=0.0,
+            comparison="threshold",
+            window_start_ns=own[0].at_ns,
+            window_end_ns=own[-1].at_ns,
+        )
+
+
+_FABRIC = GroupKey(GroupKind.FABRIC)
+
+
+def _is_critical(finding: Finding, context: SeverityContext) -> bool:
+    if finding.cause is Cause.COLLECTOR:
+        return True
+    if finding.cause is Cause.RETENTION:
+        return False  # the alert RailsightInputLost pages
+    params: StaleParams = context.params_of(finding)
+    detected_ns = finding.detected_at_ns or finding.started_at_ns
+    silent = context.silent_devices_at(detected_ns)
+    if silent is None:
+        return context.was_critical(finding)
+    until_ns = context.watermark_ns if finding.resolved_at_ns is None else finding.resolved_at_ns
+    minimum = max(params.unseen_ratio * context.device_count, params.unseen_devices)
+    return until_ns >= detected_ns + ns(params.unseen_after_s) and minimum <= silent
+
+
+def _severity_due_ns(params: StaleParams, finding: Finding) -> int:
+    return (finding.detected_at_ns or 0) + ns(params.unseen_after_s)
+
+
+def _group_keys(finding: Finding, topology: Topology) -> tuple[GroupKey, ...]:
+    if finding.subject.a is None:
+        return ()
+    silence = finding.evidence[0] if finding.evidence else Evidence("")
+    if finding.cause is Cause.COLLECTOR:
+        return (GroupKey(GroupKind.COLLECTOR, silence.collector),)
+    known = topology.devices.get(finding.subject.a.device)
+    if finding.cause is Cause.PATH and known is not None and known.pod:
+        return GroupKey(GroupKind.PATH, known.pod, silence.source), _FABRIC
+    return (*location_keys(known.pod, None), _FABRIC) if known is not None else ()
+
+
+FABRIC = FabricSide(
+    is_silence=True,
+    ends_with_parent=True,
+    capacity=CapacityEffect.NONE,
+    group_keys=_group_keys,
+    is_critical=_is_critical,
+    severity_due_ns=_severity_due_ns,
+    evaluate_device=evaluate,
+    evaluator=FabricEvaluator(LossState, add_message, add_published, evaluate_losses),
+    silence_limit_ns=StaleParams.limit_ns,
+    min_silent_ratio=attrgetter("unseen_ratio"),
+)
+
+
+DETECTOR = Detector(SLUG, Condition.TELEMETRY_STALE, VERSION, StaleParams, "stale", FABRIC)
