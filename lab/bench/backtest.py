@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.bench.machine import machine_info
+from lab.bench.processes import machine_info
 from lab.bench.recording import write_recording
 from streams.config.settings import Settings
 from streams.detect.thresholds import ns

@@ -1,7 +1,8 @@
 """Measures one decision of `decide`: all guards of one proposal, with the states of all links of a fabric.
 
 Each decision has a new context, as after a new message, so that it evaluates all links of a pod: the worst case. Caps,
-rates and budgets are high, so that none of these guards ends a decision before the others.
+rates and budgets are high, so that none of these guards ends a decision before the others. Then the stage processes a
+control while many approvals are open, and evaluates the guards again for each of them; the control revokes none.
 """
 
 import gc
@@ -11,7 +12,6 @@ from dataclasses import dataclass
 from time import perf_counter, thread_time
 from typing import NamedTuple, TypeVar
 
-from lab.bench.approvals_cost import ApprovalsTiming, measure_approvals
 from lab.bench.statistics import Spread, spread_of
 from streams.decide.capacity import Capacity
 from streams.decide.guard_context import GuardContext, Proposal
@@ -20,17 +20,22 @@ from streams.decide.isolations import Isolations, TargetKind
 from streams.decide.link_states import LinkStates
 from streams.decide.optimizer import Candidate, select
 from streams.decide.params import DecideParams
+from streams.decide.stage import Decide
 from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.ids import device_id
 from streams.fabric.inventory_rows import HOST_LINK
 from streams.fabric.topology import Topology, TopologyLink
-from streams.wire.internal_messages import PortState, PortStates
+from streams.wire.internal_messages import PortState
 from streams.wire.models import (
     Action,
     Condition,
     Control,
+    ControlKind,
     Endpoint,
     Finding,
+    PortStates,
+    Remediation,
+    RemediationState,
     Severity,
     Source,
     Status,
@@ -75,6 +80,14 @@ class Timing(NamedTuple):
     cpu: Spread
     duration: Spread
     approved: int
+
+
+class ApprovalsTiming(NamedTuple):
+    """The CPU time and the duration of one control, in milliseconds, and the approvals that were open."""
+
+    approvals: int
+    cpu: Spread
+    duration: Spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +277,12 @@ def table_lines(cost: DecideCost) -> Iterator[str]:
 
 
 def _drain(link: TopologyLink) -> Proposal:
-    subject = Subject(link.id, Endpoint(*link.lower), Endpoint(*link.upper), link.role, pod=link.pod)
+    subject = _subject(link)
     return Proposal(Action.DRAIN_LINK, subject, _finding(subject), link)
+
+
+def _subject(link: TopologyLink) -> Subject:
+    return Subject(link.id, Endpoint(*link.lower), Endpoint(*link.upper), link.role, pod=link.pod)
 
 
 def _cordon(host: str) -> Proposal:
@@ -286,3 +303,42 @@ def _candidates(capacity: Capacity, uplinks: list[TopologyLink], chance: random.
     in_pod = [link for link in uplinks if link.pod == first.pod]
     found = (capacity.number_of(link) for link in chance.sample(in_pod, min(_CANDIDATES, len(in_pod))))
     return [Candidate(number, chance.random()) for number in found if number is not None]
+
+
+_SETTLED_NS = 11 * 10**9
+_UNLIMITED = 10**6
+
+
+def measure_approvals(
+    topology: Topology,
+    states: Iterable[PortStates],
+    links: list[TopologyLink],
+    now_ns: int,
+    approvals: int,
+    chance: random.Random,
+    controls: int = 20,
+) -> ApprovalsTiming:
+    """Approve drains of random links of these, and time controls."""
+    stage = Decide(DecideParams(
+        mode="act", fabric_cap=_UNLIMITED, fabric_cap_ratio=1, pod_cap=_UNLIMITED, pod_cap_ratio=1,
+        actions_per_hour=_UNLIMITED,
+    ))  # fmt: skip
+    stage.start_epoch(1)
+    stage.set_topology(topology)
+    stage.recover([])
+    stage.process(list(states))
+    stage.process([_finding(_subject(link)) for link in chance.sample(links, min(approvals, len(links)))])
+    outputs = stage.advance_watermark(now_ns + _SETTLED_NS)
+    is_open = (
+        isinstance(one.message, Remediation) and one.message.state is RemediationState.APPROVED for one in outputs
+    )
+    count = sum(is_open) // 2  # each is on two topics
+    cpu_ms, durations_ms = [], []
+    for number in range(controls + 1):
+        control = Control(f"exclude-{number}", ControlKind.EXCLUDE, "device:none", now_ns, actor="bench", endless=True)
+        began, cpu_began = perf_counter(), thread_time()
+        revoked = stage.process([control])
+        cpu_ms.append((thread_time() - cpu_began) * 1e3)
+        durations_ms.append((perf_counter() - began) * 1e3)
+        assert not revoked
+    return ApprovalsTiming(count, spread_of(cpu_ms[1:]), spread_of(durations_ms[1:]))

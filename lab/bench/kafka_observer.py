@@ -1,20 +1,25 @@
-"""Observes the running pipeline through Kafka: findings with their arrival time, and Progress.
+"""Observes the running pipeline through Kafka: findings with their arrival time, Progress, and the lag of a group.
 
 A plain consumer of the topics, as a user's automation would be one.
 """
 
 import asyncio
 import time
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+
 from streams.config.kafka import KafkaSettings
 from streams.runtime.stage_progress import StageProgress
-from streams.runtime.topic_reader import follow
+from streams.runtime.topic_reader import follow, kafka_errors_as_retry
 from streams.wire.errors import Reject, Retry
 from streams.wire.models import Finding, Progress
-from streams.wire.topics import BY_NAME, FINDINGS, PROGRESS, STAGES, Topic, decode
+from streams.wire.topics import BY_NAME, COLLECTOR_STATUS, EVENTS, FINDINGS, PROGRESS, SAMPLES, STAGES, Topic, decode
 
 _RETRY_S = 0.2
 _PROGRESS_PAUSE_S = 0.25
@@ -69,3 +74,43 @@ def _record(observed: KafkaObservations, record: Any) -> None:
             observed.revisions.append((arrived_ns, message))
         elif isinstance(message, Progress) and message.stage in observed.stages:
             observed.stages[message.stage].update(message, time.monotonic())
+
+
+_TELEMETRY = (SAMPLES, EVENTS, COLLECTOR_STATUS)
+
+
+class GroupLag:
+    """Reads end offsets and committed offsets from Kafka."""
+
+    def __init__(self, consumer: AIOKafkaConsumer, admin: AIOKafkaAdminClient, kafka: KafkaSettings) -> None:
+        self._consumer = consumer
+        self._admin = admin
+        self._partitions = [
+            TopicPartition(topic.name, partition)
+            for topic in _TELEMETRY
+            for partition in range(kafka.partitions.count(topic))
+        ]
+
+    async def lag_of(self, group: str) -> int | None:
+        """Return the telemetry records that the group has not committed; None while Kafka does not answer."""
+        with suppress(KafkaError, OSError):
+            ends = await self._consumer.end_offsets(self._partitions)
+            committed = await self._admin.list_consumer_group_offsets(group, partitions=self._partitions)
+            return sum(int(end) - max(0, int(committed[tp].offset)) for tp, end in ends.items())
+        return None
+
+
+@asynccontextmanager
+async def open_group_lag(kafka: KafkaSettings) -> AsyncIterator[GroupLag]:
+    """Open the clients; raise Retry when Kafka does not answer."""
+    consumer = AIOKafkaConsumer(**kafka.client_options(), enable_auto_commit=False)
+    admin = AIOKafkaAdminClient(**kafka.client_options())
+    with kafka_errors_as_retry(kafka):
+        await consumer.start()
+        await admin.start()
+    try:
+        yield GroupLag(consumer, admin, kafka)
+    finally:
+        with suppress(KafkaError, OSError):
+            await admin.close()
+            await consumer.stop()

@@ -13,10 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lab.bench.clickhouse_metrics import RowAges
-from lab.bench.group_lag import open_group_lag
-from lab.bench.kafka_observer import KafkaObservations, observe
-from lab.bench.params import Params
-from lab.bench.process_specs import SINK, worker_names
+from lab.bench.kafka_observer import KafkaObservations, observe, open_group_lag
+from lab.bench.params import SINK, Params, worker_names
 from lab.bench.processes import ProcessCosts
 from lab.bench.report import WorkerKill
 from lab.bench.statistics import Observation

@@ -1,10 +1,14 @@
-"""Options of one run of the pipeline benchmark."""
+"""Options of one run of the pipeline benchmark, the configuration of its parts, and their command lines."""
 
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from lab.bench.profiling import Profile
+from lab.bench.processes import Profile
+from streams.runtime.process_specs import ServerAddresses, railsight_command
+from streams.runtime.supervise import Part
 
 START_S = 25.0
 """Servers, topics, tables, stages and the load generator, on two idle cores."""
@@ -57,3 +61,40 @@ class Params:
         The waits of the single steps together are longer; at least ten minutes for the servers of a busy machine.
         """
         return max(600.0, 4 * self.expected_s)
+
+
+CONFIG = "railsight.toml"
+SINK = "persist"
+
+
+def write_config(params: Params, servers: ServerAddresses) -> Path:
+    """Write the configuration that all parts share, with everything else at its default."""
+    lines = [
+        *servers.kafka_lines(),
+        f"telemetry_partitions = {params.partitions}",
+        "[store]",
+        f'url = "{servers.clickhouse}"',
+        f'password_file = "{servers.clickhouse_password_file}"',
+        "[runtime]",
+        f'data = "{params.folder / "faust"}"',
+    ]
+    path = params.folder / CONFIG
+    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    return path
+
+
+def worker_names(params: Params) -> list[str]:
+    """Return the names of the workers' parts."""
+    return ["process"] if params.workers == 1 else [f"process-{i + 1}" for i in range(params.workers)]
+
+
+def pipeline_parts(params: Params, config: Path) -> Iterator[Part]:
+    """Yield workers and sink; a named worker gets its partitions back at once after a kill."""
+    for name in worker_names(params):
+        yield Part(name, railsight_command("process", "--config", str(config), "--instance", name))
+    yield Part(SINK, railsight_command("persist", "--config", str(config)))
+
+
+def load_command(spec: Path) -> tuple[str, ...]:
+    """Return the command of the load generator."""
+    return (sys.executable, "-m", "lab.bench.load", str(spec))

@@ -1,13 +1,18 @@
-"""CPU seconds and memory of each part with all its child processes, from /proc.
+"""Measures CPU seconds and memory of each part with all its child processes, from /proc, and profiles one with py-spy.
 
 A process that ended keeps its last sample, so that a part that is killed and restarted loses at most the time between
-two samples.
+two samples. py-spy is no dependency; it is taken from PATH.
 """
 
 import os
-from collections.abc import Callable, Mapping
+import platform
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from streams.wire.errors import Misconfigured
 
 _TICKS_S = os.sysconf("SC_CLK_TCK")
 _PPID, _UTIME, _STIME, _STARTED = 1, 11, 12, 19
@@ -92,3 +97,54 @@ class ProcessCosts:
         fields = dict(line.split(":", 1) for line in lines if line.startswith(("VmHWM", "VmRSS")))
         sizes = {name: int(value.split()[0]) * 1024 for name, value in fields.items()}
         return sizes.get("VmRSS", 0), max(known_peak, sizes.get("VmHWM", 0))
+
+
+_GIB = 1 << 20
+
+
+def machine_info(proc: Path = Path("/proc")) -> str:
+    """Return the usable cores, their model, memory, kernel and Python, as far as the system reports them."""
+    cores = len(os.sched_getaffinity(0))
+    model = _value(proc / "cpuinfo", "model name") or platform.machine()
+    total_kib = _value(proc / "meminfo", "MemTotal").removesuffix(" kB")
+    memory = f"{int(total_kib) / _GIB:.1f} GiB" if total_kib.isdigit() else "memory unknown"
+    return f"{cores} cores of {model}, {memory}, Linux {platform.release()}, Python {platform.python_version()}"
+
+
+def _value(path: Path, name: str) -> str:
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return ""
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(name)), "")
+
+
+RATE_HZ = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The part to profile, and the output file (speedscope's format)."""
+
+    part: str
+    out: Path
+
+
+def parse_profile(given: str, parts: Iterable[str]) -> Profile:
+    """Parse `PART=FILE`; raise Misconfigured for an unknown part, or without py-spy."""
+    part, _, out = given.partition("=")
+    names = list(parts)
+    if part not in names or not out:
+        raise Misconfigured(f"--profile {given}: expected PART=FILE with PART one of {', '.join(names)}")
+    if shutil.which("py-spy") is None:
+        raise Misconfigured("--profile needs py-spy on PATH: pip install py-spy")
+    return Profile(part, Path(out).resolve())
+
+
+def start_profiler(profile: Profile, pid: int, seconds: float) -> "subprocess.Popen[bytes]":
+    """Start py-spy, which ends after so many seconds."""
+    command = [
+        "py-spy", "record", "--gil", "--rate", str(RATE_HZ), "--duration", str(round(seconds)), "--format",
+        "speedscope", "--output", str(profile.out), "--pid", str(pid),
+    ]  # fmt: skip
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -1,10 +1,15 @@
-"""Renders the report of a run as text."""
+"""Renders the reports of runs: one as text, many as lines and curves of `railsight bench growth`."""
 
+import logging
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from itertools import groupby
+from pathlib import Path
 
 from lab.bench.load.group import METRICS
 from lab.bench.report import Report
 from lab.bench.statistics import Spread
+from streams.wire.errors import Misconfigured
 
 _MIB = 1 << 20
 _NAMED = 10
@@ -113,3 +118,63 @@ def _kills(report: Report) -> Iterator[str]:
             f"killed {kill.part} at {kill.at_s:.0f} s: its first partition owned after {first}, all after {everything},"
             f" lag at its earlier level after {caught_up}"
         )
+
+
+HEAD = (
+    f"{'GPUs':>8}{'ports':>9}{'workers':>9}{'port-samples/s':>16}{'cores used':>12}{'CPU s/M':>9}"
+    f"{'row p99 s':>11}{'finding p99 s':>15}{'lag at end':>12}{'pass':>6}  CPU s of each worker"
+)
+
+
+def row(report: Report) -> str:
+    """Return a run as a line; the CPU of each worker shows how the partitions divide the work."""
+    lag = sum(stage.lag_end for stage in report.stages)
+    each = " + ".join(f"{part.cpu_s:.1f}" for part in report.parts if part.part.startswith("process"))
+    return (
+        f"{report.gpus:>8}{report.load.ports:>9}{report.workers:>9}{report.load.port_samples_per_s:>16,.0f}"
+        f"{report.cpu_s / report.seconds:>12.2f}{report.cpu_s_per_million:>9.2f}"
+        f"{_s(report.sample_to_row_s.p99):>11}{_s(report.flap_to_finding_s.p99):>15}{lag:>12,.0f}"
+        f"{'yes' if report.is_passed else 'NO':>6}  {each}"
+    )
+
+
+def _s(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds:.3f}"
+
+
+def refuse_without_matplotlib() -> None:
+    """Raise Misconfigured before anything is measured."""
+    if find_spec("matplotlib") is None:
+        raise Misconfigured("a picture needs matplotlib: install railsight[bench]")
+
+
+def draw(reports: Sequence[Report], path: Path) -> None:
+    """Draw one curve per number of workers to the file; its suffix selects the format."""
+    # It logs every font that it considers, a thousand lines.
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    from matplotlib import pyplot as plt
+
+    figure, (cost, cores) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+    by_workers = sorted(reports, key=lambda report: (report.workers, report.load.port_samples_per_s))
+    for workers, own in groupby(by_workers, key=lambda report: report.workers):
+        runs = list(own)
+        loads = [run.load.port_samples_per_s for run in runs]
+        label = f"{workers} worker{'s' if workers > 1 else ''}"
+        cost.plot(loads, [run.cpu_s_per_million for run in runs], marker="o", label=label)
+        cores.plot(loads, [run.cpu_s / run.seconds for run in runs], marker="o", label=label)
+    for axes, title in ((cost, "CPU seconds per million port-samples"), (cores, "cores used")):
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("port-samples per second")
+        axes.set_title(title)
+        axes.grid(visible=True, which="both", alpha=0.3)
+        axes.legend()
+    try:
+        figure.savefig(path)
+    except (OSError, ValueError) as error:
+        raise Misconfigured(f"{path}: {error}") from error
+    finally:
+        plt.close(figure)

@@ -7,24 +7,27 @@ report. The caller stops the supervisor.
 import asyncio
 import os
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from lab.bench import process_specs
+from lab.bench import params as process_specs
 from lab.bench.clickhouse_metrics import StoredCounts, sample_row_count, stored_counts
-from lab.bench.load import arrays_file
+from lab.bench.load import spec as arrays_file
 from lab.bench.load.spec import LoadReport, Spec, read_report, write_spec
 from lab.bench.monitor import Monitor
 from lab.bench.params import Params
-from lab.bench.profiling import start_profiler
+from lab.bench.processes import start_profiler
 from lab.bench.report import Report
 from lab.bench.summarize import summarize
 from lab.world.fabric_arrays import FabricArrays, fabric_arrays
 from streams.config.settings import Settings, load
 from streams.embedded.watched_process import WatchedProcess
 from streams.fabric.clos import GenerateParams, ImpossibleFabric, generate
+from streams.runtime.foreground import run_and_stop
 from streams.runtime.local_pipeline import SETUP_TIMEOUT_S
 from streams.runtime.process_specs import railsight_command, start_servers
 from streams.runtime.supervise import Part, Supervisor
@@ -229,3 +232,37 @@ class PipelineBenchmark:
 
 def _sent_to(sent: LoadReport, topic_part: str) -> int:
     return sum(count for topic, count in sent.messages.items() if topic_part in topic)
+
+
+_PROGRESS_EVERY_S = 0.25
+
+
+@contextmanager
+def run_folder(given: Path | None) -> Iterator[Path]:
+    """Yield the given folder, which stays, or a temporary one; raise Misconfigured when the given one is not empty."""
+    if given is None:
+        with tempfile.TemporaryDirectory(prefix="railsight-bench-", ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
+        return
+    if given.exists() and any(given.iterdir()):
+        raise Misconfigured(f"{given} is not empty; choose another folder, or remove it")
+    given.mkdir(parents=True, exist_ok=True)
+    yield given.resolve()
+
+
+def run_benchmark(params: Params, report_progress: Callable[[str], None]) -> Report | None:
+    """Run the benchmark once and return its report, None when a signal ended it."""
+    supervisor = Supervisor(params.folder)
+    benchmark = PipelineBenchmark(params, supervisor)
+    background = _report_phases(benchmark, report_progress)
+    return run_and_stop(benchmark.run(), background, supervisor.stop, restore_signals=True)
+
+
+async def _report_phases(benchmark: PipelineBenchmark, report_progress: Callable[[str], None]) -> None:
+    """Report the phase whenever it changes."""
+    reported = ""
+    while True:
+        if benchmark.phase != reported:
+            reported = benchmark.phase
+            report_progress(reported)
+        await asyncio.sleep(_PROGRESS_EVERY_S)

@@ -8,11 +8,10 @@ from pathlib import Path
 
 from lab.bench.clickhouse_metrics import StoredCounts, TableSize, table_sizes
 from lab.bench.load.spec import LoadReport, ReportedFault
-from lab.bench.machine import machine_info
 from lab.bench.monitor import LOAD, RECOVERED_WITHIN_S, Monitor, WindowEdge
-from lab.bench.report import FaultScore, LoadFacts, PartCost, Report, StageRate, StoredFacts, WorkerKill
+from lab.bench.processes import machine_info
+from lab.bench.report import FaultScore, LoadFacts, PartCost, Report, StageRate, StoredFacts, WorkerKill, verdicts
 from lab.bench.statistics import Spread, grows, slope, spread_of, spread_of_histogram
-from lab.bench.verdicts import verdicts
 from lab.world.fabric_arrays import FabricArrays
 from streams.fabric.ids import Port
 from streams.replay.score import Truth, score

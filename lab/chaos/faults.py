@@ -11,10 +11,8 @@ from contextlib import suppress
 from lab.chaos import topic_faults
 from lab.chaos.gate import GateMode
 from lab.chaos.network_faults import BrokerDiskFull, BrokerUnreachable, NetworkSlow, StoreDiskFull
-from lab.chaos.params import PAUSE_S
-from lab.chaos.promises import NOTHING_LOST, REPORTED
-from lab.chaos.scene import NOTHING, Fault, Need, Scene
-from lab.chaos.stack import ALL_TARGETS, SINK, WORKERS, send_signal
+from lab.chaos.scene import NOTHING, NOTHING_LOST, REPORTED, Fault, Need, Scene
+from lab.chaos.stack import ALL_TARGETS, PAUSE_S, SINK, WORKERS, send_signal
 
 
 class PartKilled:

@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Iterable
 
 from lab.chaos import isolation
-from lab.chaos.promises import NOTHING_LOST
-from lab.chaos.scene import Need, Scene
+from lab.chaos.scene import NOTHING_LOST, Need, Scene
 
 _TABLE = "railsight_chaos"
 

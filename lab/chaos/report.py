@@ -8,10 +8,9 @@ from typing import Any
 import orjson
 
 from lab.chaos.load import Acknowledged, Identity
-from lab.chaos.params import ChaosParams
 from lab.chaos.plan import Step
 from lab.chaos.scene import Scene
-from lab.chaos.stack import SINK
+from lab.chaos.stack import SINK, ChaosParams
 from lab.chaos.verdict import FindingTruth, Observation, Verdict, check_findings, check_rejected, count_messages
 from streams.store.persist.persisted_topics import PERSISTED_TOPICS
 from streams.wire.topics import EVENTS, REJECTED, SAMPLES

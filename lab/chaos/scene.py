@@ -1,4 +1,4 @@
-"""The interface of faults: what they act on, and what they need from the machine."""
+"""The interface of faults: what they act on, what they need of the machine, and what is promised under them."""
 
 import random
 from dataclasses import dataclass, field
@@ -50,3 +50,7 @@ class Fault(Protocol):
     async def heal(self, scene: Scene) -> None:
         """Give it back."""
         ...
+
+
+NOTHING_LOST = "lost 0, double 0, findings right"
+REPORTED = "lost only what was deleted unread, as many as reported; double 0"

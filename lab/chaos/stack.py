@@ -1,9 +1,14 @@
-"""The real processes of a run: Kafka, ClickHouse behind a gate, two workers and a sink, which restart when they end."""
+"""The real processes of a run: Kafka, ClickHouse behind a gate, two workers and a sink, which restart when they end.
+
+A start that another fault interrupts is repeated: it proves nothing about the server. One that fails without a fault is
+a defect, and its error is raised.
+"""
 
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,8 +16,6 @@ from typing import Literal, Self
 
 from lab.chaos import isolation
 from lab.chaos.gate import Gate
-from lab.chaos.params import POD_PARTITIONS, SETTINGS, TELEMETRY_PARTITIONS
-from lab.chaos.restarts import Restarts
 from streams.config.kafka import KafkaSettings
 from streams.config.settings import load
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
@@ -22,6 +25,102 @@ from streams.embedded.kafka_data_dir import free_ports
 from streams.embedded.watched_process import WatchedProcess
 from streams.runtime.process_specs import railsight_command
 from streams.wire.errors import Misconfigured
+
+SESSION_S = 6.0
+"""The shortest session that brokers accept by default, so that a takeover is quick."""
+PAUSE_S = SESSION_S + 2.0
+"""A process that is paused this long has lost its partitions when it resumes."""
+TELEMETRY_PARTITIONS = 4
+POD_PARTITIONS = 2
+
+SETTINGS = """\
+[persist]
+linger_s = 0.5
+linger_max_s = 2
+linger_background_s = 3
+retry_backoff_max_s = 2
+session_timeout_s = 6
+[detect]
+lateness_s = 10
+[detect.down]
+open_after_s = 4
+hold_up_s = 2
+[detect.stale]
+loss_s = 30
+[detect.flap]
+presets = ["switch-errdisable"]
+[runtime]
+session_s = 6
+snapshot_s = 1
+quiet_snapshot_s = 3
+measure_snapshot_s = 3
+"""
+"""Intervals of a run: shorter than the defaults, so that a run of half a minute contains takeovers and snapshots.
+
+Of link/flap only the preset of five outages in ten seconds: in a night each link goes down twenty times by intent.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ChaosParams:
+    """One sequence. The same seed, faults and seconds give the same sequence."""
+
+    seed: int
+    faults: tuple[str, ...]
+    seconds: float
+
+
+STARTS = 3
+"""Faults of one target follow each other, so that one start meets two of them at most."""
+FREE_WITHIN_S = 60.0
+"""The longest wait for the end of the fault that interrupts; faults hold for 18 s at most."""
+
+
+class Restarts:
+    """The starts of one server; `start` starts what does not run and raises Misconfigured."""
+
+    def __init__(self, start: Callable[[], None]) -> None:
+        self._start = start
+        self._one_at_a_time = threading.Lock()
+        self._changed = threading.Condition()
+        self._begun = self._active = 0
+
+    @contextmanager
+    def fault(self) -> Iterator[None]:
+        """Count a fault that acts on the server."""
+        with self._changed:
+            self._begun += 1
+            self._active += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._active -= 1
+                self._changed.notify_all()
+
+    def restart(self, late_ends: int = 0) -> None:
+        """Start the server once no fault acts on it; blocks. Raises Misconfigured if it fails without a fault.
+
+        `late_ends` of its processes may still end by the fault that is over, perhaps while the others start: so many
+        failed starts are repeated as well.
+        """
+        with self._one_at_a_time:
+            for attempt in range(1 - late_ends, STARTS + 1):
+                begun, is_free = self._wait_until_free()
+                try:
+                    self._start()
+                except Misconfigured:
+                    if attempt == STARTS or (attempt > 0 and is_free and begun == self._begun):
+                        raise
+                else:
+                    return
+
+    def _wait_until_free(self) -> tuple[int, bool]:
+        """Return how many faults have begun, and whether none acts now."""
+        with self._changed:
+            is_free = self._changed.wait_for(lambda: not self._active, FREE_WITHIN_S)
+            return self._begun, is_free
+
 
 WORKERS = ("worker-a", "worker-b")
 SINK = "persist"

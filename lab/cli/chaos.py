@@ -44,7 +44,7 @@ def chaos(
     """
     from lab.chaos.plan import fault_names
     from lab.chaos.report import TABLE_HEAD
-    from lab.chaos.session import run_chaos, run_folder, sequences
+    from lab.chaos.run import run_chaos, run_folder, sequences
 
     names = fault_names(faults)
     reports = []

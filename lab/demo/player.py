@@ -1,23 +1,58 @@
-"""Plays a recording into Kafka as its collectors would have sent it, at a chosen speed and with the recorded times.
+"""Sends to Kafka and reads from it what a demo needs: a recording, control records, and the state of the pipeline.
 
-After the last reading it publishes a watermark to each partition, so that windows become final exactly where those of
-a backtest do.
+After the last reading of a recording it publishes a watermark to each partition, so that windows become final exactly
+where those of a backtest do.
 """
 
 import asyncio
 import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+from lab.demo.state import DemoState
 from streams.config.kafka import KafkaSettings
+from streams.fabric.topology import Topology
 from streams.replay.backtest import Recording, read_messages
 from streams.replay.driver import event_time
 from streams.replay.recording import RejectedRows
+from streams.runtime.topic_reader import follow
 from streams.runtime.topic_writer import open_producer, send
-from streams.wire.errors import Misconfigured
-from streams.wire.models import CollectorStatus, Control, Event, Facts, Message, Progress, Samples
-from streams.wire.topics import COLLECTOR_STATUS, CONTROLS, EVENTS, FACTS, SAMPLES, Topic, encode
+from streams.wire.errors import Misconfigured, Reject, Retry
+from streams.wire.inventory_topic import Assembler
+from streams.wire.models import (
+    CollectorStatus,
+    Control,
+    ControlKind,
+    Event,
+    Facts,
+    InventoryChunk,
+    Message,
+    Outcome,
+    Progress,
+    Remediation,
+    RemediationResult,
+    Samples,
+)
+from streams.wire.topics import (
+    BY_NAME,
+    COLLECTOR_STATUS,
+    CONTROLS,
+    EVENTS,
+    FACTS,
+    FINDINGS,
+    INVENTORY,
+    PROGRESS,
+    REMEDIATION_RESULTS,
+    REMEDIATIONS,
+    SAMPLES,
+    Record,
+    Topic,
+    decode,
+    encode,
+)
 
 STAGE = "replay"
 """Stage name in the Progress messages of a recording."""
@@ -93,3 +128,68 @@ async def publish_end_of_time(kafka: KafkaSettings, watermark_ns: int) -> None:
         for partition in range(kafka.partitions.count(SAMPLES)):
             progress = Progress(STAGE, partition, 1, watermark_ns)
             await (await send(producer, encode(SAMPLES, progress, key=f"{STAGE}/{partition}"), partition))
+
+
+FOLLOWED = (FINDINGS, PROGRESS, REMEDIATIONS, INVENTORY, CONTROLS, COLLECTOR_STATUS)
+RETRY_S = 0.5
+
+
+async def follow_pipeline(kafka: KafkaSettings, state: DemoState) -> None:
+    """Fold the topics into the state until cancelled."""
+    assembler = Assembler()
+    positions: dict[tuple[str, int], int] = {}
+    while True:
+        with suppress(Retry):
+            async for message in _messages(kafka, assembler, positions):
+                state.update(message, time.monotonic())
+        await asyncio.sleep(RETRY_S)
+
+
+async def _messages(
+    kafka: KafkaSettings, assembler: Assembler, positions: dict[tuple[str, int], int]
+) -> AsyncIterator[Message | Topology]:
+    async for record in follow(kafka, *FOLLOWED, positions=positions):
+        try:
+            message = decode(BY_NAME[record.topic], record.value, record.headers)
+            if isinstance(message, InventoryChunk):
+                if (version := assembler.add(message)) is not None:
+                    yield version[1]
+            else:
+                yield message
+        except Reject:
+            continue
+
+
+ACTOR = "railsight demo"
+POISON = b"\xff\xff this is no Samples message"
+"""Field 31 with wire type 7, which protobuf does not define."""
+
+
+def result_record(remediations: Iterable[Remediation], now_ns: int) -> Record:
+    """Return a result that answers one of the remediations, or an unknown one if there are none."""
+    remediation_id = next((remediation.id for remediation in remediations), "demo/none-seen")
+    return encode(
+        REMEDIATION_RESULTS,
+        RemediationResult(remediation_id, Outcome.REJECTED, now_ns, ACTOR, "a demo does not touch anything"),
+    )
+
+
+def control_record(now_ns: int) -> Record:
+    """Return a control of no device."""
+    return encode(
+        CONTROLS,
+        Control(
+            "demo/maintenance",
+            ControlKind.MAINTENANCE,
+            subject_id="device:none-of-this-fabric",
+            at_ns=now_ns,
+            until_ns=now_ns + 60_000_000_000,
+            actor=ACTOR,
+            reason="shows the path",
+        ),
+    )
+
+
+def poison_record() -> Record:
+    """Return a message that cannot be decoded."""
+    return Record(SAMPLES, b"poisoned", POISON, route="poisoned")

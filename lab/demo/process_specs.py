@@ -1,13 +1,43 @@
-"""Configuration file and command lines of the demo's processes."""
+"""Options of one demo run, the configuration file and the command lines of its processes."""
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from lab.demo import acting
-from lab.demo.plan import DemoPlan
+from lab.demo.player import Playback
+from streams.fabric.inventory import Inventory
+from streams.replay.score import Truth
 from streams.runtime.process_specs import ServerAddresses, railsight_command
 from streams.runtime.supervise import Part
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybackPlan:
+    """A recording that replaces the simulated fabric."""
+
+    playback: Playback
+    inventory: Inventory
+    speed: float
+    truths: tuple[Truth, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DemoPlan:
+    """Options of one run."""
+
+    folder: Path
+    seconds: float = 60.0
+    seed: int = 1
+    """The seed of the simulated fabric's faults."""
+    playback: PlaybackPlan | None = None
+    alertmanager: str | None = None
+    act: bool = False
+    """Automation carries out what `decide` approves, and the simulated links flap until they are repaired."""
+    grafana: bool = False
+    """A Grafana shows the boards: the one at GRAFANA_URL, or one from PATH."""
+
 
 CONFIG = "railsight.toml"
 INSTANCE = "one"

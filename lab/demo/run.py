@@ -14,14 +14,10 @@ from dataclasses import dataclass, field
 import orjson
 
 from lab.demo import acting, grafana, process_specs
-from lab.demo.action_score import ActionScore, read_bad_links, score_actions
-from lab.demo.control_records import control_record, poison_record, result_record
-from lab.demo.follow import follow_pipeline
-from lab.demo.plan import DemoPlan, PlaybackPlan
-from lab.demo.player import play, publish_end_of_time
-from lab.demo.report import Report, build_report
-from lab.demo.rows import TABLES, TABLES_OF_A_RECORDING, count_rows, empty_tables
-from lab.demo.state import DemoState
+from lab.demo.player import control_record, follow_pipeline, play, poison_record, publish_end_of_time, result_record
+from lab.demo.process_specs import DemoPlan, PlaybackPlan
+from lab.demo.report import ActionScore, Report, build_report, read_bad_links, score_actions
+from lab.demo.state import TABLES, TABLES_OF_A_RECORDING, DemoState, count_rows, empty_tables
 from streams.config.settings import Settings, load
 from streams.decide.policy import load_policy
 from streams.embedded.running_instances import Instance, registered

@@ -2,20 +2,23 @@
 
 import asyncio
 import os
+import shutil
 import signal
+import tempfile
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from lab.demo import acting
-from lab.demo.plan import DemoPlan, PlaybackPlan
+from lab.demo.acting import answer_lines, headline, outcome
 from lab.demo.player import find_recording, load_playback
-from lab.demo.remediation_lines import answer_lines, headline, outcome
+from lab.demo.process_specs import DemoPlan, PlaybackPlan
 from lab.demo.report import Report
 from lab.demo.run import Demo
-from lab.demo.run_folder import run_folder
 from lab.demo.state import DemoState
+from streams.embedded.directories import data_directory, try_lock
 from streams.fabric.inventory import InvalidInventory, Inventory, read_folder
 from streams.instrument.time_format import format_time
 from streams.replay import results
@@ -25,6 +28,43 @@ from streams.runtime.foreground import run_and_stop
 from streams.runtime.supervise import Supervisor
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Remediation
+
+RETAIN_MARKER = "kept"
+"""A run folder with a file of this name is never removed."""
+
+
+@contextmanager
+def run_folder(given: Path | None, *, keep: bool) -> Iterator[Path]:
+    """Yield the given folder, or a new one in the user's data folder that is removed at the end unless `keep`."""
+    if given is not None:
+        if (given / "kafka").exists():
+            raise Misconfigured(f"{given} holds an earlier run; choose another folder, or remove it")
+        folder = given.resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+    else:
+        runs = data_directory() / "demo"
+        runs.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(runs)
+        folder = Path(tempfile.mkdtemp(prefix="run-", dir=runs))
+    lock = try_lock(folder)
+    if keep:
+        (folder / RETAIN_MARKER).touch()
+    try:
+        yield folder
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def _remove_abandoned(runs: Path) -> None:
+    """Remove the folders of demos that were killed before they could clean up: no process holds their lock."""
+    for folder in runs.glob("run-*"):
+        if not (folder / RETAIN_MARKER).exists() and (lock := try_lock(folder)) is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
+
 
 REFRESH_PER_S = 4
 LINE_CHARACTERS = 80

@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from dashboards.__main__ import BOARDS, FOLDER
-from lab.preview.macros import View
 from lab.preview.page import page
-from lab.preview.reading import Rows, Run, opened, panel_queries
+from lab.preview.reading import Rows, Run, View, opened, panel_queries
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
 
 PICTURE_WIDTH = 1600

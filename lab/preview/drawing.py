@@ -9,9 +9,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-from lab.preview.reading import Rows
-from lab.preview.shown import state
-from lab.preview.units import text
+from lab.preview.reading import Rows, state, text
 
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#B8A800", "#8E8E8E")
 _LEFT, _TOP, _BOTTOM = 62, 6, 20

@@ -6,10 +6,7 @@ from html import escape
 from typing import Any
 
 from lab.preview import drawing
-from lab.preview.macros import View
-from lab.preview.reading import Rows, Run, answers
-from lab.preview.shown import Shown, stat, state
-from lab.preview.units import text
+from lab.preview.reading import Rows, Run, Shown, View, answers, stat, state, text
 
 CELL, GAP = 30, 8
 """Of Grafana's grid: a unit of height is 30 pixels, and panels are 8 pixels apart."""

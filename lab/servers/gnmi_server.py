@@ -14,8 +14,7 @@ import grpc.aio
 
 from collectors.gnmi.paths import to_text
 from collectors.gnmi.v1 import gnmi_pb2
-from lab.servers.gnmi_encoding import ENCODINGS, notifications
-from lab.servers.gnmi_model import GnmiModel, Leaf
+from lab.servers.gnmi_model import ENCODINGS, GnmiModel, Leaf, notifications
 from lab.servers.gnmi_set import changes_of, response_to
 from lab.servers.gnmi_subscriptions import (
     MODELS,

@@ -9,8 +9,7 @@ from enum import Enum
 
 from collectors.gnmi.paths import Elems, from_message, to_text
 from collectors.gnmi.v1 import gnmi_pb2
-from lab.servers.gnmi_encoding import ENCODINGS, LeafValue, notifications
-from lab.servers.gnmi_model import GnmiModel, Identity, Leaf, Value
+from lab.servers.gnmi_model import ENCODINGS, GnmiModel, Identity, Leaf, LeafValue, Value, notifications
 from streams.wire.errors import Reject
 
 _SHORTEST_NS = 100_000_000

@@ -8,8 +8,7 @@ The PCI functions and netdevs are those of sysfs_writer.py, so that both describ
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab.servers.periodic_writer import PeriodicWriter
-from lab.servers.sysfs_writer import netdev, pci_address
+from lab.servers.sysfs_writer import PeriodicWriter, netdev, pci_address
 from lab.world.demo_faults import GPU_RECOVERED_XID
 from lab.world.demo_world import DemoWorld
 from streams.instrument.clock import Clock

@@ -25,7 +25,7 @@ from lab.servers import files
 from lab.servers.gnmi_server import GnmiServers
 from lab.servers.kernel_log_writer import KernelLogWriter
 from lab.servers.repair_server import RepairServer
-from lab.servers.snmp_server import SnmpServers
+from lab.servers.snmp_agent import SnmpServers
 from lab.servers.sysfs_writer import SysfsWriter
 from lab.world import demo_fabric, demo_repairs
 from lab.world.bad_links import BadLink

@@ -5,14 +5,17 @@ each host also has a management port that no fault affects. While a host is unre
 `host_tree` is pure; SysfsWriter writes it, each file as a whole.
 """
 
+import asyncio
+import contextlib
 import hashlib
 import shutil
 import uuid
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
-from lab.servers.periodic_writer import PeriodicWriter
-from lab.world.demo_state import PortState
+from lab.world.demo_links import PortState
 from lab.world.demo_world import DemoWorld
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
@@ -199,6 +202,46 @@ def _add_management(tree: HostTree, host: str, up_s: int) -> None:
     files |= {"speed": "10000", "statistics/rx_bytes": str(40_000 * up_s), "statistics/tx_bytes": str(90_000 * up_s)}
     tree.files.update({f"{device}/net/{_MANAGEMENT}/{path}": text for path, text in files.items()})
     tree.files.update({f"{device}/vendor": "0x14e4", f"{device}/device": "0x165f"})
+
+
+class PeriodicWriter(ABC):
+    """Writes files of all hosts of the world below `folder`, every `every_s`, while it is entered."""
+
+    def __init__(self, world: DemoWorld, clock: Clock, folder: Path, every_s: float) -> None:
+        self._world = world
+        self._clock = clock
+        self._folder = folder
+        self._every_s = every_s
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Return the hosts of the world."""
+        return self._world.hosts
+
+    @abstractmethod
+    def write(self, at_ns: int) -> None:
+        """Write what is due at this moment."""
+
+    def prepare(self) -> None:
+        """Write what must be there before the first interval."""
+        self.write(self._clock.now_ns())
+
+    async def __aenter__(self) -> Self:
+        self.prepare()
+        self._task = asyncio.create_task(self._write_periodically())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _write_periodically(self) -> None:
+        while True:
+            await asyncio.sleep(self._every_s)
+            self.write(self._clock.now_ns())
 
 
 class SysfsWriter(PeriodicWriter):

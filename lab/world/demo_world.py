@@ -14,8 +14,7 @@ from functools import cached_property
 
 from lab.world.bad_links import BadLink, BadLinkState, Repair
 from lab.world.columns import LANES, Column
-from lab.world.demo_links import CabledLink, UplinkGroup
-from lab.world.demo_state import DeviceState, PortState, covers, merge
+from lab.world.demo_links import CabledLink, DeviceState, PortState, UplinkGroup, covers, merge
 from lab.world.effects import (
     BitErrors,
     CablesSwapped,

@@ -14,8 +14,7 @@ from zlib import crc32
 import numpy as np
 
 from lab.world.effects import Interval
-from lab.world.probe_noise import ProbedPath, ProbeNoise
-from lab.world.probe_times import ProbeTimes, Queue
+from lab.world.probe_times import ProbedPath, ProbeNoise, ProbeTimes, Queue
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, Link, PortName
 from streams.fabric.inventory_rows import HOST_LINK

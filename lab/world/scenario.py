@@ -5,17 +5,16 @@ Everything is drawn from one stream of random numbers in one order, so that a se
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import numpy as np
 
 from lab.world.columns import LINE_BPS
-from lab.world.congestion_control import effects_without_pause, fault_without_pause
 from lab.world.delivery_model import Cadence, DeliveryModel
-from lab.world.effects import Effect, Interval, SignalLoss
+from lab.world.effects import CounterIncrement, Effect, Interval, SignalLoss
 from lab.world.fabric_arrays import fabric_arrays
 from lab.world.fault_placement import FaultPlacer, NoRoom
 from lab.world.faults import FAULTS, Fault, device_down
@@ -26,10 +25,61 @@ from lab.world.probe_mesh import with_addresses
 from lab.world.telemetry import Telemetry
 from lab.world.traffic import Traffic, over_two_pods
 from lab.world.world import World
+from streams.fabric.catalogue import Metric
 from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
-from streams.wire.models import Condition
+from streams.wire.models import NO_INDEX, Condition
+
+_MAX_CNP_PER_S = 20_000.0
+"""Of one flow: DCQCN (SIGCOMM'15) sends one in 50 us at most."""
+_MAX_TIMEOUTS_PER_S = 100.0
+"""Of a NIC that loses nearly all: some ten queue pairs with timeouts of 0.1 s (choice)."""
+_USECONDS_PER_S = 1e6
+_BUFFERED = 0.1
+"""A NIC's buffer absorbs what it would pause for a smaller share of the time (choice)."""
+_DROPPED = 0.01
+"""Share of the packets that it drops for each share of the time that it would pause: senders slow down (choice)."""
+_PAUSES = frozenset(
+    {
+        Metric.PFC_RX_FRAMES, Metric.PFC_TX_FRAMES, Metric.PFC_RX_PAUSE_USECONDS, Metric.PFC_TX_PAUSE_USECONDS,
+        Metric.PAUSE_RX_FRAMES, Metric.PAUSE_TX_FRAMES,
+    }
+)  # fmt: skip
+
+
+def fault_without_pause(fault: InjectedFault) -> InjectedFault:
+    """Return a fault as it shows without pause; a PFC storm has no effects."""
+    if any(truth.condition is Condition.CONGESTION_PFC_STORM for truth in fault.truths):
+        return replace(fault, effects=(), affected=())
+    return replace(fault, effects=tuple(effects_without_pause(fault.effects)))
+
+
+def effects_without_pause(effects: Iterable[Effect]) -> list[Effect]:
+    """Return effects without pause: CNPs or timeouts in proportion to the time that a host is paused, drops where it
+    pauses.
+    """
+    found: list[Effect] = []
+    for effect in effects:
+        if not isinstance(effect, CounterIncrement) or effect.metric not in _PAUSES:
+            found.append(effect)
+        else:
+            found += _instead(effect)
+    return found
+
+
+def _instead(effect: CounterIncrement) -> Iterator[Effect]:
+    """Yield what a NIC counts instead of its time of pause; nothing for frames, which count the same pause."""
+    ratio = effect.per_s / _USECONDS_PER_S
+    plain = replace(effect, index=NO_INDEX, per_s=0.0)
+    if effect.metric is Metric.PFC_RX_PAUSE_USECONDS:
+        if effect.interval.start_ns % 2:  # at random, and the same for all hosts of a fault
+            yield replace(plain, metric=Metric.LOCAL_ACK_TIMEOUTS, per_s=_MAX_TIMEOUTS_PER_S * ratio)
+        else:
+            yield replace(plain, metric=Metric.CNP_HANDLED, per_s=_MAX_CNP_PER_S * ratio)
+    elif effect.metric is Metric.PFC_TX_PAUSE_USECONDS and ratio >= _BUFFERED:
+        yield replace(plain, metric=Metric.RX_DISCARDS, share=_DROPPED * ratio, of_metric=Metric.RX_PACKETS)
+
 
 _S = 10**9
 START_NS = round(datetime(2026, 3, 2, tzinfo=UTC).timestamp()) * _S

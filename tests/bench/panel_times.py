@@ -23,10 +23,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dashboards.__main__ import BOARDS, FOLDER
-from lab.bench.merges import wait_for_merges
+from lab.bench.clickhouse_metrics import wait_for_merges
 from lab.preview.__main__ import http_run
-from lab.preview.macros import View
-from lab.preview.reading import opened, panel_queries
+from lab.preview.reading import View, opened, panel_queries
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
 from streams.store import migrate
 from streams.store.clickhouse import ClickHouse

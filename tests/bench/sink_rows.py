@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lab.bench.merges import wait_for_merges
+from lab.bench.clickhouse_metrics import wait_for_merges
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.fabric.catalogue import CATALOGUE, Metric

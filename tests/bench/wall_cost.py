@@ -17,8 +17,7 @@ from pathlib import Path
 
 from dashboards.__main__ import FOLDER
 from lab.preview.__main__ import http_run
-from lab.preview.macros import View
-from lab.preview.reading import Run, answers, opened
+from lab.preview.reading import Run, View, answers, opened
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse

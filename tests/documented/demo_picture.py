@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from lab.demo.plan import DemoPlan
+from lab.demo.process_specs import DemoPlan
 from lab.demo.run import Demo
 from lab.demo.screen import tabs
 from lab.demo.state import DemoState

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from lab.demo.rows import TABLES
+from lab.demo.state import TABLES
 from tests.e2e.demo_scenario import KILLED, Observed, observe
 
 pytestmark = pytest.mark.timeout(600)

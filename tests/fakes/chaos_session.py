@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from lab.chaos.params import ChaosParams
+from lab.chaos.stack import ChaosParams
 
 
 class SessionWithoutProcesses:

@@ -10,11 +10,9 @@ import pytest
 
 from lab.chaos import run
 from lab.chaos.faults import FAULTS
-from lab.chaos.params import POD_PARTITIONS, TELEMETRY_PARTITIONS, ChaosParams
-from lab.chaos.promises import NOTHING_LOST
 from lab.chaos.run import ChaosSession
-from lab.chaos.scene import NOTHING, Scene
-from lab.chaos.stack import WORKERS, Stack
+from lab.chaos.scene import NOTHING, NOTHING_LOST, Scene
+from lab.chaos.stack import POD_PARTITIONS, TELEMETRY_PARTITIONS, WORKERS, ChaosParams, Stack
 from streams.runtime.process_specs import railsight_command
 
 RELEASED = "2937299e"

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.chaos.params import ChaosParams
 from lab.chaos.plan import make_plan
-from lab.chaos.session import run_chaos
+from lab.chaos.run import run_chaos
+from lab.chaos.stack import ChaosParams
 
 if TYPE_CHECKING:
     from lab.chaos.report import Report

@@ -1,17 +1,97 @@
-"""The outcome of one trial: the score, the delays of detection, and the pages that were no fault."""
+"""The specification of one trial and its outcome: the score, delays, false pages, and the named senders of incasts."""
 
+import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from lab.bench.detection.hidden_faults import HiddenFault
-from lab.bench.detection.senders import NamedSenders
-from lab.bench.detection.spec import TrialSpec
 from lab.world import ground_truth
-from lab.world.ground_truth import InjectedFault
+from lab.world.delivery_model import Cadence, DeliveryModel
+from lab.world.ground_truth import GroundTruth, InjectedFault
+from lab.world.scenario import ScenarioSpec
 from streams.fabric.ids import Port
 from streams.replay.score import Score, ScoredFinding, Truth
-from streams.wire.models import Condition, Finding
+from streams.wire.models import Condition, Finding, Status
+
+_DAYS_SLICE_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class TrialSpec(ScenarioSpec):
+    """A simulated day as the stages receive it."""
+
+    fabric: str = "all"
+    """One of FABRICS: which sources read it, and how often."""
+    without: str = ""
+    """One of SOURCES: no messages of it arrive after the warm-up."""
+
+    def with_tolerances(self, fault: InjectedFault) -> InjectedFault:
+        """Return a fault with tolerances as for the declared cadences, longer by as much as devices are read later."""
+        return replace(fault, ground_truths=tuple(map(self._tolerant, fault.ground_truths)))
+
+    def _tolerant(self, known: GroundTruth) -> GroundTruth:
+        declared_s, own_s = Cadence().switch_s, self.cadence.switch_s
+        if known.by_agent:
+            declared_s, own_s = declared_s * DeliveryModel().agent_rounds, own_s * self.delivery.agent_rounds
+        tolerance_s = known.truth.tolerance_s + max(0.0, own_s - declared_s)
+        return replace(known, truth=replace(known.truth, tolerance_s=tolerance_s))
+
+    @property
+    def slice_s(self) -> float:
+        """Return the time processed at once: over days a page's hold time, otherwise a tenth of a cadence."""
+        return _DAYS_SLICE_S if self.days else max(1.0, self.cadence.switch_s / 10)
+
+
+_METRIC = "cnp_handled"
+_NAMES = re.compile(r"[^\s,:;]+")
+
+
+class NamedSenders(NamedTuple):
+    """The number of senders in other pods, of those that the findings name, and of other hosts that they name."""
+
+    caused: int = 0
+    named: int = 0
+    others: int = 0
+
+
+def named_senders(faults: Iterable[InjectedFault], findings: Iterable[Finding], hosts: Collection[str]) -> NamedSenders:
+    """Return the senders of all incasts; those of an incast that was not found are not named."""
+    incasts = [one for one in findings if _is_incast(one)]
+    caused = named = others = 0
+    for fault in faults:
+        if fault.senders:
+            own = {name for one in incasts if _is_of(one, fault.truths[0]) for name in _named_by(one, hosts)}
+            caused += len(fault.senders)
+            named += len(own & set(fault.senders))
+            others += len(own - set(fault.senders))
+    return NamedSenders(caused, named, others)
+
+
+def _is_incast(finding: Finding) -> bool:
+    return finding.condition is Condition.CONGESTION_INCAST and finding.status is not Status.RETRACTED
+
+
+def _is_of(finding: Finding, truth: ground_truth.Truth) -> bool:
+    at, tolerance_ns = finding.subject.a, truth.tolerance_ns
+    return (
+        at is not None
+        and (at.device, at.port) == (truth.device, truth.port)
+        and truth.start_ns - tolerance_ns <= finding.started_at_ns <= truth.end_ns + tolerance_ns
+    )
+
+
+def _named_by(finding: Finding, hosts: Collection[str]) -> Iterator[str]:
+    """Yield the hosts that the evidence for senders names; it is for people, and names them in a sentence."""
+    for evidence in finding.evidence:
+        if evidence.metric == _METRIC:
+            names = _NAMES.findall(evidence.statement)
+            yield from (name for name in names if name in hosts and name != _receiver(finding))
+
+
+def _receiver(finding: Finding) -> str:
+    return finding.subject.a.device if finding.subject.a is not None else ""
 
 
 @dataclass(slots=True)

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from lab.bench.detection.calibration import shares_of
 from lab.bench.detection.fabrics import FABRICS
 from lab.bench.detection.outcome import Outcome
+from lab.bench.detection.results import shares_of
 from lab.world.faults import FAULT_OF
 from streams.replay.score_report import as_dict as score_as_dict
 from streams.wire.models import Condition

@@ -9,10 +9,14 @@ path. `bytes` does not even decode.
 """
 
 import asyncio
+import contextlib
 import resource
+import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+import tempfile
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import grpc.aio
@@ -28,7 +32,9 @@ from collectors.core.tasks import cancel_and_wait
 from collectors.gnmi.collector import collect
 from collectors.gnmi.params import Params, Target
 from collectors.gnmi.v1 import gnmi_pb2
-from lab.bench.gnmi.load import CADENCE_NS, LEAVES, UPDATES
+from lab.bench.collector_costs import Cost
+from lab.bench.gnmi.load import CADENCE_NS, LEAVES, PORTS, UPDATES
+from streams.wire.errors import Retry
 from streams.wire.event_loop import new_loop
 
 _POLL_S = 0.02
@@ -154,6 +160,82 @@ def main(client: str, port: int, updates: int, bootstrap: str = "") -> None:
     with asyncio.Runner(loop_factory=new_loop if client == "ours" else None) as runner:
         runner.run(CLIENTS[client](port, meter, bootstrap))
     print(orjson.dumps(meter.cost).decode())  # noqa: T201 — the result
+
+
+LOAD = f"{PORTS} ports, {len(LEAVES)} counters, PROTO"
+_OURS, _ENCODED = "railsight, to Kafka", "railsight, to encoded messages"
+_PLAIN, _BYTES = "plain, walking paths", "plain, bytes not decoded"
+_TIMEOUT_S = 300.0
+
+
+@contextlib.contextmanager
+def target(updates: int) -> Iterator[int]:
+    """Run a switch that sends at least so many updates, and yield its port. Raises Retry."""
+    # One more round, because a reading is emitted when the next begins.
+    command = [sys.executable, "-m", "lab.bench.gnmi.load", str(-(-updates // UPDATES) + 2)]
+    with _running(command) as line:
+        yield int(line)
+
+
+@contextlib.contextmanager
+def kafka(bootstrap: str) -> Iterator[str]:
+    """Yield the address of Kafka; without one, run a broker in a temporary folder. Raises Retry."""
+    if bootstrap:
+        yield bootstrap
+        return
+    with tempfile.TemporaryDirectory(prefix="railsight-bench-") as folder:
+        command = [*_railsight("broker"), "--data", str(Path(folder) / "kafka"), "--security", "none"]
+        with _running(command) as line:
+            subprocess.run([*_railsight("topics"), "--bootstrap", line], check=True, capture_output=True, timeout=60)
+            yield line
+
+
+def _railsight(command: str) -> list[str]:
+    return [sys.executable, "-m", "streams.cli.main", command]
+
+
+@contextlib.contextmanager
+def _running(command: list[str]) -> Iterator[str]:
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline().strip()
+        if not line:
+            raise Retry(f"{command[2]} did not start")
+        yield line
+    finally:
+        process.terminate()
+        process.wait(30)
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def compare(updates: int, times: int, bootstrap: str = "") -> list[Cost]:
+    """Return the cost of each client for so many updates, the collector to Kafka first. Raises Retry."""
+    found: dict[str, list[Cost]] = {}
+    with contextlib.ExitStack() as stack:
+        port = stack.enter_context(target(updates))
+        skipped, address = "", ""
+        try:
+            address = stack.enter_context(kafka(bootstrap))
+        except (Retry, subprocess.SubprocessError) as error:
+            skipped = f"no Kafka: {error}"
+        for _ in range(times):
+            if address:
+                found.setdefault(_OURS, []).append(_measured(_OURS, "ours", port, updates, address))
+            for name, client in ((_ENCODED, "ours"), (_PLAIN, "plain"), (_BYTES, "bytes")):
+                found.setdefault(name, []).append(_measured(name, client, port, updates))
+    best = [min(costs, key=lambda cost: cost.cpu_s / cost.count) for costs in found.values()]
+    return best if not skipped else [Cost(LOAD, _OURS, skipped=skipped), *best]
+
+
+def _measured(name: str, client: str, port: int, updates: int, bootstrap: str = "") -> Cost:
+    command = [sys.executable, "-m", "lab.bench.gnmi.clients", client, str(port), str(updates)]
+    ran = subprocess.run([*command, bootstrap], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    if ran.returncode:
+        raise Retry(f"{name}: {ran.stderr.strip().splitlines()[-1:]}")
+    cost = orjson.loads(ran.stdout.splitlines()[-1])
+    return Cost(LOAD, name, cost["count"], cost["cpu_s"])
 
 
 if __name__ == "__main__":

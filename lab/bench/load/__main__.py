@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lab.bench.load import arrays_file
+from lab.bench.load import spec as arrays_file
 from lab.bench.load.fault_plan import plan
 from lab.bench.load.fleet import COLLECTORS, Fleet
 from lab.bench.load.player import Player

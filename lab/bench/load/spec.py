@@ -1,10 +1,13 @@
-"""The two files between the load generator and the benchmark: its specification and its report."""
+"""The files between the load generator and the benchmark: specification, arrays of the fabric, report."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import orjson
 from pydantic import TypeAdapter
+
+from lab.world.fabric_arrays import FabricArrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +76,29 @@ def read_report(path: Path) -> LoadReport | None:
 def write_spec(spec: Spec, path: Path) -> None:
     """Write the specification."""
     path.write_bytes(orjson.dumps(spec))
+
+
+def save(fabric: FabricArrays, path: Path) -> None:
+    """Write the arrays for the load generator's process."""
+    models = list(dict.fromkeys(fabric.ports))
+    model_of = {rows: i for i, rows in enumerate(models)}
+    content = {
+        "devices": fabric.devices,
+        "is_host": fabric.is_host,
+        "models": models,
+        "model": [model_of[rows] for rows in fabric.ports],
+        "links": fabric.links,
+    }
+    path.write_bytes(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY))
+
+
+def load(path: Path) -> FabricArrays:
+    """Read arrays that `save` wrote."""
+    content = orjson.loads(path.read_bytes())
+    models = [tuple(rows) for rows in content["models"]]
+    return FabricArrays(
+        tuple(content["devices"]),
+        tuple(content["is_host"]),
+        tuple(models[i] for i in content["model"]),
+        np.array(content["links"], np.int64).reshape(-1, 2),
+    )

@@ -5,19 +5,9 @@ Each benchmark's module declares its options and imports what it measures only w
 
 import typer
 
-from lab.bench.gnmi.command import gnmi
-from lab.bench.snmp.command import snmp
-from lab.cli.bench.backtest import backtest
-from lab.cli.bench.calibration import calibration
-from lab.cli.bench.decide import decide
-from lab.cli.bench.detection import detection
-from lab.cli.bench.fabrics import fabrics
-from lab.cli.bench.findings import findings
-from lab.cli.bench.growth import growth
-from lab.cli.bench.locality import locality
-from lab.cli.bench.pipeline import pipeline
-from lab.cli.bench.queries import queries
-from lab.cli.bench.sizing import sizing
+from lab.cli.bench.costs import decide, findings, gnmi, locality, queries, snmp
+from lab.cli.bench.detection import calibration, detection, fabrics
+from lab.cli.bench.pipeline import backtest, growth, pipeline, sizing
 
 bench = typer.Typer(no_args_is_help=True, help="Measure what the pipeline costs on this machine.")
 
@@ -27,16 +17,8 @@ def _bench() -> None:
     """Benchmarks are subcommands."""
 
 
-bench.command()(pipeline)
-bench.command()(backtest)
-bench.command()(detection)
-bench.command()(calibration)
-bench.command()(fabrics)
-bench.command()(growth)
-bench.command()(sizing)
-bench.command()(decide)
-bench.command()(findings)
-bench.command()(locality)
-bench.command()(queries)
-bench.command()(gnmi)
-bench.command()(snmp)
+for command in (
+    pipeline, backtest, detection, calibration, fabrics, growth, sizing, decide, findings, locality, queries, gnmi,
+    snmp,
+):  # fmt: skip
+    bench.command()(command)

@@ -1,9 +1,11 @@
-"""`railsight bench detection`: faults of every condition in a simulated fabric, and how well they are detected."""
+"""`railsight bench detection`, `calibration` and `fabrics`: how well faults in a simulated fabric are detected."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from lab.cli.bench.printing import print_result
 from streams.cli.options import AsJson, Config
 from streams.cli.progress import progress
 
@@ -34,18 +36,41 @@ def detection(
 
     Examples: `railsight bench detection --gpus 256 --each 3`, `railsight bench detection --only link/flap`.
     """
-    import orjson
-
     from lab.bench.detection.session import DetectionOptions, run_detection
     from streams.cli.options import settings_of
 
     options = DetectionOptions(gpus, seed, each, days, cadence, nic_cadence, only or (), without, fabric)
     with progress("bench detection"):
         result = run_detection(options, settings_of(config))
-    if as_json:
-        typer.echo(orjson.dumps(result.values))
-    else:
-        for line in result.lines:
-            typer.echo(line)
-    if not result.values["fine"]:
-        raise typer.Exit(1)
+    print_result(result.values, result.lines, as_json=as_json, is_passed=result.values["fine"])
+
+
+def calibration(
+    results: Annotated[list[Path], typer.Argument(help="Results of `railsight bench detection --json`.")],
+    plot: Annotated[Path | None, typer.Option(help="Write the plot to this SVG file.")] = None,
+) -> None:
+    """Print how many findings of each confidence are true, over detection trials, as a Markdown table.
+
+    Example: `railsight bench calibration results.json --plot calibration.svg`.
+    """
+    from lab.bench.detection import results as own
+
+    shares = own.summed(own.read_results(results))
+    for line in own.table(shares):
+        typer.echo(line)
+    if plot is not None:
+        plot.write_text(own.plot(shares), encoding="utf-8")
+
+
+def fabrics(
+    results: Annotated[list[Path], typer.Argument(help="Results of `railsight bench detection --json`.")],
+) -> None:
+    """Print as Markdown tables what detection trials found on each fabric, and what its sources cannot show.
+
+    Example: `railsight bench fabrics planes-504.json nic-504.json`.
+    """
+    from lab.bench.detection.results import effects_line, found_table, read_results, reasons_table
+
+    read = read_results(results)
+    for line in (*found_table(read), "", effects_line(read), "", *reasons_table(read)):
+        typer.echo(line)

@@ -1,11 +1,12 @@
-"""`railsight bench pipeline`: measures everything from Kafka to ClickHouse under the load of a fabric of any size."""
+"""`railsight bench pipeline`, `growth`, `sizing` and `backtest`: the whole pipeline under the load of a fabric."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lab.cli.bench.printing import print_result
 from streams.cli.options import AsJson
 from streams.cli.progress import progress
 from streams.runtime.foreground import INTERRUPTED
@@ -13,6 +14,7 @@ from streams.runtime.supervise import STEADY_S
 
 if TYPE_CHECKING:
     from lab.bench.params import Compression
+
 
 Cadence = Annotated[float, typer.Option(min=0.1, help="Seconds between two readings of a device.")]
 Partitions = Annotated[int, typer.Option(min=1, help="Partitions of the telemetry topics.")]
@@ -42,13 +44,10 @@ def pipeline(
 
     Examples: `railsight bench pipeline --gpus 64 --seconds 10`, `railsight bench pipeline --gpus 1024 --json`.
     """
-    import orjson
-
-    from lab.bench.params import Params
-    from lab.bench.process_specs import SINK, worker_names
-    from lab.bench.profiling import parse_profile
+    from lab.bench.params import SINK, Params, worker_names
+    from lab.bench.processes import parse_profile
     from lab.bench.render_report import report_lines
-    from lab.bench.session import run_benchmark, run_folder
+    from lab.bench.run import run_benchmark, run_folder
 
     with run_folder(keep) as folder:
         params = Params(
@@ -62,13 +61,7 @@ def pipeline(
             report = run_benchmark(params, bar.step)
     if report is None:
         raise typer.Exit(INTERRUPTED)
-    if as_json:
-        typer.echo(orjson.dumps(report.as_dict()))
-    else:
-        for line in report_lines(report):
-            typer.echo(line)
-    if not report.is_passed:
-        raise typer.Exit(1)
+    print_result(report.as_dict(), report_lines(report), as_json=as_json, is_passed=report.is_passed)
 
 
 def _compression(given: str) -> "Compression":
@@ -77,3 +70,94 @@ def _compression(given: str) -> "Compression":
             return given
         case _:
             raise typer.BadParameter("none, lz4, zstd, snappy or gzip", param_hint="--compression")
+
+
+def growth(
+    gpus: Annotated[str, typer.Option(help="Fabric sizes in GPUs, separated by commas.")] = "256,1024,4096",
+    workers: Annotated[str, typer.Option(help="Numbers of workers, separated by commas.")] = "1",
+    cadence: Cadence = 10,
+    seconds: Annotated[float, typer.Option(min=5, help="Duration of each measurement, after a warm-up.")] = 60,
+    partitions: Partitions = 8,
+    picture: Annotated[Path | None, typer.Option(help="Draw the curves to this SVG or PNG file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run `bench pipeline` for each size and number of workers, one after the other; exit 1 if one broke a promise.
+
+    Example: `railsight bench growth --gpus 256,1024 --seconds 30`.
+    """
+    import orjson
+
+    from lab.bench.params import Params
+    from lab.bench.render_report import HEAD, draw, refuse_without_matplotlib, row
+    from lab.bench.run import run_benchmark, run_folder
+
+    sizes, counts = _numbers(gpus, "--gpus"), _numbers(workers, "--workers")
+    if picture is not None:
+        refuse_without_matplotlib()
+    if not as_json:
+        typer.echo(HEAD)
+    reports = []
+    for size, count in [(size, count) for size in sizes for count in counts]:
+        with run_folder(None) as folder, progress(f"bench growth: {size} GPUs, {count} workers") as bar:
+            params = Params(folder, size, cadence, seconds, partitions=partitions, workers=count)
+            report = run_benchmark(params, bar.step)
+        if report is None:
+            raise typer.Exit(INTERRUPTED)
+        reports.append(report)
+        # At once: a run takes minutes, and a later interrupt must not lose this line.
+        typer.echo(orjson.dumps(report.as_dict()) if as_json else row(report))
+    if picture is not None:
+        draw(reports, picture)
+    if not all(report.is_passed for report in reports):
+        raise typer.Exit(1)
+
+
+def _numbers(given: str, option: str) -> list[int]:
+    try:
+        numbers = [int(part) for part in given.split(",")]
+    except ValueError as error:
+        raise typer.BadParameter("numbers separated by commas", param_hint=option) from error
+    if any(number < 1 for number in numbers):
+        raise typer.BadParameter("numbers from 1", param_hint=option)
+    return numbers
+
+
+def sizing(
+    report: Annotated[Path, typer.Argument(help="Output of `railsight bench pipeline --json`.", exists=True)],
+    fabrics: Annotated[str, typer.Option(help="Numbers of such fabrics, separated by commas.")] = "1,10,100,1000",
+    used: Annotated[float, typer.Option(min=0.1, max=1.0, help="Share of a core that may be used.")] = 0.6,
+    as_json: AsJson = False,
+) -> None:
+    """Compute the brokers, partitions, workers and ClickHouse cores of many such fabrics from one run's cost.
+
+    Example: `railsight bench sizing report.json --fabrics 1,10`.
+    """
+    import orjson
+
+    from lab.bench.sizing import Terms, capacity_needs, table_lines
+    from streams.wire.topics import SAMPLES
+
+    measured = orjson.loads(report.read_bytes())
+    needs = [capacity_needs(measured, int(count), Terms(used=used), SAMPLES) for count in fabrics.split(",")]
+    print_result(needs, table_lines(needs), as_json=as_json)
+
+
+def backtest(
+    gpus: Annotated[int, typer.Option(min=64, help="Number of GPUs of the fabric.")] = 16384,
+    seconds: Annotated[float, typer.Option(min=150, help="Length of the recording.")] = 180,
+    cadence: Annotated[float, typer.Option(min=0.1, help="Seconds between two readings of a device.")] = 10,
+    seed: Annotated[int, typer.Option(help="Seed of faults, rates and the order of reading.")] = 1,
+    keep: Annotated[Path | None, typer.Option(help="Write the recording to this new folder and keep it.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a backtest of a generated recording; exit 1 if it is too slow or its findings are wrong.
+
+    Example: `railsight bench backtest --gpus 1024`.
+    """
+    from lab.bench.backtest import TARGET, measure_backtest, speed_lines
+    from lab.bench.run import run_folder
+
+    with run_folder(keep) as folder, progress("bench backtest"):
+        speeds = measure_backtest(folder, gpus, seconds, cadence, seed)
+    is_passed = speeds.whole >= TARGET and not speeds.missed and not speeds.invented
+    print_result(asdict(speeds), speed_lines(speeds), as_json=as_json, is_passed=is_passed)

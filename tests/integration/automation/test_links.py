@@ -20,7 +20,7 @@ from collectors.core.clock import SystemClock
 from lab.servers.gnmi_server import GnmiServers
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
-from lab.world.demo_state import PortState
+from lab.world.demo_links import PortState
 from lab.world.demo_world import DemoWorld
 from lab.world.port_configuration import DRAIN_POLICY, INITIAL, Setting
 from streams.fabric.ids import Port

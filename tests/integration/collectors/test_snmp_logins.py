@@ -11,8 +11,7 @@ from collectors.snmp import ber, mib
 from collectors.snmp.engine import V2C, Engines, Login
 from collectors.snmp.read import Agent
 from lab.bench.snmp.agent import AUTH_SECRET, CLEAR_USER, COMMUNITY
-from lab.bench.snmp.clients import LOGINS, TABLES
-from lab.bench.snmp.compare import switch
+from lab.bench.snmp.clients import LOGINS, TABLES, switch
 from streams.wire.errors import Retry
 
 PORTS = 8

@@ -18,7 +18,7 @@ from collectors.core.metrics import CollectorMetrics
 from collectors.core.spec import Core
 from collectors.snmp.collector import SPEC, collect
 from collectors.snmp.params import Params
-from lab.servers.snmp_server import SnmpServers
+from lab.servers.snmp_agent import SnmpServers
 from lab.world import demo_fabric
 from lab.world.demo_faults import AdminDown, LinkDown, LinkFlap, Reboot
 from lab.world.demo_world import DemoWorld

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import pytest
 
 from dashboards.queries.query import NONE, Query
-from lab.preview.macros import View
+from lab.preview.reading import View
 from streams.store import migrate
 from streams.store.clickhouse import ClickHouse as Store
 from streams.store.params import StoreParams

@@ -8,9 +8,7 @@ import pytest
 from dashboards.__main__ import BOARDS, FOLDER
 from dashboards.board import FILTERS, shown_queries
 from dashboards.looks import CRITICAL, HEALTHY, INFO, UNKNOWN, UNOBSERVED, WARNING
-from lab.preview.macros import View
-from lab.preview.reading import opened
-from lab.preview.shown import Shown, stat, state
+from lab.preview.reading import Shown, View, opened, stat, state
 from tests.integration.dashboards.fabric import FROM, NOW, Board, at, finding, inventory_rows, pipeline_rows
 
 STATS = ("Critical", "Other open findings", "Sources observed", "Not collected", "Newest row")

@@ -11,7 +11,7 @@ from dashboards.queries import fabric as queries
 from dashboards.queries import finding as finding_queries
 from dashboards.queries import pipeline
 from dashboards.queries.query import NONE, Query
-from lab.preview.macros import View
+from lab.preview.reading import View
 from tests.integration.dashboards.fabric import NOW, Board, at, finding
 
 QUERIES = {

@@ -11,9 +11,7 @@ import pytest
 from dashboards.__main__ import BOARDS, FOLDER
 from dashboards.limits import DETECT
 from dashboards.looks import CRITICAL, HEALTHY, UNOBSERVED
-from lab.preview.macros import View
-from lab.preview.reading import answers, opened
-from lab.preview.shown import stat, state
+from lab.preview.reading import View, answers, opened, stat, state
 from streams.fabric.inventory import Link
 from tests.integration.dashboards.fabric import Board, Rows
 from tests.integration.dashboards.simulated_day import (

@@ -16,8 +16,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.records_to_delete import RecordsToDelete
 from aiokafka.errors import KafkaError
 
-from lab.chaos.fabric import Fabric, subject_id
-from lab.chaos.load import Load
+from lab.chaos.load import Fabric, Load, subject_id
 from lab.chaos.reader import KafkaReader
 from lab.chaos.stack import SINK, WORKERS, Stack
 from lab.chaos.verdict import newest_revisions

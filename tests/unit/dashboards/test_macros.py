@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab.preview.macros import View
+from lab.preview.reading import View
 
 VIEW = View(1000, 2000, 10, {"pod": ["a", "b'c"], "finding": ["x'y"]})
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.bench.clickhouse_metrics import RowAges
-from lab.bench.machine import machine_info
+from lab.bench.processes import machine_info
 from lab.bench.render_report import report_lines
 from tests.fixtures.bench_reports import LOAD, report
 

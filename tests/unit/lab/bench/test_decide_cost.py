@@ -2,8 +2,16 @@
 
 from dataclasses import replace
 
-from lab.bench.approvals_cost import ApprovalsTiming
-from lab.bench.decide_cost import APPROVALS_LIMIT_MS, LIMIT_MS, DecideCost, Options, Timing, measure, table_lines
+from lab.bench.decide_cost import (
+    APPROVALS_LIMIT_MS,
+    LIMIT_MS,
+    ApprovalsTiming,
+    DecideCost,
+    Options,
+    Timing,
+    measure,
+    table_lines,
+)
 from lab.bench.statistics import Spread
 
 SMALL = Options(gpus=2048, decisions=5, down=0.0, unobserved=0.0, isolated=0, approvals=3)

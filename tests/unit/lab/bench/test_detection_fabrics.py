@@ -2,9 +2,17 @@
 
 import pytest
 
-from lab.bench.detection.calibration import Share, by_confidence, plot, summed, table
 from lab.bench.detection.fabrics import FABRICS, SNMP_METRICS
-from lab.bench.detection.results import effects_line, found_table, reasons_table
+from lab.bench.detection.results import (
+    Share,
+    by_confidence,
+    effects_line,
+    found_table,
+    plot,
+    reasons_table,
+    summed,
+    table,
+)
 from streams.fabric.catalogue import Metric
 from streams.replay.score import Truth
 from streams.wire.models import Condition, EventKind, Samples, Source

@@ -7,10 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
+from lab.bench.findings.decide_process import TopicLogs
 from lab.bench.findings.ledger import FindingLedger, Pager, RemediationLedger
-from lab.bench.findings.report import as_dict, problems, table_lines
-from lab.bench.findings.session import FindingsOutcome, Options, measure
-from lab.bench.findings.topic_logs import TopicLogs
+from lab.bench.findings.session import FindingsOutcome, Options, as_dict, measure, problems, table_lines
 from lab.world.health_noise import NoiseSpec, simulate_noise
 from streams.config.settings import Settings
 from streams.fabric.clos import GenerateParams, generate

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.bench.plot import draw, refuse_without_matplotlib
+from lab.bench.render_report import draw, refuse_without_matplotlib
 from streams.wire.errors import Misconfigured
 from tests.fixtures.bench_reports import report
 

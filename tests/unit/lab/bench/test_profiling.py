@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.bench.profiling import parse_profile
+from lab.bench.processes import parse_profile
 from streams.wire.errors import Misconfigured
 
 

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from lab.bench.render_report import report_lines
+from lab.bench.render_report import HEAD, report_lines, row
 from lab.bench.report import FaultScore, PartCost, StageRate, WorkerKill
-from lab.bench.scaling_curve import HEAD, row
 from lab.bench.statistics import Spread
 from tests.fixtures.bench_reports import LOAD, report
 

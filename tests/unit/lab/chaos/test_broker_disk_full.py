@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from lab.chaos.network_faults import BrokerDiskFull
-from lab.chaos.restarts import Restarts
 from lab.chaos.scene import Scene
+from lab.chaos.stack import Restarts
 from streams.wire.errors import Misconfigured
 
 

@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from lab.chaos.restarts import STARTS, Restarts
+from lab.chaos.stack import STARTS, Restarts
 from streams.wire.errors import Misconfigured
 
 
@@ -52,7 +52,7 @@ def test_a_start_is_repeated_a_bounded_number_of_times() -> None:
 
 def test_a_start_after_a_fault_that_did_not_end_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that is still full stops a start; after the longest wait it is attempted all the same."""
-    monkeypatch.setattr("lab.chaos.restarts.FREE_WITHIN_S", 0.01)
+    monkeypatch.setattr("lab.chaos.stack.FREE_WITHIN_S", 0.01)
     server = Server(broken=1)
     with ExitStack() as stack:
         stack.enter_context(server.restarts.fault())

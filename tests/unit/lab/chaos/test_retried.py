@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from aiokafka.errors import KafkaTimeoutError
 
-from lab.chaos import session
-from lab.chaos.params import ChaosParams
-from lab.chaos.run import retried
-from lab.chaos.session import run_chaos, sequences
+from lab.chaos import run as session
+from lab.chaos.run import retried, run_chaos, sequences
+from lab.chaos.stack import ChaosParams
 from streams.wire.errors import Misconfigured, Retry
 from tests.fakes.chaos_session import SessionWithoutProcesses
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from lab.chaos import session
-from lab.chaos.fabric import Fabric, subject_id
+from lab.chaos import run as session
+from lab.chaos.load import Fabric, subject_id
 from lab.chaos.reader import Revision
-from lab.chaos.session import run_chaos, sequences
+from lab.chaos.run import run_chaos, sequences
 from lab.chaos.verdict import FindingTruth, check_open
 from tests.fakes.chaos_session import SessionWithoutProcesses
 

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lab.demo.action_score import ActionScore, BadLinkTruth, score_actions
-from lab.demo.report import build_report
+from lab.demo.report import ActionScore, BadLinkTruth, build_report, score_actions
 from lab.demo.state import DemoState
 from streams.decide.policy import load_policy
 from streams.fabric.ids import Port

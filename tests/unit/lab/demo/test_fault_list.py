@@ -4,7 +4,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from lab.demo.fault_list import fault_list
+from lab.demo.screen import fault_list
 from lab.world.faults import FAULT_OF
 from streams.replay.score import Truth
 from streams.wire.models import Condition, Finding, Severity, Status

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.demo.acting import answer_command
-from lab.demo.remediation_lines import answer_lines, headline, outcome, shown
+from lab.demo.acting import answer_command, answer_lines, headline, outcome, shown
 from streams.wire.models import Action, Endpoint, Remediation, Subject, Verdict
 from streams.wire.models import RemediationState as State
 

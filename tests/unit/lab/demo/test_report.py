@@ -5,14 +5,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from lab.demo.control_records import POISON, control_record, poison_record, result_record
-from lab.demo.plan import DemoPlan
-from lab.demo.player import find_recording
-from lab.demo.process_specs import write_config
+from lab.demo.player import POISON, control_record, find_recording, poison_record, result_record
+from lab.demo.process_specs import DemoPlan, write_config
 from lab.demo.report import build_report
-from lab.demo.rows import TABLES, TABLES_OF_A_RECORDING, count_rows, empty_tables
 from lab.demo.screen import pipeline
-from lab.demo.state import DemoState
+from lab.demo.state import TABLES, TABLES_OF_A_RECORDING, DemoState, count_rows, empty_tables
 from streams.config.settings import load
 from streams.replay.score import Score, Truth
 from streams.runtime.process_specs import ServerAddresses

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.demo.run_folder import run_folder
+from lab.demo.session import run_folder
 from streams.embedded.directories import try_lock
 
 

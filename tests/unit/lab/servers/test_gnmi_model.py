@@ -7,8 +7,7 @@ import pytest
 
 from collectors.gnmi.paths import from_text, to_message
 from collectors.gnmi.v1 import gnmi_pb2
-from lab.servers.gnmi_encoding import notifications
-from lab.servers.gnmi_model import BGP_NEIGHBORS, GnmiModel
+from lab.servers.gnmi_model import BGP_NEIGHBORS, GnmiModel, notifications
 from lab.servers.gnmi_subscriptions import Refusal, RefusedRequest, Subscriptions
 from lab.world import demo_fabric
 from lab.world.demo_fabric import SOFTWARE, DemoShape

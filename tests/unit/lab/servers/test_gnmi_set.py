@@ -7,8 +7,7 @@ import pytest
 
 from collectors.gnmi.paths import from_text, to_message
 from collectors.gnmi.v1 import gnmi_pb2
-from lab.servers.gnmi_encoding import notifications
-from lab.servers.gnmi_model import GnmiModel
+from lab.servers.gnmi_model import GnmiModel, notifications
 from lab.servers.gnmi_set import Changes, changes_of, response_to
 from lab.servers.gnmi_subscriptions import Refusal, RefusedRequest
 from lab.world import demo_fabric

@@ -1,9 +1,8 @@
 """The simulated fabric without pause: what a port with PFC counts becomes notifications, or nothing."""
 
-from lab.world.congestion_control import effects_without_pause
 from lab.world.effects import CounterIncrement, Interval
 from lab.world.faults import FAULT_OF
-from lab.world.scenario import ScenarioSpec, build
+from lab.world.scenario import ScenarioSpec, build, effects_without_pause
 from streams.fabric.catalogue import Metric
 
 _PAUSES = {metric for metric in Metric if metric.name.startswith(("PFC_", "PAUSE_"))}

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lab.bench.detection.trial import TrialSpec
+from lab.bench.detection.session import TrialSpec
 from lab.bench.load.fleet import COLLECTORS, Fleet
 from lab.world import demo_fabric, demo_scenario, placed_fault
 from lab.world.demo_probes import DemoProbes

@@ -7,7 +7,7 @@ import pytest
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
 from lab.world.demo_faults import Degrading, LinkDown
-from lab.world.demo_state import PortState
+from lab.world.demo_links import PortState
 from lab.world.demo_world import DemoWorld
 from lab.world.effects import Interval
 from lab.world.placed_fault import Fault

@@ -4,7 +4,7 @@ from itertools import islice
 
 import numpy as np
 
-from lab.world.probe_noise import LINK_NOISE, STALLED, ProbedPath, ProbeNoise
+from lab.world.probe_times import LINK_NOISE, STALLED, ProbedPath, ProbeNoise
 from lab.world.scenario import ScenarioSpec, build
 from streams.fabric.ids import Port
 from streams.wire.models import Condition, ProbeReport

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from lab.bench.detection.senders import NamedSenders, named_senders
+from lab.bench.detection.outcome import NamedSenders, named_senders
 from lab.world.ground_truth import GroundTruth, InjectedFault, Truth
 from streams.wire.models import Condition, Endpoint, Evidence, Finding, Severity, Status, Subject
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
+from lab.bench.detection.session import SOURCES, Outcome, TrialSpec, without_source
 from lab.bench.detection.source_ablation import SourceAblation
-from lab.bench.detection.sources import SOURCES, without_source
-from lab.bench.detection.trial import Outcome, TrialSpec
 from streams.fabric.ids import Port
 from streams.replay.score import Score, ScoredFinding
 from streams.wire.models import (

@@ -3,9 +3,9 @@
 from collections import Counter
 from dataclasses import replace
 
-from lab.bench.detection.calibration import shares_of
 from lab.bench.detection.hidden_faults import HiddenFault
-from lab.bench.detection.trial import Outcome, TrialSpec
+from lab.bench.detection.results import shares_of
+from lab.bench.detection.session import Outcome, TrialSpec
 from lab.world import ground_truth
 from lab.world.delivery_model import Cadence
 from lab.world.ground_truth import GroundTruth, InjectedFault

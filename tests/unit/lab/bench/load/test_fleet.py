@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from collectors.core.status_schedule import EVERY_S
-from lab.bench.load.arrays_file import load, save
 from lab.bench.load.fault_plan import BURST_DOWNS, Fault, Kind, plan
 from lab.bench.load.fleet import STATUS_INTERVAL_S, Fleet
+from lab.bench.load.spec import load, save
 from lab.world.fabric_arrays import fabric_arrays
 from streams.fabric.catalogue import Metric
 from streams.fabric.clos import GenerateParams, generate
