@@ -14,8 +14,7 @@ from collectors.bridge.message_identity import CommittedState, MessageIdentity, 
 from collectors.bridge.params import Format, Params
 from collectors.bridge.read import Batch, Lost
 from collectors.bridge.records import Source as Record
-from collectors.core.context import CollectorContext
-from collectors.core.emitter import draw_run
+from collectors.core.context import CollectorContext, draw_run
 from collectors.core.status_schedule import StatusSchedule
 from streams.wire.errors import Retry
 from streams.wire.models import CollectorStatus, Source

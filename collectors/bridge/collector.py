@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -15,12 +14,9 @@ from collectors.bridge.message_identity import MessageIdentity
 from collectors.bridge.params import Params
 from collectors.bridge.read import Batch, GroupReader, newest
 from collectors.bridge.records import Source
-from collectors.core.access import TELEMETRY
 from collectors.core.columns import json_lines
 from collectors.core.context import CollectorContext
-from collectors.core.once import NullPublisher
-from collectors.core.process import collect_to_kafka
-from collectors.core.spec import Core, Spec
+from collectors.core.spec import TELEMETRY, Spec
 from streams.health.consumer_checks import add_consumer_checks
 from streams.wire.access import Access
 from streams.wire.errors import Misconfigured, Retry
@@ -32,10 +28,12 @@ _log = structlog.get_logger("railsight.bridge")
 _RETRY = Backoff.constant(1.0)
 
 
-async def collect(params: Params, context: CollectorContext, core: Core) -> None:
+async def collect(params: Params, context: CollectorContext) -> None:
     """Read until cancelled."""
-    bridge = Bridge(params, context, DeliveredByCounts(context.metrics), collector_name(params, core))
-    options = params.source_options(None if core.client_options is None else dict(core.client_options))
+    if not params.topics:
+        raise Misconfigured("collect bridge: no source topics; set topics")
+    bridge = Bridge(params, context, DeliveredByCounts(context.metrics), context.collector)
+    options = params.source_options(_options(context))
 
     context.health.ready_while("input", lambda: "the source Kafka is not connected yet")
 
@@ -56,30 +54,15 @@ async def collect(params: Params, context: CollectorContext, core: Core) -> None
         await retry(read, Retry, _RETRY, before_wait=warn)
 
 
-def collector_name(params: Params, core: Core) -> str:
-    """Return one name for all processes of a group: it is part of the messages' identity, and any may repeat one."""
-    return core.collector or f"bridge@{params.group}"
-
-
-async def run(params: Params, core: Core) -> None:
-    """Bridge to Kafka until cancelled; raises Misconfigured."""
-    if not params.topics:
-        raise Misconfigured("collect bridge: no source topics; set topics")
-    if not params.supports_spool and params.publisher.spool is not None:
-        raise Misconfigured("collect bridge: publisher.spool is not supported: unacknowledged records are read again")
-    core = replace(core, collector=collector_name(params, core))
-    await collect_to_kafka(SPEC.name, core, lambda context: collect(params, context, core))
-
-
-async def once(params: Params, core: Core) -> AsyncIterator[str]:
+async def read_once(params: Params, context: CollectorContext) -> AsyncIterator[str]:
     """Yield the newest values, one line of JSON per port; raises Retry if there are none."""
     if params.file is not None:
         batch: Batch = [((params.file.name, 0), _records_of_file(params))]
     elif not params.topics:
         raise Misconfigured("collect bridge: no source topics; set topics")
     else:
-        batch = await newest(params, params.source_options(_options(core)))
-    lines = list(rows(params, batch))
+        batch = await newest(params, params.source_options(_options(context)))
+    lines = list(rows(params, batch, context))
     if not lines:
         raise Retry("collect bridge: no known values in the newest records")
     for line in lines:
@@ -94,8 +77,9 @@ def access(params: Params | None) -> Access:
     return written | Access(foreign_reads=tuple(topic.name for topic in params.topics), groups=(params.group,))
 
 
-def _options(core: Core) -> dict[str, Any] | None:
-    return None if core.client_options is None else dict(core.client_options)
+def _options(context: CollectorContext) -> dict[str, Any] | None:
+    options = context.core.client_options
+    return None if options is None else dict(options)
 
 
 def _records_of_file(params: Params) -> list[Source]:
@@ -107,9 +91,8 @@ def _records_of_file(params: Params) -> list[Source]:
     return [Source(number, 0, line) for number, line in enumerate(lines)]
 
 
-def rows(params: Params, batch: Batch) -> Iterable[str]:
+def rows(params: Params, batch: Batch, context: CollectorContext) -> Iterable[str]:
     """Return the newest value of each metric of each port in these records."""
-    context = CollectorContext(NullPublisher(), "once")
     devices = devices_of(params, context)
     formats = {topic.name: topic.format for topic in params.topics}
     found: dict[tuple[str, str], dict[str, Any]] = {}
@@ -137,4 +120,8 @@ def _merge(found: dict[tuple[str, str], dict[str, Any]], identity: MessageIdenti
             row_known["metrics"] = row["metrics"] | row_known["metrics"]
 
 
-SPEC = Spec("bridge", Params, run, once, part="bridge", access=access, example="--config railsight.toml")
+SPEC = Spec(
+    "bridge", Params, collect, read_once, part="bridge", access=access, example="--config railsight.toml",
+    default_name=lambda params: f"bridge@{params.group}",
+)  # fmt: skip
+"""All processes of a group have one name: it is part of the messages' identity, and any may repeat one."""

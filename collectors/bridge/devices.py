@@ -12,7 +12,7 @@ from collectors.bridge.points import Point, Scalar
 from collectors.bridge.series import Input, Series, input_of, series_of
 from collectors.bridge.signals import Kind, Signal
 from collectors.bridge.values import gauge, unix_ns
-from collectors.core.emitter import DeviceEvent
+from collectors.core.context import DeviceEvent
 from collectors.core.metrics import CollectorMetrics
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject

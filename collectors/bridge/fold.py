@@ -23,7 +23,7 @@ from collectors.bridge.series import Input, Series
 from collectors.bridge.signals import Kind, Signal
 from collectors.bridge.tables import telegraf_snmp
 from collectors.core.columns import Reading
-from collectors.core.emitter import DeviceEvent
+from collectors.core.context import DeviceEvent
 from streams.wire.errors import Reject
 
 _MOST_RECORDS = 5_000

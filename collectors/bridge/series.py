@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from collectors.bridge import paths
 from collectors.bridge.signals import Signal
 from collectors.bridge.tables import openconfig, telegraf_ethtool, telegraf_infiniband, telegraf_snmp
-from collectors.core.port_names import unquoted
+from collectors.core.columns import unquoted
 from streams.fabric.catalogue import CATALOGUE
 
 LONGEST_NAME = 256

@@ -1,18 +1,91 @@
-"""The dependencies of a running collector, supplied by its process or by a test."""
+"""The dependencies of a running collector, supplied by its process or by a test, and the identity of its messages."""
 
+import contextlib
+import os
 import random
 import time
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 
 from collectors.core.clock import SystemClock
-from collectors.core.emitter import Emitter, draw_run
+from collectors.core.columns import Reading
 from collectors.core.metrics import CollectorMetrics
+from collectors.core.params import Core
 from collectors.core.publisher import Publisher
-from collectors.core.spec import Core
 from streams.health.health import Health
 from streams.health.params import HealthParams
 from streams.instrument.clock import Clock
-from streams.wire.models import Source
+from streams.wire.models import CollectorStatus, Event, EventKind, Facts, RowKind, Samples, Source
+from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, encode
+
+ENDED = "the collector ended, or has this target no longer"
+
+
+def draw_run() -> int:
+    """Return a random number for this run of the process; never 0."""
+    return int.from_bytes(os.urandom(8), "little") | 1
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceEvent:
+    """An event that a device reported, before the Emitter adds its identity."""
+
+    kind: EventKind
+    port: str
+    at_ns: int
+    detail: str = ""
+    code: int = 0
+
+
+class Emitter:
+    """Numbers and publishes the messages of one collector's process."""
+
+    def __init__(self, publisher: Publisher, collector: str, run: int, source: Source) -> None:
+        self._publisher = publisher
+        self.collector = collector
+        self.run = run
+        self.source = source
+        self._sequence: Counter[tuple[str, str]] = Counter()
+        self._statuses: dict[str, CollectorStatus] = {}
+        """The newest status of each device."""
+
+    def samples(self, device: str, reading: Reading, row_kind: RowKind = RowKind.ROW_KIND_PORT) -> Samples:
+        """Publish one reading of a device."""
+        samples = Samples(
+            device, self.source, self.collector, self.run, self._next(device, "samples"), reading.sampled_at_ns,
+            reading.received_at_ns, reading.boot_id, row_kind, reading.row, reading.rows_digest, reading.counters,
+            reading.gauges, reading.row_delay_us,
+        )  # fmt: skip
+        self._publisher.offer(encode(SAMPLES, samples), rows=len(reading.row))
+        return samples
+
+    def event(self, device: str, device_event: DeviceEvent, received_at_ns: int) -> None:
+        """Publish an event of a device."""
+        event = Event(
+            device, device_event.port, device_event.kind, device_event.at_ns, received_at_ns, self.source,
+            self.collector, self.run, self._next(device, "events"), device_event.detail, device_event.code,
+        )  # fmt: skip
+        self._publisher.offer(encode(EVENTS, event))
+
+    def facts(self, facts: Facts) -> None:
+        """Publish the facts of a device."""
+        self._publisher.offer(encode(FACTS, facts))
+
+    def status(self, status: CollectorStatus) -> None:
+        """Publish the reachability of a device."""
+        self._statuses[status.device] = status
+        self._publisher.offer(encode(COLLECTOR_STATUS, status))
+
+    def end(self, at_ns: int, device: str | None = None) -> None:
+        """Publish that this collector ended in order, or reads one device no longer: no silence of a dead collector."""
+        for name in list(self._statuses) if device is None else [device]:
+            if (last := self._statuses.pop(name, None)) is not None:
+                ended = replace(last, at_ns=at_ns, reachable=False, error=ENDED, ended=True)
+                self._publisher.offer(encode(COLLECTOR_STATUS, ended))
+
+    def _next(self, device: str, kind: str) -> int:
+        self._sequence[device, kind] += 1
+        return self._sequence[device, kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +102,8 @@ class CollectorContext:
     core: Core = field(default_factory=Core)
     """Settings of the process; without Kafka in it, targets are not shared."""
     emitters: list[Emitter] = field(default_factory=list)
+    at_end: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    """Is unwound after the publisher has sent its buffer."""
 
     def emitter(self, source: Source) -> Emitter:
         """Return the Emitter of a source; create one per process, because it numbers the messages."""

@@ -14,8 +14,8 @@ from urllib.parse import quote
 import structlog
 
 from collectors.core.buffer import Buffer, BufferedRecord, MemoryBuffer
-from collectors.core.buffer_limits import PublisherParams
 from collectors.core.metrics import CollectorMetrics
+from collectors.core.params import PublisherParams
 from collectors.core.spool import Damaged, Spool
 
 _log = structlog.get_logger("railsight.spool")

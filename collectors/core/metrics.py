@@ -1,13 +1,15 @@
-"""The self-metrics of a collector's process, each name spelled once.
-
-Values are plain integers in the collectors; they become Prometheus metrics only when they are scraped.
-"""
+"""The self-metrics of a collector's process, each name spelled once."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, get_args
 
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from streams.health.health import Health
+from streams.health.status_server import StatusServer
 
 Name = Literal[
     "offered",
@@ -166,3 +168,20 @@ def _families(
             families[name] = kind(f"railsight_collector_{name}", HELP[name], labels=["of"])
         families[name].add_metric([label], value)
     yield from families.values()
+
+
+def serve_metrics(metrics: CollectorMetrics, host: str, port: int, health: Health) -> StatusServer:
+    """Start and return the server; raises Misconfigured if it cannot listen there."""
+    registry = CollectorRegistry()
+    registry.register(AsCollector(metrics))
+    return StatusServer(host, port, registry, health)
+
+
+class AsCollector(Collector):
+    """Adapts CollectorMetrics to prometheus_client's registry."""
+
+    def __init__(self, metrics: CollectorMetrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        return self._metrics.collect()

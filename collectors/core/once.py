@@ -1,13 +1,10 @@
 """Prints the first reading of each target as lines of JSON, for `collect KIND --once --print`, without Kafka."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
 
-from collectors.core.columns import json_lines
 from collectors.core.context import CollectorContext
-from collectors.core.process import Collect
-from collectors.core.spec import Core
 from collectors.core.tasks import cancel_and_wait
 from streams.wire.errors import Retry
 from streams.wire.models import CollectorStatus, Samples
@@ -23,6 +20,12 @@ class NullPublisher:
 
     def offer(self, record: Record, rows: int = 0) -> bool:
         return True
+
+    async def flushed(self) -> None:
+        return
+
+    async def failed(self) -> None:
+        await asyncio.Event().wait()
 
 
 class _FirstReadings:
@@ -53,15 +56,19 @@ class _FirstReadings:
 
 
 async def first_readings(
-    devices: Iterable[str], core: Core, collect: Collect, bound_s: float, give_up_s: float = GIVE_UP_S
-) -> AsyncIterator[str]:
+    devices: Iterable[str],
+    context: CollectorContext,
+    collect: Callable[[CollectorContext], Awaitable[None]],
+    bound_s: float,
+    give_up_s: float = GIVE_UP_S,
+) -> AsyncIterator[Samples]:
     """Yield one reading of every device as it arrives.
 
     Raises Retry with a line for each device that gave none in time, or not within `give_up_s` of its first error.
     """
     wanted = set(devices)
     first = _FirstReadings()
-    work = asyncio.ensure_future(collect(CollectorContext(first, core.collector or "once")))
+    work = asyncio.ensure_future(collect(CollectorContext(first, context.collector)))
     now_s = asyncio.get_running_loop().time
     end_s = now_s() + bound_s
     try:
@@ -69,8 +76,7 @@ async def first_readings(
             samples = await _next(first, work, _POLL_S)
             if samples is not None:
                 wanted.discard(samples.device)
-                for line in json_lines(samples):
-                    yield line
+                yield samples
             elif now_s() >= min(end_s, max(first.failed_s.get(one, end_s) + give_up_s for one in wanted)):
                 raise Retry("\n".join(
                     f"no reading of {one}: {first.errors.get(one, f'nothing received within {bound_s:g} s')}; "

@@ -1,15 +1,57 @@
-"""The settings that every collector has: the common keys of `[collect.<name>]`."""
+"""The settings of a collector and of its process, and the files that they name."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from collectors.core.affinity import Cpu
-from collectors.core.buffer_limits import PublisherParams
 from collectors.core.status_schedule import EVERY_S
+from streams.health.params import HealthParams
 from streams.instrument.validation_text import refusal
 from streams.wire.errors import Misconfigured
+from streams.wire.topics import Partitions
+
+Content = TypeVar("Content")
+Cpu = int | Literal["one"]
+
+
+class PublisherParams(BaseModel):
+    """Settings of `[collect.<name>.publisher]`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    memory_bytes: int = Field(default=64 << 20, ge=1 << 16)
+    """Records that wait for Kafka in memory; past it, and past the spool, the newest are refused and counted."""
+    spool: Path | None = None
+    """A folder with one file per collector, by its name. Without it, unsent records are lost when the process ends."""
+    spool_bytes: int = Field(default=1 << 30, ge=1 << 16)
+    """The limit of the spool; past it the newest records are refused and counted."""
+    spool_after_s: float = Field(default=2.0, ge=0.1, le=60)
+    """Records are spooled after Kafka has acknowledged none for so long; a kill loses those that came since."""
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """The settings of a collector's process: the address of Kafka, its own name, and the limits of its buffer.
+
+    `client_options` are the arguments of an aiokafka client for the cluster; None without Kafka, for a collector that
+    only prints. `acknowledged_file` receives the acknowledged counts as JSON, about once a second, for tests that prove
+    that no record is lost. `metrics_port` serves self-metrics at `metrics_host`. `reload_settings` reads the settings
+    again from the files `configuration`, and raises Misconfigured. `health` are the limits of its health checks.
+    """
+
+    client_options: Mapping[str, Any] | None = None
+    partitions: Partitions = field(default_factory=Partitions)
+    collector: str = ""
+    publisher: PublisherParams = field(default_factory=PublisherParams)
+    acknowledged_file: Path | None = None
+    metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"
+    reload_settings: Callable[[], BaseModel] | None = None
+    configuration: tuple[Path, ...] = ()
+    health: HealthParams = field(default_factory=HealthParams)
 
 
 class CollectorParams(BaseModel):
@@ -66,3 +108,20 @@ class TargetParams(CollectorParams):
             first = error.errors(include_input=False, include_url=False)[0]
             field = ".".join(map(str, first["loc"]))
             raise Misconfigured(f"{name}: {f'{field} ' if field else ''}{refusal(first)}") from error
+
+
+def read_file(kind: str, path: Path) -> bytes:
+    """Return the content of a file that `[collect.<kind>]` names."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise Misconfigured(f"collect.{kind}: {path}: {error.strerror}") from error
+
+
+def read_json(kind: str, path: Path, adapter: TypeAdapter[Content]) -> Content:
+    """Return the parsed content; the error names the first wrong field, and never its value, which may be secret."""
+    try:
+        return adapter.validate_json(read_file(kind, path))
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        raise Misconfigured(f"collect.{kind}: {path}: {'.'.join(map(str, first['loc']))} {refusal(first)}") from error

@@ -15,8 +15,7 @@ from typing import TypeVar
 import structlog
 
 from collectors.core.metrics import CollectorMetrics
-from collectors.core.params import CollectorParams
-from collectors.core.spec import Core
+from collectors.core.params import CollectorParams, Core
 from streams.wire.errors import Misconfigured
 
 _log = structlog.get_logger("railsight.reload")

@@ -5,7 +5,7 @@ divide the partitions; the shards of a member that dies pass to another within t
 a member continues to read its shards until the new assignment is known.
 
 A paused member may lose its shards without notice. So membership is renewed by commits, which the coordinator accepts
-from members of the current generation only; membership.py evaluates the answers.
+from members of the current generation only; Membership evaluates the answers.
 """
 
 import asyncio
@@ -16,12 +16,51 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import CommitFailedError, KafkaError
 
-from collectors.core.membership import Membership
-from collectors.core.spec import Core
+from collectors.core.params import Core
 from streams.wire.client_stop import stop_client
 from streams.wire.errors import Misconfigured
 from streams.wire.retry import Backoff, Failure, retry
 from streams.wire.topics import TARGETS
+
+
+class Membership:
+    """Tracks the shards that a process may read: those assigned to it, unless it may have lost them. Pure.
+
+    Times are from a clock that continues while the process is paused. A member that made no request for a session
+    timeout was paused, and may have lost its shards: it reads none until Kafka has answered. A request without an
+    answer removes no shard: a Kafka that does not answer cannot assign it to another member either.
+    """
+
+    def __init__(self, session_s: float) -> None:
+        self._session_s = session_s
+        self._owned: frozenset[int] = frozenset()
+        self._requested_s = 0.0
+        self.may_have_lost_them = False
+
+    @property
+    def shards(self) -> frozenset[int]:
+        """The shards to read now."""
+        return frozenset() if self.may_have_lost_them else self._owned
+
+    def assigned(self, shards: frozenset[int], at_s: float) -> None:
+        """Record a new assignment by the group."""
+        self._owned = shards
+        self.confirmed(at_s)
+
+    def on_wakeup(self, at_s: float) -> None:
+        """Check for a pause: the process runs again, perhaps after a long time."""
+        if at_s - self._requested_s > self._session_s:
+            self.may_have_lost_them = True
+
+    def confirmed(self, at_s: float) -> None:
+        """Record that Kafka confirmed the membership in answer to a request at that time."""
+        self._requested_s, self.may_have_lost_them = at_s, False
+
+    def unanswered(self, at_s: float) -> None:
+        """Record a request at that time that Kafka has not answered."""
+        if not self.may_have_lost_them:
+            self._requested_s = at_s
+
 
 _log = structlog.get_logger("railsight.shards")
 

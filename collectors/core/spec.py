@@ -1,4 +1,4 @@
-"""The registration of a collector, and the settings of its process.
+"""The registration of a collector, and the life of its process: set-up, publisher, health, end.
 
 A collector is one Spec under the entry-point group `railsight.collectors`. Its caller (the command line) has validated
 the Params and knows the address of Kafka; nothing here reads a configuration.
@@ -6,87 +6,159 @@ the Params and knows the address of Kafka; nothing here reads a configuration.
 
 import asyncio
 import contextlib
+import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from dataclasses import dataclass, replace
 from typing import Any
+from zlib import crc32
 
 from pydantic import BaseModel
 
-from collectors.core.access import telemetry
-from collectors.core.affinity import pin_to_cpu
-from collectors.core.buffer_limits import PublisherParams
-from collectors.core.params import CollectorParams
-from streams.health.params import HealthParams
+from collectors.core.columns import json_lines
+from collectors.core.context import CollectorContext
+from collectors.core.metrics import CollectorMetrics, serve_metrics
+from collectors.core.once import NullPublisher
+from collectors.core.params import CollectorParams, Core, Cpu
+from collectors.core.publisher import KafkaPublisher
+from streams.health.health import Health
+from streams.health.supervision import stop_of, supervised
 from streams.wire.access import COLLECTOR, Access
-from streams.wire.topics import Partitions
+from streams.wire.errors import Misconfigured
+from streams.wire.models import Samples
+from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, TARGETS
 
+GROUP_PREFIX = "railsight.collect."
+"""Of the consumer groups of collectors that share targets."""
 
-@dataclass(frozen=True, slots=True)
-class Core:
-    """The settings of a collector's process: the address of Kafka, its own name, and the limits of its buffer.
-
-    `client_options` are the arguments of an aiokafka client for the cluster; None without Kafka, for a collector that
-    only prints. `acknowledged_file` receives the acknowledged counts as JSON, about once a second, for tests that prove
-    that no record is lost. `metrics_port` serves self-metrics at `metrics_host`. `reload_settings` reads the settings
-    again from the files `configuration`, and raises Misconfigured. `health` are the limits of its health checks.
-    """
-
-    client_options: Mapping[str, Any] | None = None
-    partitions: Partitions = field(default_factory=Partitions)
-    collector: str = ""
-    publisher: PublisherParams = field(default_factory=PublisherParams)
-    acknowledged_file: Path | None = None
-    metrics_port: int | None = None
-    metrics_host: str = "127.0.0.1"
-    reload_settings: Callable[[], BaseModel] | None = None
-    configuration: tuple[Path, ...] = ()
-    health: HealthParams = field(default_factory=HealthParams)
+TELEMETRY = Access(reads=(TARGETS,), writes=(SAMPLES, EVENTS, FACTS, COLLECTOR_STATUS), group_prefixes=(GROUP_PREFIX,))
+"""The access of a collector of devices on Kafka."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One collector: its name, its settings, its `run` until cancelled, and `once`, one reading as lines of JSON.
+    """One collector: its name, its settings, and `collect`, which reads until cancelled.
 
-    `run` raises Misconfigured if it cannot start, and Retry if the peer is unreachable and waiting does not help.
-    `once` is None for a collector without readings of its own.
+    `collect` raises Misconfigured if it cannot start, and Retry if the peer is unreachable and waiting does not help.
+    `read_once` yields one reading, as Samples or as lines of JSON; None for a collector without readings of its own.
     """
 
     name: str
     Params: type[BaseModel]
-    run: Callable[[Any, Core], Awaitable[None]]
-    once: Callable[[Any, Core], AsyncIterator[str]] | None = None
+    collect: Callable[[Any, CollectorContext], Awaitable[None]]
+    read_once: Callable[[Any, CollectorContext], AsyncIterator[Samples | str]] | None = None
     new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
     """Creates the event loop; None for asyncio's own."""
     part: str = COLLECTOR
     """The name of its principal on Kafka."""
     prepare: Callable[[Any], object] | None = None
     """Reads the files that the settings name, as the start does; raises Misconfigured. None if there are none."""
-    access: Callable[[Any], Access] = telemetry
+    access: Callable[[Any], Access] = lambda _: TELEMETRY
     """Returns its access on Kafka by its settings (None: without a section)."""
     example: str = ""
     """The arguments of a minimal `railsight collect NAME`, for its help."""
+    needs_kafka: bool = True
+    """False if it has a use without Kafka; its records are then discarded."""
+    may_end: Callable[[Any], bool] = lambda _: False
+    """Returns True if `collect` returns with these settings, when its input has ended."""
+    default_name: Callable[[Any], str] | None = None
+    """Returns the name in its messages if none is configured; None for NAME@HOST."""
 
     def start(self, params: BaseModel, **core: Any) -> None:
         """Run until SIGTERM or SIGINT in a new event loop; `core` are the fields of Core."""
-        run_until_signalled(self._run(params, Core(**core)), self.new_loop)
+        run_until_signalled(self.run(params, Core(**core)), self.new_loop)
 
     def print_once(self, params: BaseModel, write: Callable[[str], None], **core: Any) -> None:
         """Pass each line of one reading to `write`, without Kafka."""
-        run_until_signalled(self._print_once(params, write, Core(**core)), self.new_loop)
 
-    async def _run(self, params: BaseModel, core: Core) -> None:
+        async def lines() -> None:
+            async for line in self.once(params, Core(**core)):
+                write(line)
+
+        run_until_signalled(lines(), self.new_loop)
+
+    async def once(self, params: BaseModel, core: Core) -> AsyncIterator[str]:
+        """Yield the lines of JSON of one reading; raises Misconfigured, and Retry for devices that gave none."""
+        assert self.read_once is not None, f"{self.name} has no reading to print"
+        context = CollectorContext(NullPublisher(), core.collector or "once", core=core)
+        async for reading in self.read_once(params, context):
+            for line in (reading,) if isinstance(reading, str) else json_lines(reading):
+                yield line
+
+    async def run(self, params: BaseModel, core: Core) -> None:
+        """Collect until cancelled, or until `collect` or the publisher fails; raises the first failure.
+
+        The publisher sends the remaining records at the end, in bounded time.
+        """
         if isinstance(params, CollectorParams):
+            if params.publisher.spool is not None and not params.supports_spool:
+                raise Misconfigured(f"collect.{self.name}: publisher.spool is not supported: its input is read again")
             core = replace(core, publisher=params.publisher)
             if params.cpu is not None:
                 pin_to_cpu(params.cpu, core.collector or self.name)
-        await self.run(params, core)
+        if core.client_options is None and self.needs_kafka:
+            raise Misconfigured(f"collect {self.name}: Kafka's address is not set; set kafka.bootstrap")
+        name = self.default_name(params) if self.default_name is not None else f"{self.name}@{socket.gethostname()}"
+        core = replace(core, collector=core.collector or name)
+        metrics, health = CollectorMetrics(), Health(core.health, time.monotonic)
+        async with contextlib.AsyncExitStack() as stack:
+            if core.metrics_port is not None:
+                stack.callback(serve_metrics(metrics, core.metrics_host, core.metrics_port, health).close)
+            await stack.enter_async_context(supervised(health))
+            at_end = stack.enter_context(contextlib.ExitStack())
+            publisher: KafkaPublisher | NullPublisher = NullPublisher()
+            if core.client_options is not None:
+                publisher = await stack.enter_async_context(KafkaPublisher(core, metrics))
+                health.ready_while("kafka", publisher.problem)
+            context = CollectorContext(publisher, core.collector, metrics, health=health, core=core, at_end=at_end)
+            health.started()
+            try:
+                await self._collect(params, context, publisher)
+            finally:
+                stop_of(health)
 
-    async def _print_once(self, params: BaseModel, write: Callable[[str], None], core: Core) -> None:
-        assert self.once is not None, f"{self.name} has no reading to print"
-        async for line in self.once(params, core):
-            write(line)
+    async def _collect(
+        self, params: BaseModel, context: CollectorContext, publisher: KafkaPublisher | NullPublisher
+    ) -> None:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                failure = tasks.create_task(publisher.failed())
+                await self.collect(params, context)
+                if not self.may_end(params):
+                    raise RuntimeError("the collector ended before it was cancelled")
+                failure.cancel()
+        except asyncio.CancelledError:
+            context.end()
+            raise
+        except BaseExceptionGroup as group:
+            raise _first(group) from None
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
+
+
+def pin_to_cpu(cpu: Cpu, name: str) -> int:
+    """Pin this process and its future threads to one CPU and return its number; raises Misconfigured.
+
+    A gRPC stream moves between threads, and each wake-up on another CPU costs: under the default scheduler, reading
+    gNMI took up to twice the CPU of the same process on one core (measured with grpcio 1.85 on 2 shared cores). The
+    price is that the process waits while other work occupies that CPU: not for a host whose cores belong to a job.
+    `one` selects a permitted CPU by the collector's name, so that several collectors are spread over the CPUs.
+    """
+    allowed = sorted(os.sched_getaffinity(0))
+    chosen = allowed[crc32(name.encode()) % len(allowed)] if cpu == "one" else cpu
+    if chosen not in allowed:
+        raise Misconfigured(
+            f"cpu {chosen}: this process may use {', '.join(map(str, allowed))}; set `cpu` to one of these"
+        )
+    for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 — thread numbers, not paths
+        with contextlib.suppress(ProcessLookupError):  # the thread has ended since the listing
+            os.sched_setaffinity(int(thread), {chosen})
+    return chosen
 
 
 def run_until_signalled(

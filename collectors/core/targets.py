@@ -1,19 +1,94 @@
-"""Reads the configured targets of one process: all of them, or its assigned shards, with reloads. Wiring only."""
+"""Reads the configured targets of one process: all of them, or its assigned shards, one task for each, with reloads."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from collectors.core.access import GROUP_PREFIX
-from collectors.core.active_targets import ActiveTargets
 from collectors.core.context import CollectorContext
 from collectors.core.params import TargetParams
 from collectors.core.reload import reloads
 from collectors.core.shard_assignment import ShardAssignment
-from streams.wire.topics import TARGETS
+from collectors.core.spec import GROUP_PREFIX
+from collectors.core.tasks import cancel_and_wait
+from streams.wire.topics import TARGETS, partition_of
 
 Params = TypeVar("Params", bound=TargetParams)
 Target = TypeVar("Target")
+
+
+class ActiveTargets(Generic[Target]):
+    """The targets of a process, by name; two compare equal if nothing about them changed."""
+
+    def __init__(self, shards: int | None = None, on_removed: Callable[[str], None] = lambda _: None) -> None:
+        """Create it with the number of shards; None if all are assigned to this process.
+
+        `on_removed` receives the name of each target that is read no longer.
+        """
+        self._shards = shards
+        self._on_removed = on_removed
+        self._owned: frozenset[int] = frozenset()
+        self._configured: Mapping[str, Target] = {}
+        self._changed = asyncio.Event()
+        self._reading: dict[str, tuple[Target, asyncio.Task[None]]] = {}
+
+    def configure(self, targets: Mapping[str, Target]) -> None:
+        """Set all configured targets, including those of other processes."""
+        self._configured = dict(targets)
+        self._changed.set()
+
+    def assign(self, owned: frozenset[int]) -> None:
+        """Set the shards that are assigned to this process."""
+        if owned != self._owned:
+            self._owned = owned
+            self._changed.set()
+
+    @property
+    def selected(self) -> dict[str, Target]:
+        """The targets to read now."""
+        if self._shards is None:
+            return dict(self._configured)
+        return {
+            name: target for name, target in self._configured.items() if partition_of(name, self._shards) in self._owned
+        }
+
+    @property
+    def count(self) -> int:
+        """The number of targets that are read now."""
+        return len(self._reading)
+
+    async def run(self, read: Callable[[Target], Coroutine[Any, Any, None]]) -> None:
+        """Read each target until cancelled; raises what a reading raises."""
+        try:
+            while True:
+                self._changed.clear()
+                await self._apply(read)
+                await self._until_changed()
+        finally:
+            await cancel_and_wait(*(task for _, task in self._reading.values()))
+            self._reading = {}
+
+    async def _apply(self, read: Callable[[Target], Coroutine[Any, Any, None]]) -> None:
+        selected = self.selected
+        removed = {name: task for name, (target, task) in self._reading.items() if selected.get(name) != target}
+        await cancel_and_wait(*removed.values())
+        for name in removed:
+            del self._reading[name]
+            if name not in selected:
+                self._on_removed(name)
+        for name in selected.keys() - self._reading.keys():
+            self._reading[name] = selected[name], asyncio.create_task(read(selected[name]), name=name)
+
+    async def _until_changed(self) -> None:
+        changed = asyncio.ensure_future(self._changed.wait())
+        waited_for: set[asyncio.Future[Any]] = {changed, *(task for _, task in self._reading.values())}
+        try:
+            ended, _ = await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            changed.cancel()
+        for task in ended:
+            task.result()
+        for task in ended - {changed}:
+            raise RuntimeError(f"{task!r} ended before it was cancelled")
 
 
 async def read_targets(

@@ -3,17 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-from collectors.core.active_targets import ActiveTargets
 from collectors.core.context import CollectorContext
 from collectors.core.once import first_readings
-from collectors.core.process import collect_to_kafka
 from collectors.core.reload import reloads
-from collectors.core.spec import Core, Spec
+from collectors.core.spec import Spec
+from collectors.core.targets import ActiveTargets
 from collectors.dialout.device import DialOutDevice
 from collectors.dialout.params import Params, Target
 from collectors.dialout.server import DialOutServer
 from streams.wire.event_loop import new_loop
-from streams.wire.models import Source
+from streams.wire.models import Samples, Source
 
 
 async def collect(
@@ -49,17 +48,10 @@ async def collect(
         tasks.create_task(server.serve(listening))
 
 
-async def run(params: Params, core: Core) -> None:
-    """Collect to Kafka until cancelled; raises Misconfigured."""
-    await collect_to_kafka(SPEC.name, core, lambda context: collect(params, context))
-
-
-async def once(params: Params, core: Core) -> AsyncIterator[str]:
-    """Yield the first reading of every target as lines of JSON; raises Retry with those that sent none in time."""
+def read_once(params: Params, context: CollectorContext) -> AsyncIterator[Samples]:
+    """Yield the first reading of every target; raises Retry with those that sent none in time."""
     bound_s = max(params.once_s, 2 * params.cadence_s)
-    readings = first_readings(params.all_targets(), core, lambda context: collect(params, context), bound_s, bound_s)
-    async for line in readings:
-        yield line
+    return first_readings(params.all_targets(), context, lambda own: collect(params, own), bound_s, bound_s)
 
 
 def _prepare(params: Params) -> None:
@@ -67,4 +59,4 @@ def _prepare(params: Params) -> None:
     params.tls()
 
 
-SPEC = Spec("dialout", Params, run, once, new_loop, prepare=_prepare, example="--config railsight.toml")
+SPEC = Spec("dialout", Params, collect, read_once, new_loop, prepare=_prepare, example="--config railsight.toml")

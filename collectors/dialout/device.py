@@ -4,8 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 
-from collectors.core.context import CollectorContext
-from collectors.core.emitter import Emitter
+from collectors.core.context import CollectorContext, Emitter
 from collectors.core.tasks import cancel_and_wait
 from collectors.dialout.params import Params, Target
 from collectors.gnmi.device_output import DeviceOutput

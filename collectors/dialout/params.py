@@ -7,8 +7,7 @@ from typing import Annotated
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, field_validator, model_validator
 
-from collectors.core.params import CollectorParams
-from collectors.core.settings_files import read_file, read_json
+from collectors.core.params import CollectorParams, read_file, read_json
 from streams.wire.errors import Misconfigured
 from streams.wire.loopback import is_loopback
 

@@ -6,14 +6,13 @@ from typing import NamedTuple
 
 from collectors.core.context import CollectorContext
 from collectors.core.once import first_readings
-from collectors.core.process import collect_to_kafka
-from collectors.core.spec import Core, Spec
+from collectors.core.spec import Spec
 from collectors.core.targets import read_targets
 from collectors.gnmi.device import DeviceReader
 from collectors.gnmi.params import Params, Target
 from collectors.gnmi.read import credentials
 from streams.wire.event_loop import new_loop
-from streams.wire.models import Source
+from streams.wire.models import Samples, Source
 
 
 class TargetSession(NamedTuple):
@@ -50,18 +49,12 @@ async def collect(params: Params, context: CollectorContext) -> None:
     await read_targets(SPEC.name, params, context, target_sessions, read)
 
 
-async def run(params: Params, core: Core) -> None:
-    """Collect to Kafka until cancelled; raises Misconfigured."""
-    await collect_to_kafka(SPEC.name, core, lambda context: collect(params, context))
-
-
-async def once(params: Params, core: Core) -> AsyncIterator[str]:
-    """Yield one reading of every target as lines of JSON; raises Retry with the targets that gave none in time."""
+def read_once(params: Params, context: CollectorContext) -> AsyncIterator[Samples]:
+    """Yield one reading of every target; raises Retry with the targets that gave none in time."""
     devices = [target.name for target in params.all_targets()]
     bound_s = max(params.once_s, 2 * params.cadence_s)
-    async for line in first_readings(devices, core, lambda context: collect(params, context), bound_s):
-        yield line
+    return first_readings(devices, context, lambda own: collect(params, own), bound_s)
 
 
 EXAMPLE = "--targets targets.json --set tls=true --once --print"
-SPEC = Spec("gnmi", Params, run, once, new_loop, prepare=target_sessions, example=EXAMPLE)
+SPEC = Spec("gnmi", Params, collect, read_once, new_loop, prepare=target_sessions, example=EXAMPLE)

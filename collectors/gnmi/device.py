@@ -13,7 +13,7 @@ from dataclasses import replace
 import structlog
 
 from collectors.core.columns import Reading
-from collectors.core.emitter import Emitter
+from collectors.core.context import Emitter
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.tasks import cancel_and_wait
 from collectors.gnmi import subscription_plans

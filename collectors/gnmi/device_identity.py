@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from collectors.core.clock_skew import ClockSkew
-from collectors.core.emitter import DeviceEvent
+from collectors.core.clock import ClockSkew
+from collectors.core.context import DeviceEvent
 from streams.wire.bounds import MAX_TIME_NS
 from streams.wire.models import EventKind
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import structlog
 
 from collectors.core.columns import Reading
-from collectors.core.emitter import Emitter
+from collectors.core.context import Emitter
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.status_schedule import StatusSchedule, log_reachability
 from collectors.gnmi.device_identity import DeviceIdentity

@@ -15,8 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from collectors.core.params import TargetParams, without_secrets
-from collectors.core.settings_files import read_file, read_json
+from collectors.core.params import TargetParams, read_file, read_json, without_secrets
 from collectors.gnmi.profile import profiles
 from streams.wire.errors import Misconfigured
 from streams.wire.loopback import is_loopback

@@ -7,9 +7,9 @@ connection is its present state and no change. The device's facts and boot time 
 from collections.abc import Iterable
 from typing import Protocol, cast
 
-from collectors.core.clock_skew import AHEAD_NS
+from collectors.core.clock import AHEAD_NS
 from collectors.core.columns import Reading
-from collectors.core.emitter import DeviceEvent
+from collectors.core.context import DeviceEvent
 from collectors.core.metrics import CollectorMetrics
 from collectors.gnmi import values
 from collectors.gnmi.burst import Burst, row_delays

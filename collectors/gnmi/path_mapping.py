@@ -11,7 +11,7 @@ from enum import Enum
 from functools import cache
 from typing import NamedTuple
 
-from collectors.core.port_names import unquoted
+from collectors.core.columns import unquoted
 from collectors.gnmi import values
 from collectors.gnmi.paths import Elem, Elems, from_text
 from collectors.gnmi.profile import LeafMapping, Profile, profiles

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from collectors.core.emitter import DeviceEvent
+from collectors.core.context import DeviceEvent
 from streams.wire.errors import Reject
 from streams.wire.models import EventKind
 

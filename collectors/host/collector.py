@@ -3,16 +3,14 @@
 import contextlib
 from collections.abc import AsyncIterator
 
-from collectors.core.columns import json_lines
 from collectors.core.context import CollectorContext
-from collectors.core.once import NullPublisher
-from collectors.core.process import collect_to_kafka
-from collectors.core.spec import Core, Spec
+from collectors.core.spec import Spec
 from collectors.host.agent import HostAgent
 from collectors.host.gpu import Gpus, nvml_of_this_machine
 from collectors.host.params import Params
 from collectors.kernel.tree import Tree
 from streams.wire.errors import Misconfigured
+from streams.wire.models import Samples
 
 
 def host_agent(params: Params, context: CollectorContext) -> HostAgent:
@@ -24,26 +22,19 @@ def host_agent(params: Params, context: CollectorContext) -> HostAgent:
     return HostAgent(params, tree, Gpus(nvml), context)
 
 
-async def collect(params: Params, context: CollectorContext, at_end: contextlib.ExitStack) -> None:
-    """Read until cancelled; `at_end` is unwound after the publisher has sent its buffer."""
+async def collect(params: Params, context: CollectorContext) -> None:
+    """Read until cancelled."""
     agent = host_agent(params, context)
-    at_end.callback(agent.listening.save)
+    context.at_end.callback(agent.listening.save)
     with contextlib.closing(agent):
         await agent.run()
 
 
-async def run(params: Params, core: Core) -> None:
-    """Collect to Kafka until cancelled; raises Misconfigured."""
-    with contextlib.ExitStack() as at_end:
-        await collect_to_kafka(SPEC.name, core, lambda context: collect(params, context, at_end))
-
-
-async def once(params: Params, core: Core) -> AsyncIterator[str]:
-    """Yield one reading of every PCIe link and GPU as lines of JSON; nothing without any."""
-    with contextlib.closing(host_agent(params, CollectorContext(NullPublisher(), core.collector or "once"))) as agent:
+async def read_once(params: Params, context: CollectorContext) -> AsyncIterator[Samples]:
+    """Yield one reading of every PCIe link and GPU; nothing without any."""
+    with contextlib.closing(host_agent(params, context)) as agent:
         for samples in await agent.read_once():
-            for line in json_lines(samples):
-                yield line
+            yield samples
 
 
-SPEC = Spec("host", Params, run, once, example="--once --print")
+SPEC = Spec("host", Params, collect, read_once, example="--once --print")

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import structlog
 
-from collectors.core.context import CollectorContext
-from collectors.core.emitter import DeviceEvent, Emitter
+from collectors.core.context import CollectorContext, DeviceEvent, Emitter
 from collectors.core.publisher import Publisher
 from collectors.host.admin import AdminStates, ports_of
 from collectors.host.kernel_clock import BootTime, SystemBootTime, Times

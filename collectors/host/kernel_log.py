@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import structlog
 
-from collectors.core.emitter import DeviceEvent
+from collectors.core.context import DeviceEvent
 from collectors.core.metrics import CollectorMetrics
 from collectors.host.kernel_clock import Times
 from collectors.host.lines import Line, parse, record

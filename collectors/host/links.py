@@ -13,8 +13,7 @@ from typing import Protocol
 
 import structlog
 
-from collectors.core.context import CollectorContext
-from collectors.core.emitter import DeviceEvent
+from collectors.core.context import CollectorContext, DeviceEvent
 from collectors.host.admin import LINK_BYTES, AdminStates, Netdev, link_of
 from collectors.host.ports import KnownPort, KnownPorts
 from collectors.host.rate_limit import RateLimiter

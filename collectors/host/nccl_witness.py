@@ -9,8 +9,7 @@ from pathlib import Path
 
 import structlog
 
-from collectors.core.context import CollectorContext
-from collectors.core.emitter import DeviceEvent
+from collectors.core.context import CollectorContext, DeviceEvent
 from collectors.core.poll import Pace, poll
 from collectors.host.logfile import LogFile
 from collectors.host.logs import Place

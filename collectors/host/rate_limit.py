@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from collectors.core.emitter import DeviceEvent
+from collectors.core.context import DeviceEvent
 from streams.wire.models import EventKind
 
 _TURNS = {EventKind.LINK_UP: EventKind.LINK_DOWN, EventKind.ADMIN_UP: EventKind.ADMIN_DOWN}

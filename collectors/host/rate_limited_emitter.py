@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from collectors.core.emitter import DeviceEvent
+from collectors.core.context import DeviceEvent
 from collectors.core.metrics import CollectorMetrics
 from collectors.host.rate_limit import RateLimiter
 

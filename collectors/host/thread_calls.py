@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
-from collectors.core.threads import in_thread
+from collectors.core.tasks import in_thread
 
 Answer = TypeVar("Answer")
 

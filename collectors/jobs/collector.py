@@ -6,10 +6,8 @@ from collections.abc import AsyncIterator, Iterable
 import structlog
 
 from collectors.core.context import CollectorContext
-from collectors.core.once import NullPublisher
 from collectors.core.poll import Pace, poll
-from collectors.core.process import collect_to_kafka
-from collectors.core.spec import Core, Spec
+from collectors.core.spec import Spec
 from collectors.jobs.feed import JobFeed
 from collectors.jobs.kubernetes_follow import KubernetesFollower
 from collectors.jobs.kubernetes_parse import gpu_pod, snapshot
@@ -70,8 +68,6 @@ def checked(params: Params) -> None:
     schedulers = params.schedulers()
     if not schedulers:
         raise Misconfigured("collect.jobs: no scheduler; add a section collect.jobs.slurm or collect.jobs.kubernetes")
-    if params.publisher.spool is not None:
-        raise Misconfigured("collect.jobs: publisher.spool is not supported: jobs are read again from the scheduler")
     names = [each.name for each in schedulers]
     if len(set(names)) < len(names):
         raise Misconfigured(f"collect.jobs: two schedulers are named {names[0]}; set name")
@@ -103,16 +99,9 @@ def _ns(seconds: float) -> int:
     return int(seconds * 1e9)
 
 
-async def run(params: Params, core: Core) -> None:
-    """Collect to Kafka until cancelled; raises Misconfigured."""
-    checked(params)
-    await collect_to_kafka(SPEC.name, core, lambda context: collect(params, context))
-
-
-async def once(params: Params, core: Core) -> AsyncIterator[str]:
+async def read_once(params: Params, context: CollectorContext) -> AsyncIterator[str]:
     """Yield one line of JSON for each job on each host; raises Retry if a scheduler does not answer."""
     checked(params)
-    context = CollectorContext(NullPublisher(), core.collector or "once")
     if params.slurm is not None:
         for job in (await slurm_snapshot(params.slurm, context)).jobs:
             yield codec.to_json(job).decode()
@@ -125,7 +114,7 @@ async def once(params: Params, core: Core) -> AsyncIterator[str]:
 
 
 SPEC = Spec(
-    "jobs", Params, run, once, part="jobs", access=lambda _: Access(reads=(JOBS,), writes=(JOBS,)),
+    "jobs", Params, collect, read_once, part="jobs", access=lambda _: Access(reads=(JOBS,), writes=(JOBS,)),
     example="--set slurm.team_by=user --once --print",
 )  # fmt: skip
 """Its principal reads its own jobs back, and may write no telemetry."""

@@ -4,18 +4,14 @@ import asyncio
 import glob
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import structlog
 
-from collectors.core.columns import json_lines
-from collectors.core.context import CollectorContext
-from collectors.core.emitter import Emitter
-from collectors.core.once import NullPublisher
-from collectors.core.process import collect_to_kafka
+from collectors.core.context import CollectorContext, Emitter
 from collectors.core.publisher import KafkaPublisher
-from collectors.core.spec import Core, Spec
+from collectors.core.spec import Spec
 from collectors.nccl_tests.compose import readings
 from collectors.nccl_tests.output import Benchmark
 from collectors.nccl_tests.params import Params
@@ -104,7 +100,10 @@ def _read_input(operation: str) -> list[Benchmark]:
 
 
 async def collect(params: Params, context: CollectorContext) -> None:
-    """Publish each output of the files once, until cancelled."""
+    """Publish each output of the files once, until cancelled; without files, standard input, and return."""
+    if not params.outputs:
+        await _publish_input(params, context)
+        return
     follower = FileFollower(params)
     while True:
         for path, at_ns in await asyncio.to_thread(lambda: list(follower.complete(context.clock.now_ns()))):
@@ -120,49 +119,26 @@ async def collect(params: Params, context: CollectorContext) -> None:
         await asyncio.sleep(params.find_every_s)
 
 
-async def run(params: Params, core: Core) -> None:
-    """Follow files until cancelled, or publish standard input until Kafka has it; raises Misconfigured, Retry."""
-    if params.publisher.spool is not None:
-        raise Misconfigured("collect.nccl_tests: publisher.spool is not supported: outputs can be published again")
-    if params.outputs:
-        await collect_to_kafka(SPEC.name, core, lambda context: collect(params, context))
-        return
+async def _publish_input(params: Params, context: CollectorContext) -> None:
+    """Publish standard input and return when Kafka has it; raises Retry if Kafka does not acknowledge in time."""
     benchmarks = await asyncio.to_thread(_read_input, params.operation)
-    await _until_acknowledged(benchmarks, params, core, lambda line: print(line, file=sys.stderr))  # noqa: T201
-
-
-async def _until_acknowledged(
-    benchmarks: list[Benchmark], params: Params, core: Core, report: Callable[[str], None]
-) -> None:
-    """Publish, and end the collector when nothing waits; raises Retry if Kafka does not acknowledge in time."""
-    sent = asyncio.Event()
-
-    async def work(context: CollectorContext) -> None:
-        at_ns = context.clock.now_ns()
-        for benchmark in benchmarks:
-            sum(1 for _ in publish(benchmark, at_ns, params, context))
-        assert isinstance(context.publisher, KafkaPublisher)
-        await context.publisher.flushed()
-        sent.set()
-        await asyncio.Event().wait()
-
-    collecting = asyncio.ensure_future(collect_to_kafka(SPEC.name, core, work))
-    waiting = asyncio.ensure_future(sent.wait())
-    await asyncio.wait((collecting, waiting), timeout=_FLUSH_S, return_when=asyncio.FIRST_COMPLETED)
-    waiting.cancel()
-    if collecting.done():
-        collecting.result()
-    collecting.cancel()
-    await asyncio.gather(collecting, return_exceptions=True)
-    if not sent.is_set():
-        raise Retry(f"Kafka acknowledged nothing for {_FLUSH_S:g} s; nothing of the results is certain to be published")
+    at_ns = context.clock.now_ns()
     for benchmark in benchmarks:
-        report(f"published {summary(benchmark)}")
+        sum(1 for _ in publish(benchmark, at_ns, params, context))
+    assert isinstance(context.publisher, KafkaPublisher)
+    try:
+        async with asyncio.timeout(_FLUSH_S):
+            await context.publisher.flushed()
+    except TimeoutError:
+        raise Retry(
+            f"Kafka acknowledged nothing for {_FLUSH_S:g} s; nothing of the results is certain to be published"
+        ) from None
+    for benchmark in benchmarks:
+        print(f"published {summary(benchmark)}", file=sys.stderr)  # noqa: T201
 
 
-async def once(params: Params, core: Core) -> AsyncIterator[str]:
-    """Yield one line of JSON for each row of each host, of the files that are there, or of standard input."""
-    context = CollectorContext(NullPublisher(), core.collector or "once")
+async def read_once(params: Params, context: CollectorContext) -> AsyncIterator[Samples]:
+    """Yield the readings of each host, of the files that are there, or of standard input."""
     now_ns = context.clock.now_ns()
     if params.outputs:
         follower = FileFollower(params)
@@ -175,8 +151,10 @@ async def once(params: Params, core: Core) -> AsyncIterator[str]:
         found = [(one, now_ns) for one in await asyncio.to_thread(_read_input, params.operation)]
     for benchmark, at_ns in found:
         for samples in publish(benchmark, at_ns, params, context):
-            for line in json_lines(samples):
-                yield line
+            yield samples
 
 
-SPEC = Spec("nccl_tests", Params, run, once, example="--once --print < results.txt")
+SPEC = Spec(
+    "nccl_tests", Params, collect, read_once, example="--once --print < results.txt",
+    may_end=lambda params: not params.outputs,
+)  # fmt: skip

@@ -3,18 +3,15 @@
 import contextlib
 from collections.abc import AsyncIterator
 
-from collectors.core.columns import json_lines
 from collectors.core.context import CollectorContext
-from collectors.core.once import NullPublisher
-from collectors.core.process import collect_to_kafka
-from collectors.core.spec import Core, Spec
+from collectors.core.spec import Spec
 from collectors.kernel.ports import Role
 from collectors.kernel.tree import Tree
 from collectors.nic.ethtool import ethtool_of
 from collectors.nic.host_reader import HostReader
 from collectors.nic.params import Params
 from streams.wire.errors import Misconfigured
-from streams.wire.models import Source
+from streams.wire.models import Samples, Source
 
 
 def host_reader(params: Params, context: CollectorContext, wanted: frozenset[Role]) -> HostReader:
@@ -34,19 +31,11 @@ async def collect(params: Params, context: CollectorContext) -> None:
         await reader.run(context.rng)
 
 
-async def run(params: Params, core: Core) -> None:
-    """Collect to Kafka until cancelled; raises Misconfigured."""
-    await collect_to_kafka(SPEC.name, core, lambda context: collect(params, context))
+async def read_once(params: Params, context: CollectorContext) -> AsyncIterator[Samples]:
+    """Yield one reading of every port, of any role; nothing without ports."""
+    with contextlib.closing(host_reader(params, context, frozenset(Role))) as reader:
+        if (samples := await reader.read_once()) is not None:
+            yield samples
 
 
-async def once(params: Params, core: Core) -> AsyncIterator[str]:
-    """Yield one reading of every port, of any role, as lines of JSON; nothing without ports."""
-    with contextlib.closing(
-        host_reader(params, CollectorContext(NullPublisher(), core.collector or "once"), frozenset(Role))
-    ) as reader:
-        samples = await reader.read_once()
-    for line in json_lines(samples) if samples is not None else ():
-        yield line
-
-
-SPEC = Spec("nic", Params, run, once, example="--once --print")
+SPEC = Spec("nic", Params, collect, read_once, example="--once --print")

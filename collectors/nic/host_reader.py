@@ -6,11 +6,11 @@ import random
 
 import structlog
 
-from collectors.core.emitter import Emitter
+from collectors.core.context import Emitter
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.poll import Pace, poll
 from collectors.core.status_schedule import StatusSchedule
-from collectors.core.threads import in_thread
+from collectors.core.tasks import in_thread
 from collectors.kernel import values
 from collectors.kernel.components import components
 from collectors.kernel.discover import Discovery

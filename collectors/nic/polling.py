@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable
 
-from collectors.core.threads import in_thread
+from collectors.core.tasks import in_thread
 from collectors.nic.reading import PortReader, PortReading
 
 

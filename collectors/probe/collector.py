@@ -2,11 +2,8 @@
 
 import contextlib
 
-from pydantic import BaseModel
-
 from collectors.core.context import CollectorContext
-from collectors.core.process import collect_to_kafka
-from collectors.core.spec import Core, Spec
+from collectors.core.spec import Spec
 from collectors.probe.agent import ProbeAgent
 from collectors.probe.params import Params
 from streams.wire.access import PROBE, Access
@@ -21,14 +18,4 @@ async def collect(params: Params, context: CollectorContext) -> None:
         await agent.run()
 
 
-async def run(params: Params, core: Core) -> None:
-    """Collect to Kafka until cancelled; raises Misconfigured."""
-    await collect_to_kafka(SPEC.name, core, lambda context: collect(params, context))
-
-
-def access(_: BaseModel | None) -> Access:
-    """Return the access of the prober: it writes its reports and its status, and reads nothing."""
-    return ACCESS
-
-
-SPEC = Spec("probe", Params, run, part=PROBE, access=access, example="--config railsight.toml")
+SPEC = Spec("probe", Params, collect, part=PROBE, access=lambda _: ACCESS, example="--config railsight.toml")

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from collectors.core.emitter import draw_run
+from collectors.core.context import draw_run
 from collectors.probe.flow_window import FlowProbes, FlowWindow, Reply
 from collectors.probe.mesh import FlowKey
 from collectors.probe.packet import Kind, Packet, decode, encode

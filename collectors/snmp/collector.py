@@ -10,8 +10,7 @@ import structlog
 
 from collectors.core.context import CollectorContext
 from collectors.core.once import first_readings
-from collectors.core.process import collect_to_kafka
-from collectors.core.spec import Core, Spec
+from collectors.core.spec import Spec
 from collectors.core.targets import read_targets
 from collectors.snmp.ber import Value
 from collectors.snmp.device import DeviceReader
@@ -20,7 +19,7 @@ from collectors.snmp.params import Params, Target
 from collectors.snmp.trap_senders import TrapSenders
 from collectors.snmp.traps import Traps
 from streams.wire.errors import Misconfigured, Reject, Retry
-from streams.wire.models import Source
+from streams.wire.models import Samples, Source
 from streams.wire.retry import Backoff, Failure, retry
 
 _log = structlog.get_logger("railsight.snmp")
@@ -104,11 +103,6 @@ async def _receive_traps(
         await asyncio.Event().wait()
 
 
-async def run(params: Params, core: Core) -> None:
-    """Collect to Kafka until cancelled; raises Misconfigured."""
-    await collect_to_kafka(SPEC.name, core, lambda context: collect(params, context))
-
-
 async def _collect_first(params: Params, context: CollectorContext) -> None:
     """Read each device once, retrying until it succeeds, then wait."""
     readers = Readers(context)
@@ -129,14 +123,13 @@ async def _collect_first(params: Params, context: CollectorContext) -> None:
     await asyncio.Event().wait()
 
 
-async def once(params: Params, core: Core) -> AsyncIterator[str]:
-    """Yield one reading of every interface of every target as lines of JSON; raises Retry with those that gave none."""
+def read_once(params: Params, context: CollectorContext) -> AsyncIterator[Samples]:
+    """Yield one reading of every interface of every target; raises Retry with those that gave none."""
     names = list(target_sessions(params))
     bound_s = params.deadline_s + params.facts_deadline_s
     whole = params.model_copy(update={"every_interface": not params.if_types})
-    async for line in first_readings(names, core, lambda context: _collect_first(whole, context), bound_s):
-        yield line
+    return first_readings(names, context, lambda own: _collect_first(whole, own), bound_s)
 
 
 EXAMPLE = "--targets targets.json --set community_file=community --once --print"
-SPEC = Spec("snmp", Params, run, once, prepare=target_sessions, example=EXAMPLE)
+SPEC = Spec("snmp", Params, collect, read_once, prepare=target_sessions, example=EXAMPLE)

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import structlog
 
-from collectors.core.emitter import DeviceEvent, Emitter
+from collectors.core.context import DeviceEvent, Emitter
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.poll import Pace, poll
 from collectors.core.status_schedule import StatusSchedule, log_reachability

@@ -3,7 +3,7 @@
 import ipaddress
 from collections.abc import Mapping
 
-from collectors.core.port_names import unquoted
+from collectors.core.columns import unquoted
 from collectors.snmp.ber import Value
 
 _LONGEST = 255

@@ -17,10 +17,9 @@ import grpc
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from collectors.core.clock import SystemClock
-from collectors.core.metrics import CollectorMetrics
+from collectors.core.context import CollectorContext
 from collectors.core.publisher import KafkaPublisher, Publisher
-from collectors.core.spec import Core, Spec
+from collectors.core.spec import Spec
 from lab.servers import files
 from lab.servers.gnmi_server import GnmiServers
 from lab.servers.kernel_log_writer import KernelLogWriter
@@ -192,18 +191,17 @@ async def running(params: Params, world: DemoWorld, clock: Clock, stack: context
     return files.Endpoints(gnmi.addresses if gnmi else {}, snmp.addresses if snmp else {}, hosts)
 
 
-async def run(params: Params, core: Core) -> None:
+async def collect(params: Params, context: CollectorContext) -> None:
     """Serve until cancelled; without Kafka, publish nothing."""
-    clock = SystemClock()
+    clock = context.clock
     now_ns = clock.now_ns()
     world = world_of(params, now_ns)
     async with contextlib.AsyncExitStack() as stack:
         endpoints = await running(params, world, clock, stack)
-        publisher = probes = None
-        if core.client_options is not None:
-            publisher = await stack.enter_async_context(KafkaPublisher(core, CollectorMetrics()))
-            publish(world.inventory, publisher, now_ns)
-            await publisher.flushed()
+        probes = None
+        if isinstance(context.publisher, KafkaPublisher):
+            publish(world.inventory, context.publisher, now_ns)
+            await context.publisher.flushed()
             probes = DemoProbes(world, params.seed, now_ns) if "probes" in params.interfaces else None
         written = files.write(params.folder, world.inventory, endpoints, _truth(world))
         output: dict[str, Any] = {name: str(path) for name, path in written._asdict().items()}
@@ -212,9 +210,9 @@ async def run(params: Params, core: Core) -> None:
         sys.stdout.flush()
         while True:
             await asyncio.sleep(_TRUTH_EVERY_S)
-            if publisher is not None and probes is not None:
+            if probes is not None:
                 for report in probes.due(clock.now_ns()):
-                    publisher.offer(encode(PROBES, report), rows=len(report.flow_sent))
+                    context.publisher.offer(encode(PROBES, report), rows=len(report.flow_sent))
             if world.bad_links:
                 files.write_truth(params.folder, _truth(world))
                 files.write_bad_links(params.folder, world.bad_links.values())
@@ -226,6 +224,6 @@ def _truth(world: DemoWorld) -> list[TruthRow]:
 
 
 SPEC = Spec(
-    "sim", Params, run, part="sim", access=lambda _: Access(writes=(INVENTORY, JOBS, PROBES)),
+    "sim", Params, collect, part="sim", needs_kafka=False, access=lambda _: Access(writes=(INVENTORY, JOBS, PROBES)),
     example="--set folder=sim --set faults_s=600",
 )  # fmt: skip

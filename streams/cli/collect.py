@@ -48,7 +48,7 @@ def collect(
     )
     params = read.collectors[kind]
     if once:
-        if spec.once is None:
+        if spec.read_once is None:
             raise Misconfigured(f"collect {kind}: it has no single reading to print")
         spec.print_once(params, echo, collector=name)
         return

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from collectors.core.clock import SystemClock
-from collectors.core.emitter import Emitter
+from collectors.core.context import Emitter
 from collectors.core.metrics import CollectorMetrics
 from collectors.kernel.ports import Role
 from collectors.kernel.tree import Tree

@@ -14,8 +14,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from collectors.core import metrics as collector_metrics
-from collectors.core.metrics import CollectorMetrics
-from collectors.core.serving import AsCollector
+from collectors.core.metrics import AsCollector, CollectorMetrics
 from streams.health.health import Health
 from streams.health.params import HealthParams
 from streams.instrument import metrics

@@ -22,12 +22,12 @@ from typing import Any
 import grpc.aio
 import orjson
 
-from collectors.core.affinity import pin_to_cpu
 from collectors.core.context import CollectorContext
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.once import NullPublisher
+from collectors.core.params import Core
 from collectors.core.publisher import KafkaPublisher, Publisher
-from collectors.core.spec import Core
+from collectors.core.spec import pin_to_cpu
 from collectors.core.tasks import cancel_and_wait
 from collectors.gnmi.collector import collect
 from collectors.gnmi.params import Params, Target

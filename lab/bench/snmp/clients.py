@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from pysnmp.hlapi.v3arch import asyncio as hlapi
 
 from collectors.core.clock import SystemClock
-from collectors.core.emitter import Emitter
+from collectors.core.context import Emitter
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.once import NullPublisher
 from collectors.snmp.ber import oid_bytes

@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from collectors.core.columns import CellKey, Layout, Reading
-from collectors.core.emitter import DeviceEvent, Emitter, draw_run
+from collectors.core.context import DeviceEvent, Emitter, draw_run
 from collectors.core.spec import Spec
 from streams.fabric.catalogue import Metric
 from streams.wire.models import Event, EventKind, Samples, Source
@@ -30,8 +30,7 @@ def test_a_spec_is_named_as_it_is_registered_and_its_params_are_strict(name: str
     spec.Params.model_validate({})
     with pytest.raises(ValidationError, match="nobody_knows_this"):
         spec.Params.model_validate({"nobody_knows_this": 1})
-    assert inspect.iscoroutinefunction(spec.run)
-    assert spec.once is None or inspect.isasyncgenfunction(spec.once)
+    assert inspect.iscoroutinefunction(spec.collect)
 
 
 def test_messages_of_a_run_are_numbered_without_a_hole_for_each_device() -> None:

@@ -6,7 +6,7 @@ from functools import partial
 from google.protobuf.message import DecodeError
 
 from collectors.core.columns import Reading
-from collectors.core.emitter import DeviceEvent, Emitter
+from collectors.core.context import DeviceEvent, Emitter
 from collectors.core.metrics import CollectorMetrics
 from collectors.gnmi.device_identity import DeviceIdentity
 from collectors.gnmi.facts import facts_fields

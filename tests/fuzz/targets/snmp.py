@@ -8,7 +8,7 @@ from functools import cache
 
 from pysnmp.carrier.asyncio.dgram import udp
 
-from collectors.core.emitter import Emitter
+from collectors.core.context import Emitter
 from collectors.core.metrics import CollectorMetrics
 from collectors.snmp import ber, facts, mib, port_index, response_slicing, vendor_optics
 from collectors.snmp.ber import Column, Value

@@ -18,13 +18,12 @@ from pathlib import Path
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from collectors.core.buffer_limits import PublisherParams
 from collectors.core.columns import CellKey, Layout, Reading
 from collectors.core.context import CollectorContext
 from collectors.core.disk_buffer import SpooledBuffer
 from collectors.core.metrics import CollectorMetrics
+from collectors.core.params import Core, PublisherParams
 from collectors.core.publisher import KafkaPublisher
-from collectors.core.spec import Core
 from collectors.core.spool import Spool
 from streams.config.kafka import KafkaSettings
 from streams.embedded.kafka import EmbeddedKafka

@@ -37,8 +37,9 @@ async def main(folder: Path) -> None:
         lldpcli="", cadence_s=0.2, discover_every_s=1, log_poll_s=0.05,
     )  # fmt: skip
     metrics = CollectorMetrics()
-    with contextlib.ExitStack() as at_end:
-        await collect(params, CollectorContext(Printing(metrics), "host", metrics), at_end)
+    context = CollectorContext(Printing(metrics), "host", metrics)
+    with context.at_end:
+        await collect(params, context)
 
 
 if __name__ == "__main__":

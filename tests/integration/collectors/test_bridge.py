@@ -15,9 +15,9 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import NewTopic
 
-from collectors.bridge.collector import SPEC, once, run
+from collectors.bridge.collector import SPEC
 from collectors.bridge.params import Params
-from collectors.core.spec import Core
+from collectors.core.params import Core
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.wire.errors import Misconfigured, Retry
@@ -77,7 +77,7 @@ async def test_a_killed_bridge_loses_nothing_and_gives_no_identity_two_contents(
 async def bridging(bootstrap: str) -> AsyncIterator[None]:
     """Run a bridge in this process."""
     core = Core(client_options={"bootstrap_servers": bootstrap}, partitions=PARTITIONS)
-    work = asyncio.create_task(run(Params.model_validate(settings(bootstrap)), core))
+    work = asyncio.create_task(SPEC.run(Params.model_validate(settings(bootstrap)), core))
     try:
         yield
     finally:
@@ -106,9 +106,9 @@ async def test_one_reading_is_printed_without_a_group(bootstrap: str) -> None:
         for partition in range(3):
             await producer.send_and_wait("peers", b"cpu,host=a usage=1", partition=partition)
     with pytest.raises(Retry, match="no known values"):
-        _ = [row async for row in once(params, Core())]
+        _ = [row async for row in SPEC.once(params, Core())]
     await produce(bootstrap, range(5))
-    rows = [orjson.loads(row) async for row in once(params, Core())]
+    rows = [orjson.loads(row) async for row in SPEC.once(params, Core())]
     assert [(row["device"], row["port"], row["metrics"]) for row in rows] == [
         (f"leaf{device}", "Eth1", {"rx_bytes": 4}) for device in range(DEVICES)
     ]
@@ -118,9 +118,9 @@ async def test_a_failed_start_reports_the_reason() -> None:
     """The bridge has no topics, no Kafka, or a spool that it does not support."""
     core = Core(client_options={"bootstrap_servers": "127.0.0.1:1"})
     with pytest.raises(Misconfigured, match="topics"):
-        await run(Params(), core)
+        await SPEC.run(Params(), core)
     with pytest.raises(Misconfigured, match="Kafka"):
-        await run(Params.model_validate({"topics": "peers"}), Core())
+        await SPEC.run(Params.model_validate({"topics": "peers"}), Core())
     with pytest.raises(Misconfigured, match="spool"):
-        await run(Params.model_validate({"topics": "peers", "publisher": {"spool": "/nowhere"}}), core)
+        await SPEC.run(Params.model_validate({"topics": "peers", "publisher": {"spool": "/nowhere"}}), core)
     assert SPEC.name == "bridge"

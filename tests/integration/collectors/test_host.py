@@ -11,12 +11,11 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from collectors.core.buffer_limits import PublisherParams
 from collectors.core.clock import SystemClock
 from collectors.core.context import CollectorContext
 from collectors.core.metrics import CollectorMetrics
-from collectors.core.spec import Core
-from collectors.host.collector import collect, run
+from collectors.core.params import Core, PublisherParams
+from collectors.host.collector import SPEC, collect
 from collectors.host.kernel_clock import SystemBootTime, Times
 from collectors.host.kmsg import kmsg_of
 from collectors.host.lines import record
@@ -61,8 +60,8 @@ async def listening(sysfs: SysfsWriter, log: KernelLogWriter, folder: Path) -> A
         discover_every_s=1, state_file=folder / "state.json",
     )  # fmt: skip
     context = CollectorContext(retained, "host", CollectorMetrics(), 7, random.Random(1))
-    with contextlib.ExitStack() as at_end:
-        work = asyncio.create_task(collect(params, context, at_end))
+    with context.at_end:
+        work = asyncio.create_task(collect(params, context))
         try:
             yield retained
         finally:
@@ -181,7 +180,7 @@ async def test_over_a_restart_every_event_is_in_kafka_once(tmp_path: Path, broke
 
     try:
         for turn in range(3):
-            work = asyncio.create_task(run(params, core))
+            work = asyncio.create_task(SPEC.run(params, core))
             async with asyncio.timeout(30):  # the first reads on from the end that it found
                 while not params.state_file.exists():  # noqa: ASYNC110 — the agent writes it without notification
                     await asyncio.sleep(0.05)
@@ -191,7 +190,7 @@ async def test_over_a_restart_every_event_is_in_kafka_once(tmp_path: Path, broke
             with pytest.raises(asyncio.CancelledError):
                 await work
             write(10 * turn + 3, 10 * turn + 4)
-        work = asyncio.create_task(run(params, core))
+        work = asyncio.create_task(SPEC.run(params, core))
         await until(12)
         work.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -10,10 +10,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from collectors.core.buffer_limits import PublisherParams
 from collectors.core.metrics import CollectorMetrics
+from collectors.core.params import Core, PublisherParams
 from collectors.core.publisher import KafkaPublisher
-from collectors.core.spec import Core
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.wire.errors import Misconfigured

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from collectors.core.params import Core
 from collectors.core.shard_assignment import ShardAssignment
-from collectors.core.spec import Core
 from collectors.core.tasks import cancel_and_wait
 from streams.config.kafka import KafkaSettings
 from streams.embedded.kafka import EmbeddedKafka

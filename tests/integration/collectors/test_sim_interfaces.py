@@ -83,8 +83,9 @@ async def listening(host: dict[str, str], folder: Path) -> AsyncIterator[Recordi
         device=host["name"], root=Path(host["root"]), kernel_log=Path(host["kernel_log"]), log_poll_s=0.1,
         cadence_s=0.5, state_file=folder / "state.json",
     )  # fmt: skip
-    with contextlib.ExitStack() as at_end:
-        work = asyncio.create_task(collect(params, CollectorContext(retained, "host", rng=random.Random(1)), at_end))
+    context = CollectorContext(retained, "host", rng=random.Random(1))
+    with context.at_end:
+        work = asyncio.create_task(collect(params, context))
         try:
             yield retained
         finally:

@@ -10,8 +10,8 @@ import pytest
 
 from collectors.core.context import CollectorContext
 from collectors.core.once import NullPublisher
+from collectors.core.params import Core
 from collectors.core.publisher import Publisher
-from collectors.core.spec import Core
 from collectors.snmp.collector import SPEC, Readers, target_sessions
 from collectors.snmp.device import DeviceReader
 from collectors.snmp.params import Params

@@ -15,7 +15,7 @@ from collectors.core.clock import SystemClock
 from collectors.core.columns import json_lines
 from collectors.core.context import CollectorContext
 from collectors.core.metrics import CollectorMetrics
-from collectors.core.spec import Core
+from collectors.core.params import Core
 from collectors.snmp.collector import SPEC, collect
 from collectors.snmp.params import Params
 from lab.servers.snmp_agent import SnmpServers

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from collectors.core.active_targets import ActiveTargets
+from collectors.core.targets import ActiveTargets
 from streams.wire.topics import partition_of
 from tests.fakes import loop
 

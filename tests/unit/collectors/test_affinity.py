@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from collectors.core.affinity import pin_to_cpu
+from collectors.core.spec import pin_to_cpu
 from streams.wire.errors import Misconfigured
 
 RUN = """
@@ -14,7 +14,7 @@ import os, sys, threading
 from collectors.core.params import CollectorParams
 from collectors.core.spec import Spec
 
-async def run(params, core):
+async def collect(params, context):
     ended = threading.Event()
     later = threading.Thread(target=ended.wait)
     later.start()
@@ -24,7 +24,8 @@ async def run(params, core):
 waits = threading.Event()
 earlier = threading.Thread(target=waits.wait, daemon=True)
 earlier.start()
-Spec("tried", CollectorParams, run).start(CollectorParams.model_validate({"cpu": sys.argv[1] or None}))
+spec = Spec("tried", CollectorParams, collect, needs_kafka=False, may_end=lambda _: True)
+spec.start(CollectorParams.model_validate({"cpu": sys.argv[1] or None}))
 waits.set()
 """
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.core.clock_skew import ClockSkew
+from collectors.core.clock import ClockSkew
 
 S = 1_000_000_000
 

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from collectors.core.buffer_limits import PublisherParams
 from collectors.core.disk_buffer import SpooledBuffer, buffer_of
 from collectors.core.metrics import CollectorMetrics
+from collectors.core.params import PublisherParams
 from tests.fixtures.spool_records import buffered, files_no_larger_than
 
 AFTER_S = 0.2

@@ -1,6 +1,6 @@
 """The shards that a member of a group reads while it cannot be certain of its assignment."""
 
-from collectors.core.membership import Membership
+from collectors.core.shard_assignment import Membership
 
 SHARDS = frozenset({1, 2})
 

@@ -6,11 +6,10 @@ import pytest
 
 from collectors.core import once
 from collectors.core.context import CollectorContext
-from collectors.core.once import first_readings
-from collectors.core.spec import Core
+from collectors.core.once import NullPublisher, first_readings
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Retry
-from streams.wire.models import CollectorStatus, Source
+from streams.wire.models import CollectorStatus, Samples, Source
 from streams.wire.topics import COLLECTOR_STATUS, SAMPLES, encode
 from tests.worlds.observations import at, samples
 
@@ -19,8 +18,9 @@ def status(device: str, *, reachable: bool, error: str = "") -> CollectorStatus:
     return CollectorStatus("c", 1, Source.SOURCE_GNMI, device, at(0), reachable, error)
 
 
-async def read(*devices: str, bound_s: float = 30, **errors: str) -> list[str]:
-    """Return the lines of a collector that reads leaf1, and fails at the devices of `errors`."""
+async def read(*devices: str, bound_s: float = 30, **errors: str) -> list[Samples]:
+    """Return the readings of a collector that reads leaf1, and fails at the devices of `errors`."""
+    context = CollectorContext(NullPublisher(), "once")
 
     async def collect(context: CollectorContext) -> None:
         for device, error in errors.items():
@@ -29,13 +29,13 @@ async def read(*devices: str, bound_s: float = 30, **errors: str) -> list[str]:
         context.publisher.offer(encode(SAMPLES, samples("leaf1", 1, {Metric.OPER_UP: {"e1": 1}})))
         await asyncio.Event().wait()
 
-    return [line async for line in first_readings(devices, Core(), collect, bound_s)]
+    return [one async for one in first_readings(devices, context, collect, bound_s)]
 
 
 async def test_each_device_that_is_read_is_printed() -> None:
     """It ends as soon as every device gave a reading."""
-    (line,) = await asyncio.wait_for(read("leaf1"), 20)
-    assert '"leaf1"' in line
+    (reading,) = await asyncio.wait_for(read("leaf1"), 20)
+    assert reading.device == "leaf1"
 
 
 async def test_a_device_that_fails_ends_it_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:

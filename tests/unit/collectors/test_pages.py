@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import get_args
 
 from collectors.core import metrics
-from collectors.core.buffer_limits import PublisherParams
-from collectors.core.params import CollectorParams, TargetParams
+from collectors.core.params import CollectorParams, PublisherParams, TargetParams
 
 PAGE = Path(__file__).parents[3] / "docs/collectors/core.md"
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.core.columns import Reading
-from collectors.core.emitter import DeviceEvent
+from collectors.core.context import DeviceEvent
 from collectors.core.metrics import CollectorMetrics
 from collectors.gnmi.device_identity import DeviceIdentity
 from collectors.gnmi.facts import facts_fields

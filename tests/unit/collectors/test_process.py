@@ -4,14 +4,14 @@ import asyncio
 import json
 import socket
 import urllib.request
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from collectors.core.buffer_limits import PublisherParams
 from collectors.core.context import CollectorContext
-from collectors.core.process import collect_to_kafka
-from collectors.core.spec import Core
+from collectors.core.params import CollectorParams, Core, PublisherParams
+from collectors.core.spec import Spec
 from collectors.core.spool import Spool
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.topics import EVENTS, Record
@@ -27,6 +27,11 @@ def free_port() -> int:
 
 async def for_ever(_: CollectorContext) -> None:
     await asyncio.Event().wait()
+
+
+async def run(core: Core, collect: Callable[[CollectorContext], Awaitable[None]]) -> None:
+    params = CollectorParams(publisher=core.publisher)
+    await Spec("test", CollectorParams, lambda _, context: collect(context)).run(params, core)
 
 
 async def test_a_failure_inside_is_raised_unchanged() -> None:
@@ -47,25 +52,25 @@ async def test_a_failure_inside_is_raised_unchanged() -> None:
         return
 
     with pytest.raises(Retry, match="the tree is gone"):
-        await collect_to_kafka("test", Core(client_options=NOWHERE), deep)
+        await run(Core(client_options=NOWHERE), deep)
     with pytest.raises(RuntimeError, match="ended"):
-        await collect_to_kafka("test", Core(client_options=NOWHERE), ends)
+        await run(Core(client_options=NOWHERE), ends)
 
 
 async def test_a_failed_start_is_one_line(tmp_path: Path) -> None:
     """No Kafka, a port or a spool in use, an invalid folder."""
     with pytest.raises(Misconfigured, match="collect test: Kafka's address is not set"):
-        await collect_to_kafka("test", Core(), for_ever)
+        await run(Core(), for_ever)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         core = Core(client_options=NOWHERE, metrics_port=taken.getsockname()[1])
         with pytest.raises(Misconfigured, match="self-metrics: cannot listen"):
-            await collect_to_kafka("test", core, for_ever)
+            await run(core, for_ever)
     (tmp_path / "file").touch()
     core = Core(client_options=NOWHERE, publisher=PublisherParams(spool=tmp_path / "file"))
     with pytest.raises(Misconfigured, match=r"spool .*file"):
-        await collect_to_kafka("test", core, for_ever)
+        await run(core, for_ever)
 
 
 async def test_a_running_collector_serves_its_metrics_and_leaves_unsent_records_on_disk(tmp_path: Path) -> None:
@@ -82,7 +87,7 @@ async def test_a_running_collector_serves_its_metrics_and_leaves_unsent_records_
         client_options=NOWHERE, collector="here", metrics_port=port, acknowledged_file=tmp_path / "acknowledged.json",
         publisher=PublisherParams(spool=tmp_path, spool_after_s=0.1),
     )  # fmt: skip
-    work = asyncio.create_task(collect_to_kafka("test", core, one_event))
+    work = asyncio.create_task(run(core, one_event))
     await offered.wait()
 
     def served() -> str:

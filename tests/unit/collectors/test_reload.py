@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from collectors.core.metrics import CollectorMetrics
-from collectors.core.params import TargetParams
+from collectors.core.params import Core, TargetParams
 from collectors.core.reload import reloads
-from collectors.core.spec import Core
 from streams.wire.errors import Misconfigured
 
 

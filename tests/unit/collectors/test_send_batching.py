@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from collectors.core.send_batching import SendBatching
+from collectors.core.publisher import SendBatching
 from streams.wire.topics import COLLECTOR_STATUS, EVENTS, SAMPLES, Record, Topic
 from tests.fakes import loop
 
-FULL, EVERY_S = 100, 0.25
+FULL, SEND_INTERVAL_S = 100, 0.25
 
 
 def of(topic: Topic) -> Record:
@@ -23,7 +23,7 @@ async def at_s(turn: Coroutine[Any, Any, None]) -> float:
 
 async def after_the_first() -> SendBatching:
     """Return a SendBatching whose first batch was just sent."""
-    batching = SendBatching(FULL, EVERY_S)
+    batching = SendBatching(FULL, SEND_INTERVAL_S)
     batching.offered(of(SAMPLES), 1)
     assert await at_s(batching.next_batch(1)) == 0.0
     return batching
@@ -36,9 +36,9 @@ def test_samples_and_statuses_gather_after_the_first() -> None:
         batching = await after_the_first()
         batching.offered(of(SAMPLES), 1)
         batching.offered(of(COLLECTOR_STATUS), 2)
-        assert await at_s(batching.next_batch(2)) == EVERY_S
+        assert await at_s(batching.next_batch(2)) == SEND_INTERVAL_S
         batching.offered(of(SAMPLES), 1)
-        assert await at_s(batching.next_batch(1)) == 2 * EVERY_S
+        assert await at_s(batching.next_batch(1)) == 2 * SEND_INTERVAL_S
 
     loop.run(work())
 
@@ -64,7 +64,7 @@ def test_an_event_is_sent_at_once_with_the_records_before_it() -> None:
         asyncio.get_running_loop().call_later(0.1, batching.offered, of(EVENTS), 2)
         assert await at_s(batching.next_batch(1)) == 0.1
         batching.offered(of(SAMPLES), 1)
-        assert await at_s(batching.next_batch(1)) == 0.1 + EVERY_S
+        assert await at_s(batching.next_batch(1)) == 0.1 + SEND_INTERVAL_S
 
     loop.run(work())
 

@@ -7,10 +7,10 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from collectors.bridge.collector import collector_name, once
+from collectors.bridge.collector import SPEC
 from collectors.bridge.params import Params
 from collectors.bridge.series import Input
-from collectors.core.spec import Core
+from collectors.core.params import Core
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Misconfigured, Retry
 from tests.fixtures.bridge_records import START_NS, all_of, fold_of, merged
@@ -66,12 +66,6 @@ def test_a_login_without_tls_is_refused_off_loopback() -> None:
         Params.model_validate({"bootstrap": "theirs:9092", "ca_file": "ca.pem"})
 
 
-def test_all_processes_of_a_group_have_one_name() -> None:
-    """It is part of what a message is known by, whichever of them sends it."""
-    assert collector_name(Params(), Core()) == "bridge@railsight-bridge"
-    assert collector_name(Params(), Core(collector="mine")) == "mine"
-
-
 def test_a_measurement_may_be_reported_to_come_from_an_input() -> None:
     """A site without the tags that identify the path."""
     line = f"nics,host=gpu1,interface=ens1 rx_bytes_phy=5i {START_NS}"
@@ -88,7 +82,7 @@ async def test_a_files_records_are_printed(tmp_path: Path) -> None:
              "values": {"/interfaces/interface/state/oper-status": "UP"}}  # fmt: skip
     lines = f"m,{tags} in_octets=1u {START_NS}\nm,{tags} in_octets=2u {START_NS + 10**10}\n{{\n"
     file.write_bytes(lines.encode() + orjson.dumps(event))
-    rows = [orjson.loads(row) async for row in once(Params(file=file), Core())]
+    rows = [orjson.loads(row) async for row in SPEC.once(Params(file=file), Core())]
     assert rows == [
         {"time": START_NS + 10**10, "device": "leaf1", "source": "bridge", "port": "Et1",
          "metrics": {"rx_bytes": 2, "oper_up": 1.0}}
@@ -98,10 +92,10 @@ async def test_a_files_records_are_printed(tmp_path: Path) -> None:
 async def test_nothing_to_print_is_reported(tmp_path: Path) -> None:
     """A missing file, an empty one, and neither file nor topics."""
     with pytest.raises(Misconfigured, match="no/such"):
-        _ = [row async for row in once(Params(file=Path("no/such")), Core())]
+        _ = [row async for row in SPEC.once(Params(file=Path("no/such")), Core())]
     empty = tmp_path / "empty"
     empty.write_text("cpu,host=a usage=1\n")
     with pytest.raises(Retry, match="no known values"):
-        _ = [row async for row in once(Params(file=empty), Core())]
+        _ = [row async for row in SPEC.once(Params(file=empty), Core())]
     with pytest.raises(Misconfigured, match="no source topics"):
-        _ = [row async for row in once(Params(), Core())]
+        _ = [row async for row in SPEC.once(Params(), Core())]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.core.emitter import DeviceEvent
+from collectors.core.context import DeviceEvent
 from collectors.core.metrics import CollectorMetrics
 from collectors.dialout.mdt import Assembly, notifications
 from collectors.dialout.params import Params

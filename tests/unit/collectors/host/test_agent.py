@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from collectors.core.context import CollectorContext
-from collectors.core.spec import Core
+from collectors.core.params import Core
 from collectors.host.collector import SPEC, host_agent
 from collectors.host.compose import GroupReading, merged
 from collectors.host.gpu import Gpu

@@ -26,7 +26,7 @@ from tests.fixtures.host_tree import GPU, NIC0, NIC1, folder, machine
 from tests.fixtures.malformed_files import content, spoil
 
 if TYPE_CHECKING:
-    from collectors.core.emitter import DeviceEvent
+    from collectors.core.context import DeviceEvent
 
 S = 10**9
 MANY = 10_000

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.core.context import CollectorContext
-from collectors.core.emitter import DeviceEvent
+from collectors.core.context import CollectorContext, DeviceEvent
 from collectors.core.metrics import CollectorMetrics
 from collectors.host.admin import HOLD_S, LINK_BYTES, AdminStates
 from collectors.host.links import Links

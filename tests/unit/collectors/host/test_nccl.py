@@ -22,7 +22,7 @@ from streams.wire.models import EventKind
 from streams.wire.nccl_codes import NcclCode, is_transport_error
 
 if TYPE_CHECKING:
-    from collectors.core.emitter import DeviceEvent
+    from collectors.core.context import DeviceEvent
 
 COMPLETION = (
     "NET/IB: Got completion from peer 10.0.0.2<41234> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0)"

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.core.emitter import DeviceEvent
+from collectors.core.context import DeviceEvent
 from collectors.host.rate_limit import RateLimiter
 from streams.wire.models import EventKind
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from collectors.core.context import CollectorContext
-from collectors.core.spec import Core
-from collectors.nccl_tests.collector import FileFollower, collect, once, publish, run
+from collectors.core.params import Core
+from collectors.nccl_tests.collector import SPEC, FileFollower, collect, publish
 from collectors.nccl_tests.params import Params
 from collectors.nccl_tests.parse import parse
 from streams.detect.measure.stage import Measure
@@ -114,9 +114,9 @@ async def test_once_prints_files_and_errors_are_one_line(tmp_path: Path) -> None
     """A line for each row of each host: 8 GPUs and 3 sizes."""
     path = tmp_path / "out.txt"
     path.write_text(table(HOSTS))
-    assert len([line async for line in once(Params(outputs=(str(path),)), Core())]) == 2 * (8 + len(SIZES))
+    assert len([line async for line in SPEC.once(Params(outputs=(str(path),)), Core())]) == 2 * (8 + len(SIZES))
     path.write_text("no output")
     with pytest.raises(Misconfigured, match="no output of nccl-tests"):
-        assert not [line async for line in once(Params(outputs=(str(path),)), Core())]
+        assert not [line async for line in SPEC.once(Params(outputs=(str(path),)), Core())]
     with pytest.raises(Misconfigured, match="spool"):
-        await run(Params.model_validate({"publisher": {"spool": str(tmp_path)}}), Core())
+        await SPEC.run(Params.model_validate({"publisher": {"spool": str(tmp_path)}}), Core())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectors.core.context import CollectorContext
-from collectors.core.spec import Core
+from collectors.core.params import Core
 from collectors.kernel.ports import Role
 from collectors.kernel.tree import Tree
 from collectors.nic.collector import SPEC, host_reader

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.core.columns import json_lines
-from collectors.core.emitter import Emitter
+from collectors.core.context import Emitter
 from collectors.snmp import mib
 from collectors.snmp.ber import Column, Value
 from collectors.snmp.port_index import port_index
