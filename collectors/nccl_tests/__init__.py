@@ -1,1 +1,1 @@
-"""`railsight collect nccl_tests`: publishes the results of nccl-tests as samples of the hosts that took part."""
+"""Publishes the results of nccl-tests as samples of the hosts that took part."""

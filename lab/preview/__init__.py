@@ -1,1 +1,1 @@
-"""Reads boards as Grafana does, from their JSON: expands queries, runs them, and draws what a person would see."""
+"""Expands and runs the queries of boards as Grafana does, and draws what a person would see."""

@@ -1,1 +1,1 @@
-"""A simulated fabric: a seeded world, faults that carry their truth, and faces that devices would show."""
+"""The protocol servers of the simulated fabric: gNMI, SNMP, sysfs trees and kernel logs that devices would show."""

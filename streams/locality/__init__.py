@@ -1,1 +1,1 @@
-"""The locality of hosts: distances, the capacity that is left, sets of hosts for a job, exports for schedulers."""
+"""Distances between hosts, the capacity that is left, sets of hosts for a job, and exports for schedulers."""
