@@ -17,7 +17,7 @@ from collectors.bridge.records import Source
 from collectors.core.columns import json_lines
 from collectors.core.context import CollectorContext
 from collectors.core.spec import TELEMETRY, Spec
-from streams.health.consumer_checks import add_consumer_checks
+from streams.health.input_checks import add_consumer_checks
 from streams.wire.access import Access
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.retry import Backoff, Failure, retry

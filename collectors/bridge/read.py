@@ -17,8 +17,8 @@ from collectors.bridge.message_identity import CommittedState, committed_state
 from collectors.bridge.params import Params
 from collectors.bridge.records import Source
 from streams.wire.bounded_batches import bound_batches
-from streams.wire.client_stop import stop_client
 from streams.wire.errors import Retry
+from streams.wire.kafka_clients import stop_client
 
 _SESSION_MS = 10_000
 _MAX_RECORDS = 2_000

@@ -12,8 +12,7 @@ from collectors.core.columns import Reading
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.params import Core
 from collectors.core.publisher import Publisher
-from streams.health.health import Health
-from streams.health.params import HealthParams
+from streams.health.health import Health, HealthParams
 from streams.instrument.clock import Clock
 from streams.wire.models import CollectorStatus, Event, EventKind, Facts, RowKind, Samples, Source
 from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, encode

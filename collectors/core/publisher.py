@@ -20,10 +20,9 @@ from collectors.core.buffer import BufferedRecord
 from collectors.core.disk_buffer import buffer_of
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.params import Core
-from streams.wire.client_stop import stop_client
 from streams.wire.errors import Misconfigured
+from streams.wire.kafka_clients import stop_client, throttle_metadata_refresh
 from streams.wire.models import CollectorStatus, Samples
-from streams.wire.producer_backoff import throttle_metadata_refresh
 from streams.wire.topics import PartitionScheme, Record
 
 SEND_INTERVAL_S = 0.25

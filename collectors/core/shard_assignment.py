@@ -17,8 +17,8 @@ from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitio
 from aiokafka.errors import CommitFailedError, KafkaError
 
 from collectors.core.params import Core
-from streams.wire.client_stop import stop_client
 from streams.wire.errors import Misconfigured
+from streams.wire.kafka_clients import stop_client
 from streams.wire.retry import Backoff, Failure, retry
 from streams.wire.topics import TARGETS
 

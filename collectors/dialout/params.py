@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 
 from collectors.core.params import CollectorParams, read_file, read_json
 from streams.wire.errors import Misconfigured
-from streams.wire.loopback import is_loopback
+from streams.wire.login_settings import is_loopback
 
 
 class Target(BaseModel):

@@ -18,7 +18,7 @@ from pydantic import (
 from collectors.core.params import TargetParams, read_file, read_json, without_secrets
 from collectors.gnmi.profile import profiles
 from streams.wire.errors import Misconfigured
-from streams.wire.loopback import is_loopback
+from streams.wire.login_settings import is_loopback
 
 Encoding = Literal["auto", "proto", "json_ietf", "json", "ascii"]
 _LOGIN = frozenset({"username", "password", "password_file", "token", "token_file"})

@@ -16,8 +16,7 @@ from streams.config.settings import Settings
 from streams.detect.thresholds import ns
 from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.inventory_folder import write_folder
-from streams.instrument.garbage import relaxed_gc
-from streams.instrument.pages import retain_malloc_pages
+from streams.instrument.memory import relaxed_gc, retain_malloc_pages
 from streams.replay import backtest as replay
 from streams.replay.driver import Driver, batches
 from streams.replay.recording import RejectedRows

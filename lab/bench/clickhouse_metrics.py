@@ -4,8 +4,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from streams.store.clickhouse import ClickHouse
-from streams.store.query_client import QueryClient
+from streams.store.clickhouse import ClickHouse, QueryClient
 
 BUCKET_MS = 10
 

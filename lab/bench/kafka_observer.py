@@ -16,7 +16,7 @@ from aiokafka.errors import KafkaError
 
 from streams.config.kafka import KafkaSettings
 from streams.runtime.stage_progress import StageProgress
-from streams.runtime.topic_reader import follow, kafka_errors_as_retry
+from streams.runtime.topic_io import follow, kafka_errors_as_retry
 from streams.wire.errors import Reject, Retry
 from streams.wire.models import Finding, Progress
 from streams.wire.topics import BY_NAME, COLLECTOR_STATUS, EVENTS, FINDINGS, PROGRESS, SAMPLES, STAGES, Topic, decode

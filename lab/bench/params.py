@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from lab.bench.processes import Profile
-from streams.runtime.process_specs import ServerAddresses, railsight_command
+from streams.runtime.local_pipeline import ServerAddresses, railsight_command
 from streams.runtime.supervise import Part
 
 START_S = 25.0

@@ -28,10 +28,9 @@ from streams.config.settings import Settings, load
 from streams.embedded.watched_process import WatchedProcess
 from streams.fabric.clos import GenerateParams, ImpossibleFabric, generate
 from streams.runtime.foreground import run_and_stop
-from streams.runtime.local_pipeline import SETUP_TIMEOUT_S
-from streams.runtime.process_specs import railsight_command, start_servers
+from streams.runtime.local_pipeline import SETUP_TIMEOUT_S, railsight_command, start_servers
 from streams.runtime.supervise import Part, Supervisor
-from streams.runtime.topic_writer import inventory_records, publish
+from streams.runtime.topic_io import inventory_records, publish
 from streams.store.clickhouse import ClickHouse
 from streams.wire.access import OPERATOR
 from streams.wire.errors import Misconfigured, Retry

@@ -24,7 +24,7 @@ from streams.fabric.catalogue import Metric
 from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.ids import link_id
 from streams.fabric.inventory import Inventory, Link
-from streams.runtime.topic_writer import inventory_records, publish
+from streams.runtime.topic_io import inventory_records, publish
 from streams.wire.models import (
     NO_INDEX,
     CollectorStatus,

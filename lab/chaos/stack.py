@@ -23,7 +23,7 @@ from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.embedded.kafka_data_dir import free_ports
 from streams.embedded.watched_process import WatchedProcess
-from streams.runtime.process_specs import railsight_command
+from streams.runtime.local_pipeline import railsight_command
 from streams.wire.errors import Misconfigured
 
 SESSION_S = 6.0

@@ -9,7 +9,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.records_to_delete import RecordsToDelete
 
 from streams.config.kafka import KafkaSettings
-from streams.wire.controller_errors import controller_errors
+from streams.wire.kafka_clients import controller_errors
 from streams.wire.topics import EVENTS, SAMPLES, TOPICS
 
 GARBAGE = (b"\xff" * 40, b"{}x", b"\x08", b'{"id": [', bytes(range(256)))

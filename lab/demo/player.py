@@ -18,8 +18,7 @@ from streams.fabric.topology import Topology
 from streams.replay.backtest import Recording, read_messages
 from streams.replay.driver import event_time
 from streams.replay.recording import RejectedRows
-from streams.runtime.topic_reader import follow
-from streams.runtime.topic_writer import open_producer, send
+from streams.runtime.topic_io import follow, open_producer, send
 from streams.wire.errors import Misconfigured, Reject, Retry
 from streams.wire.inventory_topic import Assembler
 from streams.wire.models import (

@@ -9,7 +9,7 @@ from lab.demo import acting
 from lab.demo.player import Playback
 from streams.fabric.inventory import Inventory
 from streams.replay.score import Truth
-from streams.runtime.process_specs import ServerAddresses, railsight_command
+from streams.runtime.local_pipeline import ServerAddresses, railsight_command
 from streams.runtime.supervise import Part
 
 

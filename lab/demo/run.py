@@ -1,6 +1,6 @@
 """One demo run from start to report: servers, pipeline, a simulated fabric or a recording, and the score.
 
-Decides the order of steps and their timeouts. process_specs.py has the processes, state.py what was received,
+Decides the order of steps and their timeouts. local_pipeline.py has the processes, state.py what was received,
 report.py the output at the end.
 """
 
@@ -22,11 +22,10 @@ from streams.config.settings import Settings, load
 from streams.decide.policy import load_policy
 from streams.embedded.running_instances import Instance, registered
 from streams.replay.score import Score, Truth, read_truth, score
-from streams.runtime.local_pipeline import SETUP_TIMEOUT_S
-from streams.runtime.process_specs import start_servers
+from streams.runtime.local_pipeline import SETUP_TIMEOUT_S, start_servers
 from streams.runtime.stage_progress import StageProgress
 from streams.runtime.supervise import Supervisor
-from streams.runtime.topic_writer import inventory_records, publish
+from streams.runtime.topic_io import inventory_records, publish
 from streams.store.clickhouse import ClickHouse
 from streams.wire.access import AUTOMATION, COLLECTOR, OPERATOR, READER
 from streams.wire.errors import Retry

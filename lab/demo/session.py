@@ -23,7 +23,7 @@ from streams.fabric.inventory import InvalidInventory, Inventory, read_folder
 from streams.instrument.time_format import format_time
 from streams.replay import results
 from streams.replay.score import read_truth
-from streams.runtime.broker_users import KCAT
+from streams.runtime.access_admin import KCAT
 from streams.runtime.foreground import run_and_stop
 from streams.runtime.supervise import Supervisor
 from streams.wire.errors import Misconfigured

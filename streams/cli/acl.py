@@ -14,9 +14,8 @@ from streams.cli.options import AsJson, Bootstrap, Config, load_with_login
 from streams.cli.printing import print_text
 from streams.cli.tables import Output, OutputForm, form_of, print_table
 from streams.config.settings import Settings, load
-from streams.runtime.acl import Acl, Comparison, compare, derive
-from streams.runtime.acl_admin import open_access_admin
-from streams.runtime.principals import accesses, principals
+from streams.runtime.access_admin import open_access_admin
+from streams.runtime.acl import Acl, Comparison, accesses, compare, derive, principals
 from streams.wire.access import ADMIN
 
 acl = typer.Typer(no_args_is_help=True, help="Print, apply or check the ACLs of Kafka.")

@@ -51,7 +51,7 @@ def backtest(
 
     Example: `railsight backtest --samples samples.csv.gz --inventory fabric --out findings.jsonl`.
     """
-    from streams.instrument.pages import retain_malloc_pages
+    from streams.instrument.memory import retain_malloc_pages
     from streams.replay.backtest import Recording, run, run_history
     from streams.wire.errors import Misconfigured
 

@@ -18,9 +18,9 @@ from streams.config.settings import load
 from streams.embedded import known_brokers
 from streams.embedded.directories import data_directory
 from streams.embedded.kafka import EmbeddedKafka
-from streams.runtime.broker_users import BrokerLogin, create_users, secure
+from streams.runtime.access_admin import BrokerLogin, create_users, secure
+from streams.runtime.acl import accesses
 from streams.runtime.foreground import foreground
-from streams.runtime.principals import accesses
 from streams.wire.access import Access
 from streams.wire.errors import Misconfigured
 

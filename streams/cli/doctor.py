@@ -106,7 +106,7 @@ def _parts_check(run_dir: Path) -> Check:
 
 def _reading_check(settings: Settings) -> Check:
     from streams.report.source_status import SourceState, blind_lines, read_statuses, source_rows
-    from streams.runtime.published_inventory import inventory_in_effect
+    from streams.runtime.inventory_reader import inventory_in_effect
 
     kafka, now_ns = settings.kafka.of_part(READER), time.time_ns()
     try:

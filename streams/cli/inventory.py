@@ -22,8 +22,8 @@ from streams.fabric.clos import generate as generate_clos
 from streams.fabric.inventory import Inventory, digest, validate, write_folder
 from streams.fabric.inventory_diff import RowChanges, compare, filled
 from streams.fabric.inventory_folder import table_files
-from streams.runtime.published_inventory import inventory_in_effect
-from streams.runtime.topic_writer import inventory_records, publish
+from streams.runtime.inventory_reader import inventory_in_effect
+from streams.runtime.topic_io import inventory_records, publish
 from streams.wire.access import OPERATOR
 from streams.wire.errors import Misconfigured
 

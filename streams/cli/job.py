@@ -56,7 +56,7 @@ def _print_jobs(settings: "Settings", interval: tuple[int, int], tenant: str | N
 
     from streams.report.job.summary import COLUMNS, cells, of_tenant, summaries
     from streams.store.clickhouse import ClickHouse
-    from streams.store.queries.job_stays import query_stays
+    from streams.store.queries.jobs import query_stays
 
     clickhouse = ClickHouse(settings.store)
     try:

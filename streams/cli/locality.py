@@ -28,7 +28,7 @@ def locality(
     Example: `railsight locality --config railsight.toml --port 8087`.
     """
     from streams.health.health import Health
-    from streams.runtime.prometheus import PrometheusMetrics
+    from streams.health.status_server import PrometheusMetrics
     from streams.wire.errors import Misconfigured
 
     try:

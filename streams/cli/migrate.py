@@ -25,8 +25,7 @@ def migrate(config: Config = None, dry_run: DryRun = False, users: Users = None,
     """
     from streams.store.clickhouse import ClickHouse
     from streams.store.migrate import apply, pending_migrations, shipped_migrations
-    from streams.store.retention import retention_statements
-    from streams.store.schema_form import render
+    from streams.store.schema_form import render, retention_statements
     from streams.store.users import PLACEHOLDERS, read_passwords, user_statements
 
     params = settings_of(config).store

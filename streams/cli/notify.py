@@ -34,8 +34,8 @@ def notify(config: Config = None, bootstrap: Bootstrap = None, metrics_port: Met
 
     Example: `railsight notify --config railsight.toml --metrics-port 9103`.
     """
+    from streams.health.status_server import PrometheusMetrics
     from streams.notify.service import NotifyService
-    from streams.runtime.prometheus import PrometheusMetrics
 
     settings = settings_of(config, bootstrap, NOTIFY)
     health = Health(settings.health, time.monotonic)

@@ -17,8 +17,8 @@ def persist(config: Config = None, bootstrap: Bootstrap = None, metrics_port: Me
     Example: `railsight persist --config railsight.toml --metrics-port 9102`.
     """
     from streams.health.health import Health
+    from streams.health.status_server import PrometheusMetrics
     from streams.instrument.metrics import NullMetrics
-    from streams.runtime.prometheus import PrometheusMetrics
     from streams.store.persist.serve import run
 
     settings = settings_of(config, bootstrap, PERSIST)

@@ -11,7 +11,7 @@ import typer
 from streams.cli.printing import print_text
 from streams.config.settings import Settings
 from streams.decide.controls import refusal
-from streams.runtime.topic_writer import publish
+from streams.runtime.topic_io import publish
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Control
 from streams.wire.topics import CONTROLS, encode

@@ -74,7 +74,7 @@ def _refuse_used(folder: Path) -> None:
 def _export(settings: Settings, folder: Path, since_ns: int, until_ns: int) -> None:
     from streams.fabric.inventory import write_folder
     from streams.replay.recording_writer import SAMPLES, write_recording
-    from streams.runtime.published_inventory import inventory_in_effect
+    from streams.runtime.inventory_reader import inventory_in_effect
     from streams.store.clickhouse import ClickHouse
     from streams.store.queries import history
 

@@ -19,7 +19,7 @@ from streams.report.source_status import (
     read_statuses,
     source_rows,
 )
-from streams.runtime.published_inventory import inventory_in_effect
+from streams.runtime.inventory_reader import inventory_in_effect
 from streams.store.clickhouse import ClickHouse
 from streams.wire.access import READER
 from streams.wire.errors import Misconfigured, Retry

@@ -19,9 +19,9 @@ def tickets(config: Config = None, bootstrap: Bootstrap = None, metrics_port: Me
     """
     from streams.cli.notify import params_of, run_until_stopped
     from streams.health.health import Health
+    from streams.health.status_server import PrometheusMetrics
     from streams.instrument.metrics import NullMetrics
     from streams.notify.tickets.service import TicketService
-    from streams.runtime.prometheus import PrometheusMetrics
     from streams.runtime.wall_clock import WallClock
     from streams.wire.errors import Misconfigured
 

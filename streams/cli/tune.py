@@ -35,7 +35,7 @@ def tune(
 
     Example: `railsight tune link/degrading --per-week 5 --inventory fabric --from history`.
     """
-    from streams.instrument.pages import retain_malloc_pages
+    from streams.instrument.memory import retain_malloc_pages
     from streams.replay.backtest import Recording, history_of, recording_of
     from streams.replay.tuning import tune as tuned
     from streams.report.render_tuning import tuning_lines

@@ -1,6 +1,6 @@
 """The settings of Kafka: addresses, authentication, and the numbers of partitions of the topics.
 
-Every client uses `client_options`; streams/runtime/app.py gives Faust the same in its own form.
+Every client uses `client_options`; streams/runtime/faust_app.py gives Faust the same in its own form.
 """
 
 from pathlib import Path

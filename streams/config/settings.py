@@ -16,7 +16,7 @@ from streams.config.runtime import RuntimeSettings
 from streams.decide.params import DecideParams
 from streams.detect.params import DetectParams
 from streams.embedded.kafka_config import KafkaParams
-from streams.health.params import HealthParams
+from streams.health.health import HealthParams
 from streams.locality.params import LocalityParams
 from streams.notify.params import NotifyParams
 from streams.notify.tickets.params import TicketParams

@@ -20,7 +20,7 @@ from streams.wire.models import (
     Severity,
     Verdict,
 )
-from streams.wire.snapshot_fields import refuse_unknown_fields
+from streams.wire.stage import refuse_unknown_fields
 
 ACTOR = "decide"
 """The actor of transitions that no person and no automation caused."""

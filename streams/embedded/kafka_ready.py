@@ -15,7 +15,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 
 from streams.embedded.kafka_config import BROKER_USER, Security
-from streams.wire.controller_errors import controller_errors
+from streams.wire.kafka_clients import controller_errors
 from streams.wire.kafka_login import client_options
 from streams.wire.tls_files import TlsFiles
 

@@ -1,5 +1,10 @@
-"""The clock protocol: code that needs the time takes a Clock argument; only rooms that own a process create one."""
+"""Clocks: the protocol, the time of the brokers as records show it, and the detection of pauses of the process.
 
+Code that needs the time takes a Clock argument; only rooms that own a process create one.
+"""
+
+import logging
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -9,3 +14,117 @@ class Clock(Protocol):
     def now_ns(self) -> int:
         """Return Unix time in nanoseconds."""
         ...
+
+
+log = logging.getLogger(__name__)
+
+_STEP_NS = 60 * 10**9
+"""Less passes as the delay of an acknowledgement, or heals by itself in this time."""
+
+_DRIFT = 1000
+"""The clocks of brokers and of this host differ by less than one part in this over time (NTP corrects 500 ppm)."""
+
+
+class BrokerClock:
+    """The time of the brokers, as records that they have just appended show it.
+
+    Samples are dated by the brokers' append time, so silence, takeovers and steps are judged by the same clock. Between
+    such records the monotonic clock counts. The host's clock is used until the first one, and as the second opinion
+    where a broker's clock has stepped. `monotonic_ns` never steps; `wall` is the host's clock.
+    """
+
+    def __init__(self, wall: Clock, monotonic_ns: Callable[[], int]) -> None:
+        self._wall = wall
+        self._monotonic_ns = monotonic_ns
+        self._offset_ns: int | None = None
+        """Of the brokers' time from the monotonic one."""
+        self._observed_ns = 0
+        self._is_wall_wrong = False
+        self.refused = 0
+        """Records whose time neither the last ones nor the host's clock confirm."""
+
+    def now_ns(self) -> int:
+        """Return the brokers' time; the host's as long as no broker has acknowledged anything."""
+        return self._wall.now_ns() if self._offset_ns is None else self._monotonic_ns() + self._offset_ns
+
+    def observe(self, appended_ns: int) -> None:
+        """Take the time at which a broker has just appended a record."""
+        now_ns = self._monotonic_ns()
+        offset_ns, known_ns = appended_ns - now_ns, self._offset_ns
+        if known_ns is None:
+            self._offset_ns = offset_ns
+        elif abs(offset_ns - known_ns) <= _STEP_NS:
+            # The record with the least delay shows it best.
+            self._offset_ns = max(offset_ns, known_ns - (now_ns - self._observed_ns) // _DRIFT)
+        elif abs(appended_ns - self._wall.now_ns()) <= _STEP_NS:
+            log.warning("time of the brokers changed: by_s=%.0f", (offset_ns - known_ns) / 1e9)
+            self._offset_ns = offset_ns
+        else:
+            self.refused += 1
+            if self.refused in (1, 100) or self.refused % 10_000 == 0:
+                log.error("refused the time of a broker: ahead_s=%.0f", (offset_ns - known_ns) / 1e9)
+            return
+        self._observed_ns = now_ns
+        self._compare_wall()
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether a broker has shown its time."""
+        return self._offset_ns is not None
+
+    @property
+    def wall_offset_ns(self) -> int:
+        """The offset of the host's clock: how far it is ahead of the brokers' time."""
+        return 0 if self._offset_ns is None else self._wall.now_ns() - self.now_ns()
+
+    def _compare_wall(self) -> None:
+        """Log once that the host's clock is off, and once that it is right again."""
+        is_wrong = abs(self.wall_offset_ns) > _STEP_NS
+        if is_wrong != self._is_wall_wrong:
+            self._is_wall_wrong = is_wrong
+            state = "is off" if is_wrong else "is right again"
+            log.warning("the clock of this host %s: ahead_s=%.0f; set it by NTP", state, self.wall_offset_ns / 1e9)
+
+
+_MEASURED_PART = 16
+"""The computing time of a process with many threads costs microseconds: it is read once in a sixteenth of a pause."""
+
+
+class Attendance:
+    """Detects that this process was stopped for so long that others may have its work by now.
+
+    Time in which it computed does not count: a thread of its own keeps its session in the consumer group meanwhile.
+    """
+
+    def __init__(
+        self,
+        session_s: float,
+        now_s: Callable[[], float],
+        used_s: Callable[[], float],
+    ) -> None:
+        """Take the session in seconds, and clocks of the elapsed and of the computing time of the process.
+
+        The session runs from the last heartbeat, which is older than the pause: half of it is the longest pause.
+        """
+        self._longest_s = session_s / 2
+        self._now_s, self._used_s = now_s, used_s
+        self._last_s, self._last_used_s = now_s(), used_s()
+        self._was_away = False
+
+    def was_away(self) -> bool:
+        """Return whether there was a longer pause since `resume`; to be called several times in a session."""
+        now_s = self._now_s()
+        if now_s - self._last_s >= self._longest_s / _MEASURED_PART:
+            self._measure(now_s)
+        return self._was_away
+
+    def resume(self) -> None:
+        """Begin again, after all that depends on the pause was given up."""
+        self._measure(self._now_s())
+        self._was_away = False
+
+    def _measure(self, now_s: float) -> None:
+        used_s = self._used_s()
+        paused_s = (now_s - self._last_s) - (used_s - self._last_used_s)
+        self._was_away = self._was_away or paused_s > self._longest_s
+        self._last_s, self._last_used_s = now_s, used_s

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from streams.wire.loopback import is_loopback
+from streams.wire.login_settings import is_loopback
 
 
 class LabelKeys(BaseModel):

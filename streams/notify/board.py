@@ -13,8 +13,8 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError
 
 from streams.notify.params import NotifyParams
-from streams.wire.client_stop import stop_client
 from streams.wire.errors import Retry
+from streams.wire.kafka_clients import stop_client
 from streams.wire.topics import (
     CONTROLS,
     FINDINGS,
@@ -26,7 +26,7 @@ from streams.wire.topics import (
 )
 
 if TYPE_CHECKING:
-    from streams.health.end_offsets import Place
+    from streams.health.input_checks import Place
 
 TOPICS = (FINDINGS, FINDINGS_OPEN, CONTROLS, REMEDIATIONS_OPEN, REMEDIATIONS, REMEDIATION_RESULTS, PROGRESS)
 _PARTITIONS = tuple(TopicPartition(topic.name, 0) for topic in TOPICS)

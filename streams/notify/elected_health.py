@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from streams.health.consumer_checks import ReadingLoop, add_consumer_checks
-from streams.health.end_offsets import EndOffsets
 from streams.health.health import Health
+from streams.health.input_checks import EndOffsets, ReadingLoop, add_consumer_checks
 
 
 class ElectedService(ReadingLoop, Protocol):

@@ -17,22 +17,23 @@ import structlog
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
-from streams.health.end_offsets import Place
-from streams.instrument.attendance import Attendance
-from streams.instrument.broker_clock import BrokerClock
-from streams.instrument.clock import Clock
+from streams.health.input_checks import Place
+from streams.instrument.clock import Attendance, BrokerClock, Clock
 from streams.instrument.metrics import Metrics, NullMetrics
 from streams.notify.alertmanager import Alertmanager
 from streams.notify.board import TOPICS, Board
 from streams.notify.notifier import Notifier
 from streams.notify.params import NotifyParams
 from streams.wire.access import Access
-from streams.wire.client_stop import stop_client
 from streams.wire.errors import Misconfigured, Reject, Retry
-from streams.wire.group_errors import rejoin_after_error, require_tasks
-from streams.wire.loss_report import publish_loss
+from streams.wire.kafka_clients import (
+    publish_loss,
+    rejoin_after_error,
+    require_tasks,
+    stop_client,
+    throttle_metadata_refresh,
+)
 from streams.wire.models import Control, Finding, InputLoss, Progress, Rejected, Remediation, RemediationResult
-from streams.wire.producer_backoff import throttle_metadata_refresh
 from streams.wire.topics import BY_NAME, FINDINGS, INPUT_LOSSES, PROGRESS, REJECTED, decode, encode
 
 GROUP = "railsight-notify"

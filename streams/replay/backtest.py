@@ -15,7 +15,7 @@ from streams.fabric.inventory import InvalidInventory, digest, read_folder
 from streams.fabric.inventory_rows import Job
 from streams.fabric.job_placement import FOREVER, JobAllocation
 from streams.fabric.topology import Topology
-from streams.instrument.garbage import relaxed_gc
+from streams.instrument.memory import relaxed_gc
 from streams.replay import difference, recording, results
 from streams.replay.difference import Differences
 from streams.replay.driver import Conclusion, Driver, Stages, batches, event_time
@@ -23,7 +23,8 @@ from streams.replay.input_warnings import InputWarnings
 from streams.replay.policy_comparison import PolicyComparison, PolicyRun
 from streams.replay.recording import RejectedRows
 from streams.store.clickhouse import ClickHouse
-from streams.store.queries import history, job_allocations
+from streams.store.queries import history
+from streams.store.queries.jobs import query_allocations
 from streams.wire.errors import Misconfigured
 from streams.wire.models import CollectorStatus, Control, Facts, Finding, Message, Remediation
 from streams.wire.topics import REMEDIATIONS
@@ -156,9 +157,7 @@ def history_of(
     topology = read_topology(inventory)
     clickhouse = ClickHouse(settings.store)
     try:
-        topology = topology.with_jobs(
-            _jobs(topology, job_allocations.query_allocations(clickhouse, since_ns, until_ns))
-        )
+        topology = topology.with_jobs(_jobs(topology, query_allocations(clickhouse, since_ns, until_ns)))
         yield history.messages(clickhouse, since_ns, until_ns), topology
     finally:
         clickhouse.close()

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from streams.config.kafka import KafkaSettings
 from streams.report.finding_reader import open_findings
 from streams.report.remediation_reader import current_controls
-from streams.runtime.topic_writer import publish
+from streams.runtime.topic_io import publish
 from streams.wire.control_scope import has_ended
 from streams.wire.errors import Retry
 from streams.wire.models import Control, ControlKind

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from streams.config.settings import Settings
 from streams.fabric.inventory import Inventory
 from streams.report.source_status import SourceRow, SourceState, blind_lines, read_statuses, source_rows
-from streams.runtime.published_inventory import inventory_in_effect
+from streams.runtime.inventory_reader import inventory_in_effect
 from streams.wire.errors import Misconfigured, Retry
 
 FIRST_S = 20.0

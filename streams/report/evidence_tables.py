@@ -6,9 +6,9 @@ from typing import Any
 
 from streams.fabric.catalogue import BY_NAME, CATALOGUE, Metric
 from streams.instrument.time_format import format_time
-from streams.store.queries.evidence_queries import EventRow, ReadingRow, group_by_lane, query_events, query_readings
+from streams.store.clickhouse import QueryClient
+from streams.store.queries.finding_queries import EventRow, ReadingRow, group_by_lane, query_events, query_readings
 from streams.store.queries.job_history import port_aliases
-from streams.store.query_client import QueryClient
 from streams.wire.models import Condition, Evidence, Finding
 
 _MAX_ROWS = 10

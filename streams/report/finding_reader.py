@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from streams.config.kafka import KafkaSettings
-from streams.runtime.topic_reader import follow, read_to_end
+from streams.runtime.topic_io import follow, read_newest, read_to_end
 from streams.wire.errors import Reject
 from streams.wire.models import Finding, Remediation
 from streams.wire.topics import FINDINGS, FINDINGS_OPEN, REMEDIATIONS, decode
@@ -11,15 +11,9 @@ from streams.wire.topics import FINDINGS, FINDINGS_OPEN, REMEDIATIONS, decode
 
 async def open_findings(kafka: KafkaSettings) -> list[Finding]:
     """Return the findings that are open now, newest first."""
-    latest: dict[bytes, Finding] = {}
-    async for record in read_to_end(kafka, FINDINGS_OPEN):
-        if record.value is None:
-            latest.pop(record.key, None)
-        elif (finding := _finding(record.value)) is not None:
-            known = latest.get(record.key)
-            if known is None or finding.revision >= known.revision:
-                latest[record.key] = finding
-    return sorted(latest.values(), key=lambda finding: -finding.started_at_ns)
+    content = await read_newest(kafka, FINDINGS_OPEN)
+    findings = [finding for finding in content.newest.values() if isinstance(finding, Finding)]
+    return sorted(findings, key=lambda finding: -finding.started_at_ns)
 
 
 async def follow_findings(kafka: KafkaSettings, on_finding: Callable[[bytes, Finding], None]) -> None:

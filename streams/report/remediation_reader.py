@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from streams.config.kafka import KafkaSettings
-from streams.runtime.topic_reader import follow, read_to_end
+from streams.runtime.topic_io import follow, read_newest, read_to_end
 from streams.wire.errors import Reject
 from streams.wire.models import Control, Remediation
 from streams.wire.topics import CONTROLS, REMEDIATIONS, REMEDIATIONS_OPEN, decode
@@ -15,13 +15,9 @@ class NoSuchRemediation(Exception):
 
 async def open_remediations(kafka: KafkaSettings) -> list[Remediation]:
     """Return the remediations that are open now, newest first."""
-    latest: dict[bytes, Remediation] = {}
-    async for record in read_to_end(kafka, REMEDIATIONS_OPEN):
-        if record.value is None:
-            latest.pop(record.key, None)
-        elif (remediation := _remediation(record.value)) is not None:
-            latest[record.key] = remediation
-    return sorted(latest.values(), key=lambda remediation: -(remediation.decided_at_ns or 0))
+    content = await read_newest(kafka, REMEDIATIONS_OPEN)
+    remediations = [remediation for remediation in content.newest.values() if isinstance(remediation, Remediation)]
+    return sorted(remediations, key=lambda remediation: -(remediation.decided_at_ns or 0))
 
 
 async def remediation_revisions(kafka: KafkaSettings, id_prefix: str) -> list[Remediation]:
@@ -50,18 +46,9 @@ async def follow_remediations(kafka: KafkaSettings, on_remediation: Callable[[by
 
 async def current_controls(kafka: KafkaSettings) -> list[Control]:
     """Return the last control of each id, without those that a tombstone removed."""
-    latest: dict[bytes, Control] = {}
-    async for record in read_to_end(kafka, CONTROLS):
-        if record.value is None:
-            latest.pop(record.key, None)
-            continue
-        try:
-            message = decode(CONTROLS, record.value, record.headers)
-        except Reject:
-            continue
-        if isinstance(message, Control):
-            latest[record.key] = message
-    return sorted(latest.values(), key=lambda control: (control.at_ns or 0, control.id))
+    content = await read_newest(kafka, CONTROLS)
+    controls = [control for control in content.newest.values() if isinstance(control, Control)]
+    return sorted(controls, key=lambda control: (control.at_ns or 0, control.id))
 
 
 def _remediation(value: bytes) -> Remediation | None:

@@ -4,10 +4,9 @@ from pathlib import Path
 
 from streams.config.kafka import KafkaSettings
 from streams.replay.recording import RejectedRows, read_lines
-from streams.runtime.topic_reader import read_to_end
-from streams.wire.errors import Reject
+from streams.runtime.topic_io import read_newest
 from streams.wire.models import Facts
-from streams.wire.topics import FACTS, decode
+from streams.wire.topics import FACTS
 
 
 def facts_of_file(path: Path) -> tuple[list[Facts], list[str]]:
@@ -18,14 +17,5 @@ def facts_of_file(path: Path) -> tuple[list[Facts], list[str]]:
 
 async def facts_on_kafka(kafka: KafkaSettings) -> list[Facts]:
     """Return the facts of every device and source; raises Retry where Kafka does not answer."""
-    latest: dict[bytes, Facts] = {}
-    async for record in read_to_end(kafka, FACTS):
-        try:
-            message = None if record.value is None else decode(FACTS, record.value, record.headers)
-        except Reject:
-            continue
-        if isinstance(message, Facts):
-            latest[record.key or b""] = message
-        else:
-            latest.pop(record.key or b"", None)
-    return list(latest.values())
+    content = await read_newest(kafka, FACTS)
+    return [facts for facts in content.newest.values() if isinstance(facts, Facts)]

@@ -11,13 +11,11 @@ from typing import Any
 
 from streams.config.kafka import KafkaSettings
 from streams.fabric.inventory import Inventory
-from streams.runtime.standalone_consumer import open_consumer, records
-from streams.runtime.topic_reader import kafka_errors_as_retry
+from streams.runtime.topic_io import read_newest
+from streams.store.clickhouse import QueryClient
 from streams.store.enum_labels import source_name
-from streams.store.query_client import QueryClient
-from streams.wire.errors import Reject
 from streams.wire.models import CollectorStatus
-from streams.wire.topics import COLLECTOR_STATUS, decode
+from streams.wire.topics import COLLECTOR_STATUS
 
 STALE_CADENCES = 3.0
 STALE_LEAST_NS = 30_000_000_000
@@ -74,16 +72,8 @@ class SourceRow:
 
 async def read_statuses(kafka: KafkaSettings) -> list[CollectorStatus]:
     """Return the newest status of each device, source and collector; raise Retry."""
-    latest: dict[bytes, CollectorStatus] = {}
-    with kafka_errors_as_retry(kafka):
-        async with open_consumer(kafka) as consumer:
-            for partition in range(kafka.partitions.count(COLLECTOR_STATUS)):
-                async for record in records(consumer, COLLECTOR_STATUS.name, partition):
-                    if record.value is None:
-                        latest.pop(record.key, None)
-                    elif (status := _status(record)) is not None:
-                        latest[record.key] = status
-    return list(latest.values())
+    statuses = await read_newest(kafka, COLLECTOR_STATUS)
+    return [status for status in statuses.newest.values() if isinstance(status, CollectorStatus)]
 
 
 def newest_readings(client: QueryClient, now_ns: int) -> dict[tuple[str, str], int]:
@@ -144,14 +134,6 @@ _REMEDIES = {
     "switch": "add it to the targets of [collect.gnmi] or [collect.snmp]",
     "host": "run `railsight collect nic` and `railsight collect host` on it",
 }
-
-
-def _status(record: Any) -> CollectorStatus | None:
-    try:
-        message = decode(COLLECTOR_STATUS, record.value, record.headers)
-    except Reject:
-        return None
-    return message if isinstance(message, CollectorStatus) else None
 
 
 def _row(status: CollectorStatus, now_ns: int) -> SourceRow:

@@ -2,7 +2,7 @@
 
 A topic that is there already is left as it is. It is refused if its number of partitions is not the configured one,
 because producers and stages would disagree on who owns a device; and if its records have the time of their producers,
-because silence is judged by the time of arrival (arrival.py).
+because silence is judged by the time of arrival (event_time.py).
 """
 
 import asyncio
@@ -15,9 +15,9 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
 from streams.config.kafka import KafkaSettings
-from streams.runtime.topic_reader import kafka_errors_as_retry
-from streams.wire.controller_errors import controller_errors
+from streams.runtime.topic_io import kafka_errors_as_retry
 from streams.wire.errors import Misconfigured, Retry
+from streams.wire.kafka_clients import controller_errors
 from streams.wire.retry import Backoff, retry
 from streams.wire.topics import SNAPSHOTS, TOPICS, Topic
 

@@ -60,7 +60,7 @@ class Binding:
         return f"railsight.{cluster}.{self.stage}"
 
     def access(self, cluster: str) -> Access:
-        """Return what the stage does on Kafka; an owner without a snapshot reads its own outputs (known_epochs.py)."""
+        """Return what the stage does on Kafka; an owner without a snapshot reads its own outputs (snapshots.py)."""
         own = (*self.outputs, *self.progress_in_band, self.progress_topic)
         return Access(
             reads=tuple(

@@ -1,4 +1,11 @@
-"""The event time of a message, as far as the runner needs it: to choose the version of the inventory."""
+"""The time of messages: their arrival, their event time, and the watermark of the stage before.
+
+Telemetry is dated by the time at which the brokers appended its records (LogAppendTime): a sender whose clock is wrong
+must not set the clock of others. Pure; who reads messages and calls the stage is partition_processor.py.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from streams.wire.models import (
     IDLE_NS,
@@ -30,9 +37,75 @@ from streams.wire.models import (
     Window,
 )
 
+_MS = 1_000_000
+TOLERANCE_NS = 1_000_000_000
+"""Clocks of brokers and workers differ by less where both have NTP."""
+FUTURE_NS = 60 * TOLERANCE_NS
+"""Event time that is further ahead of the clock is an error; less passes by itself within that time."""
+
+
+class ArrivalClock:
+    """The time of arrival in one input, which never goes back.
+
+    The clock of a partition's leader may step, or another leader's may differ. A step back is added to what follows,
+    and a step ahead is refused if it is later than the time of this process, which is only read at a step, so that the
+    same records have the same times wherever they are read.
+    """
+
+    def __init__(self, now_ns: Callable[[], int]) -> None:
+        self._now_ns = now_ns
+        self._newest_ns = 0
+        self._behind_ns = 0
+        self.refused = 0
+        """Records that were appended later than the time of this process."""
+
+    def arrived_ns(self, timestamp_ms: int) -> int:
+        """Return the time of arrival of the next record."""
+        at_ns, newest_ns = timestamp_ms * _MS, self._newest_ns
+        if self._behind_ns or not newest_ns - TOLERANCE_NS <= at_ns <= newest_ns + FUTURE_NS:
+            at_ns = self._after_step(at_ns, newest_ns)
+        if at_ns > newest_ns:
+            self._newest_ns = at_ns
+        return self._newest_ns
+
+    def _after_step(self, appended_ns: int, newest_ns: int) -> int:
+        """Return the time of a record after a step of its leader's clock."""
+        now_ns, step_ns = self._now_ns(), newest_ns - appended_ns
+        behind_ns, self._behind_ns = max(self._behind_ns, step_ns) if step_ns > TOLERANCE_NS else 0, 0
+        self.refused += appended_ns > now_ns + TOLERANCE_NS
+        if appended_ns + behind_ns > now_ns + TOLERANCE_NS:
+            return min(appended_ns, now_ns)
+        self._behind_ns = behind_ns
+        return appended_ns + behind_ns
+
+
+def within_arrival(progress: Progress, arrived_ns: int) -> Progress:
+    """Return a Progress that is not ahead of its arrival: nothing was observed later."""
+    if not arrived_ns + FUTURE_NS < progress.watermark_ns < IDLE_NS:
+        return progress
+    return replace(progress, watermark_ns=arrived_ns)
+
+
+def dated_by_arrival(message: Message, arrived_ns: int) -> Message:
+    """Return a message of telemetry with its time of arrival in place of what its sender wrote."""
+    if isinstance(message, Samples | ProbeReport):
+        message.received_at_ns = arrived_ns
+        return message
+    match message:
+        case Event():
+            return replace(message, received_at_ns=arrived_ns)
+        case CollectorStatus(at_ns=at):
+            return replace(message, at_ns=arrived_ns, sent_at_ns=at)
+        case Facts(observed_at_ns=at) if at > arrived_ns:
+            return replace(message, observed_at_ns=arrived_ns)
+        case Progress(watermark_ns=at) if arrived_ns < at != IDLE_NS:
+            return replace(message, watermark_ns=arrived_ns)
+        case _:
+            return message
+
 
 def event_time_ns(message: Message) -> int | None:
-    """Return the event time of a message; None where it has none."""
+    """Return the event time of a message, which chooses the version of the inventory; None where it has none."""
     match message:
         case Samples(sampled_at_ns=at, received_at_ns=received) | Event(at_ns=at, received_at_ns=received):
             # A device's clock may be ahead; what was received cannot be of later (DESIGN 2.1).
@@ -66,3 +139,73 @@ def event_time_ns(message: Message) -> int | None:
             return at
         case _:
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Watermark:
+    epoch: int
+    watermark_ns: int
+
+
+class UpstreamWatermarks:
+    """The watermark of a stage: the least of all upstream partitions, each as its newest owner reports it.
+
+    Its state is the newest Progress of every upstream partition, in every topic in which it comes.
+    """
+
+    def __init__(self, stage: str, partitions: int, topics: tuple[str, ...], barrier: str = "") -> None:
+        self.stage = stage
+        self._expected = {(topic, partition) for topic in topics for partition in range(partitions)}
+        self._newest: dict[tuple[str, int], _Watermark] = {}
+        self._barrier = barrier
+        self._waiting: list[tuple[str, Progress]] = []
+        self.ignored = 0
+        """Progress of replaced owners, since the start."""
+
+    def update(self, topic: str, progress: Progress, barrier_offset: int = 0) -> None:
+        """Take a Progress that came in `topic`; one of another stage, or of a replaced owner, changes nothing.
+
+        Where there is a barrier, it holds only once `barrier_offset`, to which the barrier topic has been read,
+        reaches what it covers; until then it waits for `reached`.
+        """
+        if progress.stage != self.stage or (topic, progress.partition) not in self._expected:
+            return
+        if self._barrier and barrier_offset < progress.after_offset:
+            self._waiting.append((topic, progress))
+            return
+        key = topic, progress.partition
+        known = self._newest.get(key)
+        # Newest, not highest: a partition that was idle comes back with a real time.
+        if known is None or progress.epoch >= known.epoch:
+            self._newest[key] = _Watermark(progress.epoch, progress.watermark_ns)
+        else:
+            self.ignored += 1
+
+    def reached(self, barrier_offset: int) -> None:
+        """Apply what waited for the barrier topic to be read up to here."""
+        waiting, self._waiting = self._waiting, []
+        for topic, progress in waiting:
+            self.update(topic, progress, barrier_offset)
+
+    @property
+    def watermark_ns(self) -> int | None:
+        """The least over all partitions; None while one is unknown, or while all are idle."""
+        if len(self._newest) < len(self._expected):
+            return None
+        least = min(newest.watermark_ns for newest in self._newest.values())
+        return None if least == IDLE_NS else least
+
+    def snapshot(self) -> dict[str, int]:
+        """Return the state: "topic/stage/partition/epoch" and the watermark. What waits at the barrier comes again."""
+        return {
+            f"{topic}/{self.stage}/{partition}/{newest.epoch}": newest.watermark_ns
+            for (topic, partition), newest in self._newest.items()
+        }
+
+    def restore(self, stored: dict[str, int], limit_ns: int = IDLE_NS) -> None:
+        """Take over what was stored, but no time after `limit_ns`; partitions that are not expected are left out."""
+        for name, watermark_ns in stored.items():
+            topic, stage, partition, epoch = name.rsplit("/", 3)
+            if stage == self.stage and (topic, int(partition)) in self._expected:
+                bounded_ns = watermark_ns if watermark_ns == IDLE_NS else min(watermark_ns, limit_ns)
+                self._newest[topic, int(partition)] = _Watermark(int(epoch), bounded_ns)

@@ -1,6 +1,6 @@
 """Follows the inventory and the jobs for all stages of a process: both topics whole, from their beginning.
 
-Outside of any consumer group, because every worker needs every version; what is in effect when is versions.py.
+Outside of any consumer group, because every worker needs every version; inventory_versions.py has the one in effect.
 A version of the largest fabric takes seconds to put together: that is done in a thread while the worker goes on, once
 the topic is read to its end, and only for the version in effect and those to come.
 """
@@ -15,15 +15,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from streams.config.kafka import KafkaSettings
+from streams.fabric.inventory import Inventory
 from streams.instrument.time_format import format_time
-from streams.runtime.standalone_consumer import AWAY, open_at_beginning
-from streams.runtime.versions import Version, Versions
+from streams.runtime.inventory_versions import Version, Versions
+from streams.runtime.topic_io import open_at_beginning, read_to_end
 from streams.wire import topics
 from streams.wire.errors import Reject
-from streams.wire.inventory_topic import Assembler, topology_of
+from streams.wire.inventory_topic import Assembler, inventory_of, topology_of
 from streams.wire.models import InventoryChunk, Job
 from streams.wire.retry import Backoff, retry
-from streams.wire.topics import Topic
+from streams.wire.standalone_consumer import AWAY
+from streams.wire.topics import INVENTORY, Topic, decode
 
 log = logging.getLogger(__name__)
 _RETRY = Backoff.constant(0.5)
@@ -129,3 +131,25 @@ def _many_objects_made() -> Iterator[None]:
         gc.freeze()
         if was:
             gc.enable()
+
+
+async def inventory_in_effect(kafka: KafkaSettings, now_ns: int) -> Inventory | None:
+    """Return the newest version that took effect until `now_ns`, None if there is none; raise Retry.
+
+    A version that cannot be read is passed over, as the stages do.
+    """
+    assembler, newest = Assembler(), (-1, "", b"")
+    async for record in read_to_end(kafka, INVENTORY):
+        try:
+            chunk = decode(INVENTORY, record.value, record.headers)
+        except Reject:
+            continue
+        if isinstance(chunk, InventoryChunk) and newest[0] <= chunk.effective_ns <= now_ns:
+            data = assembler.add_chunk(chunk)
+            if data is not None:
+                newest = chunk.effective_ns, chunk.digest, data
+    _, digest, data = newest
+    try:
+        return inventory_of(digest, data) if data else None
+    except Reject:
+        return None

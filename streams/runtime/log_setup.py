@@ -7,7 +7,8 @@ What libraries log through the standard library takes the same way, from warning
 import logging
 import re
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from typing import TextIO
 
 import structlog
@@ -93,3 +94,49 @@ def configure_logging(
     # At the handler: some libraries set levels of their own when they are imported.
     silenced = tuple(muted)
     handler.addFilter(lambda record: record.name.split(".")[0] not in silenced)
+
+
+# Faust logs under the name of the module that its app's class is from.
+_LIBRARIES = ("aiokafka", "faust", "mode", "kafka", "streams.runtime.faust_app")
+_AGAIN_S = 10.0
+_FORGET_AT = 1000
+
+
+class RepeatFilter(logging.Filter):
+    """Lets a message of a library through once in ten seconds, whatever its arguments are.
+
+    While the brokers are away, clients and Faust log the same 120 lines a second.
+    """
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._now_s = now_s
+        self._next: dict[tuple[str, int, str], float] = {}
+
+    @property
+    def known(self) -> int:
+        """The number of messages that it remembers."""
+        return len(self._next)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether to log a record."""
+        if not record.name.startswith(_LIBRARIES):
+            return True
+        # Faust formats some of its messages itself: what differs then is behind the first words.
+        key = record.name, record.levelno, str(record.msg)[:40]
+        now = self._now_s()
+        if now < self._next.get(key, 0.0):
+            return False
+        if len(self._next) > _FORGET_AT:
+            self._next.clear()
+        self._next[key] = now + _AGAIN_S
+        return True
+
+
+def throttle_repeats(handlers: list[logging.Handler] | None = None) -> None:
+    """Filter what these handlers, or those of the root logger, write; libraries log from WARNING on."""
+    repeat_filter = RepeatFilter()
+    for handler in logging.getLogger().handlers if handlers is None else handlers:
+        handler.addFilter(repeat_filter)
+    for library in _LIBRARIES:
+        logging.getLogger(library).setLevel(logging.WARNING)

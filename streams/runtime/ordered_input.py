@@ -1,18 +1,153 @@
-"""An owner's way in: without a gap, without repeats, all inputs in one order.
+"""The input of an owner: without a gap, without repeats, all inputs in one order, which is that of the brokers.
 
-Decides what is requested again, and how long the others wait for one input. The order itself is decided in merge.py.
+Decides what is requested again, how long the others wait for one input, and what counts as lost.
 """
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from streams.instrument.clock import Clock
+from streams.instrument.metrics import Metrics
 from streams.runtime.bindings import Binding
-from streams.runtime.chunk import Chunk
-from streams.runtime.merge import Merge
+from streams.wire import topics
+from streams.wire.batch_fetch import FetchedRecord
+from streams.wire.models import InputLoss
+from streams.wire.topics import Record, Topic
+
+CHUNK_RECORDS = 250
+"""Bounds how long one chunk keeps a process from all else, an event on its way included: of samples of the largest
+fabric it takes 10 ms. Larger ones were not faster: what a batch costs beside its messages is that of two or three."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """All that the partition holds from offset `start` up to, not including, `end`: the unit that a stage is handed.
+
+    Offsets between them may lack a record: compaction took it. `highwater` is where the partition ended then.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    records: Sequence[FetchedRecord]
+    highwater: int
+
+
+@dataclass(slots=True)
+class Chunker:
+    """Cuts what fetches bring into chunks that follow each other without a gap."""
+
+    positions: dict[tuple[str, int], int] = field(default_factory=dict)
+    """The next offset of each partition; absent where nothing is known of what was read before."""
+
+    def chunks(
+        self, topic: str, partition: int, records: Sequence[FetchedRecord], highwater: int | None = None
+    ) -> Iterator[Chunk]:
+        """Return the records of one partition in a fetch."""
+        for i in range(0, len(records), CHUNK_RECORDS):
+            some = records[i : i + CHUNK_RECORDS]
+            first, end = some[0].offset, some[-1].offset + 1
+            start = min(first, self.positions.get((topic, partition), first))
+            self.positions[topic, partition] = end
+            yield Chunk(topic, partition, start, end, some, highwater or end)
+
+
+class Merge:
+    """Chunks that wait for their turn, each input's in its own order.
+
+    In a backlog a fetch brings hours of a quiet topic and seconds of a busy one; folded as they come, the one would be
+    far ahead of the other in event time, and what the busy one reports would be late. So a record waits for those of
+    the other inputs that came before it.
+    """
+
+    def __init__(self, topics: Sequence[str]) -> None:
+        """`topics` in the order that holds among records of one millisecond."""
+        self._waiting: dict[str, deque[Chunk]] = {topic: deque() for topic in topics}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def add(self, chunk: Chunk) -> None:
+        """Take a chunk with records; it follows the one before of its topic."""
+        self._waiting[chunk.topic].append(chunk)
+
+    def next(self, awaited: Callable[[str], bool]) -> Chunk | None:
+        """Return the next records, up to where another input has its turn; None while there is nothing.
+
+        None too while an input from which nothing waits is `awaited`: it has earlier records that are on their way.
+        """
+        heads = {topic: chunks[0] for topic, chunks in self._waiting.items() if chunks}
+        if not heads or any(topic not in heads and awaited(topic) for topic in self._waiting):
+            return None
+        if len(heads) == 1:  # the usual case: nothing to put in order
+            return self._waiting[next(iter(heads))].popleft()
+        order = list(heads)
+        chosen = min(order, key=lambda topic: (heads[topic].records[0].timestamp, order.index(topic)))
+        head = heads[chosen]
+        end = len(head.records)
+        for topic in order:
+            if topic != chosen:
+                cut = bisect_right if order.index(chosen) < order.index(topic) else bisect_left
+                until = heads[topic].records[0].timestamp
+                end = min(end, max(1, cut(head.records, until, key=lambda record: record.timestamp)))
+        self._waiting[chosen].popleft()
+        if end == len(head.records):
+            return head
+        offset = head.records[end].offset
+        self._waiting[chosen].appendleft(
+            Chunk(chosen, head.partition, offset, head.end, head.records[end:], head.highwater)
+        )
+        return Chunk(chosen, head.partition, head.start, offset, head.records[:end], head.highwater)
+
+
+log = logging.getLogger(__name__)
+
+
+class InputLosses:
+    """The losses of one owner, until `take` returns them to be sent."""
+
+    def __init__(self, binding: Binding, partition: int, clock: Clock, metrics: Metrics) -> None:
+        self._binding = binding
+        self._partition = partition
+        self._clock = clock
+        self._metrics = metrics
+        self._records: list[Record] = []
+        self.must_reconcile = False
+        """The stage has to evaluate the present states, and has not yet."""
+
+    def report(self, topic: Topic, first: int, count: int, *, is_recreated: bool = False) -> None:
+        """Report `count` records from offset `first` on, or that a topic was recreated; compaction loses nothing."""
+        if (count <= 0 and not is_recreated) or topic.retention_s is None:
+            return
+        stage = self._binding.stage
+        loss = InputLoss(
+            stage, topic.name, self._partition, first, max(0, count), self._clock.now_ns(), is_recreated=is_recreated
+        )
+        self._records.append(topics.encode(topics.INPUT_LOSSES, loss))
+        self.must_reconcile = bool(self._binding.present)
+        if count > 0:
+            log.error(
+                "input is lost, records were deleted before they were read: stage=%s topic=%s partition=%d records=%d; "
+                "give the topic more retention than the longest outage",
+                stage, topic.name, self._partition, count,
+            )  # fmt: skip
+            self._metrics.count(
+                "railsight_input_lost_records_total", stage, self._partition, topic=topic.name, by=count
+            )
+
+    def take(self) -> list[Record]:
+        """Return the reports that are not sent yet."""
+        records, self._records = self._records, []
+        return records
+
 
 QUEUED = 16
 """Chunks that an owner may be behind, a few MB each: the reader waits for it then. At the full rate it is

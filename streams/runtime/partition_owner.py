@@ -16,17 +16,16 @@ from typing import Any
 
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
-from streams.instrument.broker_clock import BrokerClock
+from streams.instrument.clock import BrokerClock
 from streams.instrument.metrics import Metrics
-from streams.runtime.known_epochs import highest_known_epoch
 from streams.runtime.ordered_input import InputSource, OrderedInput
 from streams.runtime.partition_processor import PartitionProcessor
 from streams.runtime.reliable_sender import PartitionLost, ReliableSender
-from streams.runtime.snapshot_topic import SnapshotTopic
-from streams.runtime.standalone_consumer import AWAY, open_consumer, records, start_and_end_offsets
+from streams.runtime.snapshots import SnapshotTopic, highest_known_epoch
 from streams.wire import topics
 from streams.wire.models import IDLE_NS, Progress, Snapshot
 from streams.wire.retry import Backoff, Failure, retry
+from streams.wire.standalone_consumer import AWAY, open_consumer, records, start_and_end_offsets
 from streams.wire.topics import Record, Topic
 
 log = logging.getLogger(__name__)
@@ -168,7 +167,7 @@ class PartitionOwner:
 
         async def read(_: int) -> tuple[int, list[Snapshot], dict[str, int], dict[str, int]]:
             self._takeover_attempts += 1
-            async with asyncio.timeout(_TAKE_OVER_S), open_consumer(context.kafka) as consumer:
+            async with asyncio.timeout(_TAKE_OVER_S), open_consumer(context.kafka.client_options()) as consumer:
                 epoch, states = await self._snapshots.take_over(
                     consumer, lambda: highest_known_epoch(consumer, self._binding, processor.partition)
                 )
@@ -219,7 +218,7 @@ class PartitionOwner:
 
         async def read(_: int) -> dict[str, int]:
             self._takeover_attempts += 1
-            async with asyncio.timeout(_TAKE_OVER_S), open_consumer(self._context.kafka) as consumer:
+            async with asyncio.timeout(_TAKE_OVER_S), open_consumer(self._context.kafka.client_options()) as consumer:
                 return (await start_and_end_offsets(consumer, inputs))[1]
 
         end = await retry(read, AWAY, _RETRY)
@@ -238,7 +237,7 @@ class PartitionOwner:
 
         async def read(_: int) -> tuple[dict[Topic, list[Any]], dict[str, int]]:
             self._takeover_attempts += 1
-            async with asyncio.timeout(_TAKE_OVER_S), open_consumer(self._context.kafka) as consumer:
+            async with asyncio.timeout(_TAKE_OVER_S), open_consumer(self._context.kafka.client_options()) as consumer:
                 found = {topic: [one async for one in records(consumer, topic.name, 0)] for topic in wanted}
                 return found, {topic.name: own[-1].offset + 1 for topic, own in found.items() if own}
 

@@ -9,15 +9,18 @@ from collections.abc import Callable, Sequence
 
 from streams.instrument.clock import Clock
 from streams.instrument.metrics import Metrics
-from streams.runtime.arrival import FUTURE_NS, ArrivalClock, dated_by_arrival, within_arrival
 from streams.runtime.bindings import Binding
-from streams.runtime.chunk import Chunk
-from streams.runtime.event_time import event_time_ns
-from streams.runtime.input_losses import InputLosses
-from streams.runtime.inventory_schedule import InventorySchedule
+from streams.runtime.event_time import (
+    FUTURE_NS,
+    ArrivalClock,
+    UpstreamWatermarks,
+    dated_by_arrival,
+    event_time_ns,
+    within_arrival,
+)
+from streams.runtime.inventory_versions import InventorySchedule, Versions
+from streams.runtime.ordered_input import Chunk, InputLosses
 from streams.runtime.snapshots import SCHEMA
-from streams.runtime.versions import Versions
-from streams.runtime.watermarks import UpstreamWatermarks
 from streams.wire import topics
 from streams.wire.batch_fetch import FetchedRecord
 from streams.wire.bounds import clean

@@ -14,20 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
-from streams.instrument.attendance import Attendance
-from streams.instrument.broker_clock import BrokerClock
-from streams.instrument.clock import Clock
+from streams.instrument.clock import Attendance, BrokerClock, Clock
 from streams.instrument.metrics import Metrics
-from streams.runtime.app import make_app
 from streams.runtime.bindings import Binding
 from streams.runtime.bulk import BulkReader, CombinedInput, Group
-from streams.runtime.chunk import Chunk
-from streams.runtime.ordered_input import InputSource
+from streams.runtime.faust_app import make_app
+from streams.runtime.inventory_versions import Versions
+from streams.runtime.ordered_input import Chunk, InputSource
 from streams.runtime.partition_owner import OwnerContext, PartitionOwner
 from streams.runtime.partition_processor import MakeStage, PartitionProcessor
-from streams.runtime.versions import Versions
-from streams.wire.group_errors import ended_task
-from streams.wire.producer_backoff import throttle_metadata_refresh
+from streams.wire.kafka_clients import ended_task, throttle_metadata_refresh
 
 if TYPE_CHECKING:
     from faust.types import TP

@@ -16,18 +16,17 @@ from typing import Any
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.embedded.directories import data_directory, prepare
-from streams.health.health import Health
-from streams.health.params import HealthParams
+from streams.health.health import Health, HealthParams
+from streams.health.status_server import PrometheusMetrics
 from streams.health.supervision import stop_of, supervised
 from streams.instrument.clock import Clock
-from streams.instrument.garbage import relaxed_gc
+from streams.instrument.memory import relaxed_gc
 from streams.instrument.metrics import Metrics, NullMetrics
-from streams.runtime import log_throttle
 from streams.runtime.admin import ensure_topics, until_ready
 from streams.runtime.bindings import BINDINGS, Binding
 from streams.runtime.inventory_reader import InventoryReader
+from streams.runtime.log_setup import throttle_repeats
 from streams.runtime.partition_processor import MakeStage
-from streams.runtime.prometheus import PrometheusMetrics
 from streams.runtime.runner import Runner, end_process
 from streams.runtime.stage_health import StageHealth
 from streams.runtime.wall_clock import WallClock
@@ -66,7 +65,7 @@ def run_stages(
     health: HealthParams | None = None,
 ) -> None:
     """Run until SIGTERM or SIGINT; waits for brokers that do not answer, and raises Misconfigured."""
-    log_throttle.install()
+    throttle_repeats()
     sys.setswitchinterval(_SWITCH_S)
     with relaxed_gc(), asyncio.Runner(loop_factory=new_loop) as runner:
         state = Health(health or HealthParams(), time.monotonic)

@@ -1,15 +1,18 @@
-"""Snapshots as chunks of their topic, and which of all that were ever written to restore.
+"""Snapshots as chunks of their topic: which of all that were written to restore, and how an owner reads and writes."""
 
-Pure; reading and writing the topic is snapshot_topic.py.
-"""
-
+import asyncio
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
-from streams.wire import codec
+from streams.runtime.bindings import Binding
+from streams.runtime.reliable_sender import ReliableSender
+from streams.wire import codec, topics
 from streams.wire.errors import Reject
-from streams.wire.models import Snapshot, SnapshotChunk
+from streams.wire.models import Episode, Finding, Progress, Remediation, Snapshot, SnapshotChunk
+from streams.wire.standalone_consumer import records, start_and_end_offsets
+from streams.wire.topics import PartitionScheme, Record, Topic
 
 log = logging.getLogger(__name__)
 
@@ -110,3 +113,150 @@ class SnapshotAssembler:
     def keys_before(self, epoch: int) -> list[str]:
         """Return the keys of all older epochs, which the owner of `epoch` takes out of the topic."""
         return [key for key, owner in self._keys.items() if owner < epoch]
+
+
+TAIL_RECORDS = 5000
+"""Records that are read from the end of each topic of outputs. Progress, which is read whole, is retained an hour."""
+
+
+async def highest_known_epoch(consumer: Any, binding: Binding, partition: int) -> int:
+    """Return the highest epoch in the Progress and the revisions of a stage, for when its snapshots are lost; 0: none.
+
+    An owner whose epoch is lower than that of an earlier one is taken for a replaced owner: readers ignore its
+    Progress, so that time stands still, and its revisions, which contain the epoch.
+
+    Revisions of other partitions of the stage count too: an epoch that is too high harms nothing.
+    """
+    highest = 0
+    outputs = (*binding.progress_in_band, *binding.history, *((binding.covers,) if binding.covers else ()))
+    revisions = (topic for topic in outputs if topic.scheme is PartitionScheme.SINGLE)
+    for topic in (binding.progress_topic, *revisions):
+        start = 0
+        if topic is not binding.progress_topic:
+            _, end = await start_and_end_offsets(consumer, [(topic.name, 0)])
+            start = max(0, end[topic.name] - TAIL_RECORDS)
+        async for record in records(consumer, topic.name, 0, start):
+            try:
+                message = topics.decode(topic, record.value, record.headers)
+            except Reject:
+                continue
+            highest = max(highest, _epoch_of(message, binding.stage, partition))
+    return highest
+
+
+def _epoch_of(message: object, stage: str, partition: int) -> int:
+    match message:
+        case Progress(stage=sender, partition=own, epoch=epoch) if (sender, own) == (stage, partition):
+            return epoch
+        case Finding(revision=revision) | Episode(finding=Finding(revision=revision)) | Remediation(revision=revision):
+            return revision >> 32
+        case _:
+            return 0
+
+
+class SnapshotTopic:
+    """One partition of a stage's snapshot topic, as its present owner uses it."""
+
+    def __init__(self, stage: str, topic: Topic, partition: int, sender: ReliableSender) -> None:
+        self._stage = stage
+        self._topic = topic
+        self._partition = partition
+        self._sender = sender
+        self._sequence = 0
+        self._last_of_kind = {True: 0, False: 0}
+        """The sequence of the last verified snapshot of this epoch, and of the last other one."""
+        self.assembler = SnapshotAssembler()
+        self.unreadable = 0
+        """Snapshots and records that the take-over passed over."""
+        self._read_to = 0
+
+    async def take_over(
+        self, consumer: Any, highest_known_epoch: Callable[[], Awaitable[int]] | None = None
+    ) -> tuple[int, list[Snapshot]]:
+        """Return the new epoch of this owner, and the states to restore: the newest, then the newest verified one.
+
+        `highest_known_epoch` is used where the topic has no record of an epoch: it was lost, or there was never one.
+        The epoch is written when this returns; older ones stay in the topic until its first snapshot is written.
+        Raises what aiokafka raises while the brokers are away, and Lost; then it may be called again.
+        """
+        self.assembler, self._sequence, self._read_to = SnapshotAssembler(), 0, 0
+        self._last_of_kind = {True: 0, False: 0}
+        async for record in records(consumer, self._topic.name, self._partition):
+            self._read_to = record.offset + 1
+            self._shelve(record)
+        self.unreadable = self.assembler.unreadable
+        if self.assembler.highest_epoch == 0 and highest_known_epoch is not None:
+            self.assembler.highest_epoch = seed = await highest_known_epoch()
+            if seed:
+                log.error(
+                    "snapshots are lost: topic=%s partition=%d; continuing after epoch %d without state",
+                    self._topic.name,
+                    self._partition,
+                    seed,
+                )
+        while True:
+            epoch = self.assembler.highest_epoch + 1
+            if await self._claim(consumer, epoch):
+                # The states may be megabytes: only the caller keeps them.
+                states = [state for state in (self.assembler.best, self.assembler.fallback) if state is not None]
+                self.assembler.best = self.assembler.fallback = None
+                return epoch, states
+
+    def _shelve(self, record: Any) -> SnapshotChunk | None:
+        try:
+            message = None if record.value is None else topics.decode(self._topic, record.value, record.headers)
+        except Reject as error:
+            # Only owners write here; what none of them wrote is not a snapshot.
+            self.assembler.unreadable += 1
+            log.warning(
+                "passing over a record: topic=%s partition=%d offset=%d: %s",
+                self._topic.name,
+                self._partition,
+                record.offset,
+                error,
+            )
+            return None
+        chunk = message if isinstance(message, SnapshotChunk) else None
+        self.assembler.add((record.key or b"").decode(errors="replace"), chunk)
+        return chunk
+
+    async def write(self, snapshot: Snapshot, *, is_verified: bool = True) -> int:
+        """Write a snapshot; return its bytes once it is acknowledged. An epoch's first ends all that are older."""
+        is_first = self._sequence == 0
+        self._sequence = next_sequence(self._sequence, self._last_of_kind[is_verified], is_verified=is_verified)
+        self._last_of_kind[is_verified] = self._sequence
+        records = await asyncio.to_thread(self._records, snapshot)
+        await self._sender.send(records, [self._partition] * len(records))
+        if is_first:
+            await self._clear(snapshot.epoch)
+        return sum(len(record.value or b"") for record in records)
+
+    def _records(self, snapshot: Snapshot) -> list[Record]:
+        chunks = split(self._stage, self._partition, self._sequence, snapshot)
+        return [topics.encode(self._topic, chunk) for chunk in chunks]
+
+    async def _claim(self, consumer: Any, epoch: int) -> bool:
+        """Write that an epoch is taken; False where another owner took the same epoch at that moment.
+
+        A worker that was paused between reading and writing wakes and writes an epoch that is long in use; an
+        owner that finds another's record of its own epoch behind what it had read takes a higher one.
+        """
+        since = self._read_to
+        own = await self._sender.send(
+            [topics.encode(self._topic, fencing_chunk(self._stage, self._partition, epoch))], [self._partition]
+        )
+        alone = True
+        async for record in records(consumer, self._topic.name, self._partition, since):
+            self._read_to = record.offset + 1
+            if record.offset in own:
+                continue
+            # One of our own that was sent twice looks the same; taking it for a stranger's costs nothing but a number.
+            chunk = self._shelve(record)
+            alone = alone and (chunk is None or chunk.epoch < epoch)
+        return alone
+
+    async def _clear(self, epoch: int) -> None:
+        """Take the older epochs out of the topic."""
+        tombstones = [topics.tombstone(self._topic, key) for key in self.assembler.keys_before(epoch)]
+        await self._sender.send(tombstones, [self._partition] * len(tombstones))
+        self.assembler = SnapshotAssembler()

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from streams.config.kafka import KafkaSettings
-from streams.health.backlog import Backlog
-from streams.health.end_offsets import EndOffsets, Place
 from streams.health.health import Health
+from streams.health.input_checks import Backlog, EndOffsets, Place
 from streams.runtime.partition_owner import PartitionOwner
 from streams.runtime.runner import Runner
 

@@ -2,27 +2,72 @@
 
 A server that is unavailable, busy or temporarily refuses raises Retry; wrong credentials or a wrong address raise
 Misconfigured. Methods block; asyncio callers run them in a thread. One instance is safe to share between threads.
+What the rest of the room needs of a client are protocols, which tests implement.
 """
 
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from streams.store.params import StoreParams
-from streams.store.query_client import QueryRows
 from streams.store.rows.native_format import NativeBlock
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.tls_files import FileContext, TlsFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pyarrow as pa
     from clickhouse_connect.driver.client import Client
+
+QueryRows = Sequence[Sequence[Any]]
+
+
+class QueryClient(Protocol):
+    """Runs queries; blocks, and raises Retry while ClickHouse is unavailable."""
+
+    def query(self, sql: str, parameters: dict[str, Any] | None = None) -> QueryRows:
+        """Return the rows of a query."""
+        ...
+
+
+class TableClient(QueryClient, Protocol):
+    """Also returns results as Arrow tables."""
+
+    def table(self, sql: str, parameters: dict[str, Any] | None = None) -> "pa.Table":
+        """Return the result of a query as columns."""
+        ...
+
+
+class InsertClient(QueryClient, Protocol):
+    """Also inserts blocks."""
+
+    def insert(self, table: str, columns: Sequence[str], block: NativeBlock, token: str) -> None:
+        """Insert one block; the server skips a token that the table has recorded."""
+        ...
+
+
+class CommandClient(QueryClient, Protocol):
+    """Also runs statements."""
+
+    def command(self, sql: str) -> None:
+        """Run a statement that returns nothing."""
+        ...
+
+
+class MigrationClient(CommandClient, Protocol):
+    """Also creates the database."""
+
+    def has_database(self) -> bool:
+        """Return whether the database exists."""
+        ...
+
+    def ensure_database(self) -> None:
+        """Create the database if it does not exist."""
+        ...
+
 
 _MAX_CAUSES = 8
 _ACCESS_ERRORS = ("AUTHENTICATION_FAILED", "REQUIRED_PASSWORD", "UNKNOWN_USER", "ACCESS_DENIED")
@@ -61,7 +106,7 @@ class ClickHouse:
         with self._mapped_errors():
             self._connected().command(sql)
 
-    def insert(self, table: str, columns: "Sequence[str]", block: NativeBlock, token: str) -> None:
+    def insert(self, table: str, columns: Sequence[str], block: NativeBlock, token: str) -> None:
         """Insert one Native block; the server skips a token that the table has recorded."""
         settings = self._writes | {
             "insert_deduplicate": 1,

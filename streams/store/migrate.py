@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from streams.store.clickhouse import MigrationClient
 from streams.store.params import StoreParams
-from streams.store.query_client import MigrationClient
 from streams.store.schema_form import render
 from streams.wire.errors import Misconfigured
 

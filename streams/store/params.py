@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from streams.wire.errors import Misconfigured
-from streams.wire.loopback import is_loopback
+from streams.wire.login_settings import is_loopback
 
 
 class StoreParams(BaseModel):

@@ -9,7 +9,6 @@ from typing import Any
 
 from aiokafka.abc import AbstractTokenProvider
 
-from streams.wire.closed_connections import expect_closed_connections
 from streams.wire.kafka_refusals import explain_refusals
 from streams.wire.tls_files import FileContext, TlsFiles
 
@@ -58,7 +57,6 @@ def client_options(
 ) -> dict[str, Any]:
     """Return the connection arguments of an aiokafka client; raises OSError or ssl.SSLError for unusable files."""
     explain_refusals()
-    expect_closed_connections()
     options: dict[str, Any] = {"bootstrap_servers": [address.strip() for address in bootstrap.split(",")]}
     if tls is not None:
         options["ssl_context"] = FileContext(tls)

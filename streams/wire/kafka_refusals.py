@@ -1,8 +1,8 @@
-"""States the cause when Kafka refuses a connection: aiokafka raises "Unable to bootstrap" for all of them.
+"""States the cause when Kafka refuses or closes a connection: aiokafka raises "Unable to bootstrap" for all of them.
 
 Every client of this process connects through these functions, Faust's included, and each connection uses the newest
-content of its password file. They replace `create_conn`, `AIOKafkaClient.bootstrap` and `OAuthAuthenticator` of
-aiokafka 0.14.0; tests/contract/runtime/test_private_names.py checks these names.
+content of its password file. They replace `create_conn`, `AIOKafkaClient.bootstrap`, `AIOKafkaConnection.send` and
+`OAuthAuthenticator` of aiokafka 0.14.0; tests/contract/runtime/test_private_names.py checks these names.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from streams.wire.tls_files import FileContext, TlsFiles
 
 _create_conn = client.create_conn
 _bootstrap = client.AIOKafkaClient.bootstrap
+_send = connection.AIOKafkaConnection.send
 _attempts: ContextVar[list[str] | None] = ContextVar("attempts", default=None)
 _PROBE_S = 5.0
 
@@ -70,6 +71,7 @@ def explain_refusals() -> None:
     client.create_conn = _connect
     client.AIOKafkaClient.bootstrap = _bootstrap_explained
     connection.OAuthAuthenticator = _TokenLogin
+    connection.AIOKafkaConnection.send = _send_or_close
     for kind in _DENIED:
         kind.__str__ = _denied
     for name in ("aiokafka", "aiokafka.conn", "aiokafka.cluster"):
@@ -234,3 +236,18 @@ async def _mechanisms(host: str, port: int, options: Mapping[str, Any]) -> str:
             opened.close()
         return ", ".join(answer.enabled_mechanisms)
     return ""
+
+
+def _send_or_close(self: Any, *args: Any, **options: Any) -> Any:
+    """Send as `AIOKafkaConnection.send` does; a write to a connection that the broker has just closed breaks it.
+
+    asyncio raises an OSError or nothing then, and uvloop a RuntimeError ("the handler is closed"), which would end the
+    process that commits or fetches just then.
+    """
+    try:
+        return _send(self, *args, **options)
+    except errors.KafkaError:  # which is a RuntimeError as well
+        raise
+    except RuntimeError as error:
+        self.close(reason=connection.CloseReason.CONNECTION_BROKEN)
+        raise errors.KafkaConnectionError(f"Connection at {self.host}:{self.port} broken: {error}") from error

@@ -3,6 +3,7 @@
 What is refused here has the same reason everywhere: a login or a certificate that would be used in clear text.
 """
 
+import ipaddress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,8 +12,27 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from streams.wire.bounded_batches import bound_batches
 from streams.wire.errors import Misconfigured
 from streams.wire.kafka_login import FilePassword, FileToken, client_options
-from streams.wire.loopback import remote_addresses
 from streams.wire.tls_files import TlsFiles
+
+
+def is_loopback(address: str) -> bool:
+    """Return True if connections to `host`, `host:port` or `[IPv6]:port` stay on this machine."""
+    host, colon, _ = address.strip().rpartition(":")
+    host = host if colon else address.strip()
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        # Clients read `::1:9092` as an address without a port.
+        return False
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def remote_addresses(bootstrap: str) -> tuple[str, ...]:
+    """Return those of the comma-separated addresses that are not on loopback."""
+    return tuple(address.strip() for address in bootstrap.split(",") if not is_loopback(address))
 
 
 class LoginSettings(BaseModel):

@@ -6,11 +6,12 @@ Neither depends on what a stage decides. A stage has no access to either of them
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, fields
+from typing import Any, Protocol, runtime_checkable
 
 from streams.fabric.topology import Topology
 from streams.instrument import metrics
+from streams.wire.errors import Reject
 from streams.wire.models import Message
 from streams.wire.topics import Headers, Topic
 
@@ -51,7 +52,7 @@ class Stage(Protocol):
         """Fold in messages, in the order of their partition; never raises on a message that the codec accepted.
 
         `received_at_ns` of telemetry, and `at_ns` of a CollectorStatus, are times of arrival: the runner sets those of
-        the brokers (streams/runtime/arrival.py), a recording has the collector's.
+        the brokers (streams/runtime/event_time.py), a recording has the collector's.
         """
         ...
 
@@ -121,3 +122,16 @@ class ReconcilingStage(Stage, Protocol):
         whether a pod belongs to this partition.
         """
         ...
+
+
+def refuse_unknown_fields(stage: str, state: type[Any], data: object) -> None:
+    """Raise Reject where the JSON of a state is no object, or has fields that its dataclass does not have.
+
+    They are of a newer version, or of another stage: the state would be restored in part, and what they hold lost.
+    """
+    if not isinstance(data, dict):
+        raise Reject(f"not a snapshot of {stage}: no JSON object")
+    unknown = data.keys() - {field.name for field in fields(state)}
+    if unknown:
+        names = ", ".join(sorted(unknown))
+        raise Reject(f"not a snapshot of {stage} that this version reads: unknown {names}; upgrade this process")

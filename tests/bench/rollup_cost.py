@@ -34,8 +34,8 @@ from streams.store.rows.deduplication import SequenceDedup
 from streams.store.rows.minute_rollups import MinuteRollups
 from streams.store.rows.native_format import encode_block
 from streams.store.rows.row_builder import TableRows
+from streams.store.rows.sample_layout import column_name, is_scalar
 from streams.store.rows.sample_rows import SampleBuilder
-from streams.store.sample_layout import column_name, is_scalar
 from tests.bench import clickhouse_parts
 from tests.bench.clickhouse_parts import CADENCE_NS, PARTITIONS, Partition
 from tests.bench.sink_rows import cpu_s

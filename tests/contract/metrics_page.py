@@ -15,10 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from collectors.core import metrics as collector_metrics
 from collectors.core.metrics import AsCollector, CollectorMetrics
-from streams.health.health import Health
-from streams.health.params import HealthParams
+from streams.health.health import Health, HealthParams
+from streams.health.status_server import PrometheusMetrics
 from streams.instrument import metrics
-from streams.runtime.prometheus import PrometheusMetrics
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/metrics.md"

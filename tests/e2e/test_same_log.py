@@ -16,8 +16,7 @@ from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.fabric.inventory import read_folder
 from streams.runtime.admin import ensure_topics
-from streams.runtime.topic_reader import read_to_end
-from streams.runtime.topic_writer import inventory_records, publish
+from streams.runtime.topic_io import inventory_records, publish, read_to_end
 from streams.wire import topics
 from streams.wire.models import IDLE_NS, Finding, Progress
 from streams.wire.topics import TOPICS, PartitionScheme

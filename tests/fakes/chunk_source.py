@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from streams.runtime.chunk import Chunk
+from streams.runtime.ordered_input import Chunk
 from tests.fixtures.runtime_bindings import FakeRecord
 
 

@@ -1,4 +1,4 @@
-"""A consumer of topics in memory, as far as streams.runtime.standalone_consumer reads with it."""
+"""A consumer of topics in memory, as far as streams.wire.standalone_consumer reads with it."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -13,7 +13,7 @@ import numpy as np
 from aiokafka import TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
-from streams.store.persist.commit_fence import PartitionLost
+from streams.store.persist.partition_offsets import PartitionLost
 from streams.store.rows.native_format import NativeBlock, NumericColumn
 from streams.store.rows.row_builder import SourcedMessage, TableRows
 from streams.wire.errors import Retry

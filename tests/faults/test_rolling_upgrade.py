@@ -13,7 +13,7 @@ from lab.chaos.faults import FAULTS
 from lab.chaos.run import ChaosSession
 from lab.chaos.scene import NOTHING, NOTHING_LOST, Scene
 from lab.chaos.stack import POD_PARTITIONS, TELEMETRY_PARTITIONS, WORKERS, ChaosParams, Stack
-from streams.runtime.process_specs import railsight_command
+from streams.runtime.local_pipeline import railsight_command
 
 RELEASED = "2937299e"
 """The last commit of version 0.1.0."""

@@ -9,7 +9,7 @@ import pytest
 _TURNS = """
 import resource
 from concurrent.futures import ThreadPoolExecutor
-from streams.instrument.pages import retain_malloc_pages
+from streams.instrument.memory import retain_malloc_pages
 retain_malloc_pages()
 threads = [ThreadPoolExecutor(1) for _ in range(6)]
 def make():

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 
 from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
-from streams.runtime.arrival import dated_by_arrival
-from streams.runtime.event_time import event_time_ns
+from streams.runtime.event_time import dated_by_arrival, event_time_ns
 from streams.wire.models import CollectorStatus, Event, Facts, Finding, Message, Samples, Status
 from tests.worlds.live_stages import LiveStages
 from tests.worlds.small_fabric import topology

@@ -9,7 +9,6 @@ from typing import Any
 
 from aiokafka.abc import AbstractTokenProvider
 
-from railsight_automation.closed_connections import expect_closed_connections
 from railsight_automation.kafka_refusals import explain_refusals
 from railsight_automation.tls_files import FileContext, TlsFiles
 
@@ -58,7 +57,6 @@ def client_options(
 ) -> dict[str, Any]:
     """Return the connection arguments of an aiokafka client; raises OSError or ssl.SSLError for unusable files."""
     explain_refusals()
-    expect_closed_connections()
     options: dict[str, Any] = {"bootstrap_servers": [address.strip() for address in bootstrap.split(",")]}
     if tls is not None:
         options["ssl_context"] = FileContext(tls)

@@ -12,10 +12,9 @@ from itertools import groupby
 from streams.decide.stage import Decide
 from streams.instrument.metrics import NullMetrics
 from streams.runtime.bindings import BINDINGS
-from streams.runtime.chunk import Chunk
-from streams.runtime.merge import Merge
+from streams.runtime.inventory_versions import Versions
+from streams.runtime.ordered_input import Chunk, Merge
 from streams.runtime.partition_processor import PartitionProcessor
-from streams.runtime.versions import Versions
 from streams.wire.models import Snapshot
 from streams.wire.topics import CONTROLS, Partitions, Record, Topic
 

@@ -29,7 +29,7 @@ from streams.detect.attribute.stage import Attribute
 from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.topology import Topology
 from streams.notify.notifier import Notifier
-from streams.runtime.versions import Versions
+from streams.runtime.inventory_versions import Versions
 from streams.wire.models import Finding, Message, Progress, Remediation
 from streams.wire.topics import (
     FINDINGS,

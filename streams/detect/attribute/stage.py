@@ -27,8 +27,7 @@ from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
 from streams.wire.models import Cause, Endpoint, Episode, Evidence, Finding, Message, Status, Symptom
-from streams.wire.snapshot_fields import refuse_unknown_fields
-from streams.wire.stage import Output
+from streams.wire.stage import Output, refuse_unknown_fields
 from streams.wire.topics import FINDINGS, FINDINGS_OPEN
 
 _RETENTION_NS = ns(3600)

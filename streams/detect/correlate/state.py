@@ -15,7 +15,7 @@ from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
 from streams.wire.models import Subject
-from streams.wire.snapshot_fields import refuse_unknown_fields
+from streams.wire.stage import refuse_unknown_fields
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ from streams.embedded.clickhouse.params import ClickHouseParams, from_json
 from streams.embedded.clickhouse.server import HttpServer
 from streams.embedded.directories import prepare
 from streams.embedded.sandbox import hide_memory, interpreter_paths, restrict
-from streams.instrument.pages import retain_malloc_pages
+from streams.instrument.memory import retain_malloc_pages
 from streams.wire.errors import Misconfigured
 
 _NEEDS_BYTES = 256 << 20

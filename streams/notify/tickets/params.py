@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from streams.wire.loopback import is_loopback
+from streams.wire.login_settings import is_loopback
 
 
 class JiraParams(BaseModel):

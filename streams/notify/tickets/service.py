@@ -17,9 +17,8 @@ import structlog
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
-from streams.health.end_offsets import Place
-from streams.instrument.attendance import Attendance
-from streams.instrument.clock import Clock
+from streams.health.input_checks import Place
+from streams.instrument.clock import Attendance, Clock
 from streams.instrument.metrics import Counter, Metrics
 from streams.notify.params import NotifyParams
 from streams.notify.tickets.book import Change, ChangeKind, TicketBook
@@ -32,12 +31,15 @@ from streams.notify.tickets.params import TicketParams
 from streams.notify.tickets.system import TicketSystem
 from streams.notify.tickets.webhook import Webhook
 from streams.wire.access import Access
-from streams.wire.client_stop import stop_client
 from streams.wire.errors import Misconfigured, Reject, Retry
-from streams.wire.group_errors import rejoin_after_error, require_tasks
-from streams.wire.loss_report import publish_loss
+from streams.wire.kafka_clients import (
+    publish_loss,
+    rejoin_after_error,
+    require_tasks,
+    stop_client,
+    throttle_metadata_refresh,
+)
 from streams.wire.models import InputLoss, Rejected, Remediation
-from streams.wire.producer_backoff import throttle_metadata_refresh
 from streams.wire.topics import INPUT_LOSSES, REJECTED, REMEDIATIONS, decode, encode
 
 GROUP = "railsight-tickets"

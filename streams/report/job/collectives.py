@@ -13,7 +13,7 @@ from typing import Any
 
 from streams.fabric.intervals import overlaps_any
 from streams.report.job.footprint import JobFootprint
-from streams.store.queries.collective_results import CollectiveResult
+from streams.store.queries.job_history import CollectiveResult
 
 PEERS_NS = 7 * 86_400 * 10**9
 """The retention of sample_lanes."""

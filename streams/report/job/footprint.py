@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from streams.fabric.intervals import Interval, clip, merge_intervals
 from streams.fabric.job_placement import JobAllocation
+from streams.store.clickhouse import QueryClient
 from streams.store.queries import job_history
 from streams.store.queries.job_history import LinkRow
-from streams.store.query_client import QueryClient
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,9 @@ from streams.report.job.footprint import JobFootprint, job_footprint
 from streams.report.job.impact import Impact, is_coverage_gap, job_impacts
 from streams.report.job.summary import JobSummary, summaries
 from streams.report.job.witness import WitnessReport, witness_reports
-from streams.store.queries import collective_results, job_allocations, job_history
-from streams.store.queries.job_stays import query_stays
-from streams.store.queries.rail_bandwidth import RailBandwidth, rail_bandwidth
-from streams.store.query_client import QueryClient
+from streams.store.clickhouse import QueryClient
+from streams.store.queries import job_history
+from streams.store.queries.jobs import RailBandwidth, query_allocations, query_stays, rail_bandwidth
 from streams.wire import codec
 from streams.wire.models import Finding
 
@@ -133,7 +132,7 @@ def job_verdict(
 ) -> Verdict | None:
     """Return the verdict from ClickHouse, clipped to the job's run time; None if the job did not run then."""
     since_ns, until_ns = requested
-    allocations = job_allocations.query_allocations(client, since_ns, until_ns, job)
+    allocations = query_allocations(client, since_ns, until_ns, job)
     if not allocations:
         return None
     began, ended = min(one.start_ns for one in allocations), max(one.end_ns for one in allocations)
@@ -156,11 +155,11 @@ def job_verdict(
 def _collectives(client: QueryClient, footprint: JobFootprint) -> tuple[CollectiveReport, ...]:
     begin_ns, end_ns = footprint.window
     interval = begin_ns - PEERS_NS, end_ns
-    results = collective_results.collective_results(client, footprint.allocations, begin_ns, interval)
+    results = job_history.collective_results(client, footprint.allocations, begin_ns, interval)
     if not results:
         return ()
-    gpus = collective_results.benchmark_gpus(client, interval)
-    return collective_reports(footprint, results, gpus, collective_results.gpus_of_hosts(client, footprint.allocations))
+    gpus = job_history.benchmark_gpus(client, interval)
+    return collective_reports(footprint, results, gpus, job_history.gpus_of_hosts(client, footprint.allocations))
 
 
 def _with_parents(client: QueryClient, near: list[Finding]) -> list[Finding]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from streams.fabric.ids import device_id
 from streams.report.lemons.score import Fault, FaultKind, Fleet, Part, scores
+from streams.store.clickhouse import QueryClient
 from streams.store.enum_labels import enum_label
 from streams.store.queries.lemon_history import (
     HOST_CONDITIONS,
@@ -19,7 +20,6 @@ from streams.store.queries.lemon_history import (
     query_outcomes,
     query_parts,
 )
-from streams.store.query_client import QueryClient
 from streams.wire.models import Lemon
 
 _HOST_LABELS = frozenset(map(enum_label, HOST_CONDITIONS))

@@ -9,11 +9,9 @@ import asyncio
 from streams.config.kafka import KafkaSettings
 from streams.locality.model import Locality
 from streams.locality.published import host_localities
-from streams.runtime.topic_reader import read_to_end
-from streams.runtime.topic_writer import publish
-from streams.wire.errors import Reject
+from streams.runtime.topic_io import publish, read_newest
 from streams.wire.models import HostLocality
-from streams.wire.topics import TOPOLOGY, decode, encode, tombstone
+from streams.wire.topics import TOPOLOGY, encode, tombstone
 
 
 class TopologyPublisher:
@@ -26,17 +24,11 @@ class TopologyPublisher:
 
     async def read(self) -> None:
         """Read what the topic has; raises Retry where Kafka does not answer."""
-        async for record in read_to_end(self._kafka, TOPOLOGY):
-            host = (record.key or b"").decode(errors="replace")
-            if record.value is None:
-                self._present.pop(host, None)
-                continue
-            try:
-                message = decode(TOPOLOGY, record.value, record.headers)
-            except Reject:
-                self._present[host] = None
-            else:
-                self._present[host] = message if isinstance(message, HostLocality) else None
+        content = await read_newest(self._kafka, TOPOLOGY)
+        readable = content.readable()
+        for key in sorted(content.keys):
+            message = readable.get(key)
+            self._present[key.decode(errors="replace")] = message if isinstance(message, HostLocality) else None
 
     async def publish(self, locality: Locality) -> int:
         """Publish what changed; return the number of records. Raises Retry where Kafka does not answer."""

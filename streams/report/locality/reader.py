@@ -10,10 +10,11 @@ from streams.locality.access import READS
 from streams.locality.groups import Groups
 from streams.locality.model import Knowledge, Locality
 from streams.runtime.inventory_reader import InventoryReader
-from streams.runtime.topic_reader import read_to_end
-from streams.wire.errors import Reject, Retry
-from streams.wire.models import Control, Finding, Message, Remediation
-from streams.wire.topics import CONTROLS, FINDINGS_OPEN, INVENTORY, JOBS, REMEDIATIONS_OPEN, Topic, decode
+from streams.runtime.topic_io import read_to_end
+from streams.wire.errors import Retry
+from streams.wire.models import Control, Finding, Remediation
+from streams.wire.standalone_consumer import CompactedTopic
+from streams.wire.topics import CONTROLS, FINDINGS_OPEN, INVENTORY, JOBS, REMEDIATIONS_OPEN
 
 _BY_NAME = {topic.name: topic for topic in READS}
 _Model = TypeVar("_Model", Finding, Remediation, Control)
@@ -24,7 +25,7 @@ class LocalityFeed:
 
     def __init__(self, kafka: KafkaSettings) -> None:
         self._inventory = InventoryReader(kafka)
-        self._latest: dict[Topic, dict[bytes, Message]] = {FINDINGS_OPEN: {}, REMEDIATIONS_OPEN: {}, CONTROLS: {}}
+        self._content = {topic: CompactedTopic(topic) for topic in (FINDINGS_OPEN, REMEDIATIONS_OPEN, CONTROLS)}
         self._groups: Groups | None = None
         self._fabric = ""
 
@@ -33,18 +34,8 @@ class LocalityFeed:
         topic = _BY_NAME[record.topic]
         if topic in (INVENTORY, JOBS):
             self._inventory.take(record)
-            return
-        latest = self._latest[topic]
-        if record.value is None:
-            latest.pop(record.key, None)
-            return
-        try:
-            message = decode(topic, record.value, record.headers)
-        except Reject:
-            return
-        known = latest.get(record.key)
-        if not (isinstance(message, Finding) and isinstance(known, Finding) and message.revision < known.revision):
-            latest[record.key] = message
+        else:
+            self._content[topic].add(record)
 
     async def locality(self, now_ns: int) -> Locality | None:
         """Return the locality of the version in effect at `now_ns`; None while there is no inventory."""
@@ -68,14 +59,14 @@ class LocalityFeed:
 
     def _knowledge(self) -> Knowledge:
         return Knowledge(
-            _messages(self._latest[FINDINGS_OPEN], Finding),
-            _messages(self._latest[REMEDIATIONS_OPEN], Remediation),
-            _messages(self._latest[CONTROLS], Control),
+            _messages(self._content[FINDINGS_OPEN], Finding),
+            _messages(self._content[REMEDIATIONS_OPEN], Remediation),
+            _messages(self._content[CONTROLS], Control),
         )
 
 
-def _messages(latest: dict[bytes, Message], model: type[_Model]) -> list[_Model]:
-    return [message for message in latest.values() if isinstance(message, model)]
+def _messages(content: CompactedTopic, model: type[_Model]) -> list[_Model]:
+    return [message for message in content.newest.values() if isinstance(message, model)]
 
 
 async def read_locality(kafka: KafkaSettings, now_ns: Callable[[], int]) -> Locality:

@@ -22,9 +22,10 @@ from streams.locality.model import Locality
 from streams.locality.params import LocalityParams
 from streams.report.locality.publisher import TopologyPublisher
 from streams.report.locality.reader import LocalityFeed
-from streams.runtime.standalone_consumer import AWAY, open_at_beginning, open_consumer
+from streams.runtime.topic_io import open_at_beginning
 from streams.wire.errors import Retry
 from streams.wire.retry import Backoff, Failure, retry
+from streams.wire.standalone_consumer import AWAY, open_consumer
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +98,7 @@ class LocalityService:
 
     async def _require_topics(self) -> None:
         """Raise Retry for a topic that does not exist: a consumer would wait for it for ever."""
-        async with open_consumer(self._kafka) as consumer:
+        async with open_consumer(self._kafka.client_options()) as consumer:
             missing = {topic.name for topic in ACCESS.reads} - await consumer.topics()
         if missing:
             raise Retry(f"Kafka lacks the topics {', '.join(sorted(missing))}: create them with `railsight topics`")

@@ -11,7 +11,7 @@ from typing import Any
 
 from streams.config.kafka import KafkaSettings
 from streams.report.top.state import TopState
-from streams.runtime.topic_reader import follow
+from streams.runtime.topic_io import follow
 from streams.wire.errors import Reject, Retry
 from streams.wire.inventory_topic import Assembler
 from streams.wire.models import InventoryChunk

@@ -1,23 +1,93 @@
 """Inserts one block into ClickHouse exactly once, whatever part of it was stored before and by which sink.
 
-The server skips a token that a table has recorded. In case of doubt (an earlier attempt, a block of another owner) the
-rows are counted as well: a server that was killed between recording a token and storing its rows would otherwise
-never accept them.
+The committed offset of a partition is the first record that is not known to be stored; its metadata has the bounds of
+the block that may be stored in part (BlockIntent), and is stored again with the same bounds and token. The server skips
+a token that a table has recorded. In case of doubt (an earlier attempt, a block of another owner) the rows are counted
+as well: a server that was killed between recording a token and storing its rows would otherwise never accept them.
 """
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+import orjson
 import structlog
 
+from streams.store.clickhouse import InsertClient
 from streams.store.params import SinkParams
-from streams.store.persist.block_intent import BlockIntent
-from streams.store.persist.block_lease import BlockLease
 from streams.store.persist.retry import retry_forever
-from streams.store.query_client import InsertClient
 from streams.store.rows.native_format import NativeBlock, encode_block
 from streams.store.rows.row_builder import TableRows
+
+METADATA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class BlockIntent:
+    """One block of one partition: `first` to `last`, both included; `stamp_ms` is Kafka's time of its first record."""
+
+    topic: str
+    partition: int
+    first: int
+    last: int
+    stamp_ms: int
+
+    @property
+    def token(self) -> str:
+        """ClickHouse's deduplication token of the block; the stamp distinguishes a topic from one recreated later."""
+        return f"{self.topic}/{self.partition}/{self.first}-{self.last}@{self.stamp_ms}"
+
+    def metadata(self) -> str:
+        """Return the metadata of the offset `first` while the block is being stored."""
+        return orjson.dumps({"v": METADATA_VERSION, "last": self.last, "stamp": self.stamp_ms}).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """An offset before which all records are stored; `newest_ms` is Kafka's time of the last record."""
+
+    newest_ms: int
+
+    def metadata(self) -> str:
+        """Return the metadata of the offset."""
+        return orjson.dumps({"v": METADATA_VERSION, "newest": self.newest_ms}).decode()
+
+
+def parse_metadata(topic: str, partition: int, offset: int, metadata: str) -> BlockIntent | Committed:
+    """Return the meaning of a committed offset; metadata of another writer means that all before it is stored."""
+    try:
+        fields = orjson.loads(metadata)
+        if fields["v"] == METADATA_VERSION and "last" in fields:
+            return BlockIntent(topic, partition, offset, int(fields["last"]), int(fields["stamp"]))
+        return Committed(int(fields["newest"]))
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        return Committed(0)
+
+
+VERIFY_AFTER_S = 5.0
+"""Less than the shortest session: a sink that was suspended for less than this still owns its partitions."""
+
+
+class BlockLease:
+    """Verifies that this sink still owns a block, because the process may be suspended at any point for any time.
+
+    `commit` repeats the intent of the block, and raises PartitionLost after a takeover.
+    """
+
+    def __init__(self, commit: Callable[[], Awaitable[None]]) -> None:
+        self._commit = commit
+        self._verified_at = time.monotonic()
+        self.verifications = 0
+        """Counts the calls of `verify`, one before each attempt to store a part of the block."""
+
+    async def verify(self) -> None:
+        """Return if the block was owned within the last VERIFY_AFTER_S."""
+        self.verifications += 1
+        if time.monotonic() - self._verified_at > VERIFY_AFTER_S:
+            await self._commit()
+            self._verified_at = time.monotonic()
+
 
 _log = structlog.get_logger("railsight.persist")
 

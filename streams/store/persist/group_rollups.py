@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import structlog
 
+from streams.store.clickhouse import CommandClient
 from streams.store.params import StoreParams
-from streams.store.query_client import CommandClient
 from streams.store.schema_form import delete_from
 
 TABLE = "port_groups_1h"

@@ -1,15 +1,89 @@
-"""Queries Kafka for a partition's offsets, retrying until it responds."""
+"""The offsets of partitions: commits that only the owner of a partition can make, and queries that wait for the broker.
 
-from collections.abc import Awaitable, Callable
+Ownership is the pair (generation, member) at the time of the assignment. The driver's own `commit` uses the pair at
+the time of sending, so a sink that was suspended, lost its partitions and rejoined could commit what it had read
+before; the broker refuses the old pair. A contract test checks the private names of aiokafka that this needs, as it
+does for those of streams.runtime.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import (
+    CommitFailedError,
+    IllegalGenerationError,
+    KafkaError,
+    NotCoordinatorForGroupError,
+    RebalanceInProgressError,
+    UnknownMemberIdError,
+    for_code,
+)
+from aiokafka.protocol.commit import OffsetCommitRequest
+from aiokafka.structs import OffsetAndMetadata
 
 from streams.store.params import SinkParams
 from streams.store.persist.retry import retry_forever
 from streams.wire.errors import Retry
+
+_NO_ERROR = 0
+_FENCED_INSTANCE = 82
+_NOT_OWNER = (CommitFailedError, IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdError)
+
+
+class PartitionLost(Exception):
+    """The partition has another owner, or is about to: drop its records; the next owner reads them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFence:
+    """The right to commit under one assignment."""
+
+    consumer: AIOKafkaConsumer
+    group: str
+    generation: int
+    member: str
+
+    @classmethod
+    def from_assignment(cls, consumer: AIOKafkaConsumer, group: str) -> "CommitFence":
+        """Return the right that the current assignment gives."""
+        coordinator = consumer._coordinator  # noqa: SLF001 — see above
+        return cls(consumer, group, coordinator.generation, coordinator.member_id)
+
+    async def commit(self, at: TopicPartition, offset: int, metadata: str) -> None:
+        """Commit one offset; raises PartitionLost without ownership, Retry while the broker is unavailable."""
+        coordinator = self.consumer._coordinator  # noqa: SLF001
+        request = OffsetCommitRequest(
+            self.group,
+            self.generation,
+            self.member,
+            OffsetCommitRequest.DEFAULT_RETENTION_TIME,
+            [(at.topic, [(at.partition, offset, metadata)])],
+        )
+        try:
+            await coordinator.ensure_coordinator_known()
+            response = await coordinator._send_req(request)  # noqa: SLF001
+            code = response.topics[0][1][0][1]
+            if code == _FENCED_INSTANCE:
+                raise PartitionLost(f"{at.topic}/{at.partition}")
+            if code != _NO_ERROR:
+                raise for_code(code)
+        except _NOT_OWNER as error:
+            raise PartitionLost(f"{at.topic}/{at.partition}: {type(error).__name__}") from error
+        except KafkaError as error:
+            if isinstance(error, NotCoordinatorForGroupError):
+                coordinator.coordinator_dead()
+            raise Retry(f"Kafka: cannot commit {at.topic}/{at.partition}: {type(error).__name__}") from error
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the committed offsets with their metadata, for the partitions that have one."""
+        try:
+            found = await self.consumer._coordinator.fetch_committed_offsets(list(partitions))  # noqa: SLF001
+        except KafkaError as error:
+            raise Retry(f"Kafka: cannot fetch the offsets of {self.group}: {type(error).__name__}") from error
+        return dict(found)
+
 
 Answer = TypeVar("Answer")
 

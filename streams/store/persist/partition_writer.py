@@ -1,8 +1,8 @@
 """Stores one partition in ClickHouse: collect a block, commit its intent, insert it, commit that it is stored.
 
-The committed offset decides everything after a restart (block_intent.py); every commit is fenced (commit_fence.py), so
-a sink that lost the partition can begin no block. It may still be inserting the last block it began: the next owner
-inserts that block with the same bounds and token, and ClickHouse stores it once.
+The committed offset decides everything after a restart (block_writer.py); every commit is fenced
+(partition_offsets.py), so a sink that lost the partition can begin no block. It may still be inserting the last block
+it began: the next owner inserts that block with the same bounds and token, and ClickHouse stores it once.
 """
 
 import asyncio
@@ -16,19 +16,16 @@ from typing import Any, TypeVar
 import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from streams.store.clickhouse import QueryClient
 from streams.store.params import SinkParams
 from streams.store.persist.block_builder import BlockBuilder, PendingBlock
-from streams.store.persist.block_intent import BlockIntent, Committed, parse_metadata
-from streams.store.persist.block_lease import BlockLease
-from streams.store.persist.block_writer import BlockWriter
-from streams.store.persist.commit_fence import CommitFence
-from streams.store.persist.partition_offsets import PartitionOffsets
+from streams.store.persist.block_writer import BlockIntent, BlockLease, BlockWriter, Committed, parse_metadata
+from streams.store.persist.partition_offsets import CommitFence, PartitionOffsets
 from streams.store.persist.partition_reader import PartitionReader
 from streams.store.persist.persisted_topics import LatencyClass, OffsetRange, PersistedTopic
 from streams.store.persist.rejected_records import RejectedRecords
 from streams.store.persist.retry import retry_forever
 from streams.store.persist.sink_stats import SinkStats
-from streams.store.query_client import QueryClient
 from streams.wire.models import Rejected
 
 Answer = TypeVar("Answer")

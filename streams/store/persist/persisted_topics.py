@@ -9,8 +9,8 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
+from streams.store.clickhouse import QueryClient
 from streams.store.enum_labels import enum_label
-from streams.store.query_client import QueryClient
 from streams.store.rows import table_schemas
 from streams.store.rows.deduplication import KeyDedup, SequenceDedup
 from streams.store.rows.inventory_rows import InventoryBuilder

@@ -11,10 +11,10 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from streams.store.persist.block_intent import BlockIntent
+from streams.store.persist.block_writer import BlockIntent
 from streams.wire import topics
 from streams.wire.errors import Reject, Retry
-from streams.wire.loss_report import publish_loss
+from streams.wire.kafka_clients import publish_loss
 from streams.wire.models import InputLoss, Rejected
 
 STAGE = "persist"

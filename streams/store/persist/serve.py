@@ -8,8 +8,8 @@ from typing import Any
 
 from streams.health.health import Health
 from streams.health.supervision import stop_of, supervised
+from streams.instrument.memory import retain_malloc_pages
 from streams.instrument.metrics import Metrics
-from streams.instrument.pages import retain_malloc_pages
 from streams.store.clickhouse import ClickHouse
 from streams.store.migrate import pending_migrations, shipped_migrations
 from streams.store.params import SinkParams, StoreParams

@@ -18,8 +18,8 @@ from streams.instrument.metrics import Metrics, NullMetrics
 from streams.store.clickhouse import ClickHouse
 from streams.store.params import SinkParams
 from streams.store.persist.block_writer import BlockWriter
-from streams.store.persist.commit_fence import CommitFence, PartitionLost
 from streams.store.persist.hour_rollups import HourRollups
+from streams.store.persist.partition_offsets import CommitFence, PartitionLost
 from streams.store.persist.partition_reader import PartitionReader
 from streams.store.persist.partition_writer import PartitionWriter, SinkContext
 from streams.store.persist.persisted_topics import PersistedTopic, persisted_topics
@@ -27,10 +27,14 @@ from streams.store.persist.rejected_records import RejectedRecords
 from streams.store.persist.retry import retry_forever
 from streams.store.persist.sink_stats import STAGE, SinkStats
 from streams.wire import topics
-from streams.wire.client_stop import stop_client
 from streams.wire.errors import Retry
-from streams.wire.group_errors import rejoin_after_error, request_rejoin, require_tasks
-from streams.wire.producer_backoff import throttle_metadata_refresh
+from streams.wire.kafka_clients import (
+    rejoin_after_error,
+    request_rejoin,
+    require_tasks,
+    stop_client,
+    throttle_metadata_refresh,
+)
 
 _FETCH_BYTES = 2 << 20
 """A partition's fetch, compressed: two seconds of the largest fabric; every active partition may queue two."""

@@ -5,9 +5,8 @@ from typing import Any, Protocol
 
 from aiokafka import TopicPartition
 
-from streams.health.backlog import Backlog
-from streams.health.end_offsets import EndOffsets, Place
 from streams.health.health import Health
+from streams.health.input_checks import Backlog, EndOffsets, Place
 from streams.store.params import SinkParams
 from streams.store.persist.partition_writer import PartitionWriter
 

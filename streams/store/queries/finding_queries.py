@@ -1,9 +1,14 @@
-"""Queries stored findings and remediations, for those that are no longer in Kafka.
-
-Raises Retry while ClickHouse is unavailable.
+"""Queries stored findings and remediations, for those that are no longer in Kafka, and the readings and events of one
+port around an interval, as evidence of a finding. Raises Retry while ClickHouse is unavailable.
 """
 
-from streams.store.query_client import QueryClient
+from collections.abc import Iterable
+from itertools import groupby
+from typing import NamedTuple
+
+from streams.fabric.catalogue import Metric
+from streams.store.clickhouse import QueryClient
+from streams.store.rows.sample_layout import column_name, is_scalar
 from streams.wire import codec
 from streams.wire.models import Finding, Remediation
 
@@ -22,3 +27,87 @@ def by_id_prefix(client: QueryClient, prefix: str) -> tuple[list[Finding], list[
     findings = [codec.from_json(Finding, json) for (json,) in client.query(_FINDINGS, {"id": prefix})]
     remediations = [codec.from_json(Remediation, json) for (json,) in client.query(_REMEDIATIONS, {"id": prefix})]
     return findings, remediations
+
+
+READINGS_BEFORE, READINGS_AFTER = 3, 2
+"""Readings outside of the interval on either side, for comparison."""
+_MAX_INSIDE = 10_000
+"""More than an hour of readings each half second."""
+_MAX_DISTANCE_NS = 3_600_000_000_000
+"""Readings further outside than an hour are ignored, which limits what the server reads."""
+
+
+class ReadingRow(NamedTuple):
+    """One value of one metric; `lane` is its index, -1 where it has none."""
+
+    at_ns: int
+    source: str
+    lane: int
+    value: float
+
+
+class EventRow(NamedTuple):
+    """An event."""
+
+    at_ns: int
+    kind: str
+    source: str
+    code: int
+    detail: str
+
+
+_SCALAR = (
+    "SELECT toUnixTimestamp64Nano(sampled_at) AS at_ns, source, toInt32(-1) AS `index`, toFloat64(COLUMN) AS value"
+    " FROM samples WHERE device = {device:String} AND row IN {rows:Array(String)} AND COLUMN IS NOT NULL"
+)
+_LANE = (
+    "SELECT toUnixTimestamp64Nano(sampled_at) AS at_ns, source, `index`, sample_lanes.value AS value"
+    " FROM sample_lanes WHERE device = {device:String} AND row IN {rows:Array(String)} AND metric = {metric:String}"
+)
+_INSIDE = (
+    " AND sampled_at >= fromUnixTimestamp64Nano({begin:Int64}, 'UTC')"
+    " AND sampled_at <= fromUnixTimestamp64Nano({end:Int64}, 'UTC') ORDER BY at_ns, source, `index` LIMIT {most:UInt32}"
+)
+_OUTSIDE = (
+    " AND sampled_at > fromUnixTimestamp64Nano({first:Int64}, 'UTC')"
+    " AND sampled_at < fromUnixTimestamp64Nano({last:Int64}, 'UTC')"
+    " ORDER BY at_ns ORDER LIMIT {most:UInt32} BY source, `index`"
+)
+_EVENTS = (
+    "SELECT toUnixTimestamp64Nano(at) AS at_ns, kind, source, code, detail FROM events WHERE device = {device:String}"
+    " AND port IN {rows:Array(String)} AND at >= fromUnixTimestamp64Nano({begin:Int64}, 'UTC')"
+    " AND at <= fromUnixTimestamp64Nano({end:Int64}, 'UTC') ORDER BY at_ns LIMIT {most:UInt32}"
+)
+
+
+def query_readings(
+    client: QueryClient, device: str, rows: Iterable[str], metric: Metric, interval: tuple[int, int]
+) -> list[ReadingRow]:
+    """Return the values of a metric in the interval and next to it, by source, index and time."""
+    select = _SCALAR.replace("COLUMN", column_name(metric)) if is_scalar(metric) else _LANE
+    parameters = {
+        "device": device, "rows": sorted(rows), "metric": column_name(metric), "begin": interval[0], "end": interval[1],
+    }  # fmt: skip
+    inside = client.query(select + _INSIDE, parameters | {"most": _MAX_INSIDE})
+    before = client.query(
+        select + _OUTSIDE.replace("ORDER LIMIT", "DESC LIMIT"),
+        parameters | {"first": interval[0] - _MAX_DISTANCE_NS, "last": interval[0], "most": READINGS_BEFORE},
+    )
+    after = client.query(
+        select + _OUTSIDE.replace("ORDER LIMIT", "ASC LIMIT"),
+        parameters | {"first": interval[1], "last": interval[1] + _MAX_DISTANCE_NS, "most": READINGS_AFTER},
+    )
+    return sorted((ReadingRow(*row) for row in (*before, *inside, *after)), key=lambda r: (r.source, r.lane, r.at_ns))
+
+
+def query_events(
+    client: QueryClient, device: str, rows: Iterable[str], interval: tuple[int, int], limit: int
+) -> list[EventRow]:
+    """Return the events of the port in the interval; for a device, its own events."""
+    parameters = {"device": device, "rows": sorted(rows), "begin": interval[0], "end": interval[1], "most": limit}
+    return [EventRow(*row) for row in client.query(_EVENTS, parameters)]
+
+
+def group_by_lane(readings: Iterable[ReadingRow]) -> list[tuple[tuple[str, int], list[ReadingRow]]]:
+    """Return the readings of each source and index."""
+    return [(key, list(group)) for key, group in groupby(readings, key=lambda r: (r.source, r.lane))]

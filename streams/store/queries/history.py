@@ -12,10 +12,10 @@ from typing import Any
 import orjson
 
 from streams.fabric.catalogue import Metric
+from streams.store.clickhouse import TableClient
 from streams.store.enum_labels import SOURCE_OF_LABEL, enum_label
 from streams.store.queries.sample_history import MessageHeaders, window_messages
-from streams.store.query_client import TableClient
-from streams.store.sample_layout import column_name, is_scalar
+from streams.store.rows.sample_layout import column_name, is_scalar
 from streams.wire.models import (
     CollectorStatus,
     Component,

@@ -6,8 +6,8 @@ Draws no conclusions from the rows. Raises Retry while ClickHouse is unavailable
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from streams.store.clickhouse import QueryClient
 from streams.store.enum_labels import enum_label
-from streams.store.query_client import QueryClient
 from streams.wire.models import Condition
 
 LINK_CONDITIONS = (Condition.LINK_FLAP, Condition.LINK_DOWN, Condition.LINK_DEGRADING)

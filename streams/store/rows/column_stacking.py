@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from streams.fabric.catalogue import Metric
 from streams.store.rows.native_format import NumericColumn
-from streams.store.rows.pending_samples import PendingSamples
-from streams.store.sample_layout import column_name
+from streams.store.rows.sample_layout import PendingSamples, column_name
 from streams.wire.models import ABSENT_COUNTER
 
 _Scalars = Sequence[tuple[int, Metric]]

@@ -11,9 +11,9 @@ from typing import Any
 
 from streams.fabric.ids import Port, link_id, tier_rank
 from streams.fabric.inventory import Inventory
-from streams.store.rows.column_specs import NULLABLE_TIMESTAMP
 from streams.store.rows.native_format import LOW_CARDINALITY, TIMESTAMP_NS, Column, ObjectColumn
 from streams.store.rows.row_builder import ColumnSpec, SourcedMessage, TableRows, TableSchema, message_origin_columns
+from streams.store.rows.table_schemas import NULLABLE_TIMESTAMP
 from streams.wire.errors import Reject
 from streams.wire.inventory_topic import Assembler, inventory_of
 from streams.wire.models import InventoryChunk

@@ -20,9 +20,8 @@ import numpy.typing as npt
 from streams.store.enum_labels import row_kind_name, source_name
 from streams.store.rows.column_stacking import stack_counters, stack_gauges
 from streams.store.rows.native_format import TIMESTAMP_S, Column, NumericColumn
-from streams.store.rows.pending_samples import PendingSamples
 from streams.store.rows.row_builder import StringDictionary, TableRows, message_origin_columns
-from streams.store.sample_layout import LaneColumn, LayoutKey, SampleLayout, has_extremes
+from streams.store.rows.sample_layout import LaneColumn, LayoutKey, PendingSamples, SampleLayout, has_extremes
 from streams.wire.models import ABSENT_COUNTER, RowKind, Samples, Source
 
 MINUTE_NS = 60_000_000_000

@@ -12,13 +12,13 @@ from typing import Any
 import orjson
 
 from streams.store.enum_labels import enum_label
-from streams.store.rows.column_specs import (
+from streams.store.rows.native_format import LOW_CARDINALITY
+from streams.store.rows.row_builder import SourcedMessage, TableRows, TableSchema, build_rows
+from streams.store.rows.table_schemas import (
     attribute_column,
     nullable_time_column,
     time_column,
 )
-from streams.store.rows.native_format import LOW_CARDINALITY
-from streams.store.rows.row_builder import SourcedMessage, TableRows, TableSchema, build_rows
 from streams.wire.models import Symptom, SymptomsReplaced
 from streams.wire.symptoms import (
     CnpThrottledBegan,

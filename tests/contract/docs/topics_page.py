@@ -9,7 +9,7 @@ from typing import Any
 
 from streams.cli.collector_registry import collector_access
 from streams.config.settings import Settings
-from streams.runtime.principals import accesses
+from streams.runtime.acl import accesses
 from streams.wire.access import PROCESS
 from streams.wire.topics import TOPICS, PartitionScheme, Topic
 from tests.contract.wire.topic_schemas import ROWS, stem

@@ -24,9 +24,8 @@ from mode.threads import ServiceThread
 
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
-from streams.runtime.app import make_app
-from streams.runtime.chunk import Chunk
-from streams.runtime.chunk_consumer import ChunkApp, ChunkConsumer
+from streams.runtime.faust_app import ChunkApp, ChunkConsumer, make_app
+from streams.runtime.ordered_input import Chunk
 
 
 def parameters(function: Callable[..., Any]) -> list[str]:
@@ -111,7 +110,7 @@ def test_what_is_overridden_or_called_is_there_with_its_arguments(owner: type, n
         (AIOKafkaClient.bootstrap, 'raise KafkaConnectionError(f"Unable to bootstrap from {self.hosts}")'),
         (AIOKafkaClient._get_conn, "await create_conn("),
         (AIOKafkaConnection.close, "error.__cause__ = exc"),
-        # A write that a closed connection refuses must leave it as a KafkaError: streams.wire.closed_connections.
+        # A write that a closed connection refuses must leave it as a KafkaError: streams.wire.kafka_refusals.
         (AIOKafkaConnection.send, "self._writer.write(size + message)\n        except OSError as err:"),
         (AIOKafkaConnection.authenticator_oauth, "return OAuthAuthenticator("),
         (AIOKafkaConnection._do_sasl_handshake, "auth_bytes = resp.sasl_auth_bytes"),

@@ -27,7 +27,7 @@ from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, Job
 from streams.fabric.topology import Topology
 from streams.replay.driver import Driver, batches, event_time
-from streams.runtime.topic_writer import inventory_records
+from streams.runtime.topic_io import inventory_records
 from streams.store.clickhouse import ClickHouse
 from streams.store.persist.persisted_topics import PERSISTED_TOPICS, OffsetRange, PersistedTopic
 from streams.store.rows.native_format import encode_block

@@ -13,9 +13,9 @@ from streams.config.kafka import KafkaSettings
 from streams.config.settings import load
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams, Security
+from streams.runtime.access_admin import BrokerLogin, create_users
+from streams.runtime.acl import accesses
 from streams.runtime.admin import ensure_topics
-from streams.runtime.broker_users import BrokerLogin, create_users
-from streams.runtime.principals import accesses
 from streams.wire.access import ADMIN, Access
 from tests.fixtures.certificates import CertificateAuthority
 

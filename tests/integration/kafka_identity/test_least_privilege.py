@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 
 from streams.cli.acl import acl
 from streams.config.kafka import KafkaSettings
-from streams.runtime.acl import Acl, Operation, Pattern, Resource, derive
-from streams.runtime.acl_admin import open_access_admin
-from streams.runtime.principals import principals
+from streams.runtime.access_admin import open_access_admin
+from streams.runtime.acl import Acl, Operation, Pattern, Resource, derive, principals
 from streams.wire.access import AUTOMATION, COLLECTOR, NOTIFY, OPERATOR, PERSIST, READER
 from streams.wire.topics import TOPICS
 from tests.integration.kafka_identity.conftest import SecureKafka, needs

@@ -15,8 +15,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 
 from streams.config.kafka import KafkaSettings
+from streams.runtime.access_admin import open_access_admin
 from streams.runtime.acl import Acl, Operation, Resource
-from streams.runtime.acl_admin import open_access_admin
 from streams.wire.access import COLLECTOR, READER
 from streams.wire.topics import CONTROLS, EVENTS
 from tests.fixtures.certificates import CertificateAuthority

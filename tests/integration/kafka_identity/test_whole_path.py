@@ -26,9 +26,9 @@ from streams.embedded.kafka_config import KafkaParams, Security
 from streams.embedded.kafka_data_dir import free_ports, new_cluster_id
 from streams.embedded.kafka_ready import PROBE
 from streams.embedded.watched_process import WatchedProcess
-from streams.runtime.broker_users import BrokerLogin, create_users
-from streams.runtime.principals import accesses
-from streams.runtime.process_specs import railsight_command
+from streams.runtime.access_admin import BrokerLogin, create_users
+from streams.runtime.acl import accesses
+from streams.runtime.local_pipeline import railsight_command
 from streams.wire.access import AUTOMATION, COLLECTOR
 from streams.wire.topics import CONTROLS, REMEDIATION_RESULTS, STAGES
 from tests.fixtures.certificates import CertificateAuthority

@@ -13,15 +13,13 @@ from lab.world.demo_fabric import DemoShape, inventory
 from streams.config.kafka import KafkaSettings
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
-from streams.health.health import Health
-from streams.health.params import HealthParams
+from streams.health.health import Health, HealthParams
 from streams.locality.params import LocalityParams
 from streams.report.locality.reader import read_locality
 from streams.report.locality.server import serve
 from streams.report.locality.service import LocalityService
 from streams.runtime.admin import ensure_topics
-from streams.runtime.topic_reader import read_to_end
-from streams.runtime.topic_writer import inventory_records, publish
+from streams.runtime.topic_io import inventory_records, publish, read_to_end
 from streams.wire.models import Condition, Finding, HostLocality, HostUsability, Severity, Status, Subject
 from streams.wire.topics import FINDINGS_OPEN, TOPOLOGY, decode, encode, tombstone
 from tests.e2e.processes import once

@@ -16,8 +16,7 @@ from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.report.acknowledge import acknowledgement
 from streams.report.remediation_reader import current_controls
-from streams.runtime.topic_reader import read_to_end
-from streams.runtime.topic_writer import publish
+from streams.runtime.topic_io import publish, read_to_end
 from streams.wire.errors import Reject
 from streams.wire.models import Action, Control, ControlKind, Remediation, RemediationState, Subject, Verdict
 from streams.wire.signatures import SignatureVerifier

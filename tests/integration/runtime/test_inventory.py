@@ -12,7 +12,7 @@ from streams.config.kafka import KafkaSettings
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.fabric.inventory import Inventory, digest, write_folder
-from streams.runtime.published_inventory import inventory_in_effect
+from streams.runtime.inventory_reader import inventory_in_effect
 from tests.integration.runtime.rig import ROOT
 from tests.worlds.small_fabric import inventory
 

@@ -21,8 +21,8 @@ from lab.chaos.reader import KafkaReader
 from lab.chaos.stack import SINK, WORKERS, Stack
 from lab.chaos.verdict import newest_revisions
 from streams.fabric.catalogue import Metric
-from streams.runtime.process_specs import railsight_command
-from streams.runtime.standalone_consumer import read_partition
+from streams.runtime.local_pipeline import railsight_command
+from streams.runtime.topic_io import read_to_end
 from streams.wire.models import NO_INDEX, InputLoss, Samples, Source, Table
 from streams.wire.topics import EVENTS, INPUT_LOSSES, STAGES, SYMPTOMS, Topic, decode, encode, partition_of
 
@@ -148,7 +148,7 @@ async def committed(stack: Stack, part: str, topic: Topic) -> dict[TopicPartitio
 async def losses(stack: Stack) -> dict[tuple[str, str, int], int]:
     """Return the reported number of lost records by consumer, topic and partition."""
     found: dict[tuple[str, str, int], int] = {}
-    async for record in read_partition(stack.kafka_settings, INPUT_LOSSES.name, 0):
+    async for record in read_to_end(stack.kafka_settings, INPUT_LOSSES):
         loss = decode(INPUT_LOSSES, record.value, record.headers)
         assert isinstance(loss, InputLoss)
         key = loss.consumer, loss.topic, loss.partition

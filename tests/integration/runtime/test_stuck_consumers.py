@@ -20,9 +20,8 @@ from collectors.bridge.params import Params
 from collectors.bridge.read import Batch
 from collectors.core.context import CollectorContext
 from collectors.core.once import NullPublisher
-from streams.health.consumer_checks import ReadingLoop, add_consumer_checks
-from streams.health.health import Health
-from streams.health.params import HealthParams
+from streams.health.health import Health, HealthParams
+from streams.health.input_checks import ReadingLoop, add_consumer_checks
 from streams.health.status_server import StatusServer
 from streams.health.supervision import supervised
 from tests.integration.fixtures_kafka import Broker

@@ -13,8 +13,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse, Limits, User
-from streams.health.health import Health
-from streams.health.params import HealthParams
+from streams.health.health import Health, HealthParams
 from streams.health.status_server import StatusServer
 from streams.locality.params import LocalityParams
 from streams.report.locality.server import http_server, listen

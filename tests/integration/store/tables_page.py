@@ -13,10 +13,9 @@ from typing import NamedTuple
 from pydantic import SecretStr
 
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
-from streams.store.clickhouse import ClickHouse
+from streams.store.clickhouse import ClickHouse, QueryClient
 from streams.store.migrate import APPLIED_TABLE, apply, shipped_migrations
 from streams.store.params import StoreParams
-from streams.store.query_client import QueryClient
 
 PAGE = Path(__file__).parents[3] / "docs/tables.md"
 

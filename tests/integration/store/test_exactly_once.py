@@ -10,7 +10,7 @@ import pytest
 from aiokafka import TopicPartition
 
 from streams.store.params import SinkParams
-from streams.store.persist.commit_fence import CommitFence, PartitionLost
+from streams.store.persist.partition_offsets import CommitFence, PartitionLost
 from streams.store.persist.sink import Sink
 from streams.wire import topics
 from tests.integration.store.rig import ROWS, Database, Rig, until

@@ -7,7 +7,7 @@ from streams.fabric.inventory_rows import Device, Inventory, Link
 from streams.report.lemons.history import query_lemons
 from streams.report.lemons.publish import publish_lemons
 from streams.report.lemons.score import is_lemon
-from streams.runtime.topic_reader import read_to_end
+from streams.runtime.topic_io import read_to_end
 from streams.wire import topics
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.models import (

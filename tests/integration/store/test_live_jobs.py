@@ -13,7 +13,7 @@ import pytest
 
 from streams.cli.main import main
 from streams.report.job.summary import JobSummary, summaries
-from streams.store.queries.job_stays import query_stays
+from streams.store.queries.jobs import query_stays
 from tests.fixtures.slurm import Slurm, cluster, end_process
 from tests.integration.store.rig import Database, Rig
 

@@ -6,12 +6,10 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from streams.store.clickhouse import ClickHouse
+from streams.store.clickhouse import ClickHouse, QueryRows
 from streams.store.migrate import apply, pending_migrations, shipped_migrations
 from streams.store.params import StoreParams
-from streams.store.query_client import QueryRows
-from streams.store.retention import retention_statements
-from streams.store.schema_form import render
+from streams.store.schema_form import render, retention_statements
 from streams.store.users import PLACEHOLDERS, user_statements
 from streams.wire.errors import Misconfigured
 from tests.integration.fixtures_clickhouse import ClickHouse as Server

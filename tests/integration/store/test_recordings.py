@@ -13,7 +13,7 @@ import pytest
 from streams.fabric.inventory import digest
 from streams.fabric.inventory_folder import read_folder
 from streams.replay.recording import RejectedRows, read_samples
-from streams.runtime.topic_writer import inventory_records, publish
+from streams.runtime.topic_io import inventory_records, publish
 from streams.wire import topics
 from streams.wire.models import Samples
 from tests.integration.store.rig import Database, Rig, producing, until

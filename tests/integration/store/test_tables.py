@@ -14,7 +14,7 @@ from streams.store.persist.persisted_topics import PERSISTED_TOPICS
 from streams.store.rows import inventory_rows, symptom_rows, table_schemas
 from streams.store.rows.native_format import NumericColumn, encode_block
 from streams.store.rows.row_builder import TableSchema
-from streams.store.sample_layout import column_name, has_extremes, is_scalar
+from streams.store.rows.sample_layout import column_name, has_extremes, is_scalar
 from streams.wire import models, topics
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.models import Endpoint, Finding, Message, Subject

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streams.store.queries.rail_bandwidth import RailBandwidth, rail_bandwidth
+from streams.store.queries.jobs import RailBandwidth, rail_bandwidth
 from tests.integration.fixtures_clickhouse import ClickHouse as Server
 from tests.integration.store.tables import Row, Tables
 

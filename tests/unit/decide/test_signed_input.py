@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from streams.decide.params import DecideParams
 from streams.decide.stage import Decide
 from streams.runtime.bindings import BINDINGS
-from streams.runtime.chunk import Chunk
+from streams.runtime.ordered_input import Chunk
 from streams.wire.models import Control, ControlKind, Outcome, Rejected, RemediationResult
 from streams.wire.signatures import load_private_key, new_private_key, public_text, sign
 from streams.wire.topics import CONTROLS, REJECTED, REMEDIATION_RESULTS, Record, decode, encode

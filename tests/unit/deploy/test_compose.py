@@ -22,7 +22,7 @@ from streams.cli.commands import commands
 from streams.cli.notify import params_of
 from streams.config.settings import load
 from streams.locality.params import LocalityParams
-from streams.runtime.principals import accesses
+from streams.runtime.acl import accesses
 from streams.wire.topics import STAGES
 
 ROOT = Path(__file__).parents[3]

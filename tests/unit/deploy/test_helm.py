@@ -11,7 +11,7 @@ from deploy.helm.__main__ import EXAMPLES, RENDERED, digest, objects
 from streams.cli.collector_registry import collector_access, collector_params, spec_of
 from streams.cli.commands import commands
 from streams.config.settings import load
-from streams.runtime.principals import accesses
+from streams.runtime.acl import accesses
 from streams.wire.topics import STAGES
 
 Object = dict[str, Any]

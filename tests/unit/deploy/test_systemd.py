@@ -10,7 +10,7 @@ import pytest
 
 from streams.cli.collector_registry import collector_params
 from streams.cli.commands import commands
-from streams.health.params import HealthParams
+from streams.health.health import HealthParams
 from tests.fixtures.external_programs import output_of, program
 
 FOLDER = Path(__file__).parents[3] / "deploy/systemd"

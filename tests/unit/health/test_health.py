@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from streams.health.backlog import Backlog
-from streams.health.health import Health
-from streams.health.params import HealthParams
+from streams.health.health import Health, HealthParams
+from streams.health.input_checks import Backlog
 from streams.health.status_server import StatusServer
 from streams.health.supervision import notify, stop_of, supervised
 from streams.wire.errors import Misconfigured

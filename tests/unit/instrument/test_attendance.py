@@ -1,6 +1,6 @@
 """A pause of the process is detected, and its own work is none."""
 
-from streams.instrument.attendance import Attendance
+from streams.instrument.clock import Attendance
 
 
 class Clocks:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from streams.instrument.broker_clock import BrokerClock
+from streams.instrument.clock import BrokerClock
 
 S = 10**9
 BEGIN_S = 1_000_000

@@ -9,8 +9,7 @@ from streams.report.job.footprint import JobFootprint
 from streams.report.job.impact import Impact
 from streams.report.job.render_verdict import verdict_lines
 from streams.report.job.verdict import Conclusion, Verdict
-from streams.store.queries.collective_results import CollectiveResult
-from streams.store.queries.job_history import LinkRow
+from streams.store.queries.job_history import CollectiveResult, LinkRow
 from streams.wire.models import Condition, Endpoint, Subject
 from tests.fixtures.findings import NS, finding
 

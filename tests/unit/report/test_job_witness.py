@@ -9,7 +9,7 @@ from streams.report.job.render_verdict import verdict_lines
 from streams.report.job.verdict import Conclusion, Verdict
 from streams.report.job.witness import witness_reports
 from streams.store.queries.job_history import LinkRow, NcclEvent
-from streams.store.queries.rail_bandwidth import RailBandwidth
+from streams.store.queries.jobs import RailBandwidth
 from streams.wire.models import Condition, Endpoint, Subject
 from streams.wire.nccl_codes import NcclCode
 from tests.fixtures.findings import NS, finding

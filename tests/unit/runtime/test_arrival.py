@@ -2,9 +2,9 @@
 
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
-from streams.runtime.arrival import ArrivalClock, dated_by_arrival, within_arrival
+from streams.runtime.event_time import ArrivalClock, dated_by_arrival, within_arrival
+from streams.runtime.inventory_versions import Versions
 from streams.runtime.partition_processor import PartitionProcessor
-from streams.runtime.versions import Versions
 from streams.wire.models import IDLE_NS, CollectorStatus, Event, EventKind, Facts, Progress, Source
 from tests.fixtures.runtime_bindings import FIRST, IN, PARTITIONS, CountedMetrics, FixedClock, PartitionLog
 

@@ -1,9 +1,8 @@
 """Fetches of busy topics wait for a batch, those of quiet topics return at once, and neither has gaps."""
 
 from streams.runtime.bindings import BINDINGS
-from streams.runtime.chunk import CHUNK_RECORDS, Chunker
-from streams.runtime.fetch_pacing import FULL_PER_S, FetchPacer
-from streams.runtime.ordered_input import OrderedInput
+from streams.runtime.bulk import FULL_PER_S, FetchPacer
+from streams.runtime.ordered_input import CHUNK_RECORDS, Chunker, OrderedInput
 from streams.wire import topics
 from tests.fakes.chunk_source import FakeChunkSource, chunk
 from tests.fixtures.runtime_bindings import FIRST, FakeRecord

@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 
 from streams.fabric.inventory import Device, Inventory, Job
 from streams.fabric.topology import Topology
-from streams.runtime.inventory_schedule import InventorySchedule
-from streams.runtime.versions import Versions
+from streams.runtime.inventory_versions import InventorySchedule, Versions
 from streams.wire import models
 from streams.wire.stage import Output
 from tests.fakes.stages import WindowStage

@@ -5,11 +5,9 @@ import urllib.request
 
 import pytest
 
-from streams.health.health import Health
-from streams.health.params import HealthParams
-from streams.runtime.log_setup import MissingTopicFilter
-from streams.runtime.log_throttle import RepeatFilter, install
-from streams.runtime.prometheus import PrometheusMetrics
+from streams.health.health import Health, HealthParams
+from streams.health.status_server import PrometheusMetrics
+from streams.runtime.log_setup import MissingTopicFilter, RepeatFilter, throttle_repeats
 from streams.wire.errors import Misconfigured
 
 
@@ -64,10 +62,10 @@ def test_the_number_of_remembered_messages_is_bounded() -> None:
     assert repeats.known <= 1001
 
 
-def test_install_adds_the_filter_to_the_given_handlers() -> None:
+def test_throttle_repeats_adds_the_filter_to_the_given_handlers() -> None:
     """Every handler of the log drops repeats, and aiokafka logs warnings only."""
     handler = logging.NullHandler()
-    install([handler])
+    throttle_repeats([handler])
     assert [type(added) for added in handler.filters] == [RepeatFilter]
     assert logging.getLogger("aiokafka").level == logging.WARNING
 

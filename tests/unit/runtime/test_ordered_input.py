@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.runtime.merge import Merge
-from streams.runtime.ordered_input import OrderedInput
+from streams.runtime.ordered_input import Merge, OrderedInput
 from tests.fakes.chunk_source import FakeChunkSource, chunk
 from tests.fixtures.runtime_bindings import FIRST, LAST
 

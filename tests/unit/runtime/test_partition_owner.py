@@ -12,7 +12,7 @@ from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
-from streams.instrument.broker_clock import BrokerClock
+from streams.instrument.clock import BrokerClock
 from streams.instrument.metrics import NullMetrics
 from streams.runtime.bindings import BINDINGS
 from streams.runtime.partition_owner import OwnerContext, PartitionOwner

@@ -7,8 +7,8 @@ import pytest
 
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
+from streams.runtime.inventory_versions import Versions
 from streams.runtime.partition_processor import REJECTED_BYTES
-from streams.runtime.versions import Versions
 from streams.wire import topics
 from streams.wire.models import IDLE_NS, InputLoss, Message, Progress, Rejected, Symptom
 from streams.wire.stage import Output

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.runtime.process_specs import broker_part, wait_until_ready
+from streams.runtime.local_pipeline import broker_part, wait_until_ready
 from streams.runtime.supervise import GaveUp, Supervisor
 from tests.fakes.processes import FakeSeconds, FakeStarts
 

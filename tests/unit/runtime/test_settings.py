@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
-from streams.runtime.app import make_app
-from streams.runtime.chunk import Chunk
+from streams.runtime.faust_app import make_app
+from streams.runtime.ordered_input import Chunk
 from streams.wire.errors import Misconfigured
 
 

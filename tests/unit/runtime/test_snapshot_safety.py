@@ -9,14 +9,20 @@ import pytest
 
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
-from streams.instrument.broker_clock import BrokerClock
+from streams.instrument.clock import BrokerClock
 from streams.runtime.bindings import BINDINGS
-from streams.runtime.known_epochs import highest_known_epoch
 from streams.runtime.partition_owner import OwnerContext, PartitionOwner
 from streams.runtime.partition_processor import MAX_RECORD_BYTES
 from streams.runtime.reliable_sender import ReliableSender
-from streams.runtime.snapshot_topic import SnapshotTopic
-from streams.runtime.snapshots import SCHEMA, SnapshotAssembler, is_verified, next_sequence, split
+from streams.runtime.snapshots import (
+    SCHEMA,
+    SnapshotAssembler,
+    SnapshotTopic,
+    highest_known_epoch,
+    is_verified,
+    next_sequence,
+    split,
+)
 from streams.wire import topics
 from streams.wire.errors import Reject
 from streams.wire.models import (

@@ -7,8 +7,7 @@ from typing import cast
 import pytest
 
 from streams.config.kafka import KafkaSettings
-from streams.health.health import Health
-from streams.health.params import HealthParams
+from streams.health.health import Health, HealthParams
 from streams.runtime.runner import Runner
 from streams.runtime.stage_health import StageHealth
 

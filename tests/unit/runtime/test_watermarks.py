@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.runtime.watermarks import UpstreamWatermarks
+from streams.runtime.event_time import UpstreamWatermarks
 from streams.wire.models import IDLE_NS, Progress
 
 

@@ -8,7 +8,7 @@ from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.errors import IllegalGenerationError, UnknownMemberIdError
 from aiokafka.protocol.commit import OffsetCommitRequest
 
-from streams.store.persist.commit_fence import CommitFence, PartitionLost
+from streams.store.persist.partition_offsets import CommitFence, PartitionLost
 from streams.wire.errors import Retry
 
 AT = TopicPartition("t", 0)

@@ -8,7 +8,7 @@ import pytest
 from streams.fabric.catalogue import CATALOGUE, Metric
 from streams.store.migrate import MIGRATIONS_DIR, Migration, apply, pending_migrations, shipped_migrations
 from streams.store.persist.persisted_topics import PERSISTED_TOPICS
-from streams.store.sample_layout import column_name, is_scalar
+from streams.store.rows.sample_layout import column_name, is_scalar
 from streams.wire.errors import Misconfigured
 from tests.fakes.database import FakeDatabase
 

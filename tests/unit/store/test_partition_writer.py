@@ -12,9 +12,8 @@ from aiokafka import TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
 from streams.store.params import SinkParams
-from streams.store.persist.block_intent import BlockIntent, Committed, parse_metadata
-from streams.store.persist.block_writer import BlockWriter
-from streams.store.persist.commit_fence import PartitionLost
+from streams.store.persist.block_writer import BlockIntent, BlockWriter, Committed, parse_metadata
+from streams.store.persist.partition_offsets import PartitionLost
 from streams.store.persist.partition_reader import PartitionReader
 from streams.store.persist.partition_writer import PartitionWriter, SinkContext
 from streams.store.persist.persisted_topics import LatencyClass, PersistedTopic

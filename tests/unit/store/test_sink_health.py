@@ -7,8 +7,7 @@ from typing import Any, cast
 import pytest
 from aiokafka import TopicPartition
 
-from streams.health.health import Health
-from streams.health.params import HealthParams
+from streams.health.health import Health, HealthParams
 from streams.store.params import SinkParams
 from streams.store.persist.sink_health import SinkHealth, Storing
 

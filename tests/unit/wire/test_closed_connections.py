@@ -8,7 +8,7 @@ from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.admin import ApiVersionRequest
 
-from streams.wire.closed_connections import expect_closed_connections
+from streams.wire.kafka_refusals import explain_refusals
 
 
 async def _request_on_a_closed_transport() -> AIOKafkaConnection:
@@ -30,6 +30,6 @@ async def _request_on_a_closed_transport() -> AIOKafkaConnection:
 
 def test_a_request_on_a_closed_connection_is_a_broken_connection() -> None:
     """The request is repeated with another connection then, as after every KafkaError."""
-    expect_closed_connections()
+    explain_refusals()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         assert not runner.run(_request_on_a_closed_transport()).connected()

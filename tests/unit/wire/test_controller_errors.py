@@ -4,7 +4,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import NodeNotReadyError
 
-from streams.wire.controller_errors import controller_errors
+from streams.wire.kafka_clients import controller_errors
 
 
 async def test_brokers_without_a_controller_are_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.errors import CoordinatorLoadInProgressError, KafkaError, NoError, UnknownError
 
-from streams.wire.group_errors import ended_task, has_group_error, rejoin_after_error
+from streams.wire.kafka_clients import ended_task, has_group_error, rejoin_after_error
 
 ASSIGNMENT = b"\x00\x00\x00\x00\x00\x01\x00\x05topic\x00\x00\x00\x01\x00\x00\x00\x00\xff\xff\xff\xff"
 """Version 0, one topic with partition 0, no user data."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.wire.loopback import is_loopback, remote_addresses
+from streams.wire.login_settings import is_loopback, remote_addresses
 
 
 @pytest.mark.parametrize(

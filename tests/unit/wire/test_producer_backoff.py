@@ -4,7 +4,7 @@ import asyncio
 
 from aiokafka import AIOKafkaProducer
 
-from streams.wire.producer_backoff import throttle_metadata_refresh
+from streams.wire.kafka_clients import throttle_metadata_refresh
 
 PAUSE_S = 0.1
 

@@ -12,7 +12,7 @@ from lab.demo.screen import pipeline
 from lab.demo.state import TABLES, TABLES_OF_A_RECORDING, DemoState, count_rows, empty_tables
 from streams.config.settings import load
 from streams.replay.score import Score, Truth
-from streams.runtime.process_specs import ServerAddresses
+from streams.runtime.local_pipeline import ServerAddresses
 from streams.runtime.supervise import PartState
 from streams.wire.errors import Misconfigured, Reject
 from streams.wire.models import Action, Condition, Control, Progress, Remediation, RemediationResult, Subject, Verdict

@@ -1,6 +1,27 @@
-"""Tunes malloc so that freed memory stays in the process for the next block."""
+"""Tunes the memory of a process: the garbage collector for messages by the thousand, malloc for large blocks."""
 
 import ctypes
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_THRESHOLDS = (5_000, 10, 100)
+"""A batch has tens of thousands of objects without cycles, and the state of a fabric's devices hundreds of thousands of
+long-lived objects, which the collector would scan repeatedly with the default thresholds. With a higher threshold of
+the young generation a worker grew by 390 MiB per minute at the largest fabric. A full collection stops the worker for
+0.2 s there and frees only the stages of partitions that moved to another worker."""
+
+
+@contextmanager
+def relaxed_gc() -> Iterator[None]:
+    """Raise the thresholds of the garbage collector within the context."""
+    previous = gc.get_threshold()
+    gc.set_threshold(*_THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*previous)
+
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # glibc's malloc.h
 _TRIM_THRESHOLD_BYTES, _MMAP_THRESHOLD_BYTES = 256 << 20, 32 << 20

@@ -1,8 +1,10 @@
 """Maps the columns of a samples message to columns of the tables, computed once for all messages that share them."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.store.rows.row_builder import SourcedMessage
 from streams.wire.models import Samples, Table
 
 LayoutKey = tuple[tuple[Metric, ...], tuple[Metric, ...], tuple[int, ...], tuple[int, ...]]
@@ -105,3 +107,11 @@ class SampleLayoutCache:
         layout = layout_of(message)
         self._layouts.append(layout)
         return layout
+
+
+class PendingSamples(NamedTuple):
+    """A message, its origin in Kafka, and the layout of its columns."""
+
+    origin: SourcedMessage
+    message: Samples
+    layout: SampleLayout

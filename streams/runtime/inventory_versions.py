@@ -1,7 +1,7 @@
-"""The version of the inventory that is in effect at a time, with the jobs as they are known now.
+"""The versions of the inventory by effective time, with the jobs as they are known now, and the one of a stage.
 
 Pure; who reads the topics is inventory_reader.py. A version is never taken back, so that all stages agree on it; but
-of those that are past only the data are kept, since one of the largest fabric is 250 MB once it is put together.
+of those that are past only the data are retained, since one of the largest fabric is 250 MB once it is put together.
 """
 
 import logging
@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from weakref import ReferenceType, ref
 
+from streams.fabric.inventory import Inventory
 from streams.fabric.inventory import Job as JobRow
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
-from streams.wire.models import Job
+from streams.wire.models import IDLE_NS, Job
+from streams.wire.stage import Output, Stage
 
 log = logging.getLogger(__name__)
 
@@ -152,3 +154,80 @@ class Versions:
             own = (job for job in topology.jobs if (job.job, job.device) not in published)
             self._joined[version.digest] = topology.with_jobs((*own, *self._jobs.values()))
         return self._joined[version.digest]
+
+
+_NEVER = -1
+
+
+class InventorySchedule:
+    """The version that one stage works with, and the time at which it adopts the next.
+
+    A version takes effect when the stage's watermark passes its effective time, so that routing and ids change
+    everywhere at the same moment of event time (DESIGN 2.3).
+    """
+
+    def __init__(self, stage: Stage, versions: Versions) -> None:
+        self._stage = stage
+        self._versions = versions
+        self._effective_ns = _NEVER
+        self._begun = False
+        self._first_ns: int | None = None
+        self._jobs_seen = 0
+        self._changes_seen = -1
+        self.digest = ""
+
+    def restore(self, digest: str) -> list[Output]:
+        """Adopt the version that a snapshot was taken under, where it is still known."""
+        found = self._versions.named(digest) if digest else None
+        return [] if found is None else self._adopt(found)
+
+    def begin(self, time_ns: int | None) -> list[Output]:
+        """Adopt before the first message, whose event time this is: what was in effect then, else the earliest."""
+        if self._begun:
+            return []
+        self._first_ns = time_ns
+        found = self._versions.at(time_ns)
+        if found is not None:
+            return self._adopt(found)
+        # Without an inventory a device's name serves as its pod; stages still have to learn that there is none.
+        self._begun = True
+        return self._stage.set_topology(Topology(Inventory()))
+
+    def next_ns(self) -> int | None:
+        """Return the time at which the next version takes effect; None where none is known."""
+        return self._versions.after(self._effective_ns) if self._effective_ns != _NEVER else None
+
+    def due(self) -> list[Output]:
+        """Adopt what the stage's watermark has passed."""
+        outputs: list[Output] = []
+        watermark_ns = self._stage.watermark_ns
+        if watermark_ns in (0, IDLE_NS):
+            return outputs
+        while (at := self.next_ns()) is not None and at <= watermark_ns:
+            outputs += self._adopt_at(at)
+        return outputs
+
+    def refresh(self) -> list[Output]:
+        """Something may have been published since: the first version of all, a version that is due, a job."""
+        if not self._begun or (self._changes_seen, self._jobs_seen) == self._versions.changes_now:
+            return []
+        self._changes_seen = self._versions.changes
+        if self._effective_ns == _NEVER:
+            watermark_ns = self._stage.watermark_ns
+            return self._adopt_at(self._first_ns if watermark_ns in (0, IDLE_NS) else watermark_ns)
+        outputs = self.due()
+        if self._jobs_seen != self._versions.job_changes:
+            outputs += self._adopt_at(self._effective_ns)
+        self._jobs_seen = self._versions.job_changes
+        return outputs
+
+    def _adopt_at(self, time_ns: int | None) -> list[Output]:
+        found = self._versions.at(time_ns)
+        return [] if found is None else self._adopt(found)
+
+    def _adopt(self, found: tuple[int, Topology]) -> list[Output]:
+        self._effective_ns, topology = found
+        self._begun = True
+        self._jobs_seen = self._versions.job_changes
+        self.digest = topology.digest
+        return self._stage.set_topology(topology)
