@@ -44,9 +44,6 @@ session_timeout_s = 6
 lateness_s = 10
 [detect.down]
 open_after_s = 4
-hold_up_s = 2
-[detect.stale]
-loss_s = 30
 [detect.flap]
 presets = ["switch-errdisable"]
 [runtime]

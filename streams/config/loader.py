@@ -197,21 +197,22 @@ def _is_model(part: Any) -> bool:
 def _describe(model: type[BaseModel], raw: RawSettings, detail: Mapping[str, Any]) -> str:
     where = tuple(str(part) for part in detail["loc"])
     if detail["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(where[-1], _names_at(model, where[:-1]), n=1)
+        owner = _model_at(model, where[:-1])
+        if owner is not None and where[-1] in owner.__class_vars__:
+            value = getattr(owner, where[-1])
+            return f"{_dotted(where)}: not a setting but fixed, at {value}{raw.origin(where)}; remove it"
+        near = difflib.get_close_matches(where[-1], owner.model_fields if owner else (), n=1)
         return f"{_dotted(where)}: unknown setting{raw.origin(where)}" + (f"; did you mean {near[0]}?" if near else "")
     if detail["type"] == "missing":
         return f"{_dotted(where)}: required and not set; set it in the file or as {_variable(where)}"
     return f"{_dotted(where)}: {refusal(detail)}{raw.origin(where)}"
 
 
-def _names_at(model: type[BaseModel], where: tuple[str, ...]) -> list[str]:
+def _model_at(model: type[BaseModel], where: tuple[str, ...]) -> type[BaseModel] | None:
+    inner: type[BaseModel] | None = model
     for part in where:
-        info = model.model_fields.get(part)
-        inner = next((p for p in _parts(info.annotation) if _is_model(p)), None) if info else None
-        if inner is None:
-            return []
-        model = inner
-    return list(model.model_fields)
+        inner = None if inner is None else _model_of(inner, part)
+    return inner
 
 
 def _dotted(where: tuple[str, ...]) -> str:

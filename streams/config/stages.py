@@ -3,7 +3,6 @@
 A process imports only the modules of the stages that it runs.
 """
 
-import hashlib
 from collections.abc import Callable
 
 from streams.config.settings import Settings
@@ -43,16 +42,3 @@ def _makers(settings: Settings) -> dict[str, Callable[[int], Stage]]:
         return Decide(settings.decide, load_policy(settings.decide.policy))
 
     return dict(zip(STAGES, (measure, correlate, attribute, decide), strict=True))
-
-
-def settings_digest(settings: Settings) -> str:
-    """Return the digest of thresholds and policy: 12 digits of SHA-256 over their JSON."""
-    from streams.decide.policy import load_policy
-
-    policy = load_policy(settings.decide.policy)
-    text = (
-        settings.detect.model_dump_json()
-        + settings.decide.model_dump_json(exclude={"policy", "signing_key"})
-        + policy.digest
-    )
-    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,6 +1,11 @@
-"""Base of all thresholds: frozen, with unknown keys refused; and seconds in the unit of event time."""
+"""Base of all thresholds: frozen, with unknown keys refused; and seconds in the unit of event time.
 
-from typing import Annotated
+A threshold that sites set is a field, and so a setting. One that no site has a reason to change is a ClassVar: a
+constant, which a configuration cannot set.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -12,6 +17,24 @@ class Thresholds(BaseModel):
     """A section of `[detect.…]`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def values(self) -> dict[str, Any]:
+        """Return all thresholds by name, settings and constants, in the order in which they are declared."""
+        return {name: _plain(getattr(self, name), kind) for name, kind in self._kinds()}
+
+    @classmethod
+    def _kinds(cls) -> Iterator[tuple[str, Any]]:
+        for base in reversed(cls.__mro__):
+            if base is not Thresholds and issubclass(base, Thresholds):
+                for name, annotation in base.__annotations__.items():
+                    field = cls.model_fields.get(name)
+                    yield name, get_args(annotation)[0] if field is None else field.annotation
+
+
+def _plain(value: Any, kind: Any) -> Any:
+    if isinstance(value, Thresholds):
+        return value.values()
+    return float(value) if kind is float else value
 
 
 def ns(seconds: float) -> int:

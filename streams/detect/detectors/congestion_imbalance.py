@@ -7,10 +7,9 @@ switches as one array, and emits windows only of switches that may be uneven.
 """
 
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import ClassVar
 
 import numpy as np
-from pydantic import Field
 
 from streams.detect.detector import NOW, Context, Detector, Evaluation, Observed, PodSide, Scope
 from streams.detect.evidence.episodes import (
@@ -50,13 +49,13 @@ class ImbalanceParams(Thresholds):
     uneven: Ratio = 0.15
     """Off the mean of its uplinks: five times the deviation of a healthy fabric (3 %, `a100-roce-leaf`)."""
 
-    busy: Ratio = 0.5
+    busy: ClassVar[float] = 0.5
     """Of its speed that the fullest must carry at least: where none is half full, unevenness delays no traffic."""
 
-    unused: Ratio = 0.01
+    unused: ClassVar[float] = 0.01
     """Of the fullest; an uplink that carries less is down, drained or a standby, and is not compared."""
 
-    windows: Annotated[int, Field(ge=2)] = 5
+    windows: ClassVar[int] = 5
     """In a row, uneven to open and even to close: a new collective has new flows, and with them new hashes."""
 
 

@@ -6,9 +6,7 @@ all pods, finds the root of many: the port whose device pauses without being pau
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated
-
-from pydantic import Field
+from typing import ClassVar
 
 from streams.detect.detector import NOW, Context, Detector, Evaluation, Observed, PodSide, Scope
 from streams.detect.evidence.episodes import (
@@ -54,19 +52,19 @@ class StormParams(Thresholds):
     Where only frames are counted, each pauses for 65535 quanta of 512 bit times at most (IEEE 802.1Qbb).
     """
 
-    traffic: Ratio = 0.01
+    traffic: ClassVar[float] = 0.01
     """Traffic in the paused direction, as a share of speed: an incast of 100 senders leaves each one hundredth."""
 
-    transitions_per_s: Annotated[float, Field(ge=0)] = 1
+    transitions_per_s: ClassVar[float] = 1
     """Between on and off, where they are counted: congestion switches thousands of times, in a storm pause stays."""
 
     sustained_s: Seconds = 3
     """Between the detection time of a switch's watchdog (SONiC: 0.2 s) and of a NIC's own guard (mlx5: 8 s)."""
 
-    stalled: Ratio = 0.3
+    stalled: ClassVar[float] = 0.3
     """Of the seconds in which the NIC waited for PCIe: then its host is the cause (DETECTION 1)."""
 
-    quiet_s: Seconds = 30
+    quiet_s: ClassVar[float] = 30
     """Closes when the port was free for this long: storms recur as the queue that caused them fills again."""
 
 

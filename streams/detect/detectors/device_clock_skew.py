@@ -6,6 +6,7 @@ the samples meanwhile, so that no other detector depends on the clock.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from streams.detect.detector import Detector
 from streams.detect.evidence.device_evidence import DeviceEvidence, WrongClock
@@ -26,10 +27,10 @@ class ClockParams(Thresholds):
     """Below it the correction suffices: what two ends of a link report is joined within 5 s. A clock that is behind by
     less than 10 s looks like a delay."""
 
-    warning_s: Seconds = 300
+    warning_s: ClassVar[float] = 300
     """From this offset on WARNING, else INFO: Kerberos refuses such a host (RFC 4120, 5 min)."""
 
-    clear_s: Seconds = 300
+    clear_s: ClassVar[float] = 300
     """Right for this long; a clock that jumps forth and back is one finding. As `grouping.outlive_s` (choice)."""
 
 

@@ -8,6 +8,7 @@ telemetry/stale. What fails at the device meanwhile becomes its child in `attrib
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from streams.detect.detector import Detector
 from streams.detect.evidence.device_evidence import DeviceEvidence, LostLink, Restart, Silence
@@ -15,7 +16,7 @@ from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, find
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.params import GroupingParams, SharedSettings
 from streams.detect.fabric_side import DeviceEvaluation, FabricSide, GroupKey, Loss, SeverityContext, location_keys
-from streams.detect.thresholds import Ratio, Seconds, Thresholds, ns
+from streams.detect.thresholds import Thresholds, ns
 from streams.fabric.intervals import Interval
 from streams.fabric.topology import Topology
 from streams.wire.models import Cause, Condition, Coverage, Endpoint, Evidence, Finding, Severity
@@ -24,10 +25,10 @@ from streams.wire.models import Cause, Condition, Coverage, Endpoint, Evidence, 
 class DeviceDownParams(Thresholds):
     """`[detect.device_down]`: a silent device that its neighbors lost as well."""
 
-    links_down_ratio: Ratio = 0.5
+    links_down_ratio: ClassVar[float] = 0.5
     """Of its links, at least this share is down at their other ends. Half: a line card can take a quarter."""
 
-    merge_s: Seconds = 60
+    merge_s: ClassVar[float] = 60
     """Two signs of a restart closer than this are one restart."""
 
 

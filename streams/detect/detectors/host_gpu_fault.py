@@ -8,6 +8,7 @@ driver reports that the GPU needs no action, or `reset_quiet_s` have passed.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import ClassVar
 
 from streams.detect.detector import NOW, Context, Detector, Evaluation, Observed, PodSide, Scope
 from streams.detect.evidence.episodes import (
@@ -26,7 +27,7 @@ from streams.detect.evidence.subjects import part_subject
 from streams.detect.fabric_side import CapacityEffect, FabricSide
 from streams.detect.measure.monitors.monitor import Monitor, MonitorSpec
 from streams.detect.measure.storage.reading_store import ReadingStore
-from streams.detect.thresholds import Seconds, Thresholds, ns
+from streams.detect.thresholds import Thresholds, ns
 from streams.fabric.topology import Topology
 from streams.wire.models import (
     Cause,
@@ -47,10 +48,10 @@ from streams.wire.symptoms import Fault, GpuXid, SymptomKind
 class GpuParams(Thresholds):
     """`[detect.gpu]`: when a fault closes whose end is not reported."""
 
-    quiet_s: Seconds = 3600
+    quiet_s: ClassVar[float] = 3600
     """Corrected and contained: the driver reports the same row or program again within minutes, if at all."""
 
-    reset_quiet_s: Seconds = 86_400
+    reset_quiet_s: ClassVar[float] = 86_400
     """A fault that needs a reset which was not observed: gpud and NVSentinel wait for the restart; a reset alone is
     not reported. After a day the GPU was repaired, or its next Xid begins a finding of its own."""
 

@@ -7,7 +7,7 @@ shows as rail/degraded, of which this is the parent.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from streams.detect.measure.monitors.transitions import record_transition, split
 from streams.detect.measure.storage.column_store import Column, ColumnMapping
 from streams.detect.measure.storage.message_batch import LateMessage, MessageBatch
 from streams.detect.measure.storage.reading_history import Transition
-from streams.detect.thresholds import Ratio, Seconds, Thresholds, ns
+from streams.detect.thresholds import Seconds, Thresholds, ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.models import (
@@ -50,10 +50,10 @@ class PcieParams(Thresholds):
     open_after_s: Seconds = 60
     """Six readings: a link that trains after a reset or a hot plug is degraded for some seconds."""
 
-    full_s: Seconds = 60
+    full_s: ClassVar[float] = 60
     """Restored for this long; a link that trains up and down is one finding."""
 
-    busy: Ratio = 0.5
+    busy: ClassVar[float] = 0.5
     """Utilization of a GPU at work: by nvidia-smi's manual its link may be slower and narrower while it idles."""
 
 

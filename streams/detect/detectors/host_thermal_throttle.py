@@ -5,6 +5,8 @@ which parts are hot; a host on which all are hot is left out, since its cause is
 slow at the same port is rail/degraded, of which this is the parent.
 """
 
+from typing import ClassVar
+
 from pydantic import Field
 
 from streams.detect.detector import Context, Detector, Evaluation, Observed, PodSide, Scope
@@ -15,7 +17,7 @@ from streams.detect.evidence.subjects import part_subject
 from streams.detect.fabric_side import CapacityEffect, FabricSide, SeverityContext
 from streams.detect.measure.monitors.level_monitor import LevelLimit, LevelMonitor
 from streams.detect.measure.monitors.monitor import MonitorSpec
-from streams.detect.thresholds import Seconds, Thresholds, ns
+from streams.detect.thresholds import Thresholds, ns
 from streams.fabric.catalogue import Metric
 from streams.wire.models import (
     Cause,
@@ -41,13 +43,13 @@ class ThermalParams(Thresholds):
     module_limit_c: float = Field(default=80.0, gt=0)
     """Above the high alarm of 75 °C that modules for a case of up to 70 °C have; 70 °C alone is usual under load."""
 
-    peer_margin_c: float = Field(default=10.0, ge=0)
+    peer_margin_c: ClassVar[float] = 10.0
     """Above the median of the host's own GPUs or modules: all hot is the room or the fans (DETECTION 3: +10 °C)."""
 
-    open_after_s: Seconds = 60
+    open_after_s: ClassVar[float] = 60
     """Six readings: a GPU touches its limit for some seconds when a job starts, until its clock falls."""
 
-    clear_s: Seconds = 120
+    clear_s: ClassVar[float] = 120
     """Cool for this long; a part that throttles and recovers in turn is one finding."""
 
 

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from operator import attrgetter
+from typing import ClassVar
 
 from streams.detect.detector import Context, Detector, Evaluation, PodSide, Scope
 from streams.detect.evidence.episodes import (
@@ -35,7 +36,7 @@ class DownParams(Thresholds):
 
     open_after_s: Seconds = 30
     """Opens after this time down."""
-    hold_up_s: Seconds = 5
+    hold_up_s: ClassVar[float] = 5
     """Closes after this time up."""
 
 

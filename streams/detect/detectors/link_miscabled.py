@@ -7,6 +7,7 @@ neighbor. A missing neighbor is no evidence either way: it opens nothing, and cl
 from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from streams.detect.detector import NOW, Context, Detector, Evaluation, Observed, PodSide, Scope
 from streams.detect.evidence.episodes import (
@@ -48,11 +49,11 @@ class MiscabledParams(Thresholds):
     """The least duration. IEEE 802.1AB retains a neighbor for 4 x 30 s after its last frame: an entry from before a
     change lives for 120 s, and this is twice that and a minute."""
 
-    moved_s: Seconds = 7_800
+    moved_s: ClassVar[float] = 7_800
     """After the inventory moved a link: collectors read neighbors each hour, so two readings, and ten minutes to move
     the cable."""
 
-    lost_s: Seconds = 86_400
+    lost_s: ClassVar[float] = 86_400
     """Closes when no end has a neighbor for a day: a port out of use does not stay miscabled."""
 
 

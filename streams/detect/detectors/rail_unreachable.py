@@ -6,9 +6,7 @@ is left to link/down. Without reports of the host nothing is concluded.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated
-
-from pydantic import Field
+from typing import ClassVar
 
 from streams.detect.detector import NOW, Context, Detector, Evaluation, Observed, PodSide, Scope
 from streams.detect.evidence.episodes import (
@@ -22,7 +20,7 @@ from streams.detect.evidence.episodes import (
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.probe_verdicts import ProbePeriod, ProbeStatement, ProbeVerdict, Verdicts, probe_conclusion
 from streams.detect.fabric_side import Cases, FabricSide, are_concurrent, takes_a_rail_from_a_job
-from streams.detect.thresholds import Ratio, Seconds, Thresholds, ns
+from streams.detect.thresholds import Thresholds, ns
 from streams.fabric.ids import Port, device_id
 from streams.fabric.intervals import closed, overlaps_any
 from streams.fabric.topology import Topology
@@ -32,19 +30,19 @@ from streams.wire.models import Cause, Condition, Coverage, Endpoint, Finding, R
 class UnreachableParams(Thresholds):
     """`[detect.unreachable]`: when a rail answers to no one while the other rails of its host do."""
 
-    unreached_ratio: Ratio = 0.9
+    unreached_ratio: ClassVar[float] = 0.9
     """Share of the probes of and to the rail that are lost: all but those at the ends of a window."""
 
-    others_ratio: Ratio = 0.5
+    others_ratio: ClassVar[float] = 0.5
     """The host's other rails lose less than this share: else the host is at fault (choice: most of them answer)."""
 
-    peers: Annotated[int, Field(ge=1)] = 3
+    peers: ClassVar[int] = 3
     """Other hosts whose probes to the rail are lost: `[collect.probe] tor_targets` are on its leaf."""
 
-    open_windows: Annotated[int, Field(ge=1)] = 3
+    open_windows: ClassVar[int] = 3
     """Windows in a row: 30 s, as link/down waits. A link that trains or a route that changes takes less."""
 
-    clear_s: Seconds = 60
+    clear_s: ClassVar[float] = 60
     """Answering for this long; a rail that comes and goes is one finding (choice)."""
 
 

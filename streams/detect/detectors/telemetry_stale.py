@@ -8,7 +8,7 @@ neighbors lost as well is a finding of device/down and the parent of this one.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -35,7 +35,7 @@ from streams.detect.fabric_side import (
     SeverityContext,
     location_keys,
 )
-from streams.detect.thresholds import Ratio, Seconds, Thresholds, ns
+from streams.detect.thresholds import Seconds, Thresholds, ns
 from streams.fabric.intervals import merge_intervals
 from streams.fabric.topology import Topology
 from streams.wire.models import (
@@ -60,19 +60,19 @@ class StaleParams(Thresholds):
     """A source is silent after so many of its usual intervals."""
     at_least_s: Seconds = 30
     """And after at least this time."""
-    unseen_ratio: Ratio = 0.05
+    unseen_ratio: ClassVar[float] = 0.05
     """This share of the fabric unseen is CRITICAL (DETECTION 3a)."""
 
-    unseen_devices: Annotated[int, Field(ge=1)] = 3
+    unseen_devices: ClassVar[int] = 3
     """And at least so many devices: one switch is no large part of the fabric, however small its inventory is."""
 
-    unseen_after_s: Seconds = 60
+    unseen_after_s: ClassVar[float] = 60
     """And it lasts this long after it was reported: by then neighbors have reported (30 s) whether devices are down."""
 
     unlearned_s: Seconds = 300
     """The limit of a source whose cadence is neither configured nor learned."""
 
-    loss_s: Seconds = 300
+    loss_s: ClassVar[float] = 300
     """A consumer that lost no input for this long is over it. As `clock.clear_s` (choice)."""
 
     def limit_ns(self, cadence_ns: int) -> int:

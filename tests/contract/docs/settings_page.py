@@ -46,8 +46,6 @@ UNITS = {
 """The unit of a number, by the end of its name."""
 
 UNITS_BY_NAME = {
-    "detect.drift.days": "days",
-    "detect.rail.sigmas": "deviations",
     "detect.stale.cadences": "intervals",
 }
 """The units of fractional numbers whose name has none."""

@@ -75,7 +75,7 @@ async def running(folder: Path) -> AsyncIterator[tuple[Stack, "StoppableLoad", K
         for name in WORKERS:
             await asyncio.to_thread(stack.parts.pop(name).kill)
         with (folder / "railsight.toml").open("a", encoding="utf-8") as config:
-            config.write("[detect.pcie]\nopen_after_s = 4\nfull_s = 4\n")
+            config.write("[detect.pcie]\nopen_after_s = 4\n")
         for stage in STAGES:
             stack._add(stage, railsight_command("process", stage, "--config", str(folder / "railsight.toml")))
         load = StoppableLoad(stack.kafka_settings, HostFabric(run=1), 1)

@@ -58,6 +58,14 @@ def test_unknown_names_are_refused_at_every_depth(tmp_path: Path) -> None:
     ]
 
 
+def test_a_constant_is_refused_with_its_value(tmp_path: Path) -> None:
+    """A configuration of an older version may have it."""
+    path = written(tmp_path, "[detect.down]\nhold_up_s = 2\n")
+    with pytest.raises(Misconfigured) as caught:
+        load(path, None, {})
+    assert str(caught.value) == f"detect.down.hold_up_s: not a setting but fixed, at 5 (in {path}); remove it"
+
+
 def test_a_collector_without_its_section_does_not_run() -> None:
     """Only configured collectors start, also if a collector has required settings."""
     assert load(None, LAMP, {}).collectors == {}

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.detect.evidence.params import WindowParams
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
@@ -203,7 +202,7 @@ def test_a_counter_that_only_falls_sends_nothing(values: list[int]) -> None:
 def test_a_window_is_no_shorter_than_the_lateness() -> None:
     """Else two windows of a device could be open at once, for which nothing is kept."""
     with pytest.raises(ValueError, match="lateness_s"):
-        DetectParams(window=WindowParams(width_s=20))
+        DetectParams(lateness_s=61)
 
 
 def test_absent_is_not_zero() -> None:

@@ -7,11 +7,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from pydantic import Field
 
-from streams.detect.thresholds import Seconds, Thresholds, ns
+from streams.detect.thresholds import Thresholds, ns
 from streams.wire.models import Source, VersionCensus
 
 
@@ -37,33 +37,33 @@ class DriftParams(Thresholds):
     allowed: tuple[AllowedVersions, ...] = ()
     """The first rule that matches a cohort applies; without one, the majority decides."""
 
-    min_devices: Annotated[int, Field(ge=3)] = 8
+    min_devices: ClassVar[int] = 8
     """Devices of a cohort: among fewer a majority is not significant."""
 
-    majority: Annotated[float, Field(gt=0.5, le=1)] = 0.8
+    majority: ClassVar[float] = 0.8
     """This share of a cohort must run one version; below it a rollout is in progress."""
 
-    settle_s: Seconds = 300
+    settle_s: ClassVar[float] = 300
     """After the first census of a cohort: collectors reach a fleet within minutes."""
 
-    rollout_s: Seconds = 86_400
+    rollout_s: ClassVar[float] = 86_400
     """The share of a version counts as changing this long after a device last changed its version."""
 
-    every_s: Seconds = 60
+    every_s: ClassVar[float] = 60
     """The interval of the census of versions."""
-    members: Annotated[int, Field(ge=8)] = 128
+    members: ClassVar[int] = 128
     """Devices by version and partition whose faults are counted: 1,024 of a version with 8 partitions."""
 
-    days: Annotated[float, Field(gt=0)] = 28
+    days: ClassVar[float] = 28
     """Faults are counted over this time (as occurrences are)."""
 
-    look_s: Seconds = 3600
+    look_s: ClassVar[float] = 3600
     """The interval at which fault rates are compared while no version changes."""
 
-    harm_faults: Annotated[int, Field(ge=2)] = 3
+    harm_faults: ClassVar[int] = 3
     """The minimum of failed links at devices of a version: one lemon is not the fault of a version."""
 
-    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.99
+    confidence: ClassVar[float] = 0.99
     """The confidence of the interval of the ratio of both rates, which must lie above 1. Every version of each cohort
     is compared: 0.95 would be wrong for one in twenty of them."""
 

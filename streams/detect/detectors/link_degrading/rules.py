@@ -8,14 +8,14 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from streams.detect.evidence.params import TrendParams
 from streams.detect.evidence.trend import CrossingForecast, Point, forecast_crossing
 from streams.detect.evidence.windows import Side, indexed_values, total, value
-from streams.detect.thresholds import Ratio, Seconds, Thresholds, ns
+from streams.detect.thresholds import Ratio, Thresholds, ns
 from streams.fabric.catalogue import Metric
 from streams.wire.models import NO_INDEX, Window
 
@@ -23,10 +23,10 @@ from streams.wire.models import NO_INDEX, Window
 class DegradingParams(Thresholds):
     """`[detect.degrading]`: DETECTION 3, "Degradation"."""
 
-    span_s: Seconds = 600
+    span_s: ClassVar[float] = 600
     """The windows within this time make a case together."""
 
-    windows: Annotated[int, Field(ge=2)] = 3
+    windows: ClassVar[int] = 3
     """Windows within it that must be bad: a single error or burst is no case."""
 
     errors: Annotated[int, Field(ge=2)] = 5
@@ -52,17 +52,17 @@ class DegradingParams(Thresholds):
 
     drop_clear_db: Annotated[float, Field(gt=0)] = 2
     """The loss is over below this: the hysteresis of `drop_db`."""
-    one_lane: Ratio = 0.75
+    one_lane: ClassVar[float] = 0.75
     """Of raw errors on one lane of several: one fiber or laser. A real bad cable in `data/nic` has 99.8 %."""
 
-    follows_load: Ratio = 0.7
+    follows_load: ClassVar[float] = 0.7
     """Correlation of the share lost with the load: loss that follows utilization is congestion (CorrOpt)."""
 
-    quiet_s: Seconds = 600
+    quiet_s: ClassVar[float] = 600
     """Closes after this time without a bad window, if the port was read: the windows that follow the last bad one."""
 
-    trend: TrendParams = TrendParams()
-    trend_over_s: Seconds = 86_400
+    trend: ClassVar[TrendParams] = TrendParams()
+    trend_over_s: ClassVar[float] = 86_400
     """A forecast that no further step confirms for a day has not come true."""
 
 
