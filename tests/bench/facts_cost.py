@@ -16,7 +16,7 @@ from collections import Counter
 import cramjam
 import orjson
 
-from streams.detect.measure.facts.facts_tracker import FactsTracker
+from streams.detect.measure.facts_tracker import FactsTracker
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.clos import GenerateParams, generate

@@ -16,7 +16,7 @@ from lab.bench.load.fleet import Fleet
 from streams.detect.detectors.rail_degraded.comparison import compare_rails
 from streams.detect.measure.storage import snapshot_windows
 from streams.detect.measure.storage.array_codec import ArrayEncoder
-from streams.detect.measure.storage.device_block import DeviceBlock
+from streams.detect.measure.storage.message_batch import DeviceBlock
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric

@@ -7,12 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from streams.detect.detectors import DETECTORS
-from streams.detect.measure.late_replay import LateReplay
-from streams.detect.measure.monitors.cnp_monitor import CnpMonitor
+from streams.detect.measure.monitors.congestion_monitors import CnpMonitor, FullMonitor, LossMonitor
 from streams.detect.measure.monitors.event_confirmation import EventConfirmation
-from streams.detect.measure.monitors.full_monitor import FullMonitor
 from streams.detect.measure.monitors.incast_monitor import IncastMonitor
-from streams.detect.measure.monitors.loss_monitor import LossMonitor
+from streams.detect.measure.monitors.late_replay import LateReplay
 from streams.detect.measure.monitors.monitor import Monitor, ReplayedMonitor, ReplayedMonitorSpec
 from streams.detect.measure.monitors.pause_monitor import PauseMonitor
 from streams.detect.measure.monitors.port_fault_monitor import PortFaultMonitor

@@ -6,25 +6,21 @@ both ends of a link show it, is for `correlate`.
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from streams.detect.measure import registry, restarts, snapshot
-from streams.detect.measure.collector_clocks import CollectorClocks
-from streams.detect.measure.facts.facts_tracker import FactsTracker
-from streams.detect.measure.liveness import Liveness, SourceState
-from streams.detect.measure.ports.event_ports import EventPorts
-from streams.detect.measure.ports.port_publisher import PartitionReadings, PortPublisher
-from streams.detect.measure.probes.probe_windows import ProbeWindows
+from streams.detect.measure import registry, snapshot
+from streams.detect.measure.facts_tracker import FactsTracker
+from streams.detect.measure.liveness import Liveness, SourceState, late_restart_symptoms, on_other_boot, restart_symptom
+from streams.detect.measure.port_publisher import EventPorts, PartitionReadings, PortPublisher
+from streams.detect.measure.probe_windows import ProbeWindows
 from streams.detect.measure.routing import Emitted, newest_of_states, route
 from streams.detect.measure.snapshot import SmallState
-from streams.detect.measure.source_clock import CLOCK_AHEAD_NS, ClockChange, SourceClock, is_right
+from streams.detect.measure.source_clock import CLOCK_AHEAD_NS, ClockChange, CollectorClocks, SourceClock, is_right
 from streams.detect.measure.storage.message_batch import LateMessage, MessageBatch, PendingMessage
 from streams.detect.measure.storage.reading_store import ReadingStore
 from streams.detect.measure.storage.window_store import ClosedWindows, WindowStore
-from streams.detect.measure.windows.retained_columns import make_windows
-from streams.detect.measure.windows.window_sender import WindowSender
+from streams.detect.measure.window_sender import WindowSender
 from streams.detect.params import DetectParams
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
@@ -66,7 +62,7 @@ class Measure:
         self.counted: Counter[metrics.Counter] = Counter()
         """See MeteredStage."""
         self._liveness = Liveness(self._params.stale)
-        self._readings = ReadingStore(self, self._sender.spec, partial(make_windows, params.window))
+        self._readings = ReadingStore(self, self._sender.spec)
         self._facts = FactsTracker(self._params, self._partition)
         self._monitors = registry.make_monitors(self._params)
         self._relevant: registry.Relevant = {}
@@ -177,9 +173,9 @@ class Measure:
         if boot_id and state.boot_id and boot_id != state.boot_id and at_ns > state.last_ns:
             # Another boot: the counters were reset between the two readings.
             self._readings.restarted(samples.device, samples.source, at_ns)
-            symptoms.append(restarts.on_other_boot(state, at_ns, boot_id, self._sender.spec.lateness_ns))
+            symptoms.append(on_other_boot(state, at_ns, boot_id, self._sender.spec.lateness_ns))
         elif boot_id and state.restarts:
-            symptoms += restarts.late_restart_symptoms(state, at_ns, boot_id)
+            symptoms += late_restart_symptoms(state, at_ns, boot_id)
         symptoms += self._liveness.on_sample(state, at_ns, arrived_ns)
         if boot_id and at_ns == state.last_ns:
             state.boot_id = boot_id
@@ -219,7 +215,7 @@ class Measure:
             return symptoms
         if event.kind is EventKind.DEVICE_REBOOT:
             state = known or SourceState(event.device, event.source, 0)
-            return [*symptoms, restarts.restart_symptom(state, at_ns, min(state.last_ns, at_ns), by_event=True)]
+            return [*symptoms, restart_symptom(state, at_ns, min(state.last_ns, at_ns), by_event=True)]
         if not self._event_ports.admits(event, self._topology):
             self.counted["railsight_unknown_ports_refused_total"] += 1
             return symptoms

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from streams.detect.measure import liveness
-from streams.detect.measure.ports import event_ports
+from streams.detect.measure import liveness, port_publisher
 from streams.detect.measure.stage import Measure
 from streams.detect.measure.storage import reading_store
 from streams.detect.params import DetectParams
@@ -47,8 +46,8 @@ def test_devices_that_the_inventory_does_not_have_are_bounded(monkeypatch: pytes
 
 def test_ports_that_only_events_name_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A device invents a port with each event, then each event is of another device: both bounds count the rest."""
-    monkeypatch.setattr(event_ports, "MAX_DEVICE_ROWS", 20)
-    monkeypatch.setattr(event_ports, "MAX_PORTS", 50)
+    monkeypatch.setattr(port_publisher, "MAX_DEVICE_ROWS", 20)
+    monkeypatch.setattr(port_publisher, "MAX_PORTS", 50)
     stage = _stage()
     stage.process([samples("p1-l0", 1, {Metric.OPER_UP: {"d1": 1.0}})])
     ports = [f"p1-l0/x{number}" for number in range(100)] + [f"device-{number}/x" for number in range(100)]

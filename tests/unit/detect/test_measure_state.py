@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.detect.measure.stage import Measure
-from streams.detect.measure.storage import snapshot_history
 from streams.detect.measure.storage.array_codec import ArrayDecoder, ArrayEncoder
-from streams.detect.measure.storage.reading_history import ReadingHistory
+from streams.detect.measure.storage.reading_history import ReadingHistory, unpack_history
 from streams.detect.params import DetectParams
 from streams.wire.errors import Reject
 from tests.worlds.measure_stage import DOWNS, UP, stage
@@ -74,7 +73,7 @@ def test_a_wrong_number_of_readings_is_refused(counts: list[int]) -> None:
     head = {"count": len(counts), "reads": 1, "shapes": [[[], [], []]], "steps": []}
     unpacker = ArrayDecoder(memoryview(blob) for blob in packer.blobs)
     with pytest.raises(ValueError, match=r"readings|islice"):
-        snapshot_history.unpack(head, [ReadingHistory() for _ in counts], unpacker)
+        unpack_history(head, [ReadingHistory() for _ in counts], unpacker)
 
 
 def test_a_constant_column_costs_nothing_and_a_slow_one_little() -> None:

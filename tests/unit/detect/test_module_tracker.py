@@ -1,6 +1,6 @@
 """Tests what is published of the transceivers of devices."""
 
-from streams.detect.measure.facts.module_tracker import ModuleTracker
+from streams.detect.measure.facts_tracker import ModuleTracker
 from streams.wire.models import Component, Facts, Message, PortModules, Source
 
 GNMI = Source.SOURCE_GNMI

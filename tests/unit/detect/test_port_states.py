@@ -8,7 +8,7 @@ import cramjam
 import orjson
 import pytest
 
-from streams.detect.measure.ports import quality_watch
+from streams.detect.measure import port_quality
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.wire.models import (
@@ -236,10 +236,10 @@ def test_a_gap_or_another_transition_begins_a_new_stretch() -> None:
 
 def test_watched_ports_are_bounded_and_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     """The port whose last trigger is oldest is dropped first; after five days without a trigger each is."""
-    monkeypatch.setattr(quality_watch, "MAX_PORTS", 4)
+    monkeypatch.setattr(port_quality, "MAX_PORTS", 4)
     world = SmallWorld(down={f"p1-l0/u{n}": [(95 + 100 * n, 115 + 100 * n)] for n in range(4)})
     assert {r.port for r in _qualities(world, 700) if after(r.begin_ns) >= 500} == {"u2", "u3"}
-    monkeypatch.setattr(quality_watch, "WATCH_NS", 300 * 10**9)
+    monkeypatch.setattr(port_quality, "WATCH_NS", 300 * 10**9)
     assert max(after(r.end_ns) for r in _qualities(world, 1000) if r.port == "u3") <= 415 + 300 + 60
 
 

@@ -9,7 +9,7 @@ from streams.fabric.catalogue import Metric
 from streams.wire.models import Condition, Finding, LevelExtreme, Message, Samples, Status, Window
 from tests.worlds.arbitrary_windows import T0_IN_WINDOW
 from tests.worlds.measure_stage import stage
-from tests.worlds.observations import after, at, last, samples
+from tests.worlds.observations import after, last, samples
 from tests.worlds.small_world import play
 
 BER, POWER, UP = Metric.PRE_FEC_BER, Metric.RX_POWER_DBM, Metric.OPER_UP
@@ -114,17 +114,3 @@ def test_readings_weigh_by_the_time_since_the_one_before() -> None:
         samples("p1-l0", t - T0_IN_WINDOW, {BER: {"d1": BAD if 60 < t < 70 else GOOD}}) for t in times
     ])  # fmt: skip
     assert found[0].value[0] == pytest.approx((9 * BAD + 96 * GOOD) / 105, rel=0.02)
-
-
-def test_a_snapshot_without_excursions_is_read() -> None:
-    """As an earlier version wrote it: isolated errors alone, as a list."""
-    messages = read(QUIET * 3)
-    own = stage()
-    for message in messages:
-        own.process([message])
-    for block in own._readings.blocks.values():
-        assert block.windows is not None
-        block.windows.attached._sparse = lambda _: b"[]"
-    restored = stage()
-    restored.restore(own.snapshot())
-    assert restored._liveness.newest_ns() == at(-T0_IN_WINDOW + 5 * 35)

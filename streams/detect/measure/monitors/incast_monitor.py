@@ -10,10 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from streams.detect.measure.monitors.active_conditions import ActiveConditions
-from streams.detect.measure.monitors.monitor import NumberedSymptom, ReplayedMonitor
-from streams.detect.measure.monitors.pause_monitor import QUANTA_BITS, speeds_of
-from streams.detect.measure.monitors.port_interval import PortInterval, in_millionths
+from streams.detect.measure.monitors.monitor import (
+    QUANTA_BITS,
+    ActiveConditions,
+    NumberedSymptom,
+    PortInterval,
+    ReplayedMonitor,
+    in_millionths,
+    speeds_of,
+)
 from streams.detect.measure.storage.column_store import Cells, Column, ColumnMapping, MappingCache
 from streams.detect.measure.storage.message_batch import MessageBatch
 from streams.detect.measure.storage.plausibility import most_octets

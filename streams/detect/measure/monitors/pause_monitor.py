@@ -8,14 +8,20 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from streams.detect.detectors.congestion_collapse.groups import CollapseParams
 from streams.detect.detectors.congestion_pfc_storm import StormParams
-from streams.detect.measure.monitors.active_conditions import ActiveConditions
-from streams.detect.measure.monitors.monitor import NumberedSymptom, ReplayedMonitor
-from streams.detect.measure.monitors.port_interval import PortInterval, in_millionths
-from streams.detect.measure.monitors.throttle_monitor import ThrottleMonitor
+from streams.detect.measure.monitors.congestion_monitors import ThrottleMonitor
+from streams.detect.measure.monitors.monitor import (
+    QUANTA_BITS,
+    ActiveConditions,
+    NumberedSymptom,
+    PortInterval,
+    ReplayedMonitor,
+    in_millionths,
+    speed_of,
+    speeds_of,
+)
 from streams.detect.measure.storage.column_store import Cells, ColumnMapping, Indices, MappingCache, TableDelta
 from streams.detect.measure.storage.message_batch import MessageBatch
 from streams.detect.thresholds import ns
@@ -30,12 +36,6 @@ from streams.wire.symptoms import (
     PcieStall,
     ThrottledByPauseBegan,
 )
-
-QUANTA_BITS = 65535 * 512
-"""A pause frame stops the peer for at most the time of this many bits (IEEE 802.1Qbb)."""
-
-_SLOWEST_BPS = 1e11
-"""Assumed of a port without a speed in the message, before the inventory is looked up."""
 
 
 class Direction(NamedTuple):
@@ -216,23 +216,3 @@ def _plan(mapping: ColumnMapping) -> _Plan:
 def _before(counters: TableDelta, positions: Indices) -> Cells:
     last: Cells = counters.store.values[counters.devices[:, None], counters.mapping.columns[positions]]
     return last if counters.rows is None else last[:, :, counters.rows]
-
-
-def speeds_of(batch: MessageBatch, unknown: float = _SLOWEST_BPS) -> npt.NDArray[np.float64]:
-    """Return the speeds of ports, shape (messages, rows) or (1, 1); `unknown` where the messages do not have them."""
-    position = batch.gauges.mapping.position_of.get((Metric.SPEED_BPS, NO_INDEX))
-    if position is None:
-        return np.full((1, 1), unknown)
-    speeds = batch.gauges.values[:, position]
-    return np.where(speeds > 0, speeds, unknown)
-
-
-def speed_of(batch: MessageBatch, number: int, row: int, topology: Topology) -> float:
-    """Return the speed of a port, in bit/s: of its message, else of the inventory; 0 where neither has it."""
-    samples = batch.messages[number].samples
-    shape = len(batch.messages), len(samples.row)
-    speed = float(np.broadcast_to(speeds_of(batch, unknown=np.nan), shape)[number, row])
-    if speed > 0:
-        return speed
-    link = topology.link_at(topology.resolve_port(samples.device, samples.row[row]))
-    return float(link.speed_bps or 0) if link is not None else 0.0

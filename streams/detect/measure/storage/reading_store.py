@@ -22,8 +22,14 @@ from streams.detect.measure.storage.column_store import (
     Times,
     is_absent,
 )
-from streams.detect.measure.storage.device_block import BlockLayout, DeviceBlock, MakeWindows
-from streams.detect.measure.storage.message_batch import DeviceSlot, LateMessage, MessageBatch, PendingMessage
+from streams.detect.measure.storage.message_batch import (
+    BlockLayout,
+    DeviceBlock,
+    DeviceSlot,
+    LateMessage,
+    MessageBatch,
+    PendingMessage,
+)
 from streams.detect.measure.storage.window_store import ClosedWindows, WindowSpec, WindowStore
 from streams.wire.bounds import MAX_NUMBER
 from streams.wire.models import RowKind, Samples, Source, Table
@@ -58,12 +64,11 @@ class ReadingObserver(Protocol):
 class ReadingStore:
     """The last readings of all devices."""
 
-    def __init__(self, observer: ReadingObserver, spec: WindowSpec, make_windows: MakeWindows) -> None:
+    def __init__(self, observer: ReadingObserver, spec: WindowSpec) -> None:
         self.slots: dict[Key, DeviceSlot] = {}
         self.blocks: dict[BlockLayout, DeviceBlock] = {}
         self.spec = spec
         self.observer = observer
-        self._make_windows = make_windows
         self.refused = 0
         """Rows and columns of messages for which their device had no room."""
         self._batches: list[dict[_Mappings, list[PendingMessage]]] = []
@@ -255,7 +260,7 @@ class ReadingStore:
     def block(self, layout: BlockLayout) -> DeviceBlock:
         """Return the block of a layout."""
         if (block := self.blocks.get(layout)) is None:
-            block = self.blocks[layout] = DeviceBlock(layout, self.spec, self._make_windows)
+            block = self.blocks[layout] = DeviceBlock(layout, self.spec)
         return block
 
     def _move(self, slot: DeviceSlot, rows: tuple[str, ...], layout: BlockLayout) -> None:

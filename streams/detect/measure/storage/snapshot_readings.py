@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from streams.detect.measure.storage import snapshot_history, snapshot_windows
+from streams.detect.measure.storage import snapshot_windows
 from streams.detect.measure.storage.array_codec import ArrayDecoder, ArrayEncoder, Numbers
 from streams.detect.measure.storage.column_store import Column, ColumnStore, is_absent
-from streams.detect.measure.storage.device_block import BlockLayout
-from streams.detect.measure.storage.message_batch import DeviceSlot
+from streams.detect.measure.storage.message_batch import BlockLayout, DeviceSlot
+from streams.detect.measure.storage.reading_history import pack_history, unpack_history
 from streams.detect.measure.storage.reading_store import ReadingStore
 from streams.fabric.catalogue import Metric
 from streams.wire.models import RowKind, Source
@@ -40,7 +40,7 @@ def pack(
         layout: BlockLayout = block.layout
         own_head = [layout.row_kind, layout.counters, layout.gauges, layout.rows, layout.has_per_cell_times]
         blocks.append([*own_head, len(own), per_cell])
-    history = snapshot_history.pack((slot.history for slot in ordered), encoder)
+    history = pack_history((slot.history for slot in ordered), encoder)
     return {"rows": list(rows), "blocks": blocks, "history": history}
 
 
@@ -61,7 +61,7 @@ def unpack(head: dict[str, Any], owners: list[Owner], readings: ReadingStore, de
             device, source = owners[number]
             slot = DeviceSlot(device, source, rows[name], block, index, newest_ns)
             readings.slots[device, source, layout.row_kind] = slot
-    snapshot_history.unpack(head["history"], (slot.history for slot in readings.slots.values()), decoder)
+    unpack_history(head["history"], (slot.history for slot in readings.slots.values()), decoder)
 
 
 def _by_block(readings: ReadingStore) -> list[DeviceSlot]:

@@ -38,6 +38,10 @@ class WindowSpec:
 
     width_ns: int
     lateness_ns: int
+    ber_limit: float
+    """Readings of a BER from here on are retained, for the mean of their window."""
+    dip: float
+    """Readings of optical levels so far below the usual one are retained, in dB."""
 
     def final_ns(self, number: Number) -> Number:
         """Return the event time at which a window is final."""

@@ -1,19 +1,23 @@
 """Publishes the states and the quality of the ports of one partition; the stage passes batches and symptoms to it."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from streams.detect.measure.facts.module_tracker import ModuleTracker
+from streams.detect.measure.facts_tracker import ModuleTracker
 from streams.detect.measure.liveness import Liveness
-from streams.detect.measure.ports.quality_watch import QualityWatch
-from streams.detect.measure.ports.state_tracker import PortStateTracker
+from streams.detect.measure.port_quality import QualityWatch
+from streams.detect.measure.port_states import PortStateTracker
 from streams.detect.measure.storage.message_batch import MessageBatch
-from streams.detect.measure.storage.reading_store import ReadingStore
+from streams.detect.measure.storage.reading_store import MAX_DEVICE_ROWS, ReadingStore
 from streams.detect.params import DetectParams
 from streams.fabric.topology import Topology
-from streams.wire.models import RowKind, Symptom, Window
+from streams.wire.models import Event, RowKind, Symptom, Window
 from streams.wire.stage import Output
+
+if TYPE_CHECKING:
+    from streams.fabric.ids import Port
 
 
 @dataclass(slots=True)
@@ -82,3 +86,26 @@ class PortPublisher:
             self._states.load(data["states"], readings)
             self._quality.load(data["quality"])
             self.modules.load(data.get("modules", []))
+
+
+MAX_PORTS = 65_536
+"""Ports of a partition that events named and the inventory does not, over all devices."""
+
+
+class EventPorts:
+    """The ports of one partition that events named and the inventory does not; a restart forgets them."""
+
+    def __init__(self) -> None:
+        self._ports: set[Port] = set()
+        self._counts: Counter[str] = Counter()
+
+    def admits(self, event: Event, topology: Topology) -> bool:
+        """Return whether an event is processed: its port is known, or there is room for another one."""
+        port = topology.resolve_port(event.device, event.port)
+        if not event.port or port in self._ports or topology.link_at(port) is not None:
+            return True
+        if len(self._ports) >= MAX_PORTS or self._counts[port.device] >= MAX_DEVICE_ROWS:
+            return False
+        self._ports.add(port)
+        self._counts[port.device] += 1
+        return True

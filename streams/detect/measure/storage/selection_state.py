@@ -3,7 +3,7 @@
 It is attached to the windows of a block, so that it grows and moves with them.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +11,34 @@ import orjson
 
 from streams.detect.measure.storage.array_codec import ArrayDecoder, ArrayEncoder, Numbers
 from streams.detect.measure.storage.column_store import Column, Indices, Times
+from streams.detect.measure.storage.excursions import Excursions
 from streams.detect.measure.storage.window_store import NONE, DeviceState, WindowStore
-from streams.detect.measure.windows.excursions import Excursions
-from streams.detect.measure.windows.window_report import PortWindowReport
 from streams.fabric.catalogue import Metric
+from streams.wire.models import LevelExtreme
+
+
+class PortWindowReport(NamedTuple):
+    """One window of one port; `message` is the message of the batch that makes it final."""
+
+    message: int
+    row: int
+    number: int
+    since_ns: int
+    at_ns: int
+    values: dict[Column, tuple[float, float]]
+    """Column -> growth and 0, or the level and the value that was sent last."""
+    extremes: tuple[LevelExtreme, ...] = ()
+
+
+class PeerWindowReport(NamedTuple):
+    """One window of all ports of a device, metric after metric; -1 for no reading."""
+
+    message: int
+    number: int
+    since_ns: int
+    at_ns: int
+    metrics: tuple[Metric, ...]
+    values: tuple[float, ...]
 
 
 class SelectionState:
@@ -104,8 +128,6 @@ class SelectionState:
             cells = decoder.take("i8", found)
             notable.reshape(-1)[cells] = decoder.take("i8", found)
         sparse = orjson.loads(decoder.take_bytes())
-        if isinstance(sparse, list):  # of a version that retained no readings beyond limits
-            sparse = {"isolated": sparse, "beyond": [], "usual": []}
         self.excursions.load(sparse["beyond"])
         for place, row, number, since_ns, at_ns, values in sparse["isolated"]:
             read = {(Metric(metric), index): (now, before) for metric, index, now, before in values}

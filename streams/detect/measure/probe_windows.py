@@ -1,25 +1,135 @@
-"""Sums up the probe reports of one partition by window; emits the paths on which probes were lost, and rails that are
-not reached, or to which something queues.
+"""Sums up the probe reports of one partition by window; emits lossy paths, and rails that are not reached or queued to.
 
 A window is emitted when the watermark reaches its end, and again for each report that arrives within the lateness.
 Reports of a prober that stalled do not count: its own delay looks like loss. A fabric that loses nothing costs one sum
 of arrays for each report, and one short message a window.
+An element of the network is named `device/port`, the link in the direction into that port, or `device`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from statistics import median_low
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from streams.detect.detectors.congestion_incast.report import IncastParams
 from streams.detect.detectors.path_loss.flows import PathParams
 from streams.detect.detectors.rail_unreachable import UnreachableParams
-from streams.detect.measure.probes.delayed_flows import RailTimes, add_delays
-from streams.detect.measure.probes.flow_layout import TO, FlowLayout, FlowPath, layout_key, make_layout
 from streams.detect.thresholds import ns
+from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.wire.models import ProbeReport, ProbeWindow, RailDelays, RailProbes
+
+Numbers = npt.NDArray[np.int64]
+TO = ">"
+"""Begins the name of the element that counts only the probes to a rail, without the replies that it receives."""
+
+
+class FlowPath(NamedTuple):
+    """The elements of a flow: its rails, and the ports at which it enters switches, -1 where one is unknown."""
+
+    source: int
+    target: int
+    forward: tuple[int, ...]
+    back: tuple[int, ...]
+
+
+class FlowLayout(NamedTuple):
+    """The elements of all flows of a report."""
+
+    key: tuple[tuple[object, ...], ...]
+    paths: tuple[FlowPath | None, ...]
+    """None for a flow whose rails the inventory does not name."""
+    flow: Numbers
+    element: Numbers
+    """Each element that a flow crosses, beside the number of the flow."""
+
+
+def layout_key(report: ProbeReport) -> tuple[tuple[object, ...], ...]:
+    """Return the fields that decide the layout."""
+    return (
+        report.address, report.flow_source, report.flow_target, report.flow_forward_hops, report.flow_reverse_hops,
+        report.hop,
+    )  # fmt: skip
+
+
+def make_layout(report: ProbeReport, addresses: Mapping[str, Port], number: Callable[[str], int]) -> FlowLayout:
+    """Return the layout of a report; `number` returns the number of an element."""
+    ports = [addresses.get(address) for address in report.address]
+    entered = [-1 if port is None else number(f"{port.device}/{port.port}") for port in ports]
+    flows: list[int] = []
+    elements: list[int] = []
+    paths: list[FlowPath | None] = []
+    place = 0
+    for flow, (source, target) in enumerate(zip(report.flow_source, report.flow_target, strict=True)):
+        middle = place + report.flow_forward_hops[flow]
+        end = middle + report.flow_reverse_hops[flow]
+        hops, place = (report.hop[place:middle], report.hop[middle:end]), end
+        own, other = ports[source], ports[target]
+        if own is None or other is None:
+            paths.append(None)
+            continue
+        forward, back = (tuple(entered[hop - 1] if hop else -1 for hop in path) for path in hops)
+        paths.append(FlowPath(entered[source], entered[target], forward, back))
+        switches = [ports[hop - 1] for path in hops for hop in path if hop]
+        links = (one for one in (*forward, *back, entered[source], entered[target]) if one >= 0)
+        devices = [*(port.device for port in switches if port is not None), own.device, other.device]
+        to_rail = f"{TO}{other.device}/{other.port}"
+        crossed = dict.fromkeys((*links, *map(number, devices), number(to_rail)))
+        elements += crossed
+        flows += [flow] * len(crossed)
+    return FlowLayout(
+        layout_key(report), tuple(paths), np.array(flows, np.int64), np.array(elements, np.int64)
+    )  # fmt: skip
+
+
+_MIN_FLOWS = 3
+"""Flows from which on a rail, or a prober, has a usual time: those of a ToR mesh."""
+
+
+@dataclass(slots=True)
+class RailTimes:
+    """The delayed flows of and to one rail in one window, of the reports of one partition."""
+
+    own: tuple[int, int, int] = (0, 0, 0)
+    """Flows from the rail, those delayed, and the median of their delays in ns; zeros unless nearly all are."""
+    peers: dict[str, int] = field(default_factory=dict)
+    """By other host, the largest delay of its flows to the rail, in ns."""
+
+    @property
+    def delay_ns(self) -> int:
+        """Return the median delay: of the rail's own flows, else of those to it."""
+        return self.own[2] or median_low(self.peers.values())
+
+
+def add_delays(params: IncastParams, report: ProbeReport, layout: FlowLayout, rails: dict[int, RailTimes]) -> None:
+    """Add the delayed flows of a report to the rails of a window, which are named by number of the element.
+
+    A rail of which nearly all flows are delayed casts no votes for their targets: its own port delays them.
+    """
+    limit_ns, times = round(params.delay_us * 1e3), report.flow_rtt_p50_ns
+    if max(times, default=0) < limit_ns:
+        return
+    answered = sorted(time for time in times if time)
+    usual_ns = answered[len(answered) // 4]
+    if len(answered) < _MIN_FLOWS or answered[-1] < usual_ns + limit_ns:
+        return
+    flows: dict[int, list[tuple[int, int]]] = {}
+    for path, time in zip(layout.paths, times, strict=True):
+        if path is not None and time:
+            flows.setdefault(path.source, []).append((path.target, time - usual_ns))
+    for rail, own in flows.items():
+        delayed = [(target, delay_ns) for target, delay_ns in own if delay_ns >= limit_ns]
+        if len(own) >= _MIN_FLOWS and len(delayed) >= params.delayed_ratio * len(own):
+            delays = [delay_ns for _, delay_ns in delayed]
+            rails.setdefault(rail, RailTimes()).own = len(own), len(delayed), median_low(delays)
+            continue
+        for target, delay_ns in delayed:
+            peers = rails.setdefault(target, RailTimes()).peers
+            peers[report.device] = max(delay_ns, peers.get(report.device, 0))
+
 
 _MAX_FLOWS = 4096
 """Flows with losses of one window and partition: all of 39 hosts. More are lost only where whole pods are cut off."""

@@ -1,10 +1,9 @@
 """The metrics of which the ends of windows are stored, and what each is for."""
 
-from streams.detect.evidence.params import WindowParams
 from streams.detect.measure.storage.column_store import Column, ColumnStore
+from streams.detect.measure.storage.excursions import BER, Excursions
+from streams.detect.measure.storage.selection_state import SelectedWindows, SelectionState
 from streams.detect.measure.storage.window_store import WindowColumns, WindowSpec, WindowStore
-from streams.detect.measure.windows.excursions import BER, Excursions
-from streams.detect.measure.windows.selection_state import SelectedWindows, SelectionState
 from streams.fabric.catalogue import Metric
 from streams.wire.models import NO_INDEX, RowKind
 
@@ -38,9 +37,7 @@ FEC: tuple[Column, Column] = ((Metric.FEC_CORRECTED_BITS, NO_INDEX), (Metric.RX_
 """Corrected bits and all bits, from which the pre-FEC BER is derived where it is not read."""
 
 
-def make_windows(
-    params: WindowParams, kind: RowKind, counters: ColumnStore, gauges: ColumnStore, spec: WindowSpec
-) -> SelectedWindows | None:
+def make_windows(kind: RowKind, counters: ColumnStore, gauges: ColumnStore, spec: WindowSpec) -> SelectedWindows | None:
     """Return the windows of a block; None where its rows are no ports, or it has none of the columns."""
     if kind is not RowKind.ROW_KIND_PORT:
         return None
@@ -56,5 +53,5 @@ def make_windows(
     levels = ((BER,) if derived else ()) + tuple(column for column in own[1].columns if column[0] in LEVELS)
     rows = counters.values.shape[2]
     judged = tuple(column for column in own[1].columns if column == BER or column[0] in OPTICS)
-    beyond = Excursions(judged, rows, params.ber_report, params.optics_dip_db)
+    beyond = Excursions(judged, rows, spec.ber_limit, spec.dip)
     return WindowStore(*own, spec, SelectionState(levels, rows, beyond))

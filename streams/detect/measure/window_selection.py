@@ -12,11 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.detect.measure.storage.column_store import Cells, Column, is_absent
+from streams.detect.measure.storage.excursions import BER, beyond_s, time_mean
+from streams.detect.measure.storage.retained_columns import ERRORS, FEC, LEVELS, OPTICS
+from streams.detect.measure.storage.selection_state import PortWindowReport, SelectedWindows
 from streams.detect.measure.storage.window_store import NONE, ClosedWindows, WindowColumns
-from streams.detect.measure.windows.excursions import BER, beyond_s, time_mean
-from streams.detect.measure.windows.retained_columns import ERRORS, FEC, LEVELS, OPTICS
-from streams.detect.measure.windows.selection_state import SelectedWindows
-from streams.detect.measure.windows.window_report import PortWindowReport
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER, LevelExtreme

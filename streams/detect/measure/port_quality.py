@@ -13,7 +13,7 @@ from streams.detect.detectors.link_degrading.rules import LEVELS, LOSSES, Degrad
 from streams.detect.evidence.link_history import LINK_KINDS
 from streams.detect.evidence.params import WindowParams
 from streams.detect.measure.liveness import Liveness
-from streams.detect.measure.ports.state_tracker import SourceKey
+from streams.detect.measure.port_states import SourceKey
 from streams.detect.measure.storage.column_store import Column, ColumnMapping, MappingCache, TableDelta
 from streams.detect.measure.storage.message_batch import MessageBatch
 from streams.detect.thresholds import ns

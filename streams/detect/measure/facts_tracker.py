@@ -1,4 +1,4 @@
-"""Counts the versions that the devices of one partition run, by cohort, from Facts; emits the counts that changed.
+"""Follows Facts: the neighbors of devices, the versions that they run by cohort, and the parts of their transceivers.
 
 A device is counted by the first of its sources that names versions of a kind: two sources may spell one version
 differently. Devices with the same versions share their state; Facts without news cost one comparison.
@@ -12,16 +12,22 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from streams.detect.detectors.fleet_version_drift.cohorts import DriftParams
+from streams.detect.measure.lldp_tracker import LldpTracker
+from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
+from streams.fabric.inventory import Inventory
 from streams.fabric.inventory_rows import Device
 from streams.fabric.reported_identity import with_reported_fields
 from streams.fabric.topology import Topology
-from streams.wire.models import IDLE_NS, Facts, Source, VersionCensus, VersionCount
+from streams.wire.models import IDLE_NS, CablingReport, Facts, PortModules, Source, Symptom, VersionCensus, VersionCount
+from streams.wire.stage import Output
+from streams.wire.symptoms import SourceSilence
+from streams.wire.topics import PORT_STATES
 
 _MAX_PENDING = 16
 """Facts of one device that are pending: they come hourly, and one dated far ahead would stay pending for ever."""
 _MAX_PARTS = 4096
-"""Parts of one device that are counted."""
+"""Parts of one device that are counted or published; the largest switch has 512 ports."""
 
 
 class RunningVersion(NamedTuple):
@@ -205,3 +211,91 @@ def _runs(kinds: Iterable[str], device: Device | None, facts: Facts) -> Iterable
         row = with_reported_fields(device, facts)
         counts["os", row.vendor, row.model, facts.os_version] = 1
     return (RunningVersion(*key, count) for key, count in sorted(counts.items()))
+
+
+_KIND = "transceiver"
+
+
+class ModuleTracker:
+    """The modules of the devices of one partition; only a checksum of them is retained."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, Source], tuple[int, int]] = {}
+        """(device, source) -> (time, checksum) of the newest Facts."""
+        self.found: list[Output] = []
+
+    def on_facts(self, facts: Facts) -> None:
+        """Process the Facts of a device; the port of a module is its alias, or its name if it has none."""
+        modules = [
+            (part.alias[0] if part.alias else part.name, part.part_number)
+            for part in facts.components[:_MAX_PARTS]
+            if part.kind == _KIND and part.part_number
+        ]
+        key, checksum = (facts.device, facts.source), crc32(repr(modules).encode())
+        known = self._known.get(key)
+        if known is None and not modules:
+            return
+        if known is not None and (facts.observed_at_ns < known[0] or checksum == known[1]):
+            return
+        self._known[key] = facts.observed_at_ns, checksum
+        ports, parts = zip(*modules, strict=True) if modules else ((), ())
+        self.found.append(
+            Output(PORT_STATES, PortModules(facts.device, facts.source, facts.observed_at_ns, ports, parts))
+        )
+
+    def outputs(self) -> list[Output]:
+        """Return what is to be published, once."""
+        found, self.found = self.found, []
+        return found
+
+    def dump(self) -> list[list[Any]]:
+        """Return the state for a snapshot, as JSON holds it."""
+        return [[device, int(source), *known] for (device, source), known in self._known.items()]
+
+    def load(self, data: list[list[Any]]) -> None:
+        """Restore what `dump` returned."""
+        self._known = {(device, Source(source)): (at_ns, checksum) for device, source, at_ns, checksum in data}
+
+
+class FactsTracker:
+    """The Facts of the devices of one partition."""
+
+    def __init__(self, params: DetectParams, shard: int) -> None:
+        self._topology = Topology(Inventory())
+        self._neighbors = LldpTracker(params.miscabled)
+        self.versions = VersionCounter(params.drift, params.lateness_s, shard)
+
+    def on_facts(self, facts: Facts) -> list[CablingReport]:
+        """Process the Facts of a device; its versions are sent with the next census."""
+        self.versions.on_facts(facts, self._topology)
+        return self._neighbors.on_facts(facts)
+
+    def set_topology(self, topology: Topology, at_ns: int) -> list[CablingReport]:
+        """Use another version of the inventory, or other jobs."""
+        if topology.devices is not self._topology.devices:
+            self.versions.set_topology(topology)
+        self._topology = topology
+        return self._neighbors.set_topology(topology, at_ns)
+
+    def on_symptoms(self, outputs: Iterable[object], watermark_ns: int) -> list[CablingReport | VersionCensus]:
+        """Return what is sent with these outputs: neighbors of sources that fell silent or resumed, and a due census.
+
+        There is nothing without outputs unless `versions.has_pending`.
+        """
+        found: list[CablingReport | VersionCensus] = []
+        for output in outputs:
+            if isinstance(output, Symptom) and isinstance(output.payload, SourceSilence):
+                change = self._neighbors.source_silent
+                if output.payload.has_resumed:
+                    change = self._neighbors.source_resumed
+                found += change(output.device, output.source, output.at_ns)
+        return [*found, *self.versions.due(watermark_ns)]
+
+    def dump(self) -> dict[str, Any]:
+        """Return the state for a snapshot, as JSON holds it."""
+        return {"neighbors": self._neighbors.dump(), "versions": self.versions.dump()}
+
+    def load(self, data: dict[str, Any]) -> None:
+        """Restore what `dump` returned."""
+        self._neighbors.load(data["neighbors"])
+        self.versions.load(data["versions"])

@@ -14,11 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from streams.detect.measure.monitors.active_conditions import ActiveCondition, ActiveConditions
-from streams.detect.measure.monitors.monitor import Monitor, NumberedOutput, NumberedSymptom, ReplayedMonitor
+from streams.detect.measure.monitors.monitor import (
+    ActiveCondition,
+    ActiveConditions,
+    Monitor,
+    NumberedOutput,
+    NumberedSymptom,
+    ReplayedMonitor,
+)
 from streams.detect.measure.storage.column_store import DeviceColumns, TableDelta
-from streams.detect.measure.storage.device_block import DeviceBlock
-from streams.detect.measure.storage.message_batch import DeviceSlot, LateMessage, MessageBatch, PendingMessage
+from streams.detect.measure.storage.message_batch import (
+    DeviceBlock,
+    DeviceSlot,
+    LateMessage,
+    MessageBatch,
+    PendingMessage,
+)
 from streams.fabric.topology import Topology
 from streams.wire.models import RowKind, Source, Symptom, SymptomsReplaced
 from streams.wire.symptoms import Congestion, CongestionState

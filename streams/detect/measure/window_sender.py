@@ -1,23 +1,61 @@
 """Turns windows of event time that are final into the messages to send: of ports, of rails and of uplinks."""
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from streams.detect.detectors.rail_degraded.comparison import HostRows
+from streams.detect.measure.peer_selection import RailReadings, host_rates, read_rails, select_rails, select_uplinks
 from streams.detect.measure.storage.message_batch import DeviceSlot, PendingMessage
 from streams.detect.measure.storage.plausibility import Plausibility
+from streams.detect.measure.storage.selection_state import PeerWindowReport, PortWindowReport, SelectedWindows
 from streams.detect.measure.storage.window_store import ClosedWindows, WindowSpec
-from streams.detect.measure.windows.host_rates import HostRatesBuffer
-from streams.detect.measure.windows.rail_selection import RailReadings, host_rates, read_rails, select_rails
-from streams.detect.measure.windows.selection_state import SelectedWindows
-from streams.detect.measure.windows.uplink_selection import select_uplinks
-from streams.detect.measure.windows.window_report import PeerWindowReport, PortWindowReport
-from streams.detect.measure.windows.window_selection import WindowSelector
+from streams.detect.measure.window_selection import WindowSelector
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
-from streams.wire.models import PeerGroup, PeerWindow, Source, Window
+from streams.wire.models import HostRates, PeerGroup, PeerWindow, Source, Window
+
+
+class HostRatesBuffer:
+    """The windows that are not emitted yet."""
+
+    def __init__(self, width_ns: int, lateness_ns: int) -> None:
+        self._width_ns, self._lateness_ns = width_ns, lateness_ns
+        self.windows: dict[tuple[int, int], tuple[list[str], npt.NDArray[np.float64]]] = {}
+        """By number of the window and of the source: hosts, and one row for each field of HostRows."""
+
+    def add(self, number: int, source: Source, hosts: Sequence[str], rows: HostRows) -> None:
+        """Add hosts of one window."""
+        names, known = self.windows.get((number, source.value), ([], np.empty((len(rows), 0))))
+        self.windows[number, source.value] = [*names, *hosts], np.concatenate([known, np.array(rows)], axis=1)
+
+    def due(self, watermark_ns: int) -> Iterator[HostRates]:
+        """Yield the windows that are complete, with the hosts by name, and drop them."""
+        for number, source in sorted(self.windows):
+            begin_ns = number * self._width_ns
+            if begin_ns + self._width_ns + self._lateness_ns > watermark_ns:
+                break
+            names, rows = self.windows.pop((number, source))
+            order = sorted(range(len(names)), key=names.__getitem__)
+            rate, speed, *counts = rows[:, order].tolist()
+            rails, stalled, retransmitting = (tuple(map(int, one)) for one in counts)
+            yield HostRates(
+                Source(source), begin_ns, begin_ns + self._width_ns, tuple(names[n] for n in order), tuple(rate),
+                tuple(speed), rails, stalled, retransmitting,
+            )  # fmt: skip
+
+    def dump(self) -> list[list[Any]]:
+        """Return the state for a snapshot, as JSON holds it."""
+        return [[number, source, names, rows.tolist()] for (number, source), (names, rows) in self.windows.items()]
+
+    def load(self, data: list[list[Any]]) -> None:
+        """Restore what `dump` returned."""
+        self.windows = {(number, source): (names, np.array(rows, np.float64)) for number, source, names, rows in data}
+
 
 NumberedWindow = tuple[int, Window | PeerWindow]
 """A window, and the number of the message that makes it final."""
@@ -33,7 +71,9 @@ class WindowSender:
         self._params = params
         self._selector = WindowSelector(params)
         self.plausibility = Plausibility()
-        self.spec = WindowSpec(ns(params.window.width_s), ns(params.lateness_s))
+        self.spec = WindowSpec(
+            ns(params.window.width_s), ns(params.lateness_s), params.window.ber_report, params.window.optics_dip_db
+        )
         self.host_rates = HostRatesBuffer(self.spec.width_ns, self.spec.lateness_ns)
         self._topology = Topology(Inventory())
         self._speeds: dict[tuple[str, Source], tuple[tuple[str, ...], _Speeds | None]] = {}
