@@ -82,7 +82,7 @@ def _now(made: build.Dashboard) -> None:
     made.with_panel(
         table(
             "Constraints that bound",
-            "What denied or delayed decisions of the time range; docs/guards.md has each.",
+            "What denied or delayed decisions of the time range; docs/remediation.md has each.",
             queries.CONSTRAINTS,
             {
                 "constraint": Column("Constraint", 120), "times": Column("Times", 60),

@@ -37,7 +37,7 @@ class Params(CollectorParams):
     """Rails on the same leaf that each rail probes: rail/unreachable needs three."""
     fabric_flows: int = Field(default=10, ge=0, le=128)
     """Flows of each rail to other leaves: at 1/s, 10 probes a second give each directed uplink 20 where a leaf has as
-    many rails as uplinks, which finds 1 % of loss within a minute (docs/probes.md)."""
+    many rails as uplinks, which finds 1 % of loss within a minute (docs/collectors/probe.md)."""
     rotated_per_hour: float = Field(default=0.2, ge=0, le=1)
     """Share of the flows that get another target each hour."""
     window_s: float = Field(default=10.0, ge=1, le=60)

@@ -82,7 +82,7 @@ class ClickHouse:
         self._client: Client | None = None
         self._password = ""
         # With replicas, an acknowledged insert is on a majority of them, and a query sees what was acknowledged; with
-        # shards, it is acknowledged by them and not by the host that divides it (docs/clickhouse-cluster.md).
+        # shards, it is acknowledged by them and not by the host that divides it (docs/scaling.md).
         self._reads: dict[str, Any] = {"select_sequential_consistency": 1} if params.cluster else {}
         self._writes: dict[str, Any] = {"insert_quorum": "auto", "insert_quorum_parallel": 0} if params.cluster else {}
         if params.sharded:

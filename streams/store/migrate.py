@@ -111,7 +111,7 @@ def refuse_other_form(database: MigrationClient, params: StoreParams) -> None:
         raise Misconfigured(
             f"the tables of database {params.database} have the engine {engine}, the settings (store.cluster,"
             f" store.sharded) want {expected}: a migration does not change it; set store.database to another name and"
-            " copy the rows (docs/clickhouse-cluster.md)"
+            " copy the rows (docs/scaling.md)"
         )
 
 

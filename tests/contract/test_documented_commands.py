@@ -34,7 +34,7 @@ def test_a_documented_command_parses(page: str, line: str, tmp_path: Path, monke
 def test_the_pages_have_commands() -> None:
     """The search finds the commands of all pages that have any."""
     assert len(DOCUMENTED) > 50
-    assert {"README.md", "docs/explain.md", "docs/embedded-clickhouse.md"} <= {page for page, _ in DOCUMENTED}
+    assert {"README.md", "docs/operating.md", "docs/scaling.md"} <= {page for page, _ in DOCUMENTED}
 
 
 @pytest.mark.parametrize("line", ["railsight findigs", "railsight findings --folow", "railsight explain"])

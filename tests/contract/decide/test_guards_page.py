@@ -1,4 +1,4 @@
-"""Tests that docs/guards.md has the guards in their order and the defaults of their settings."""
+"""Tests that docs/remediation.md has the guards in their order and the defaults of their settings."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from streams.decide.guards import GUARDS
 from streams.decide.params import DecideParams
 
-PAGE = (Path(__file__).parents[3] / "docs" / "guards.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "remediation.md").read_text(encoding="utf-8")
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if re.match(r"\| \d", line)]
 
 

@@ -1,6 +1,6 @@
 """The list of errors: the message of every error that ends a command, as the code has it.
 
-docs/conf.py puts it into docs/errors.md when the site is built, so that a changed message needs no other change.
+docs/conf.py puts it into docs/troubleshooting.md when the site is built, so a changed message needs no other change.
 """
 
 import ast

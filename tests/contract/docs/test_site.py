@@ -54,7 +54,7 @@ def test_links_and_pictures_lead_to_files_of_the_site(site: Path) -> None:
 
 def test_the_list_of_errors_is_in_the_site(site: Path) -> None:
     """It is made when the site is built."""
-    page = (site / "errors.html").read_text()
+    page = (site / "troubleshooting.html").read_text()
     assert "unknown collector {kind}" in re.sub(r"<[^>]+>", "", page)
     assert page.count("<tr") > 100
 

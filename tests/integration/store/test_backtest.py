@@ -83,5 +83,5 @@ def test_another_configuration_is_compared_over_the_same_history(stored: Databas
     (changed,) = differences.changed
     assert changed.fields["detected after"] == ("30s", "150s")
     text = "\n".join(render_differences.difference_lines(differences))
-    assert f"```text\n{text}\n```" in (ROOT / "docs/backtest.md").read_text(encoding="utf-8"), text
+    assert f"```text\n{text}\n```" in (ROOT / "docs/recordings.md").read_text(encoding="utf-8"), text
     assert all(f.severity >= Severity.INFO for f in read_findings(out))

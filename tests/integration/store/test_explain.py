@@ -102,7 +102,7 @@ def test_the_samples_of_a_window_are_shown_with_those_around_it(stored: Database
     assert [(r.at_ns - NS) // S for r in first[:4]] == [70, 80, 90, 100]
     assert [(r.at_ns - NS) // S for r in first[-3:]] == [300, 310, 320]
     text = list(table_lines(found))
-    page = (ROOT / "docs/explain.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/operating.md").read_text(encoding="utf-8")
     shown = text[: text.index("  rx_power_dbm[0] of h/nic1, read by nic (* in the window)")]
     assert "".join(f"  {line}\n" for line in shown) in page, "\n".join(text)
     assert "  rx_fcs_errors of h/nic1, read by nic (* in the window)" in text

@@ -150,7 +150,7 @@ def test_a_verdict_has_impacts_coverage_and_gaps(stored: Database) -> None:
     assert seen["h1", "nic1"].share == pytest.approx(5 / 6)
     assert not verdict.is_covered
     text = "\n".join(verdict_lines(verdict))
-    assert f"```text\n{text}\n```" in (ROOT / "docs/job.md").read_text(encoding="utf-8"), text
+    assert f"```text\n{text}\n```" in (ROOT / "docs/operating.md").read_text(encoding="utf-8"), text
     for part in ("NOT CLEAN (network): 2 findings", "CRITICAL  link/flap", "for 50s", "h1 nic0 (rail 0)",
                  "no reading 2026-03-01 00:03:20Z for 1m40s", "nic at the host: 4 ports"):  # fmt: skip
         assert part in text, f"{part}\n{text}"
