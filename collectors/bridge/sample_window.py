@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 from collectors.bridge.devices import Device
 from collectors.core.columns import Reading
-from streams.fabric.catalogue import CATALOGUE
 
 AHEAD_NS = 1_000_000_000
 """DESIGN 2.1: a device whose clock is ahead must not affect others."""
@@ -59,7 +58,7 @@ class SampleWindow:
     def drop_counters(self) -> int:
         """Remove the counters; return their number."""
         cells = self.device.columns.cells
-        remaining = {slot: value for slot, value in self.values.items() if not CATALOGUE[cells[slot].metric].counter}
+        remaining = {slot: value for slot, value in self.values.items() if not cells[slot].metric.counter}
         dropped, self.values = len(self.values) - len(remaining), remaining
         return dropped
 

@@ -13,7 +13,6 @@ from collectors.bridge import paths
 from collectors.bridge.signals import Signal
 from collectors.bridge.tables import openconfig, telegraf_ethtool, telegraf_infiniband, telegraf_snmp
 from collectors.core.columns import unquoted
-from streams.fabric.catalogue import CATALOGUE
 
 LONGEST_NAME = 256
 
@@ -80,7 +79,7 @@ class Series:
 
     def _numbered(self, found: Signal) -> Signal | None:
         """Return the signal with its lane or queue; None if its metric requires one that is missing."""
-        if found.metric is None or CATALOGUE[found.metric].index is None:
+        if found.metric is None or found.metric.index is None:
             return found
         for key in openconfig.LANE_KEYS:
             if key in self.tags and (digits := re.search(r"(\d{1,4})$", self.tags[key])):

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER, NO_INDEX, Samples, Table
 
 
@@ -76,7 +76,7 @@ class Layout:
         self._gauges = self._half(cells, counter=False)
 
     def _half(self, cells: Sequence[CellKey], *, counter: bool) -> _Half:
-        selected = [(i, cell) for i, cell in enumerate(cells) if CATALOGUE[cell.metric].counter is counter]
+        selected = [(i, cell) for i, cell in enumerate(cells) if cell.metric.counter is counter]
         columns = tuple(sorted({(cell.metric, cell.lane) for _, cell in selected}))
         number = {column: n for n, column in enumerate(columns)}
         target = [number[cell.metric, cell.lane] * len(self.row) + self.row_of[cell.row] for _, cell in selected]

@@ -15,7 +15,7 @@ from collectors.core.columns import unquoted
 from collectors.gnmi import values
 from collectors.gnmi.paths import Elem, Elems, from_text
 from collectors.gnmi.profile import LeafMapping, Profile, profiles
-from streams.fabric.catalogue import BY_NAME, CATALOGUE, Metric
+from streams.fabric.catalogue import BY_NAME, Metric
 from streams.wire.models import NO_INDEX
 
 Read = Callable[[values.Scalar], float | str | None]
@@ -185,12 +185,12 @@ def _leaf(rule: _Rule, found: dict[str, str]) -> Leaf | None:
         return Leaf(_KINDS[mapping.is_], row, read=read, row_in=row_in)
     metric = BY_NAME[mapping.metric]
     index = NO_INDEX
-    if CATALOGUE[metric].index is not None and "lane" in found:  # without a placeholder, all lanes or priorities
+    if metric.index is not None and "lane" in found:  # without a placeholder, all lanes or priorities
         digits = _DIGITS.search(found["lane"])
         index = int(digits[0]) - mapping.lanes_from if digits else NO_INDEX
         if not 0 <= index < _MOST_LANES:
             return None
-    is_counter = CATALOGUE[metric].counter
+    is_counter = metric.counter
     read = _READERS[mapping.read or "number"]
     kind = Kind.COUNTER if is_counter else Kind.STATE if mapping.state else Kind.READING
     return Leaf(

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from collectors.core.columns import CellKey, Layout, Reading
 from collectors.host.pcie import Values
-from streams.fabric.catalogue import CATALOGUE
 
 _NOTABLE_DELAY_US = 1000
 _MOST_DELAY_US = 2**31 - 1
@@ -48,7 +47,7 @@ class Composer:
         if places != self._places:
             self._places, self._layout = places, Layout(places)
         values = [
-            int(result.values[place]) if CATALOGUE[place[0]].counter else float(result.values[place])
+            int(result.values[place]) if place[0].counter else float(result.values[place])
             for _, result in ordered
             for place in sorted(result.values)
         ]

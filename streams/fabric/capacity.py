@@ -7,7 +7,6 @@ Computes only the devices below the failed links: microseconds for a link, milli
 fabric.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
@@ -15,7 +14,6 @@ from typing import Literal
 import numpy as np
 
 from streams.fabric.graph import ABSENT, NO_LINKS, Floats, Graph, Ints, Mask
-from streams.fabric.topology import Topology
 
 _ROUNDING = 1e-12
 """A share below this is a rounding error."""
@@ -60,11 +58,6 @@ class CapacityLoss:
     def hosts(self, min_share: float = 0.0) -> tuple[str, ...]:
         """Return the hosts that lose capacity, and at least this share, sorted."""
         return tuple(sorted(self.graph.names[number] for number in self.host[self.share >= min_share].tolist()))
-
-    @property
-    def isolated_hosts(self) -> tuple[str, ...]:
-        """Return the hosts that lost capacity and retain none, sorted."""
-        return tuple(sorted(self.graph.names[number] for number in self.host[self.remaining <= _ROUNDING].tolist()))
 
     @property
     def lost_rails(self) -> tuple[tuple[str, int], ...]:
@@ -114,48 +107,6 @@ def capacity_loss(graph: Graph, links: Ints, broken: Ints = NO_LINKS) -> Capacit
     return CapacityLoss(
         graph, hosts, lost[hosts], after[hosts], down, capacity, graph.host_capacity, uplinks, built - remaining
     )  # fmt: skip
-
-
-def jobs_affected(topology: Topology, loss: CapacityLoss, at_ns: int, min_share: float = 0.0) -> tuple[str, ...]:
-    """Return the jobs on hosts that lose at least this share, at a time, sorted."""
-    return topology.jobs_on(loss.hosts(min_share), at_ns)
-
-
-def uplink_paths(graph: Graph, device: str, missing: Ints = NO_LINKS) -> tuple[int, int]:
-    """Return the number of paths from a device to the top of the fabric without these links, and with all of them.
-
-    A device without uplinks is the top and has one path. An unknown device has (0, 0).
-    """
-    number = graph.number.get(device)
-    if number is None:
-        return 0, 0
-    cone = _with_ancestors(graph, np.array([number], np.int64))
-    left, built = (np.ones(len(graph.names), np.int64) for _ in range(2))
-    is_there = np.ones(len(graph.links), np.bool_)
-    is_there[missing] = False
-    for rank in np.unique(graph.rank[cone])[::-1]:
-        devices = cone[graph.rank[cone] == rank]
-        links, starts, devices = _uplinks(graph, devices)
-        if len(devices):
-            left[devices] = np.add.reduceat(left[graph.upper[links]] * is_there[links], starts)
-            built[devices] = np.add.reduceat(built[graph.upper[links]], starts)
-    return int(left[number]), int(built[number])
-
-
-def devices_above(graph: Graph, devices: Iterable[str]) -> tuple[str, ...]:
-    """Return the devices on the paths from these devices to the top, sorted, without these devices."""
-    own = np.array([number for name in devices if (number := graph.number.get(name)) is not None], np.int64)
-    return tuple(sorted(graph.names[number] for number in np.setdiff1d(_with_ancestors(graph, own), own).tolist()))
-
-
-def _with_ancestors(graph: Graph, devices: Ints) -> Ints:
-    """Return these devices and all devices above them."""
-    found = edge = np.unique(devices)
-    while len(edge):
-        links = graph.uplinks_of(edge)
-        edge = np.setdiff1d(graph.upper[links[graph.is_up[links]]], found)
-        found = np.union1d(found, edge)
-    return found
 
 
 def _uplinks(graph: Graph, devices: Ints) -> tuple[Ints, Ints, Ints]:

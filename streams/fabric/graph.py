@@ -112,7 +112,8 @@ class Graph:
         keys, order, ordered = self._order(tuple(sorted(set(equal_in))))
         first = int(np.searchsorted(ordered, keys[link]))
         found = order[first : int(np.searchsorted(ordered, keys[link], side="right"))]
-        return excluding(found, link)
+        others: Ints = found[found != link]
+        return others
 
     def _order(self, by: tuple[EquivalenceKey, ...]) -> tuple[Ints, Ints, Ints]:
         """Return a key for each link, equal for equal columns; the links sorted by key; the sorted keys."""
@@ -128,35 +129,12 @@ class Graph:
     def _column(self, name: EquivalenceKey) -> Ints:
         return self.rank[self.lower] if name == "tier" else getattr(self, name)
 
-    @cached_property
-    def _groups(self) -> dict[tuple[str, ...], tuple[str, ...]]:
-        found: dict[tuple[str, ...], list[str]] = {}
-        for device in self._devices:
-            found.setdefault(_device_group(device), []).append(device.name)
-        return {group: tuple(names) for group, names in found.items()}
-
-    def equivalent_devices(self, name: str) -> tuple[str, ...]:
-        """Return the other devices of the same kind, tier, pod and plane."""
-        number = self.number.get(name)
-        group = () if number is None else self._groups[_device_group(self._devices[number])]
-        return tuple(other for other in group if other != name)
-
-
-def _device_group(device: Device) -> tuple[str, ...]:
-    return device.kind, device.tier, device.pod, str(device.plane)
-
 
 def concatenated_ranges(starts: Ints, stops: Ints) -> Ints:
     """Return the numbers of all ranges from a start up to its stop, concatenated."""
     lengths = stops - starts
     offsets = np.cumsum(lengths) - lengths
     return np.repeat(starts - offsets, lengths) + np.arange(int(lengths.sum()))
-
-
-def excluding(links: Ints, link: int) -> Ints:
-    """Return the links without one."""
-    remaining: Ints = links[links != link]
-    return remaining
 
 
 def _starts(lengths: Ints) -> Ints:

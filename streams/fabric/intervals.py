@@ -4,7 +4,6 @@ A closed interval [begin, end] is [begin, end + 1): `closed` makes one. An inter
 but it overlaps an interval that it lies inside of, and `merge_intervals` retains it.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
 Interval = tuple[int, int]
@@ -13,11 +12,6 @@ Interval = tuple[int, int]
 def closed(begin: int, end: int) -> Interval:
     """Return the interval that includes its last nanosecond."""
     return begin, end + 1
-
-
-def overlap(one: Interval, other: Interval) -> bool:
-    """Return whether two intervals share a nanosecond."""
-    return one[0] < other[1] and other[0] < one[1]
 
 
 def overlaps_any(intervals: Iterable[Interval], one: Interval) -> bool:
@@ -53,12 +47,6 @@ def clip(intervals: Iterable[Interval], within: Interval) -> Iterator[Interval]:
 def total_length(intervals: Iterable[Interval]) -> int:
     """Return the summed length of intervals, which are merged or do not overlap."""
     return sum(end - begin for begin, end in intervals)
-
-
-def covers(merged: Sequence[Interval], at: int) -> bool:
-    """Return whether one of the merged intervals contains a time."""
-    place = bisect_right(merged, at, key=lambda interval: interval[0])
-    return place > 0 and at < merged[place - 1][1]
 
 
 def max_overlap(intervals: Iterable[Interval]) -> int:

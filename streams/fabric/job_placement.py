@@ -5,7 +5,7 @@ one job on one host that overlap or touch are merged. A JobPlacement is immutabl
 computation uses the same jobs throughout. Look-up tables are built on first use.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
@@ -32,14 +32,6 @@ class JobAllocation(NamedTuple):
     def contains(self, at_ns: int) -> bool:
         """Return whether the job is on the host at a time."""
         return self.start_ns <= at_ns < self.end_ns
-
-
-class Change(NamedTuple):
-    """The hosts that a job gained and lost at one time."""
-
-    at_ns: int
-    joined: tuple[str, ...]
-    left: tuple[str, ...]
 
 
 def unix_ns(when: datetime) -> int:
@@ -75,70 +67,25 @@ class JobPlacement:
     def _of_job(self) -> "_Timelines":
         return _Timelines(self._rows, attrgetter("job"))
 
-    @property
-    def jobs(self) -> tuple[str, ...]:
-        """Return the names of all jobs, past ones included, sorted."""
-        return tuple(sorted({allocation.job for allocation in self.allocations}))
-
     def jobs_on(self, devices: Iterable[str], at_ns: int) -> tuple[str, ...]:
         """Return the jobs on any of these hosts at a time, sorted."""
-        timelines = self._of_device
-        found = {
-            allocation.job
-            for name in devices
-            if (timeline := timelines.get(name)) is not None
-            for allocation in timeline.allocations_at(at_ns)
-        }
-        return tuple(sorted(found))
+        return self.jobs_between(devices, at_ns, at_ns + 1)
 
     def jobs_between(self, devices: Iterable[str], from_ns: int, to_ns: int) -> tuple[str, ...]:
         """Return the jobs on any of these hosts at any time from `from_ns` up to but not at `to_ns`, sorted."""
-        timelines = self._of_device
-        found = {
-            allocation.job
-            for name in devices
-            if (timeline := timelines.get(name)) is not None
-            for allocation in timeline.allocations_between(from_ns, max(to_ns, from_ns + 1))
-        }
-        return tuple(sorted(found))
+        until_ns = max(to_ns, from_ns + 1)
+        timelines = filter(None, map(self._of_device.get, devices))
+        return tuple(sorted({one.job for timeline in timelines for one in timeline.between(from_ns, until_ns)}))
 
     def hosts_of(self, job: str, at_ns: int) -> tuple[str, ...]:
         """Return the hosts of a job at a time, sorted."""
         timeline = self._of_job.get(job)
-        return (
-            ()
-            if timeline is None
-            else tuple(sorted(allocation.device for allocation in timeline.allocations_at(at_ns)))
-        )
+        return () if timeline is None else tuple(sorted(one.device for one in timeline.between(at_ns, at_ns + 1)))
 
-    def allocations_of(self, job: str, from_ns: int, to_ns: int) -> tuple[JobAllocation, ...]:
-        """Return the allocations of a job between two times, clipped to them, by start and host."""
+    def all_hosts_of(self, job: str) -> frozenset[str]:
+        """Return the hosts that a job has at any time."""
         timeline = self._of_job.get(job)
-        if timeline is None or to_ns <= from_ns:
-            return ()
-        clipped = (
-            allocation._replace(start_ns=max(allocation.start_ns, from_ns), end_ns=min(allocation.end_ns, to_ns))
-            for allocation in timeline.allocations_between(from_ns, to_ns)
-        )
-        return tuple(sorted(clipped, key=lambda allocation: (allocation.start_ns, allocation.device)))
-
-    def changes(self, job: str, from_ns: int, to_ns: int) -> tuple[Change, ...]:
-        """Return the changes of the hosts of a job from `from_ns` up to but not at `to_ns`."""
-        timeline = self._of_job.get(job)
-        joined: dict[int, list[str]] = defaultdict(list)
-        left: dict[int, list[str]] = defaultdict(list)
-        for allocation in () if timeline is None else timeline.allocations_between(from_ns - 1, to_ns):
-            if from_ns <= allocation.start_ns < to_ns:
-                joined[allocation.start_ns].append(allocation.device)
-            if from_ns <= allocation.end_ns < to_ns:
-                left[allocation.end_ns].append(allocation.device)
-        times = sorted(joined.keys() | left.keys())
-        return tuple(Change(at, tuple(sorted(joined[at])), tuple(sorted(left[at]))) for at in times)
-
-    def lifetime(self, job: str) -> tuple[int, int] | None:
-        """Return the first start and the last end of a job; None for an unknown one."""
-        timeline = self._of_job.get(job)
-        return None if timeline is None else (timeline.allocations[0].start_ns, timeline.latest_end[-1])
+        return frozenset() if timeline is None else frozenset(one.device for one in timeline.allocations)
 
 
 def _allocation(row: JobAllocation | Job) -> JobAllocation:
@@ -195,19 +142,12 @@ class _Timeline:
             latest = max(latest, allocation.end_ns)
             self.latest_end.append(latest)
 
-    def allocations_at(self, at_ns: int) -> list[JobAllocation]:
-        """Return the allocations at a time."""
-        return self._scan_back(bisect_right(self.starts, at_ns), at_ns)
-
-    def allocations_between(self, from_ns: int, to_ns: int) -> list[JobAllocation]:
-        """Return the allocations at any time between two times."""
-        return self._scan_back(bisect_left(self.starts, to_ns), from_ns)
-
-    def _scan_back(self, index: int, after_ns: int) -> list[JobAllocation]:
-        """Return the allocations before an index that end after a time."""
+    def between(self, from_ns: int, to_ns: int) -> list[JobAllocation]:
+        """Return the allocations at any time from `from_ns` up to but not at `to_ns`."""
         found: list[JobAllocation] = []
-        while index and self.latest_end[index - 1] > after_ns:
+        index = bisect_left(self.starts, to_ns)
+        while index and self.latest_end[index - 1] > from_ns:
             index -= 1
-            if self.allocations[index].end_ns > after_ns:
+            if self.allocations[index].end_ns > from_ns:
                 found.append(self.allocations[index])
         return found

@@ -6,7 +6,7 @@ own (streams.runtime.inventory_reader).
 """
 
 import copy
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from streams.fabric.graph import EquivalenceKey, Graph
@@ -53,7 +53,6 @@ class Topology:
                 links_of[upper.device].append(link)
         self.links_of = {device: tuple(links) for device, links in links_of.items()}
         self.uplinks_of = {device: tuple(links) for device, links in uplinks_of.items()}
-        self._group_sizes = Counter((link.role, link.pod, link.plane) for link in self.links.values())
 
     def _links(self, inventory: Inventory) -> Iterable[TopologyLink]:
         """Yield the links; look-ups by device are prepared once."""
@@ -78,11 +77,6 @@ class Topology:
         if graph is None:
             graph = self._graph_cache["graph"] = Graph(self.devices, self.uplinks_of)
         return graph
-
-    def endpoints_of(self, identity: str) -> tuple[Port, Port] | None:
-        """Return both ends of a link by its id, the lower first; None for an unknown link."""
-        link = self.links.get(identity)
-        return None if link is None else (link.lower, link.upper)
 
     def peers_of(self, link: TopologyLink, equal_in: Collection[EquivalenceKey] = PEERS) -> tuple[TopologyLink, ...]:
         """Return the other links with equal values in these columns, by default its peers.
@@ -140,20 +134,9 @@ class Topology:
         """Return the pods in which a job has hosts at any time; built on first use, as a job may have all hosts."""
         pods = self._pods_of_job.get(job)
         if pods is None:
-            first_ns, last_ns = self.placement.lifetime(job) or (0, 0)
-            rows = self.placement.allocations_of(job, first_ns, last_ns)
-            pods = self._pods_of_job[job] = frozenset(self.pod_of(row.device) for row in rows)
+            hosts = self.placement.all_hosts_of(job)
+            pods = self._pods_of_job[job] = frozenset(map(self.pod_of, hosts))
         return pods
-
-    def remaining_plane_ratio(self, link: TopologyLink, missing: Collection[str]) -> float:
-        """Return the ratio that remains, without this link and the missing ones, of its group: role, pod and plane.
-
-        `missing` are ids of links; the cost is proportional to them, not to the thousands of links of a pod.
-        """
-        group = (link.role, link.pod, link.plane)
-        missing_links = (self.links.get(identity) for identity in {link.id, *missing})
-        lost = sum(c is not None and (c.role, c.pod, c.plane) == group for c in missing_links)
-        return (self._group_sizes[group] - lost) / self._group_sizes[group]
 
     def with_jobs(self, jobs: tuple[Job, ...]) -> "Topology":
         """Return the same fabric with these jobs; all other look-ups are shared."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from streams.fabric.catalogue import BY_NAME, CATALOGUE, Metric
+from streams.fabric.catalogue import BY_NAME, Metric
 from streams.instrument.time_format import format_time
 from streams.store.clickhouse import QueryClient
 from streams.store.queries.finding_queries import EventRow, ReadingRow, group_by_lane, query_events, query_readings
@@ -85,7 +85,7 @@ def table_lines(tables: Iterable[EvidenceTable]) -> Iterator[str]:
 
 
 def _reading_lines(readings: Sequence[ReadingRow], table: EvidenceTable) -> Iterator[str]:
-    is_counter = CATALOGUE[BY_NAME[table.metric]].counter
+    is_counter = BY_NAME[table.metric].counter
     inside = [i for i, reading in enumerate(readings) if table.window[0] <= reading.at_ns <= table.window[1]]
     left_out = set(inside[_MAX_ROWS // 2 : -_MAX_ROWS // 2]) if len(inside) > _MAX_ROWS else set()
     day = ""

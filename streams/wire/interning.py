@@ -7,7 +7,7 @@ same tuples, so that code that groups messages can compare by identity. The cach
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.fabric.catalogue import Metric
 from streams.wire.bounds import MAX_COLUMNS, MAX_INDEX, cleaned_names
 from streams.wire.errors import Reject
 
@@ -59,8 +59,8 @@ def _layout(numbers: tuple[int, ...], index: tuple[int, ...]) -> ColumnLayout:
         metrics,
         tuple(index[i] for i in known),
         None if len(known) == len(numbers) else tuple(known),
-        all(CATALOGUE[metric].counter for metric in metrics),
-        not any(CATALOGUE[metric].counter for metric in metrics),
+        all(metric.counter for metric in metrics),
+        not any(metric.counter for metric in metrics),
     )
 
 

@@ -24,11 +24,10 @@ from collectors.bridge.records import Source
 from collectors.bridge.tables import openconfig
 from collectors.core.metrics import CollectorMetrics
 from collectors.kernel.signals import PHYSICAL
-from streams.fabric.catalogue import CATALOGUE
 
 START_NS = 1_700_000_000 * 10**9
 CADENCE_NS = 10 * 10**9
-_KNOWN = [name for name, signal in openconfig.PORTS.items() if signal.metric and CATALOGUE[signal.metric].counter]
+_KNOWN = [name for name, signal in openconfig.PORTS.items() if signal.metric and signal.metric.counter]
 LEAVES = (_KNOWN + [name for name in openconfig.PORTS if name not in _KNOWN and "lane" not in name])[:24]
 STATISTICS = [*list(PHYSICAL)[:24], *(f"rx{n}_xdp_redirect" for n in range(1976))]
 

@@ -34,13 +34,11 @@ from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
-from streams.fabric.capacity import capacity_loss, jobs_affected, uplink_paths
+from streams.fabric.capacity import capacity_loss
 from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.graph import Graph
 from streams.fabric.ids import Port
 from streams.fabric.inventory import check, pack, read_folder, unpack, write_folder
-from streams.fabric.lldp_observations import LldpObservations
-from streams.fabric.lldp_verdict import LldpNeighbor
 from streams.fabric.subject_links import links_of_subject
 from streams.fabric.topology import Topology
 from streams.runtime.admin import ensure_topics
@@ -207,29 +205,6 @@ def _questions(topology: Topology, graph: Graph) -> Result:
         result[f"lose_{name}_us"] = _each(
             lambda one: capacity_loss(graph, links_of_subject(topology, one)).hosts(), [subject] * 5
         )
-        result[f"jobs_behind_{name}_us"] = _each(
-            lambda one: jobs_affected(topology, capacity_loss(graph, links_of_subject(topology, one)), BEGIN_NS),
-            [subject] * 5,
-        )
-    result["paths_up_us"] = _each(
-        lambda one: uplink_paths(graph, one, links_of_subject(topology, things["link"])), [tiers["T0"].name] * 5
-    )
-    return result | _observed(topology)
-
-
-def _observed(topology: Topology) -> Result:
-    """Measure LLDP neighbors of every device, then the verdicts of all links and of one."""
-    result: Result = {}
-    emitted: dict[str, list[LldpNeighbor]] = {}
-    for cable in topology.links.values():
-        for near, far in ((cable.lower, cable.upper), (cable.upper, cable.lower)):
-            emitted.setdefault(near.device, []).append(LldpNeighbor(near.port, *far))
-    observed = LldpObservations(topology)
-    with _timed(result, "hear_all_s"):
-        for device, neighbors in emitted.items():
-            observed.set_neighbors(device, 1, BEGIN_NS, neighbors)
-    result["verdicts_us"] = _each(observed.verdicts, [None] * 5)
-    result["verdict_us"] = _each(observed.verdict, list(topology.links.values())[:LOOKUPS])
     return result
 
 

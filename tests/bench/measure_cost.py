@@ -17,7 +17,7 @@ import numpy as np
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
-from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.fabric.catalogue import Metric
 from streams.wire import topics
 from streams.wire.models import CollectorStatus, Message, RowKind, Samples, Source, Table
 
@@ -27,9 +27,9 @@ HOSTS_IN_21 = 16
 BATCHES = (1, 16, 64, 1000)
 ROUND_NS = ns(10)
 BEGIN_NS = 1_700_000_000 * 10**9
-SCALARS = [metric for metric in Metric if CATALOGUE[metric].index is None]
+SCALARS = [metric for metric in Metric if metric.index is None]
 WATCHED = (Metric.LINK_DOWN_EVENTS, Metric.LINK_TRANSITIONS)
-COUNTERS = (*WATCHED, *(m for m in SCALARS if CATALOGUE[m].counter and m not in WATCHED))[:20]
+COUNTERS = (*WATCHED, *(m for m in SCALARS if m.counter and m not in WATCHED))[:20]
 GAUGES = (Metric.OPER_UP, Metric.ADMIN_UP, Metric.SPEED_BPS, Metric.MODULE_TEMPERATURE_C)
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from pydantic import SecretStr
 
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
-from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.fabric.catalogue import Metric
 from streams.store.clickhouse import ClickHouse
 from streams.store.migrate import apply, shipped_migrations
 from streams.store.params import StoreParams
@@ -80,8 +80,8 @@ class TimedRollups(MinuteRollups):
 
 def view_statements() -> list[str]:
     """Return the table and the materialized view of the comparison."""
-    counters = [column_name(metric) for metric in filter(is_scalar, Metric) if CATALOGUE[metric].counter]
-    gauges = [column_name(metric) for metric in filter(is_scalar, Metric) if not CATALOGUE[metric].counter]
+    counters = [column_name(metric) for metric in filter(is_scalar, Metric) if metric.counter]
+    gauges = [column_name(metric) for metric in filter(is_scalar, Metric) if not metric.counter]
     columns = [f"{name} SimpleAggregateFunction(max, Nullable(UInt64)) CODEC(T64, LZ4)" for name in counters]
     values = list(counters)
     for name in gauges:

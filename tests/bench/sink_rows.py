@@ -23,7 +23,7 @@ import numpy as np
 from lab.bench.clickhouse_metrics import wait_for_merges
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
-from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.fabric.catalogue import Metric
 from streams.runtime.admin import ensure_topics
 from streams.wire import topics
 from streams.wire.models import RowKind, Samples, Source, Table
@@ -36,9 +36,9 @@ POLL_S = 1.0
 MERGES_S = 900.0
 """A question costs the server 3 to 6 ms of CPU, which must not be taken for the price of rows."""
 
-SCALARS = [metric for metric in Metric if CATALOGUE[metric].index is None]
-COUNTERS = tuple(metric for metric in SCALARS if CATALOGUE[metric].counter)[:20]
-GAUGES = tuple(metric for metric in SCALARS if not CATALOGUE[metric].counter)[:4]
+SCALARS = [metric for metric in Metric if metric.index is None]
+COUNTERS = tuple(metric for metric in SCALARS if metric.counter)[:20]
+GAUGES = tuple(metric for metric in SCALARS if not metric.counter)[:4]
 TICK = os.sysconf("SC_CLK_TCK")
 
 

@@ -20,7 +20,7 @@ from collectors.core.context import CollectorContext
 from collectors.core.metrics import CollectorMetrics
 from collectors.snmp.collector import Readers, target_sessions
 from collectors.snmp.params import Params
-from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER, NO_INDEX, Facts, Samples
 from tests.fakes.publisher import RecordingPublisher
 from tests.integration.collectors.snmp_peers import snmpsim
@@ -69,7 +69,7 @@ async def read(walk: str, port: int) -> Yield:
     found = Yield(walk, f"{facts.vendor} {facts.model}".strip(), len(samples.row))
     for table in (samples.counters, samples.gauges):
         for metric, lane, values in zip(table.metric, table.index, table.values, strict=True):
-            present = values != ABSENT_COUNTER if CATALOGUE[metric].counter else ~np.isnan(values)
+            present = values != ABSENT_COUNTER if metric.counter else ~np.isnan(values)
             found.cells[metric, lane] = int(present.sum())
             if metric is Metric.OPER_UP:
                 found.up = int((values == 1).sum())
@@ -106,8 +106,8 @@ def table(yields: Iterable[Yield]) -> str:
     ]
     for one in yields:
         metrics = sorted({metric for metric, _ in one.cells})
-        counters = _counted(one, [metric for metric in metrics if CATALOGUE[metric].counter])
-        optics = _counted(one, [m for m in metrics if not CATALOGUE[m].counter and m not in STATES])
+        counters = _counted(one, [metric for metric in metrics if metric.counter])
+        optics = _counted(one, [m for m in metrics if not m.counter and m not in STATES])
         lines.append(
             f"| {one.walk} | {one.device or '–'} | {one.ports} ({one.up}) | {_counted(one, STATES)} | {counters} "
             f"| {optics} | {one.modules}, {one.limits}, {one.neighbors} | {'; '.join(one.left_out) or '–'} |"

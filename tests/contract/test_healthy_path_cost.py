@@ -16,7 +16,7 @@ import pytest
 
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
-from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.fabric.catalogue import Metric
 from streams.store.rows.deduplication import SequenceDedup
 from streams.store.rows.row_builder import SourcedMessage
 from streams.store.rows.sample_rows import SampleBuilder
@@ -32,8 +32,8 @@ SMALL, LARGE = 16, 64
 """Messages in a batch."""
 
 SECOND = 10**9
-SCALARS = [metric for metric in Metric if CATALOGUE[metric].index is None]
-COUNTERS = tuple(metric for metric in SCALARS if CATALOGUE[metric].counter)[:20]
+SCALARS = [metric for metric in Metric if metric.index is None]
+COUNTERS = tuple(metric for metric in SCALARS if metric.counter)[:20]
 GAUGES = (Metric.OPER_UP, Metric.ADMIN_UP, Metric.SPEED_BPS, Metric.MODULE_TEMPERATURE_C)
 
 DECODE_CALLS = 20

@@ -7,7 +7,7 @@ import numpy as np
 from streams.detect.correlate.stage import Correlate
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
-from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.models import (
     ABSENT_COUNTER,
@@ -129,7 +129,7 @@ def samples(
     row = tuple(dict.fromkeys(port for cells in columns.values() for port in cells))
 
     def table(*, counter: bool) -> Table:
-        own = {key: cells for key, cells in columns.items() if CATALOGUE[key[0]].counter is counter}
+        own = {key: cells for key, cells in columns.items() if key[0].counter is counter}
         absent: float = ABSENT_COUNTER if counter else np.nan
         cells = [[absent if (v := column.get(port)) is None else v for port in row] for column in own.values()]
         kind = np.dtype("<u8" if counter else "<f8")

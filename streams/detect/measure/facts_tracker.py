@@ -17,7 +17,6 @@ from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.inventory import Inventory
 from streams.fabric.inventory_rows import Device
-from streams.fabric.reported_identity import with_reported_fields
 from streams.fabric.topology import Topology
 from streams.wire.models import IDLE_NS, CablingReport, Facts, PortModules, Source, Symptom, VersionCensus, VersionCount
 from streams.wire.stage import Output
@@ -208,8 +207,7 @@ def _runs(kinds: Iterable[str], device: Device | None, facts: Facts) -> Iterable
         if part.kind in kinds and part.firmware and part.part_number:
             counts[part.kind, "", part.part_number, part.firmware] += 1
     if "os" in kinds and facts.os_version and device is not None and device.kind == "switch":
-        row = with_reported_fields(device, facts)
-        counts["os", row.vendor, row.model, facts.os_version] = 1
+        counts["os", device.vendor or facts.vendor, device.model or facts.model, facts.os_version] = 1
     return (RunningVersion(*key, count) for key, count in sorted(counts.items()))
 
 

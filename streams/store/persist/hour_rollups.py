@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import structlog
 
-from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.fabric.catalogue import Metric
 from streams.store.clickhouse import CommandClient, QueryClient
 from streams.store.params import SinkParams, StoreParams
 from streams.store.persist.block_writer import MAX_TOKENS
@@ -75,7 +75,7 @@ def _scalar_columns(metrics: Iterable[Metric]) -> list[tuple[str, str]]:
     columns = []
     for metric in metrics:
         name = column_name(metric)
-        if CATALOGUE[metric].counter:
+        if metric.counter:
             columns.append((f"{name}_increase", f"sum({name}_increase)"))
         else:
             if has_extremes(metric):
@@ -121,7 +121,7 @@ def _hour(table: str, key: str, columns: list[tuple[str, str]]) -> Hour:
 
 
 def _own_column(metric: Metric) -> str:
-    return f"{column_name(metric)}_{'increase' if CATALOGUE[metric].counter else 'avg'}"
+    return f"{column_name(metric)}_{'increase' if metric.counter else 'avg'}"
 
 
 _SCALARS = tuple(filter(is_scalar, Metric))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streams.fabric.catalogue import BY_NAME, CATALOGUE, Metric
+from streams.fabric.catalogue import BY_NAME, Metric
 from streams.store.cell_layout import CellLayoutCache, Ints, NameTable, column_code
 from streams.store.enum_labels import ROW_KIND_OF_LABEL, SOURCE_OF_LABEL
 from streams.wire.models import ABSENT_COUNTER, NO_INDEX, Samples, Table
@@ -77,9 +77,7 @@ class _Scalars:
         self._at_ns = table["at_ns"].to_numpy()[order]
         self._bounds = np.searchsorted(number, np.arange(headers.count + 1))
         self._values = [
-            _ScalarValues(
-                [metric for metric in metrics if CATALOGUE[metric].counter is counter], table, order, self._bounds
-            )
+            _ScalarValues([metric for metric in metrics if metric.counter is counter], table, order, self._bounds)
             for counter in (True, False)
         ]
 
@@ -101,7 +99,7 @@ class _ScalarValues:
     """The counters of all rows, or the gauges; a message has the columns in which it has any value."""
 
     def __init__(self, metrics: Sequence[Metric], table: pa.Table, order: Ints, bounds: Ints) -> None:
-        counter = not metrics or CATALOGUE[metrics[0]].counter
+        counter = not metrics or metrics[0].counter
         absent: Any = np.uint64(ABSENT_COUNTER) if counter else np.nan
         self._values: npt.NDArray[Any] = np.empty((len(metrics), len(order)), np.uint64 if counter else np.float64)
         present = np.zeros((len(bounds) - 1, len(metrics)), bool)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.fabric.catalogue import Metric
 from streams.store.rows.row_builder import SourcedMessage
 from streams.wire.models import Samples, Table
 
@@ -17,12 +17,12 @@ def column_name(metric: Metric) -> str:
 
 def is_scalar(metric: Metric) -> bool:
     """Return whether a metric has one value per port, and so a column of its own."""
-    return CATALOGUE[metric].index is None
+    return metric.index is None
 
 
 def has_extremes(metric: Metric) -> bool:
     """Return whether rollups store the extremes of a gauge; those of a bool are computed from its average."""
-    return CATALOGUE[metric].unit != "bool"
+    return metric.unit != "bool"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from streams.detect.detectors import DETECTORS
-from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.fabric.catalogue import Metric
 from streams.wire.models import EventKind
 
 ROOT = Path(__file__).parents[3]
@@ -218,10 +218,10 @@ def page() -> str:
     by_metric = readers()
     lines = []
     for metric in Metric:
-        spec, slugs = CATALOGUE[metric], sorted(by_metric.get(metric, ()))
+        slugs = sorted(by_metric.get(metric, ()))
         note = DERIVED[metric][1] if metric in DERIVED else "" if slugs else f"stored only: {REASONS.get(metric, '?')}"
-        kind = f"{spec.unit}, counter" if spec.counter else spec.unit
-        lines.append(f"| `{metric.name.lower()}` | {kind} | {spec.index or ''} | {_links(slugs)} | {note} |\n")
+        kind = f"{metric.unit}, counter" if metric.counter else metric.unit
+        lines.append(f"| `{metric.name.lower()}` | {kind} | {metric.index or ''} | {_links(slugs)} | {note} |\n")
     events = [
         f"| `{kind.name.lower()}` | {_links(sorted(slugs))} | {note if slugs else f'stored only: {note}'} |\n"
         for kind, (slugs, note) in EVENTS.items()

@@ -6,7 +6,7 @@
 import re
 from pathlib import Path
 
-from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.fabric.catalogue import Metric
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/counters.md"
@@ -50,7 +50,6 @@ def _rows(texts: dict[str, str]) -> str:
 
 
 def _row(metric: Metric, text: str) -> str:
-    spec = CATALOGUE[metric]
-    kind, name = "counter" if spec.counter else "gauge", metric.name.lower()
-    cells = (f"`{name}`", str(int(metric)), kind, spec.unit, spec.index or "", text)
+    kind, name = "counter" if metric.counter else "gauge", metric.name.lower()
+    cells = (f"`{name}`", str(int(metric)), kind, metric.unit, metric.index or "", text)
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |\n"

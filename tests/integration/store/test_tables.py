@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Device, Inventory, Job, Link
 from streams.store.migrate import apply, shipped_migrations
 from streams.store.persist.persisted_topics import PERSISTED_TOPICS
@@ -239,7 +239,7 @@ def test_extremes_are_stored_but_those_of_bools(database: Database) -> None:
             )
         }
         for metric in Metric:
-            if is_scalar(metric) and not CATALOGUE[metric].counter:
+            if is_scalar(metric) and not metric.counter:
                 found = {stored[f"{column_name(metric)}_{extreme}"] for extreme in ("min", "max")}
                 assert found == {has_extremes(metric)}, metric
 

@@ -7,19 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.fabric.capacity import CapacityLoss, Impact, capacity_loss, devices_above, jobs_affected, uplink_paths
+from streams.fabric.capacity import CapacityLoss, Impact, capacity_loss
 from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.graph import NO_LINKS
 from streams.fabric.inventory import Device, Inventory
-from streams.fabric.subject_links import links_of_subject, links_of_subjects
+from streams.fabric.subject_links import links_of_subjects
 from streams.fabric.topology import Topology
-from tests.worlds.small_fabric import inventory, job, link, topology
+from tests.worlds.small_fabric import link, topology
 
-JOBS = (
-    job("j", "p1-h1", "1970-01-01T00:00:01+00:00"),
-    job("k", "p2-h1", "1970-01-01T00:00:00+00:00", "1970-01-01T00:00:02+00:00"),
-)
-TOP = topology(inventory(jobs=JOBS))
+TOP = topology()
 CLOS = Topology(generate(GenerateParams(gpus=64, radix=8, rails=4, gpus_per_host=4, planes=2)))
 SINGLE = Topology(generate(GenerateParams(gpus=64, radix=8, rails=4, gpus_per_host=4)))
 FABRICS = (TOP, CLOS, SINGLE)
@@ -66,7 +62,7 @@ def test_both_planes_are_down() -> None:
     """Without both leaves of a pod its hosts are isolated, and no other host loses capacity."""
     lost = _lost(TOP, "device:p1-l0", "device:p1-l1")
     assert lost.impact is Impact.DOWN
-    assert lost.isolated_hosts == lost.hosts() == ("p1-h1", "p1-h2")
+    assert lost.hosts() == ("p1-h1", "p1-h2")
     assert lost.lost_rails == (("p1-h1", 0), ("p1-h2", 0))
 
 
@@ -74,7 +70,6 @@ def test_a_broken_link_is_not_counted_again() -> None:
     """The second plane takes the remaining half and the rail; the first one is not counted again."""
     second = _lost(TOP, "link:p1-h1/e1--p1-l1/d1", broken=("link:p1-h1/e0--p1-l0/d1", "rail:p1-h2/0"))
     assert (second.hosts(), second.affected_ratio, second.lost_rails) == (("p1-h1",), 0.5, (("p1-h1", 0),))
-    assert second.isolated_hosts == ("p1-h1",)
     again = _lost(TOP, "rail:p1-h2/0", broken=("device:p1-h2",))
     assert (again.hosts(), again.impact) == ((), Impact.NONE)
 
@@ -86,7 +81,6 @@ def test_a_leaf_of_one_plane_takes_its_rail_from_every_host_below() -> None:
     assert lost.impact is Impact.DOWN
     assert {rail for _, rail in lost.lost_rails} == {2}
     assert lost.affected_ratio == pytest.approx(0.25)
-    assert lost.isolated_hosts == ()
     assert (
         len(lost.hosts())
         == len(lost.lost_rails)
@@ -100,15 +94,6 @@ def test_hosts_below_the_minimum_share_are_omitted() -> None:
     assert (len(lost.hosts(0.25)), lost.hosts(0.26)) == (4, ())
 
 
-def test_affected_jobs_are_those_on_its_hosts_at_the_time() -> None:
-    """Jobs before and after the time are not affected."""
-    lost = _lost(TOP, "device:s1")
-    second = 1_000_000_000
-    assert [jobs_affected(TOP, lost, at) for at in (0, second, 2 * second)] == [("k",), ("j", "k"), ("j",)]
-    assert jobs_affected(TOP, _lost(TOP, "device:p1-l0"), second) == ("j",)
-    assert jobs_affected(TOP, lost, second, min_share=0.5) == ()
-
-
 def test_links_are_weighted_by_speed() -> None:
     """A port of 200 beside one of 400 is a third of both."""
     devices = (Device("h", "host", "host"), Device("a", "switch", "T0", plane=0), Device("b", "switch", "T0", plane=1))
@@ -118,27 +103,6 @@ def test_links_are_weighted_by_speed() -> None:
     )
     top = Topology(Inventory(devices=devices, links=links))
     assert _lost(top, "plane:1").affected_ratio == pytest.approx(1 / 3)
-
-
-def test_uplink_paths_are_counted_to_the_top() -> None:
-    """A T0 of three tiers has as many paths as its T1s together; a top has one; an unknown device none."""
-    graph = CLOS.graph
-    leaf = next(name for name, device in CLOS.devices.items() if device.tier == "T0")
-    ups = CLOS.uplinks_of[leaf]
-    built = sum(len(CLOS.uplinks_of[c.upper.device]) for c in ups)
-    assert uplink_paths(graph, leaf) == (built, built)
-    one = CLOS.uplinks_of[ups[0].upper.device][0]
-    same = sum(c.upper == ups[0].upper or c.upper.device == ups[0].upper.device for c in ups)
-    assert uplink_paths(graph, leaf, graph.numbers_of([one])) == (built - same, built)
-    assert uplink_paths(graph, leaf, links_of_subject(CLOS, f"device:{leaf}")) == (0, built)
-    assert uplink_paths(graph, one.upper.device) == (1, 1)
-    assert uplink_paths(graph, "unknown") == (0, 0)
-
-
-def test_devices_above_are_those_on_the_uplink_paths() -> None:
-    """A host has its leaves and all spines above it; a spine has none."""
-    assert devices_above(TOP.graph, ["p1-h1"]) == ("p1-l0", "p1-l1", "s1", "s2", "s3", "s4")
-    assert devices_above(TOP.graph, ["s1", "unknown"]) == ()
 
 
 @given(st.sampled_from(FABRICS), st.data())

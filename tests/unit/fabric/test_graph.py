@@ -42,13 +42,6 @@ def test_the_columns_equal_the_links() -> None:
         assert (graph.plane[number], graph.speed[number]) == (link_.plane, link_.speed_bps)
 
 
-def test_ends_of_a_link_are_found_by_its_id() -> None:
-    """The lower end comes first; an unknown link has none."""
-    top = topology()
-    assert top.endpoints_of("link:p1-h1/e0--p1-l0/d1") == (Port("p1-h1", "e0"), Port("p1-l0", "d1"))
-    assert top.endpoints_of("link:x/1--y/1") is None
-
-
 def test_peers_of_a_host_link_are_the_same_rail_and_plane_of_its_pod() -> None:
     """Other columns select the other rails of its host, or the rail in the whole fabric."""
     top = topology()
@@ -77,14 +70,6 @@ def test_peers_are_all_links_with_equal_columns(link_: "object", alike: tuple[Eq
 
     expected = {other.id for other in LINKS if key_of(other) == key_of(link_) and other is not link_}
     assert {peer.id for peer in CLOS.peers_of(link_, alike)} == expected  # type: ignore[arg-type]
-
-
-def test_equivalent_devices_are_of_one_kind_tier_pod_and_plane() -> None:
-    """Firmware and load may be compared between them."""
-    graph = topology().graph
-    assert graph.equivalent_devices("p1-h1") == ("p1-h2",)
-    assert graph.equivalent_devices("s2") == ("s1", "s3", "s4")
-    assert graph.equivalent_devices("p1-l0") == graph.equivalent_devices("unknown") == ()
 
 
 def test_links_of_hosts_are_found_by_rail_and_plane() -> None:

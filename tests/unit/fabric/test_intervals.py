@@ -9,11 +9,9 @@ from streams.fabric.intervals import (
     Interval,
     clip,
     closed,
-    covers,
     intersect,
     max_overlap,
     merge_intervals,
-    overlap,
     overlaps_any,
     total_length,
 )
@@ -36,7 +34,6 @@ def test_merged_intervals_have_the_same_moments_in_order_and_apart(intervals: li
     assert all(first[1] < second[0] for first, second in pairwise(merged))
     assert total_length(merged) == len(moments(intervals))
     assert merge_intervals(merged) == merged
-    assert [covers(merged, at) for at in TIMES] == [at in moments(intervals) for at in TIMES]
 
 
 @given(some, some)
@@ -56,7 +53,6 @@ def test_clipped_intervals_lie_within(intervals: list[Interval], within: Interva
 def test_overlap_is_a_common_moment(intervals: list[Interval], one: Interval) -> None:
     """Intervals that touch have none."""
     assert overlaps_any(intervals, one) == bool(moments(intervals) & moments([one]))
-    assert [overlap(one, other) for other in intervals] == [bool(moments([one]) & moments([o])) for o in intervals]
 
 
 @given(some, st.integers(1, 9))

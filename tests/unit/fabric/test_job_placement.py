@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.fabric.job_placement import FOREVER, Change, JobAllocation, JobPlacement, unix_ns
+from streams.fabric.job_placement import FOREVER, JobAllocation, JobPlacement, unix_ns
 from tests.worlds.small_fabric import job
 
 GROWING = JobPlacement(
@@ -44,28 +44,8 @@ def test_a_job_that_grows_shrinks_and_returns_is_tracked() -> None:
     ]  # fmt: skip
     assert GROWING.jobs_on(["a", "b", "unknown"], 12) == ("j", "k")
     assert GROWING.jobs_on(["a"], 15) == ("j",)
-    assert (GROWING.jobs, GROWING.lifetime("j"), GROWING.lifetime("k")) == (("j", "k"), (10, FOREVER), (5, 15))
-    assert (GROWING.lifetime("x"), GROWING.hosts_of("x", 10), GROWING.allocations_of("x", 0, 9)) == (None, (), ())
-
-
-def test_changes_have_the_hosts_that_joined_and_left() -> None:
-    """The interval includes its first time and not its last."""
-    assert GROWING.changes("j", 10, 60) == (
-        Change(10, ("a", "b"), ()), Change(20, ("c",), ()), Change(30, (), ("b",)), Change(40, (), ("c",)),
-        Change(50, ("b",), ()),
-    )  # fmt: skip
-    assert GROWING.changes("j", 60, 61) == (Change(60, (), ("b",)),)
-    assert GROWING.changes("j", 31, 40) == GROWING.changes("x", 0, 99) == ()
-
-
-def test_allocations_between_two_times_are_clipped() -> None:
-    """Time before and after the interval is not included."""
-    assert GROWING.allocations_of("j", 25, 35) == (
-        JobAllocation("j", "a", 25, 35),
-        JobAllocation("j", "b", 25, 30),
-        JobAllocation("j", "c", 25, 35),
-    )
-    assert GROWING.allocations_of("j", 35, 35) == ()
+    assert [GROWING.all_hosts_of(name) for name in "jkx"] == [{"a", "b", "c"}, {"a"}, set()]
+    assert GROWING.hosts_of("x", 10) == ()
 
 
 def test_an_update_replaces_an_allocation() -> None:
@@ -95,25 +75,10 @@ def test_every_time_equals_the_scan(allocations: list[JobAllocation], at: int) -
     assert {name: own.hosts_of(name, at) for name in "jk"} == {
         name: tuple(sorted(device for j, device in expected if j == name)) for name in "jk"
     }
-    for name in "jk":
-        within = {
-            (allocation.device, t)
-            for allocation in own.allocations_of(name, at, at + 3)
-            for t in range(allocation.start_ns, allocation.end_ns)
-        }
-        assert within == {(device, t) for t in range(at, at + 3) for j, device in _scan(allocations, t) if j == name}
-
-
-@given(_ALLOCATIONS, st.integers(-1, 15), st.integers(0, 20))
-def test_changes_lead_from_one_time_to_the_other(allocations: list[JobAllocation], begin: int, length: int) -> None:
-    """The hosts before, with all changes applied, are the hosts after; a host that is present does not join."""
-    own = JobPlacement(allocations)
-    hosts = set(own.hosts_of("j", begin - 1))
-    for change in own.changes("j", begin, begin + length):
-        assert hosts.isdisjoint(change.joined) and hosts.issuperset(change.left)
-        hosts = (hosts | set(change.joined)) - set(change.left)
-        assert hosts == set(own.hosts_of("j", change.at_ns))
-    assert hosts == set(own.hosts_of("j", begin + length - 1))
+    assert {name: own.jobs_between([name], at, at + 3) for name in "abc"} == {
+        name: tuple(sorted({j for t in range(at, at + 3) for j, device in _scan(allocations, t) if device == name}))
+        for name in "abc"
+    }
 
 
 @given(_ALLOCATIONS, st.randoms(use_true_random=False), st.integers(-50, 50))

@@ -90,21 +90,6 @@ def test_changed_jobs_share_the_fabric() -> None:
     assert (later.digest, later.links is top.links) == (top.digest, True)
 
 
-def test_the_remaining_ratio_of_a_plane_is_per_pod() -> None:
-    """Missing links of other pods, planes and roles, and unknown ones, do not count."""
-    devices = [Device(f"{pod}-l{n}", "switch", "T0", pod, plane=0) for pod in ("p1", "p2") for n in (0, 1)]
-    links = [link(f"{d.name}/u{n}", f"s{n}/{d.name}", plane=0) for d in devices for n in (0, 1)]
-    tops = [Device(f"s{n}", "switch", "T1", plane=0) for n in (0, 1)]
-    top = Topology(Inventory(devices=(*devices, *tops), links=tuple(links)))
-    link_, near, far = top.uplinks_of["p1-l0"][0], top.uplinks_of["p1-l1"][0], top.uplinks_of["p2-l0"][0]
-    assert (
-        top.remaining_plane_ratio(link_, ())
-        == top.remaining_plane_ratio(link_, (link_.id, far.id, "link:none"))
-        == 0.75
-    )
-    assert top.remaining_plane_ratio(link_, (near.id,)) == 0.5
-
-
 def test_ids_are_as_published() -> None:
     """These strings are in other systems and must never change."""
     assert link_id(Port("h", "e0"), Port("l", "Ethernet1/1")) == "link:h/e0--l/Ethernet1/1"

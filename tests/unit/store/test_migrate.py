@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.fabric.catalogue import Metric
 from streams.store.migrate import MIGRATIONS_DIR, Migration, apply, pending_migrations, shipped_migrations
 from streams.store.persist.persisted_topics import PERSISTED_TOPICS
 from streams.store.rows.sample_layout import column_name, is_scalar
@@ -97,7 +97,7 @@ def test_every_scalar_metric_has_its_columns_in_the_rollups() -> None:
     for table in ("samples_1m", "samples_1h"):
         columns = _columns(table) | _added(table)
         for metric in filter(is_scalar, Metric):
-            suffixes = ("increase",) if CATALOGUE[metric].counter else ("min", "max", "avg")
+            suffixes = ("increase",) if metric.counter else ("min", "max", "avg")
             assert {f"{column_name(metric)}_{suffix}" for suffix in suffixes} <= columns, metric
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.fabric.catalogue import Metric
 from streams.store.rows.deduplication import SequenceDedup
 from streams.store.rows.row_builder import SourcedMessage, TableRows
 from streams.store.rows.sample_rows import SampleBuilder
@@ -54,7 +54,7 @@ def expected_rows(metrics: tuple[Metric, ...]) -> dict[tuple[object, ...], dict[
             found: dict[str, object] = {metric.name.lower(): None for metric in metrics}
             for part in (one.counters, one.gauges):
                 for metric, values in zip(part.metric, part.values.tolist(), strict=True):
-                    if CATALOGUE[metric].index is None and values[position] != ABSENT_COUNTER:
+                    if metric.index is None and values[position] != ABSENT_COUNTER:
                         found[metric.name.lower()] = values[position]
             delay = one.row_delay_us[position] if one.row_delay_us else 0
             found |= {"sampled_at": one.sampled_at_ns + delay * 1000, "kafka_offset": offset, "kafka_partition": 3}
