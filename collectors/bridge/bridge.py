@@ -15,7 +15,7 @@ from collectors.bridge.params import Format, Params
 from collectors.bridge.read import Batch, Lost
 from collectors.bridge.records import Source as Record
 from collectors.core.context import CollectorContext, draw_run
-from collectors.core.status_schedule import StatusSchedule
+from collectors.core.poll import StatusSchedule
 from streams.wire.errors import Retry
 from streams.wire.models import CollectorStatus, Source
 from streams.wire.topics import COLLECTOR_STATUS, encode

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from collectors.core.status_schedule import EVERY_S
+from collectors.core.poll import EVERY_S
 from streams.health.health import HealthParams
 from streams.instrument.validation_text import refusal
 from streams.wire.errors import Misconfigured

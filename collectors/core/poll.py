@@ -1,14 +1,12 @@
-"""Polls one target: the schedule, the deadline, and readings that are left out.
-
-The targets of one cadence are spread over it randomly. A reading that has not finished at its deadline is cancelled,
-so that a target that hangs costs one task and no thread; the readings that it missed are left out, never caught up.
-"""
+"""The schedules of a target: of its readings, and of its statuses. Times are those of a monotonic clock."""
 
 import asyncio
 import math
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
 
 from collectors.core.metrics import CollectorMetrics
 from streams.wire.errors import Reject, Retry
@@ -36,6 +34,9 @@ async def poll(
 ) -> None:
     """Call `read` at each scheduled time until cancelled.
 
+    The targets of one cadence are spread over it randomly. A reading that has not finished at its deadline is
+    cancelled, so that a target that hangs costs one task and no thread; the readings that it missed are left out.
+
     `missed` receives the reason why a reading failed: its deadline passed, or `read` raised Retry or Reject. Counted by
     `name`: `overdue` for readings cancelled at the deadline, `late` for those left out while another was running.
     """
@@ -55,3 +56,59 @@ async def poll(
         if periods > 1:
             metrics.add("late", name, periods - 1)
         due_s += periods * pace.cadence_s
+
+
+EVERY_S = 60.0
+"""The longest interval; a target is covered while its newest status is at most two to three intervals old."""
+
+_MISSING_CADENCES = 1.5
+"""One late sample is not missing. `measure` reports a silent source after three cadences at least: a running collector
+has sent a status within the last cadence by then; of one that died the newest is more than half of that old."""
+_REPEAT_CADENCES = 0.5
+"""Less than one cadence, because the caller checks about once per cadence, and some checks come a little early."""
+
+
+class StatusSchedule:
+    """The statuses of one target: at each change, while samples are missing, and rarely while samples arrive.
+
+    Call `is_due` once per cadence and at each change. A due status counts as sent.
+    """
+
+    def __init__(self, device: str, cadence_s: float, every_s: float = EVERY_S) -> None:
+        self._cadence_s = cadence_s
+        self._every_s = every_s
+        self._phase = crc32(device.encode()) / 2**32
+        """Spreads the statuses of targets that became reachable at the same time."""
+        self._sent: tuple[bool, str] | None = None
+        self._sent_s = self._next_s = self._sampled_s = float("-inf")
+
+    def sampled(self, now_s: float) -> None:
+        """Record that a sample of the target was sent, which implies that it is reachable."""
+        self._sampled_s = now_s
+
+    def is_due(self, now_s: float, *, reachable: bool, error: str = "") -> bool:
+        """Return True if a status must be sent now."""
+        status = reachable, error
+        is_first = self._sent is None
+        changed = status != self._sent
+        is_missing = not reachable or now_s - self._sampled_s > _MISSING_CADENCES * self._cadence_s
+        is_repeated = is_missing and now_s - self._sent_s >= _REPEAT_CADENCES * self._cadence_s
+        if not (changed or is_repeated or now_s >= self._next_s):
+            return False
+        if is_first:
+            self._next_s = now_s + self._every_s * self._phase
+        elif now_s >= self._next_s:
+            self._next_s += self._every_s * (1 + (now_s - self._next_s) // self._every_s)
+        self._sent, self._sent_s = status, now_s
+        return True
+
+
+def log_reachability(log: Any, device: str, was_reachable: bool, *, reachable: bool, error: str) -> None:
+    """Log a change of a target's reachability, or of the error of one that is not reached, also of one that never was.
+
+    The caller calls it only at a change, so that a target that stays unreachable for one reason is one line.
+    """
+    if reachable:
+        log.info("reached", device=device)
+    else:
+        log.warning("lost" if was_reachable else "not reached, retrying", device=device, why=error)

@@ -11,7 +11,7 @@ import structlog
 from collectors.core.columns import Reading
 from collectors.core.context import Emitter
 from collectors.core.metrics import CollectorMetrics
-from collectors.core.status_schedule import StatusSchedule, log_reachability
+from collectors.core.poll import StatusSchedule, log_reachability
 from collectors.gnmi.device_identity import DeviceIdentity
 from collectors.gnmi.facts import facts_fields
 from collectors.gnmi.parse import Output

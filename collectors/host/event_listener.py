@@ -1,21 +1,21 @@
-"""Runs the kernel log and rtnetlink readers, if available, and stores their positions. Wiring of both."""
+"""Runs the readers of the kernel log and of rtnetlink, if available, and stores their positions."""
 
 import asyncio
 import stat
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
+import orjson
 import structlog
 
 from collectors.core.context import CollectorContext, DeviceEvent, Emitter
 from collectors.core.publisher import Publisher
-from collectors.host.admin import AdminStates, ports_of
-from collectors.host.kernel_clock import BootTime, SystemBootTime, Times
 from collectors.host.kernel_log import KernelLog
-from collectors.host.kmsg import kmsg_of
-from collectors.host.links import Links
-from collectors.host.log_positions import LogPositions
-from collectors.host.logfile import LogFile
-from collectors.host.logs import LogSource, Place, place_of
+from collectors.host.lines import BootTime, SystemBootTime, Times
+from collectors.host.links import AdminStates, Links, ports_of
+from collectors.host.log_sources import LogFile, LogSource, Place, kmsg_of, place_of
 from collectors.host.params import Params
 from collectors.host.ports import KnownPorts
 from collectors.host.rate_limit import RateLimiter
@@ -26,6 +26,55 @@ from streams.wire.models import EventKind, Source
 from streams.wire.topics import EVENTS, Record
 
 _log = structlog.get_logger("railsight.host")
+
+Position = TypeVar("Position")
+
+
+class LogPositions(Generic[Position]):
+    """Stores the position of a process in one file, as JSON; `parse` validates it, or returns None.
+
+    A position is valid once all events before it are acknowledged: after a kill, a few events repeat and none is lost.
+    """
+
+    def __init__(self, path: Path, parse: Callable[[Any], Position | None]) -> None:
+        self._path = path
+        self._parse = parse
+        self._waiting: deque[tuple[int, Position]] = deque()
+        self._known: Position | None = None
+        self._written: Position | None = None
+        self._has_warned = False
+
+    def load(self) -> Position | None:
+        """Return the position of an earlier process; None without a readable one."""
+        try:
+            return self._parse(orjson.loads(self._path.read_bytes()))
+        except (OSError, ValueError):
+            return None
+
+    def note(self, events: int, position: Position) -> None:
+        """Note a position, and the number of events handed to the publisher by then."""
+        if self._waiting and self._waiting[-1][0] == events:
+            self._waiting.pop()
+        self._waiting.append((events, position))
+
+    def save(self, settled: int) -> None:
+        """Store the last position whose events are all among the `settled` ones of this process."""
+        while self._waiting and self._waiting[0][0] <= settled:
+            self._known = self._waiting.popleft()[1]
+        if self._known is None or self._known == self._written:
+            return
+        fresh = self._path.with_name(self._path.name + ".new")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            fresh.write_bytes(orjson.dumps(self._known))
+            fresh.replace(self._path)
+        except OSError as error:
+            if not self._has_warned:
+                self._has_warned = True
+                _log.warning("a restart will not know what was reported before it", why=str(error))
+            return
+        self._written = self._known
+
 
 _SAVE_EVERY_S = 2.0
 _DEVICE = Path("/dev/kmsg")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from collectors.host.gpu import Gpu
 from collectors.host.ports import KnownPort
-from collectors.kernel import components as nic_parts
+from collectors.kernel import ports as nic_parts
 from collectors.kernel.tree import Tree
 from collectors.kernel.values import boot_id, boot_time_ns, pci_address
 from streams.wire.models import Component

@@ -12,7 +12,6 @@ from typing import Any
 import structlog
 
 from collectors.host.messages import pci_address
-from collectors.host.pcie import Values
 from streams.fabric.catalogue import Metric
 
 _log = structlog.get_logger("railsight.host")
@@ -21,6 +20,9 @@ _ABSENT = 2**64 - 1
 """The wire's mark of an absent counter; some NVML counters use it with the same meaning."""
 _KIB = 1024
 _MOST_XIDS = 64
+
+Values = dict[tuple[Metric, int], float]
+"""Values of one device, by metric and lane or link."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,11 @@ import structlog
 
 from collectors.core.context import DeviceEvent
 from collectors.core.metrics import CollectorMetrics
-from collectors.host.kernel_clock import Times
-from collectors.host.lines import Line, parse, record
-from collectors.host.logs import LogSource, Place
+from collectors.host.lines import Line, Times, parse, record
+from collectors.host.log_sources import LogSource, Place
 from collectors.host.messages import About, Classified, classify, is_renaming
 from collectors.host.ports import KnownPorts
-from collectors.host.rate_limit import RateLimiter
-from collectors.host.rate_limited_emitter import RateLimitedEmitter
+from collectors.host.rate_limit import RateLimitedEmitter, RateLimiter
 from collectors.kernel.ports import Role
 from streams.wire.errors import Reject
 from streams.wire.models import EventKind

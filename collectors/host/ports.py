@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from collectors.kernel.ports import Names, Port, Role
-from collectors.kernel.roles import roles
+from collectors.kernel.ports import Names, Port, Role, roles
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,11 @@ of events that it replaces, and is sent when the rate allows: the last state of 
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from collectors.core.context import DeviceEvent
+from collectors.core.metrics import CollectorMetrics
 from streams.wire.models import EventKind
 
 _TURNS = {EventKind.LINK_UP: EventKind.LINK_DOWN, EventKind.ADMIN_UP: EventKind.ADMIN_DOWN}
@@ -98,3 +99,40 @@ class RateLimiter:
 def _key(happening: DeviceEvent) -> Key:
     """Group the ups and downs of a link, and those of its administrative state, so that the last one is the state."""
     return happening.port, _TURNS.get(happening.kind, happening.kind), happening.code
+
+
+class RateLimitedEmitter:
+    """The emitter of one `label`. `emit` takes an event and the time at which it was read."""
+
+    def __init__(
+        self, bound: RateLimiter, metrics: CollectorMetrics, label: str, emit: Callable[[DeviceEvent, int], None]
+    ) -> None:
+        self._bound = bound
+        self._metrics = metrics
+        self._label = label
+        self._emit_event = emit
+        self._left_out = 0
+
+    @property
+    def waits(self) -> bool:
+        """True if an event waits."""
+        return self._bound.waits
+
+    def emit(self, happening: DeviceEvent, now_ns: int, now_s: float) -> None:
+        """Emit an event, now or when the rate allows."""
+        self._all(self._bound.admit(happening, now_s), now_ns)
+
+    def flush(self, now_ns: int, now_s: float) -> None:
+        """Emit the events that are due."""
+        self._all(self._bound.due(now_s), now_ns)
+        if (more := self._bound.left_out - self._left_out) > 0:
+            self._metrics.add("throttled", self._label, more)
+            self._left_out = self._bound.left_out
+
+    def end(self, now_ns: int) -> None:
+        """Emit all waiting events."""
+        self._all(self._bound.rest(), now_ns)
+
+    def _all(self, happenings: Iterable[DeviceEvent], now_ns: int) -> None:
+        for happening in happenings:
+            self._emit_event(happening, now_ns)

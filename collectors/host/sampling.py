@@ -1,15 +1,167 @@
-"""Reads the PCIe links and GPUs of a host separately, so that a hanging one affects no other. Composition."""
+"""Reads the PCIe links and GPUs of a host separately, so that a hanging one affects no other."""
 
+import asyncio
+import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
+from collectors.core.columns import CellKey, Layout, Reading
 from collectors.core.metrics import CollectorMetrics
-from collectors.host.compose import GroupReading, merged
-from collectors.host.gpu import Gpu, Gpus
-from collectors.host.pcie import PcieReader, Values
+from collectors.core.tasks import in_thread
+from collectors.host.gpu import Gpu, Gpus, Values
 from collectors.host.ports import KnownPort
-from collectors.host.thread_calls import ThreadCalls
-from collectors.kernel.tree import Tree
+from collectors.kernel.tree import Refusal, Tree
+from collectors.kernel.values import pci_address
+from streams.fabric.catalogue import Metric
 from streams.instrument.clock import Clock
+from streams.wire.errors import Reject
+
+Answer = TypeVar("Answer")
+
+
+class ThreadCalls(Generic[Answer]):
+    """Calls by name, each made by one thread at a time."""
+
+    def __init__(self, deadline_s: float) -> None:
+        self._deadline_s = deadline_s
+        self._asked: dict[str, asyncio.Future[Answer]] = {}
+
+    @property
+    def hung(self) -> frozenset[str]:
+        """The calls that have not returned yet."""
+        return frozenset(name for name, future in self._asked.items() if not future.done())
+
+    async def call(self, questions: Iterable[tuple[str, Callable[[], Answer]]]) -> dict[str, Answer]:
+        """Return the results that arrive within the deadline, by name; a late result is dropped."""
+        hung = self.hung
+        self._asked = {name: future for name, future in self._asked.items() if name in hung}
+        asked = {name: in_thread(question, "railsight-host") for name, question in questions if name not in hung}
+        self._asked |= asked
+        if asked:
+            await asyncio.wait(asked.values(), timeout=self._deadline_s)
+        return {name: future.result() for name, future in asked.items() if future.done()}
+
+
+_A = re.ASCII
+_WIDTH = re.compile(r"\d{1,3}", _A)
+_SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?", _A)
+_NO_WIDTH = {0, 63, 255}
+"""No link: all ones in the field and in the file, because the device does not respond."""
+_MOST_LANES = 32
+
+
+def width(text: str) -> float | None:
+    """Parse lanes; None without a link. Raises Reject."""
+    if not _WIDTH.fullmatch(text) or (int(text) > _MOST_LANES and int(text) not in _NO_WIDTH):
+        raise Reject(f"no width: {text[:40]!r}")
+    return None if int(text) in _NO_WIDTH else float(text)
+
+
+def speed(text: str) -> float | None:
+    """Parse GT/s; None if unknown. Raises Reject."""
+    if text.startswith("Unknown"):
+        return None
+    if not (result := _SPEED.fullmatch(text)) or float(result[1]) <= 0:
+        raise Reject(f"no speed: {text[:40]!r}")
+    return float(result[1])
+
+
+class PcieReader:
+    """Reads PCIe links; `refused` counts invalid contents since it was last read."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self.refused = 0
+
+    def read(self, folder: str) -> Values:
+        """Return the link of a PCI function by its directory; unknown values are absent."""
+        while folder and pci_address(folder) != folder.rpartition("/")[2]:  # a virtio or USB device below the function
+            folder = folder.rpartition("/")[0] if pci_address(folder) else ""
+        if not folder:
+            return {}
+        found: Values = {}
+        for metric, reports, parse in (
+            (Metric.PCIE_WIDTH_LANES, "current_link_width", width),
+            (Metric.PCIE_SPEED_GTPS, "current_link_speed", speed),
+        ):
+            if (value := self._value(f"{folder}/{reports}", parse)) is not None:
+                found[metric, -1] = value
+        slot = folder.rpartition("/")[0]
+        for metric, reports, parse in (
+            (Metric.PCIE_WIDTH_MAX_LANES, "max_link_width", width),
+            (Metric.PCIE_SPEED_MAX_GTPS, "max_link_speed", speed),
+        ):
+            own = self._value(f"{folder}/{reports}", parse)
+            # Without a visible slot (the root complex of a guest) only the device's own values are known.
+            theirs = self._value(f"{slot}/{reports}", parse) if pci_address(slot) == slot.rpartition("/")[2] else None
+            if own is not None:
+                found[metric, -1] = own if theirs is None else min(own, theirs)
+        return found
+
+    def _value(self, path: str, parse: Callable[[str], float | None]) -> float | None:
+        try:
+            text = self._tree.read_text(path)
+            return None if text is None else parse(text)
+        except Refusal:  # a guest may not read its slot: absent
+            return None
+        except Reject:
+            self.refused += 1
+            return None
+
+
+_NOTABLE_DELAY_US = 1000
+_MOST_DELAY_US = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReading:
+    """The values of one device, at the middle of its reading."""
+
+    at_ns: int
+    values: Values
+
+
+def merged(rows: Iterable[tuple[str, GroupReading]]) -> dict[str, GroupReading]:
+    """Merge the readings of each row, at the time of the first; a row without values is omitted."""
+    found: dict[str, GroupReading] = {}
+    for row, result in rows:
+        if not result.values:
+            continue
+        before = found.get(row)
+        found[row] = (
+            result
+            if before is None
+            else GroupReading(min(before.at_ns, result.at_ns), {**before.values, **result.values})
+        )
+    return found
+
+
+class Composer:
+    """Caches the layout of the last reading, which is nearly always that of the next."""
+
+    def __init__(self) -> None:
+        self._places: tuple[CellKey, ...] = ()
+        self._layout = Layout(())
+
+    def compose(self, rows: Mapping[str, GroupReading], received_at_ns: int, boot_id: int) -> Reading:
+        """Return one row for each name; there is at least one."""
+        ordered = sorted(rows.items())
+        places = tuple(CellKey(row, *place) for row, result in ordered for place in sorted(result.values))
+        if places != self._places:
+            self._places, self._layout = places, Layout(places)
+        values = [
+            int(result.values[place]) if place[0].counter else float(result.values[place])
+            for _, result in ordered
+            for place in sorted(result.values)
+        ]
+        sampled_ns = min(result.at_ns for _, result in ordered)
+        delays = tuple(min((result.at_ns - sampled_ns) // 1000, _MOST_DELAY_US) for _, result in ordered)
+        return Reading(
+            sampled_ns, max(received_at_ns, sampled_ns), boot_id, self._layout.row, self._layout.rows_digest,
+            *self._layout.tables(values), delays if max(delays) >= _NOTABLE_DELAY_US else (),
+        )  # fmt: skip
+
 
 Rows = dict[str, GroupReading]
 

@@ -1,33 +1,44 @@
-"""Composes the jobs collector: the schedulers' jobs into the topic of jobs. Wiring only."""
+"""The jobs collector: the schedulers' jobs into the topic of jobs, which is its only state."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any
 
 import structlog
 
 from collectors.core.context import CollectorContext
 from collectors.core.poll import Pace, poll
 from collectors.core.spec import Spec
-from collectors.jobs.feed import JobFeed
-from collectors.jobs.kubernetes_follow import KubernetesFollower
+from collectors.jobs.kubernetes import KubernetesFollower, Pods
 from collectors.jobs.kubernetes_parse import gpu_pod, snapshot
-from collectors.jobs.kubernetes_read import Pods
-from collectors.jobs.ledger import Ledger
+from collectors.jobs.ledger import JobFeed, Ledger, Snapshot
 from collectors.jobs.params import Params, SchedulerParams, SlurmParams
-from collectors.jobs.published import published_jobs
 from collectors.jobs.slurm_parse import parse
 from collectors.jobs.slurm_read import read_jobs
-from collectors.jobs.snapshot import Snapshot
 from streams.wire import codec
 from streams.wire.access import Access
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.models import Job
 from streams.wire.retry import Backoff, Failure, retry
+from streams.wire.standalone_consumer import AWAY, open_consumer, read_compacted
 from streams.wire.topics import JOBS
 
 _log = structlog.get_logger("railsight.jobs")
 
 _RETRY = Backoff.constant(1.0)
+
+
+async def published_jobs(options: Mapping[str, Any]) -> list[Job]:
+    """Return the newest message of each key; raises Retry while Kafka does not answer.
+
+    A key whose newest message is unreadable is left out: it is of another version, and the next one replaces it.
+    """
+    try:
+        async with open_consumer(options) as consumer:
+            content = await read_compacted(consumer, JOBS)
+    except AWAY as error:
+        raise Retry(f"{JOBS.name}: {error or type(error).__name__}") from error
+    return [job for job in content.readable().values() if isinstance(job, Job)]
 
 
 async def slurm_snapshot(params: SlurmParams, context: CollectorContext) -> Snapshot:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from collectors.jobs.ledger import MAX_NUMBER, MAX_SECONDS, Snapshot, bounded, text
 from collectors.jobs.params import KubernetesParams
-from collectors.jobs.snapshot import MAX_NUMBER, MAX_SECONDS, Snapshot, bounded, text
 from streams.wire.errors import Reject
 from streams.wire.models import Job
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from collectors.kernel import values
 from collectors.kernel.ports import Port
 from collectors.kernel.tree import Refusal, Tree
-from collectors.kernel.vpd import Vpd, vpd
+from collectors.kernel.values import Vpd, vpd
 from streams.wire.errors import Reject
 
 _NVIDIA = "0x15b3"

@@ -1,12 +1,16 @@
-"""Defines the ports of a host: identity, role, names and aliases. Pure.
+"""The ports of a host: identity, names, aliases, role, and their components in Facts. Pure.
 
-A port is identified by its GUID or MAC and its PCI address; every other name may change while it runs.
+A port is identified by its GUID or MAC and its PCI address; every other name may change while it runs. A management
+NIC is not a fabric NIC (DETECTION 1), and neither names nor speeds alone decide the role: a fabric port that trained
+low must remain one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
+
+from streams.wire.models import Component
 
 
 class Role(StrEnum):
@@ -124,3 +128,67 @@ class Names:
             taken[name] = port.identity
             self._given[port.identity] = found[port.identity] = name
         return found
+
+
+_MUCH_SLOWER = 4
+"""A card of another model with at most this fraction of the fastest port's speed carries other traffic: 100G beside
+400G. Half the speed is one generation within a fabric, and a slow port of the same model is degraded."""
+
+
+def roles(
+    ports: Sequence[Port], fabric: Iterable[str] = (), management: Iterable[str] = ()
+) -> dict[str, tuple[Role, str]]:
+    """Return (role, evidence) by identity."""
+    fabric, management = tuple(fabric), tuple(management)
+    rdma = [port for port in ports if port.rdma and not port.is_virtual]
+    without_route = [port for port in rdma if not port.has_default_route]
+    compared = without_route or rdma
+    fastest = max((port.speed_bps or 0.0 for port in compared), default=0.0)
+    models = {_model(port) for port in compared if port.speed_bps == fastest and fastest}
+    found = {}
+    for port in ports:
+        if port.matches(fabric):
+            found[port.identity] = Role.FABRIC, "configured in the settings"
+        elif port.matches(management):
+            found[port.identity] = Role.MANAGEMENT, "configured in the settings"
+        else:
+            found[port.identity] = _role(port, fastest, models, others_are_free=bool(without_route))
+    return found
+
+
+def _role(port: Port, fastest: float, models: set[str], *, others_are_free: bool) -> tuple[Role, str]:
+    if port.is_virtual:
+        return Role.VIRTUAL, "no port of its own"
+    if not port.rdma:
+        return Role.MANAGEMENT, "no RDMA device"
+    if port.link_layer == "InfiniBand":
+        return Role.FABRIC, "InfiniBand"
+    if port.has_default_route and others_are_free:
+        return Role.MANAGEMENT, "carries the default route, and other RDMA ports do not"
+    if port.speed_bps and port.speed_bps * _MUCH_SLOWER <= fastest and _model(port) not in models:
+        return Role.MANAGEMENT, f"{port.speed_bps / 1e9:.0f}G beside {fastest / 1e9:.0f}G of another model"
+    return Role.FABRIC, "RDMA over Ethernet"
+
+
+def _model(port: Port) -> str:
+    return f"{port.model}/{port.board}"
+
+
+_KIND = {Role.FABRIC: "nic", Role.MANAGEMENT: "nic-management"}
+
+
+def components(ports: Iterable[tuple[Port, str, Role]]) -> tuple[Component, ...]:
+    """Return a component for each fabric or management port, sorted by name; input is (port, name, role)."""
+    found = [
+        Component(
+            name=name,
+            kind=_KIND[role],
+            part_number=port.part_number or port.board or port.model,
+            serial=port.serial,
+            firmware=port.firmware,
+            alias=tuple(alias for alias in port.aliases if alias != name),
+        )
+        for port, name, role in ports
+        if role in _KIND
+    ]
+    return tuple(sorted(found, key=lambda component: component.name))

@@ -1,10 +1,11 @@
-"""Parses the texts of sysfs, procfs and `ethtool -S`. Pure.
+"""Parses the texts of sysfs, procfs and `ethtool -S`, and a card's vital product data. Pure.
 
 An absent value is None; an invalid one raises Reject.
 """
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from streams.wire.errors import Reject
 
@@ -168,3 +169,48 @@ def boot_time_ns(stat: str) -> int:
         if line.startswith("btime ") and _SECONDS.fullmatch(text := line[6:].strip()):
             return int(text) * 10**9
     return 0
+
+
+_LARGE = 0x80
+_READ_ONLY = 0x90
+_SOFTWARE_MANAGED = b"SMDL=SW_MNG"
+
+
+@dataclass(frozen=True, slots=True)
+class Vpd:
+    """Vital product data of a card; missing fields are empty.
+
+    `is_restricted` is NVIDIA's mark on functions of a switch fabric that its own manager reads: reading their
+    counters only floods the kernel log with ACCESS_REG failures (NVIDIA Fabric Manager guide; gpud issue 1164).
+    """
+
+    part_number: str = ""
+    serial: str = ""
+    is_restricted: bool = False
+
+
+def vpd(data: bytes) -> Vpd:
+    """Parse the valid part of the data; the rest is ignored."""
+    fields = {key: value for tag, body in _resources(data) if tag == _READ_ONLY for key, value in _fields(body)}
+    return Vpd(_clean_text(fields.get(b"PN", b"")), _clean_text(fields.get(b"SN", b"")), _SOFTWARE_MANAGED in data)
+
+
+def _resources(data: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while at + 3 <= len(data) and data[at] & _LARGE:
+        size = int.from_bytes(data[at + 1 : at + 3], "little")
+        yield data[at], data[at + 3 : at + 3 + size]
+        at += 3 + size
+
+
+def _fields(body: bytes) -> Iterator[tuple[bytes, bytes]]:
+    at = 0
+    while at + 3 <= len(body):
+        size = body[at + 2]
+        yield body[at : at + 2], body[at + 3 : at + 3 + size]
+        at += 3 + size
+
+
+def _clean_text(value: bytes) -> str:
+    text = value.decode("ascii", "replace").strip(" \0\n")
+    return text if text.isprintable() else ""

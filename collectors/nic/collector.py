@@ -1,17 +1,206 @@
-"""Composes the NIC collector for the ports of this host. Wiring only."""
+"""The NIC collector of one host: discovers its ports, reads them, and publishes samples, Facts and status."""
 
+import asyncio
 import contextlib
+import math
+import random
 from collections.abc import AsyncIterator
 
-from collectors.core.context import CollectorContext
+import structlog
+
+from collectors.core.context import CollectorContext, Emitter
+from collectors.core.metrics import CollectorMetrics
+from collectors.core.poll import Pace, StatusSchedule, poll
 from collectors.core.spec import Spec
-from collectors.kernel.ports import Role
+from collectors.core.tasks import in_thread
+from collectors.kernel import values
+from collectors.kernel.discover import Discovery
+from collectors.kernel.ports import Names, Port, Role, components, roles
 from collectors.kernel.tree import Tree
-from collectors.nic.ethtool import ethtool_of
-from collectors.nic.host_reader import HostReader
+from collectors.nic.ethtool import Ethtool, ethtool_of
 from collectors.nic.params import Params
+from collectors.nic.polling import Composer, PollRounds
+from collectors.nic.reading import PortReader, PortReading
+from streams.instrument.clock import Clock
 from streams.wire.errors import Misconfigured
-from streams.wire.models import Samples, Source
+from streams.wire.models import CollectorStatus, Component, Facts, Samples, Source
+
+_log = structlog.get_logger("railsight.nic")
+
+
+class HostReader:
+    """Reads one host for ever. Random numbers and time are arguments; no fault of a device ends it."""
+
+    def __init__(
+        self, params: Params, tree: Tree, ethtool: Ethtool, emitter: Emitter, metrics: CollectorMetrics, clock: Clock,
+        wanted: frozenset[Role],
+    ) -> None:  # fmt: skip
+        self.device = params.device_name()
+        self._params = params
+        self._tree = tree
+        self._ethtool = ethtool
+        self._emitter = emitter
+        self._metrics = metrics
+        self._clock = clock
+        self._wanted = wanted
+        self._discovery = Discovery(tree, params.exclude, params.max_ports)
+        self._rounds = PollRounds(params.deadline_s)
+        self._composer = Composer()
+        self._names = Names(params.port_name)
+        self._ports: tuple[Port, ...] = ()
+        self._name_of: dict[str, str] = {}
+        self._role_of: dict[str, Role] = {}
+        self._readers: dict[str, PortReader] = {}
+        self._generation: object = None
+        self._discovered_s = self._facts_s = -math.inf
+        self._statuses = StatusSchedule(self.device, params.cadence_s, params.status_every_s)
+        self._discovering: asyncio.Future[tuple[Port, ...]] | None = None
+        self._boot_id = self._booted_ns = 0
+        self._published: tuple[Component, ...] | None = None
+        self._last_error = ""
+        """The reason for the last missing reading, empty without one."""
+        self._last_sample_ns = 0
+        self._warned: set[tuple[str, str]] = set()
+
+    async def run(self, rng: random.Random) -> None:
+        """Read at each cadence until cancelled; a hanging card is skipped, so that no reading hangs."""
+        await poll(self.device, self.read_once, Pace(self._params.cadence_s), self._metrics, rng)
+
+    async def read_once(self) -> Samples | None:
+        """Return one reading of every selected port that responds; None without one."""
+        await self._find()
+        readings = await self._rounds.read(self._readers.values())
+        samples = None
+        self._record(readings)
+        named = {self._name_of[identity]: reading for identity, reading in readings.items() if reading.has_values}
+        if named:
+            samples = self._emitter.samples(self.device, self._composer.compose(named, self._boot_id))
+            self._last_sample_ns = samples.sampled_at_ns
+        self._report_status(is_reached=samples is not None)
+        self._emit_facts()
+        return samples
+
+    async def _find(self) -> None:
+        """Discover ports after an addition or removal, and periodically.
+
+        If a device hangs meanwhile, discovery is awaited once, for the deadline; then the known ports are read.
+        """
+        if self._discovering is None:
+            now_s = asyncio.get_running_loop().time()
+            generation = self._discovery.ctimes()
+            if generation == self._generation and now_s - self._discovered_s < self._params.discover_every_s:
+                return
+            self._generation, self._discovered_s = generation, now_s
+            restricted = frozenset(i for i, reader in self._readers.items() if reader.is_restricted)
+            self._discovering = in_thread(lambda: self._discovery.ports(restricted), "railsight-nic")
+            await asyncio.wait({self._discovering}, timeout=self._params.deadline_s)
+        if not self._discovering.done():
+            self._warn("", "looking for ports: a device does not answer")
+            return
+        found, self._discovering = self._discovering.result(), None
+        self._set_ports(found)
+
+    def _set_ports(self, ports: tuple[Port, ...]) -> None:
+        decided = roles(ports, self._params.fabric, self._params.management)
+        role_of = {identity: role for identity, (role, _) in decided.items()}
+        if role_of != self._role_of:
+            found = {port.name(self._params.port_name): f"{decided[port.identity][0]}: {decided[port.identity][1]}"
+                    for port in ports if decided[port.identity][0] is not Role.VIRTUAL}  # fmt: skip
+            _log.info("ports", device=self.device, found=found)
+        self._ports, self._role_of = ports, role_of
+        self._name_of = self._names.name(ports)
+        self._boot_id = values.boot_id(self._tree.read_kernel_text("sys/kernel/random/boot_id"))
+        self._booted_ns = values.boot_time_ns(self._tree.read_kernel_text("stat"))
+        former, self._readers = self._readers, {}
+        for port in ports:
+            if role_of[port.identity] not in self._wanted:
+                continue
+            reader = former.pop(port.identity, None)
+            if reader is not None and _same_device(reader.port, port):
+                reader.rediscover()
+            else:
+                self._close(reader)
+                reader = PortReader(self._tree, port, self._ethtool(port.netdev), self._clock)
+            self._readers[port.identity] = reader
+        for gone in former.values():
+            self._close(gone)
+
+    def close(self) -> None:
+        """Release the resources."""
+        for reader in self._readers.values():
+            self._close(reader)
+        self._readers = {}
+
+    def _close(self, reader: PortReader | None) -> None:
+        if reader is not None and reader.port.card not in self._rounds.hung:  # a thread may still use it
+            reader.close()
+
+    def _record(self, readings: dict[str, PortReading]) -> None:
+        for identity, reading in readings.items():
+            name = self._name_of[identity]
+            if reading.refused:
+                self._metrics.add("unreadable", name, reading.refused)
+            for counter in reading.saturated:
+                self._warn(name, f"{counter} is at the bound where old hardware sticks: it may never move again")
+            if self._readers[identity].is_restricted and self._warn(
+                name, "a restricted function: its counters are left alone"
+            ):
+                self._metrics.add("restricted", name)
+        for card in self._rounds.hung:
+            self._warn(card, "does not answer: left to itself")
+
+    def _warn(self, port: str, what: str) -> bool:
+        """Log a warning once; return whether this was the first time."""
+        if (port, what) in self._warned:
+            return False
+        self._warned.add((port, what))
+        _log.warning(what, device=self.device, port=port)
+        return True
+
+    def _report_status(self, *, is_reached: bool) -> None:
+        error = "" if is_reached else self._unreachable_reason()
+        now_s = asyncio.get_running_loop().time()
+        if is_reached:
+            self._statuses.sampled(now_s)
+        if error and error != self._last_error:
+            _log.warning("no reading", device=self.device, why=error)
+        self._last_error = error
+        if not self._statuses.is_due(now_s, reachable=is_reached, error=error):
+            return
+        self._emitter.status(
+            CollectorStatus(
+                self._emitter.collector, self._emitter.run, self._emitter.source, self.device, self._clock.now_ns(),
+                is_reached, error, self._last_sample_ns, 0, int(self._params.cadence_s * 1e9),
+            )
+        )  # fmt: skip
+
+    def _unreachable_reason(self) -> str:
+        if self._discovering is not None:
+            return "a device does not answer while its ports are looked for"
+        if self._readers:
+            return f"no port answers: {', '.join(sorted(self._rounds.hung))}"
+        wanted = " or ".join(sorted(self._wanted))
+        return f"no {wanted} port among {len(self._ports)} found"
+
+    def _emit_facts(self) -> None:
+        """Publish Facts at each change, and periodically."""
+        now_s = asyncio.get_running_loop().time()
+        if self._generation is None or self._discovering is not None:
+            return
+        found = components((port, self._name_of[port.identity], self._role_of[port.identity]) for port in self._ports)
+        if found == self._published and now_s - self._facts_s < self._params.facts_every_s:
+            return
+        self._published, self._facts_s = found, now_s
+        self._emitter.facts(
+            Facts(self.device, self._clock.now_ns(), self._emitter.source, booted_at_ns=self._booted_ns,
+                  components=found)
+        )  # fmt: skip
+
+
+def _same_device(before: Port, now: Port) -> bool:
+    return (before.born, before.rdma, before.netdev, before.is_restricted) == (
+        now.born, now.rdma, now.netdev, now.is_restricted,
+    )  # fmt: skip
 
 
 def host_reader(params: Params, context: CollectorContext, wanted: frozenset[Role]) -> HostReader:

@@ -4,6 +4,7 @@ The selection is made at the first reading and does not change: two counters of 
 look like a burst. A metric that appears later is added.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -13,11 +14,45 @@ from collectors.kernel.signals import SATURATES
 from collectors.kernel.tree import Refusal, Tree
 from collectors.nic.ethtool import Source, Statistics
 from collectors.nic.metric_sources import COUNTERS, ETHTOOL, HW_COUNTERS, MetricSource, Slot, best, files, statistics
-from collectors.nic.refusal_breaker import RefusalBreaker
 from streams.fabric.catalogue import Metric
 from streams.instrument.clock import Clock
 from streams.wire.errors import Reject
 from streams.wire.models import NO_INDEX
+
+REFUSALS = 3
+
+
+class RefusalBreaker:
+    """The circuit breaker of one port."""
+
+    def __init__(self) -> None:
+        self._in_a_row: Counter[str] = Counter()
+        self._of_file: Counter[str] = Counter()
+        self._closed: set[str] = set()
+
+    def allows(self, group: str, path: str) -> bool:
+        """Return whether this file of this group is still read."""
+        return group not in self._closed and self._of_file[path] < REFUSALS
+
+    def is_closed(self, group: str) -> bool:
+        """Return whether the whole group is disabled."""
+        return group in self._closed
+
+    def on_success(self, group: str, path: str) -> None:
+        """Record a read file, whatever its content."""
+        self._in_a_row[group] = 0
+        if self._of_file[path]:
+            self._of_file[path] = 0
+
+    def on_refusal(self, group: str, path: str, *, lasting: bool) -> None:
+        """Record a refused file; a temporary shortage is ignored."""
+        if not lasting:
+            return
+        self._of_file[path] += 1
+        self._in_a_row[group] += 1
+        if self._in_a_row[group] >= REFUSALS:
+            self._closed.add(group)
+
 
 _STATE: tuple[Slot, ...] = tuple((metric, NO_INDEX) for metric in (Metric.OPER_UP, Metric.ADMIN_UP, Metric.SPEED_BPS))
 _MS = 1_000_000

@@ -1,16 +1,70 @@
-"""Decides which requests are answered, and with which packet. Pure: sockets.py receives and sends.
+"""The responder of a host: decides which requests are answered, and with which packet.
 
 Answers only addresses of the inventory, each request with at most one packet of the same length to its sender, never
 to the port of a responder, and within a rate for each source and for all of them.
+
+Requests are not read as they arrive: they wait in their sockets with the kernel's time, as replies do in prober.py. A
+wake-up for each of them cost more than the answer, and the wait is part of the responder's time, not of the network's.
 """
 
+import time
 from collections import Counter, OrderedDict
 from collections.abc import Container
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
+from collectors.probe.mesh import Rail
 from collectors.probe.packet import REQUESTS, Kind, Packet, decode, encode
 from collectors.probe.params import Params
-from collectors.probe.rate_limit import KeyedBuckets, TokenBucket
+from collectors.probe.sockets import (
+    IcmpError,
+    ProbeSocket,
+    ProbeSockets,
+    Received,
+    SendTime,
+    SocketFactory,
+    new_udp_socket,
+)
+
+Key = TypeVar("Key")
+
+
+class TokenBucket:
+    """Admits `rate_s` events a second, and up to `burst` at once."""
+
+    __slots__ = ("_burst", "_rate_s", "_tokens", "_updated_s")
+
+    def __init__(self, rate_s: float, burst: float, now_s: float) -> None:
+        self._rate_s, self._burst = rate_s, burst
+        self._tokens, self._updated_s = burst, now_s
+
+    def admits(self, now_s: float) -> bool:
+        """Return whether one more event is within the rate, and count it."""
+        elapsed_s, self._updated_s = max(0.0, now_s - self._updated_s), now_s
+        self._tokens = min(self._burst, self._tokens + elapsed_s * self._rate_s)
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+
+class KeyedBuckets(Generic[Key]):
+    """One bucket for each key; beyond `max_keys` the one that was used longest ago is dropped."""
+
+    def __init__(self, rate_s: float, burst: float, max_keys: int) -> None:
+        self._rate_s, self._burst, self._max_keys = rate_s, burst, max_keys
+        self._buckets: OrderedDict[Key, TokenBucket] = OrderedDict()
+
+    def admits(self, key: Key, now_s: float) -> bool:
+        """Return whether one more event of a key is within its rate, and count it."""
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = TokenBucket(self._rate_s, self._burst, now_s)
+            if len(self._buckets) > self._max_keys:
+                self._buckets.popitem(last=False)
+        else:
+            self._buckets.move_to_end(key)
+        return bucket.admits(now_s)
+
 
 Address = tuple[str, int]
 
@@ -108,3 +162,60 @@ class Responder:
         if len(self._counts) > _MAX_FLOWS:
             self._counts.popitem(last=False)
         return count % 2**32
+
+
+_BATCH = 1024
+"""Packets that one tick reads from a socket, about what its queue holds: a flood does not stop the prober."""
+
+
+class ResponderSockets:
+    """The sockets at which requests arrive."""
+
+    def __init__(self, responder: Responder, dscp: int, port: int, new_socket: SocketFactory = new_udp_socket) -> None:
+        self._responder, self._dscp, self._port, self._new_socket = responder, dscp, port, new_socket
+        self._sockets: dict[str, ProbeSocket] = {}
+        self._reading = ProbeSockets()
+        self.failed: dict[str, str] = {}
+        """Addresses that could not be bound, with the reason."""
+
+    def open(self, rails: tuple[Rail, ...]) -> None:
+        """Answer at the addresses of these rails, and at no others; tries again those that failed."""
+        wanted = {rail.address for rail in rails}
+        for address in self._sockets.keys() - wanted:
+            self._reading.remove(self._sockets.pop(address))
+        self.failed.clear()
+        for address in sorted(wanted):
+            try:
+                if address not in self._sockets:
+                    own = ProbeSocket(address, self._port, self._dscp, self._new_socket)
+                    self._reading.add(own)
+                    self._sockets[address] = own
+            except OSError as error:
+                self.failed[address] = str(error)
+                continue
+            self._sockets[address].accept_only(self._responder.sources)  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        """Close all sockets."""
+        self._sockets.clear()
+        self._reading.close()
+
+    def answer(self) -> None:
+        """Answer the requests that wait."""
+        self._reading.read(_BATCH, self._report_hop, self._answer)
+
+    def _answer(self, own: ProbeSocket, request: Received) -> None:
+        now_ns = time.time_ns()
+        arrived_ns = now_ns if request.arrived_ns is None else request.arrived_ns
+        answer = self._responder.answer(
+            request.data, request.source, arrived_ns, now_ns, request.dropped, time.monotonic()
+        )
+        if answer is not None:
+            own.send(*answer)
+
+    def _report_hop(self, own: ProbeSocket, error: SendTime | IcmpError) -> None:
+        """Report the switch that discarded a packet of a trace back."""
+        if isinstance(error, IcmpError) and error.is_time_exceeded:
+            hop = self._responder.hop(error.quoted, error.destination[0], error.offender_bytes, time.monotonic())
+            if hop is not None:
+                own.send(*hop)

@@ -1,8 +1,9 @@
-"""The SNMP collector: many devices in one process, and one receiver for their traps. Wiring only."""
+"""The SNMP collector: many devices in one process, and one receiver for their traps."""
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
@@ -15,12 +16,45 @@ from collectors.core.targets import read_targets
 from collectors.snmp.ber import Value
 from collectors.snmp.device import DeviceReader
 from collectors.snmp.engine import Engines, Login
+from collectors.snmp.octet_text import literal
 from collectors.snmp.params import Params, Target
-from collectors.snmp.trap_senders import TrapSenders
 from collectors.snmp.traps import Traps
 from streams.wire.errors import Misconfigured, Reject, Retry
 from streams.wire.models import Samples, Source
 from streams.wire.retry import Backoff, Failure, retry
+
+
+class TrapSenders:
+    """The devices that are read, by address; an address of two devices belongs to none."""
+
+    def __init__(self) -> None:
+        self._readers: set[DeviceReader] = set()
+
+    @contextmanager
+    def known(self, reader: DeviceReader) -> Iterator[None]:
+        """Register a device while it is read."""
+        self._readers.add(reader)
+        try:
+            yield
+        finally:
+            self._readers.discard(reader)
+
+    def reader(self, address: str) -> DeviceReader | None:
+        """Return the reader of the device with this address."""
+        wanted = literal(address)
+        found = [reader for reader in self._readers if reader.address == wanted]
+        return found[0] if len(found) == 1 else None
+
+    def login(self, address: str) -> Login | None:
+        """Return the login of the device with this address."""
+        reader = self.reader(address)
+        return None if reader is None else reader.login
+
+    def reader_of(self, address: str) -> str | None:
+        """Return the name of the device with this address."""
+        reader = self.reader(address)
+        return None if reader is None else reader.name
+
 
 _log = structlog.get_logger("railsight.snmp")
 

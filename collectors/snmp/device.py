@@ -14,18 +14,16 @@ import structlog
 
 from collectors.core.context import DeviceEvent, Emitter
 from collectors.core.metrics import CollectorMetrics
-from collectors.core.poll import Pace, poll
-from collectors.core.status_schedule import StatusSchedule, log_reachability
+from collectors.core.poll import Pace, StatusSchedule, log_reachability, poll
 from collectors.snmp import facts, mib, port_index, vendor_optics
 from collectors.snmp.ber import Column, Value
 from collectors.snmp.engine import Engines
-from collectors.snmp.notifications import notification
 from collectors.snmp.octet_text import literal, whole
 from collectors.snmp.optics import Mapped, Owners, mapped
 from collectors.snmp.params import Params, Target
 from collectors.snmp.read import Agent
-from collectors.snmp.reading import Composer
-from collectors.snmp.restart_detection import RestartDetection
+from collectors.snmp.reading import Composer, RestartDetection
+from collectors.snmp.traps import notification
 from streams.instrument.clock import Clock
 from streams.wire.errors import Reject, Retry
 from streams.wire.models import CollectorStatus, EventKind, Facts, Samples

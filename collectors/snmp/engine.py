@@ -21,8 +21,8 @@ from pysnmp.proto.rfc1902 import OctetString
 from pysnmp.proto.rfc3412 import MsgAndPduDispatcher
 
 from collectors.snmp import ber
+from collectors.snmp.messages import Request
 from collectors.snmp.models import Community, SlicedUsm, SlicedV2c, SlicedV3
-from collectors.snmp.request_encoder import Request
 from streams.wire.errors import Reject
 
 GARBAGE = (

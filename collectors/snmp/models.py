@@ -16,11 +16,12 @@ from pysnmp.proto.secmod.rfc2576 import SnmpV2cSecurityModel
 from pysnmp.proto.secmod.rfc3414 import SnmpUSMSecurityModel
 
 from collectors.snmp import ber
-from collectors.snmp.request_encoder import Request, encoded_pdu
-from collectors.snmp.response_slicing import (
+from collectors.snmp.messages import (
     EncryptedMessage,
+    Request,
     SlicedMessage,
     answer_v2c,
+    encoded_pdu,
     encrypted_v3,
     slice_scoped,
     slice_v3,

@@ -106,7 +106,7 @@ class Params(TargetParams):
     tries: int = Field(default=3, ge=1, le=10)
     """The number of transmissions of a request; UDP loses some."""
     varbinds_per_request: int = Field(default=100, ge=1, le=1000)
-    """Two frames; on a network that drops fragments, requests become smaller automatically (bulk_sizing.py)."""
+    """Two frames; on a network that drops fragments, requests become smaller automatically (read.py)."""
     optics_every_s: float = Field(default=60.0, ge=0)
     """Reading a module's sensors is slow on many switches; 0 disables it."""
     facts_every_s: float = Field(default=3600.0, ge=1)

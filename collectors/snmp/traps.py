@@ -1,11 +1,12 @@
-"""Receives traps and informs: pysnmp's receiver, limited to known senders and to a rate. I/O only.
+"""Receives traps and informs: pysnmp's receiver, limited to known senders and to a rate.
 
 A community is readable on the wire, and an address is easily forged within a site: a v2c trap is as trustworthy as
 the management network. Version 3 authenticates the sender.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pysnmp.carrier.asyncio.dgram import udp, udp6
@@ -17,11 +18,101 @@ from pysnmp.proto.rfc1902 import OctetString
 from pysnmp.proto.rfc3412 import MsgAndPduDispatcher
 
 from collectors.core.metrics import CollectorMetrics
-from collectors.snmp import ber
+from collectors.snmp import ber, mib
 from collectors.snmp.ber import Value
 from collectors.snmp.engine import GARBAGE, V2C, Login, add_login
-from collectors.snmp.engine_slots import EngineSlots
+from collectors.snmp.mib import oid
+from collectors.snmp.octet_text import text
+from collectors.snmp.optics import entity_row
 from streams.wire.errors import Misconfigured, Reject
+from streams.wire.models import EventKind
+
+
+class EngineSlots:
+    """Bounds the SNMPv3 engines of which keys are retained for the traps of a device.
+
+    Anyone can send a datagram with a device's address and an engine id of its own. An engine retains its slot only once
+    a message of it was authenticated; the others replace each other, so that forged datagrams shut no trap out.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._engines: dict[str, dict[bytes, bool]] = {}
+        """Device -> engine id -> whether a message of it was authenticated; in the order of the last such message."""
+
+    def add(self, device: str, engine_id: bytes) -> tuple[bool, bytes | None]:
+        """Return whether the engine is new, and the engine whose keys it replaces, if no other device has it."""
+        engines = self._engines.setdefault(device, {})
+        if engine_id in engines:
+            return False, None
+        is_new = not self._is_known(engine_id)
+        evicted = None
+        if len(engines) >= self._capacity:
+            evicted = next((one for one, is_verified in engines.items() if not is_verified), next(iter(engines)))
+            del engines[evicted]
+        engines[engine_id] = False
+        return is_new, None if evicted is None or self._is_known(evicted) else evicted
+
+    def verify(self, device: str, engine_id: bytes) -> None:
+        """Record that a message of the engine was authenticated."""
+        engines = self._engines.get(device, {})
+        if engine_id in engines:
+            del engines[engine_id]
+            engines[engine_id] = True
+
+    def _is_known(self, engine_id: bytes) -> bool:
+        return any(engine_id in engines for engines in self._engines.values())
+
+
+_KINDS = {
+    oid("1.3.6.1.6.3.1.1.5.1"): (EventKind.DEVICE_REBOOT, "coldStart"),
+    oid("1.3.6.1.6.3.1.1.5.2"): (EventKind.DEVICE_REBOOT, "warmStart"),
+    oid("1.3.6.1.6.3.1.1.5.3"): (EventKind.LINK_DOWN, "linkDown"),
+    oid("1.3.6.1.6.3.1.1.5.4"): (EventKind.LINK_UP, "linkUp"),
+}
+_ABOUT_A_PORT = (mib.IF_INDEX, mib.IF_ADMIN_STATUS, mib.IF_OPER_STATUS, mib.IF_DESCR, mib.IF_NAME)
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """A trap's event; `row` is the port's ifIndex as the end of an OID, empty for none; `name` is the port's."""
+
+    kind: EventKind
+    detail: str
+    row: bytes = b""
+    name: str = ""
+    admin_up: bool | None = None
+
+
+def notification(varbinds: Mapping[bytes, Value]) -> Notification | None:
+    """Return the event in a trap's varbinds; None for other traps."""
+    trap = varbinds.get(mib.TRAP_OID)
+    if not isinstance(trap, bytes) or (known := _KINDS.get(trap)) is None:
+        return None
+    kind, detail = known
+    if kind is EventKind.DEVICE_REBOOT:
+        return Notification(kind, detail)
+    row = _row(varbinds)
+    name = text(varbinds.get(mib.IF_NAME + row)) or text(varbinds.get(mib.IF_DESCR + row))
+    admin = {1: True, 2: False}.get(_number(varbinds.get(mib.IF_ADMIN_STATUS + row)))
+    return Notification(kind, detail, row, name, admin)
+
+
+def _row(varbinds: Mapping[bytes, Value]) -> bytes:
+    """Return the row in the value of ifIndex, else in the instance of the other objects."""
+    for name, value in varbinds.items():
+        if name.startswith(mib.IF_INDEX) and isinstance(value, int):
+            return entity_row(value)
+    for name in varbinds:
+        for column in _ABOUT_A_PORT:
+            if name.startswith(column):
+                return name[len(column) :]
+    return b""
+
+
+def _number(value: Value | None) -> int:
+    return value if isinstance(value, int) else -1
+
 
 _LARGEST = 8192
 """A linkDown is some 200 bytes; pyasn1 is slow for large messages."""

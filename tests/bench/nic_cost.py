@@ -24,8 +24,8 @@ from collectors.core.context import Emitter
 from collectors.core.metrics import CollectorMetrics
 from collectors.kernel.ports import Role
 from collectors.kernel.tree import Tree
+from collectors.nic.collector import HostReader
 from collectors.nic.ethtool import Source, Statistics, ethtool_of
-from collectors.nic.host_reader import HostReader
 from collectors.nic.params import Params
 from lab.servers.sysfs_writer import SysfsWriter, host_tree
 from lab.world import demo_fabric

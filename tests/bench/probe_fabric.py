@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from collectors.core.context import CollectorContext
-from collectors.probe.agent import ProbeAgent
+from collectors.probe.collector import ProbeAgent
 from collectors.probe.params import Params
 from lab.world.probe_mesh import WINDOW_NS, ProbeMesh, with_addresses
 from streams.detect.measure.stage import Measure

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from collectors.core.status_schedule import StatusSchedule
+from collectors.core.poll import StatusSchedule
 from streams.decide.params import DecideParams
 from streams.decide.stage import Decide
 from streams.detect.attribute.stage import Attribute

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from collectors.host import admin, lines, lldp
-from collectors.host.kmsg import Kmsg
+from collectors.host import lines, links, lldp
+from collectors.host.log_sources import Kmsg
 from collectors.host.messages import classify
 from collectors.host.nccl import RasChanges, parse_status, parse_warning
 from collectors.kernel import values
 from collectors.kernel.signals import ethtool_signal
 from collectors.kernel.tree import Refusal
-from collectors.kernel.vpd import vpd
+from collectors.kernel.values import vpd
 from streams.wire.errors import Reject
 from streams.wire.models import Facts, Source
 from streams.wire.topics import FACTS, encode
@@ -129,5 +129,5 @@ TARGETS = (
         lambda: (b"h0:1:2 [0] NCCL WARN NET/IB: Got completion from peer 10.0.0.2<4> with status=A(12) op hca mlx5_0",),
     ),
     Target("nccl-ras", _parse_ras, (Reject,), _ras_seeds),
-    Target("rtnetlink", admin.link_of, (Reject,), lambda: (admin._HEADS.pack(32, 16, 0, 1, 0, 0, 1, 7, 0x1003, 1),)),
+    Target("rtnetlink", links.link_of, (Reject,), lambda: (links._HEADS.pack(32, 16, 0, 1, 0, 0, 1, 7, 0x1003, 1),)),
 )

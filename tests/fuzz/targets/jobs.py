@@ -5,10 +5,9 @@ from collections.abc import Iterator
 
 import orjson
 
-from collectors.jobs.hostlist import expand
 from collectors.jobs.kubernetes_parse import gpu_pod, snapshot
 from collectors.jobs.params import KubernetesParams, SlurmParams
-from collectors.jobs.slurm_parse import parse
+from collectors.jobs.slurm_parse import expand, parse
 from streams.wire.errors import Reject, Retry
 from streams.wire.topics import JOBS, encode
 from tests.fixtures.kubernetes_pods import LABELS, finished, pod, running

@@ -10,13 +10,12 @@ from pysnmp.carrier.asyncio.dgram import udp
 
 from collectors.core.context import Emitter
 from collectors.core.metrics import CollectorMetrics
-from collectors.snmp import ber, facts, mib, port_index, response_slicing, vendor_optics
+from collectors.snmp import ber, facts, messages, mib, port_index, vendor_optics
 from collectors.snmp.ber import Column, Value
 from collectors.snmp.engine import V2C, V3, Login
-from collectors.snmp.notifications import notification
 from collectors.snmp.optics import Owners, mapped
 from collectors.snmp.reading import Composer
-from collectors.snmp.traps import Traps
+from collectors.snmp.traps import Traps, notification
 from streams.wire.errors import Reject
 from streams.wire.models import Facts, Source
 from tests.fixtures import snmp_packets
@@ -29,7 +28,7 @@ S = 10**9
 
 def _parse_message(data: bytes) -> None:
     """Read a datagram as the response of each version, decrypted or not."""
-    for read in (_v2c, _v3, response_slicing.encrypted_v3, lambda raw: response_slicing.slice_scoped(raw, 0, len(raw))):
+    for read in (_v2c, _v3, messages.encrypted_v3, lambda raw: messages.slice_scoped(raw, 0, len(raw))):
         try:
             read(data)
         except Reject:
@@ -37,12 +36,12 @@ def _parse_message(data: bytes) -> None:
 
 
 def _v2c(data: bytes) -> None:
-    _, answer = response_slicing.answer_v2c(data)
+    _, answer = messages.answer_v2c(data)
     answer.varbinds()
 
 
 def _v3(data: bytes) -> None:
-    if (sliced := response_slicing.slice_v3(data)) is not None:
+    if (sliced := messages.slice_v3(data)) is not None:
         sliced.answer.varbinds()
 
 

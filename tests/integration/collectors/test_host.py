@@ -16,9 +16,8 @@ from collectors.core.context import CollectorContext
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.params import Core, PublisherParams
 from collectors.host.collector import SPEC, collect
-from collectors.host.kernel_clock import SystemBootTime, Times
-from collectors.host.kmsg import kmsg_of
-from collectors.host.lines import record
+from collectors.host.lines import SystemBootTime, Times, record
+from collectors.host.log_sources import kmsg_of
 from collectors.host.params import Params
 from lab.servers.kernel_log_writer import KernelLogWriter, kernel_log_lines
 from lab.servers.sysfs_writer import SysfsWriter

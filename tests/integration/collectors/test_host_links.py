@@ -17,8 +17,7 @@ from typing import Any
 import orjson
 import pytest
 
-from collectors.host.admin import HOLD_S, LINK_BYTES
-from collectors.host.links import Rtnetlink
+from collectors.host.links import HOLD_S, LINK_BYTES, Rtnetlink
 from tests.fixtures.netlink_messages import message
 
 WITHIN_S = 60.0

@@ -14,7 +14,7 @@ import pytest
 
 from collectors.core.context import CollectorContext
 from collectors.jobs.collector import collect
-from collectors.jobs.kubernetes_read import Expired, Pods
+from collectors.jobs.kubernetes import Expired, Pods
 from collectors.jobs.params import KubernetesParams, Params
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.models import Job

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from collectors.core.context import CollectorContext
-from collectors.probe.agent import ProbeAgent
+from collectors.probe.collector import ProbeAgent
 from collectors.probe.packet import LENGTH, Kind, Packet, encode
 from collectors.probe.params import Params
 from streams.fabric.inventory import Device, Inventory, Link, PortName, write_folder

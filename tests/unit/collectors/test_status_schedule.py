@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.core.status_schedule import StatusSchedule
+from collectors.core.poll import StatusSchedule
 
 CADENCE_S = 10.0
 

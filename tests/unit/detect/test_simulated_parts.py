@@ -8,7 +8,7 @@ import pytest
 
 from collectors.host.lines import parse
 from collectors.host.messages import classify
-from collectors.host.pcie import speed, width
+from collectors.host.sampling import speed, width
 from lab.servers.kernel_log_writer import kernel_log_lines
 from lab.servers.sysfs_writer import host_tree, pci_address
 from lab.world import demo_fabric

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.core.context import DeviceEvent
-from collectors.host.admin import HOLD_S, LINK_BYTES, AdminStates, Link, Netdev, link_of, ports_of
+from collectors.host.links import HOLD_S, LINK_BYTES, AdminStates, Link, Netdev, link_of, ports_of
 from streams.wire.errors import Reject
 from streams.wire.models import EventKind
 from tests.fixtures.netlink_messages import INDEX, message

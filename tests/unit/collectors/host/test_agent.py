@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from collectors.core.context import CollectorContext
 from collectors.core.params import Core
 from collectors.host.collector import SPEC, host_agent
-from collectors.host.compose import GroupReading, merged
 from collectors.host.gpu import Gpu
+from collectors.host.sampling import GroupReading, merged
 from collectors.kernel.ports import Port
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Misconfigured

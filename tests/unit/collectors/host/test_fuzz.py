@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.core.metrics import CollectorMetrics
-from collectors.host.kernel_clock import Times
 from collectors.host.kernel_log import KernelLog
-from collectors.host.kmsg import Kmsg
-from collectors.host.lines import MOST_BYTES, parse
+from collectors.host.lines import MOST_BYTES, Times, parse
+from collectors.host.log_sources import Kmsg
 from collectors.host.messages import classify
 from collectors.host.ports import KnownPorts
 from collectors.host.rate_limit import RateLimiter

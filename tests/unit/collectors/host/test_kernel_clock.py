@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.host.kernel_clock import SystemBootTime, Times
-from collectors.host.lines import Line
+from collectors.host.lines import Line, SystemBootTime, Times
 from tests.fakes.boot_time import NOW, ZERO, S, SetZero
 
 POLL = S // 4

@@ -5,9 +5,9 @@ import contextlib
 from pathlib import Path
 
 from collectors.core.metrics import CollectorMetrics
-from collectors.host.kernel_clock import Times
 from collectors.host.kernel_log import KernelLog
-from collectors.host.kmsg import Kmsg
+from collectors.host.lines import Times
+from collectors.host.log_sources import Kmsg
 from collectors.host.ports import KnownPorts
 from collectors.host.rate_limit import RateLimiter
 from streams.wire.models import Event, EventKind

@@ -10,8 +10,7 @@ import pytest
 
 from collectors.core.context import CollectorContext, DeviceEvent
 from collectors.core.metrics import CollectorMetrics
-from collectors.host.admin import HOLD_S, LINK_BYTES, AdminStates
-from collectors.host.links import Links
+from collectors.host.links import HOLD_S, LINK_BYTES, AdminStates, Links
 from collectors.host.ports import KnownPorts
 from collectors.host.rate_limit import RateLimiter
 from collectors.kernel.ports import Port

@@ -7,11 +7,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from collectors.host.kmsg import Kmsg
+from collectors.host.event_listener import LogPositions
 from collectors.host.lines import MOST_BYTES
-from collectors.host.log_positions import LogPositions
-from collectors.host.logfile import LogFile
-from collectors.host.logs import LogSource, Place, place_of
+from collectors.host.log_sources import Kmsg, LogFile, LogSource, Place, place_of
 from tests.fakes.kmsg import FakeKmsg
 
 BOOT = 0xF00D_F00D_F00D_F00D

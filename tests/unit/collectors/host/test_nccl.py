@@ -12,8 +12,7 @@ import pytest
 
 from collectors.core.context import CollectorContext
 from collectors.core.once import NullPublisher
-from collectors.host.nccl import NcclReport, RasChanges, parse_status, parse_warning
-from collectors.host.nccl_witness import NcclWitness
+from collectors.host.nccl import NcclReport, NcclWitness, RasChanges, parse_status, parse_warning
 from collectors.host.params import Params
 from collectors.host.ports import KnownPorts
 from collectors.kernel.ports import Port

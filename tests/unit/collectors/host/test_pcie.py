@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.host.pcie import PcieReader, speed, width
+from collectors.host.sampling import PcieReader, speed, width
 from collectors.kernel.tree import Tree
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject

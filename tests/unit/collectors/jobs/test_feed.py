@@ -3,9 +3,7 @@
 from dataclasses import replace
 
 from collectors.core.context import CollectorContext
-from collectors.jobs.feed import JobFeed
-from collectors.jobs.ledger import Ledger
-from collectors.jobs.snapshot import Snapshot
+from collectors.jobs.ledger import JobFeed, Ledger, Snapshot
 from streams.wire.models import Job
 from streams.wire.topics import JOBS
 from tests.fakes.publisher import RecordingPublisher

@@ -2,7 +2,7 @@
 
 import pytest
 
-from collectors.jobs.hostlist import MAX_HOSTS, expand
+from collectors.jobs.slurm_parse import MAX_HOSTS, expand
 from streams.wire.errors import Reject
 
 

@@ -9,11 +9,9 @@ from queue import Queue
 from typing import Any
 
 from collectors.core.context import CollectorContext
-from collectors.jobs import kubernetes_follow
-from collectors.jobs.feed import JobFeed
-from collectors.jobs.kubernetes_follow import Event, KubernetesFollower
-from collectors.jobs.kubernetes_read import Expired
-from collectors.jobs.ledger import Ledger
+from collectors.jobs import kubernetes
+from collectors.jobs.kubernetes import Event, Expired, KubernetesFollower
+from collectors.jobs.ledger import JobFeed, Ledger
 from collectors.jobs.params import KubernetesParams
 from streams.wire.errors import Retry
 from streams.wire.models import Job
@@ -125,7 +123,7 @@ async def test_an_expired_version_is_listed_again() -> None:
 
 async def test_an_api_that_is_away_ends_nothing_and_marks_the_jobs(monkeypatch: Any) -> None:
     """After the limit, and until it answers again."""
-    monkeypatch.setattr(kubernetes_follow, "_RETRY_S", 0.01)
+    monkeypatch.setattr(kubernetes, "_RETRY_S", 0.01)
     api, clock = Api(), Clock()
     api.pods = [described(1, running())]
     async with following(api, clock) as published:

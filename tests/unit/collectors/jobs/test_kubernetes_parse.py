@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from collectors.jobs.kubernetes_parse import GpuPod, gpu_pod, snapshot
+from collectors.jobs.ledger import Snapshot
 from collectors.jobs.params import KubernetesParams
-from collectors.jobs.snapshot import Snapshot
 from streams.wire.errors import Reject
 from streams.wire.models import Job
 from tests.fixtures.kubernetes_pods import LABELS, finished, pod, running

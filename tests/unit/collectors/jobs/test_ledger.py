@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from collectors.jobs.ledger import Ledger
-from collectors.jobs.snapshot import Snapshot
+from collectors.jobs.ledger import Ledger, Snapshot
 from streams.wire.models import Job
 
 S = 10**9

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from collectors.jobs.ledger import Snapshot
 from collectors.jobs.params import SlurmParams
 from collectors.jobs.slurm_parse import FINAL, parse
-from collectors.jobs.snapshot import Snapshot
 from streams.wire.errors import Reject, Retry
 from streams.wire.models import Job
 from tests.fixtures.slurm_json import RELEASES, answer, job, meta

@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 
-from collectors.kernel.components import components
-from collectors.kernel.ports import Names, Port, Role
-from collectors.kernel.roles import roles
+from collectors.kernel.ports import Names, Port, Role, components, roles
 
 FABRIC = Port(
     rdma="mlx5_2", number=1, netdev="ens11np0", mac="94:6d:ae:00:00:02", node_guid="946d:ae03:0000:0002",

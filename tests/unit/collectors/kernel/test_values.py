@@ -3,7 +3,7 @@
 import pytest
 
 from collectors.kernel import values
-from collectors.kernel.vpd import vpd
+from collectors.kernel.values import vpd
 from streams.wire.errors import Reject
 
 

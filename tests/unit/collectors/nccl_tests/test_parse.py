@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from collectors.nccl_tests.output import Measurement
-from collectors.nccl_tests.parse import operation_of, parse
+from collectors.nccl_tests.parse import Measurement, operation_of, parse
 from streams.wire.errors import Reject
 from tests.fixtures.nccl_tests_output import SIZES, as_json, bus_gbps, line, ranks, table
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.kernel import signals
-from collectors.kernel.vpd import vpd
+from collectors.kernel.values import vpd
 from tests.fixtures.malformed_files import content, spoil
 from tests.fixtures.nic_tree import CARD, NET, PORT, STATISTICS, rows, whole, write
 

@@ -8,8 +8,7 @@ import pytest
 from collectors.kernel.ports import Port
 from collectors.kernel.tree import Refusal, Tree
 from collectors.nic.ethtool import Source, Statistics
-from collectors.nic.reading import PortReader, PortReading
-from collectors.nic.refusal_breaker import RefusalBreaker
+from collectors.nic.reading import PortReader, PortReading, RefusalBreaker
 from streams.fabric.catalogue import Metric
 from tests.fixtures.nic_tree import CARD, NET, PORT, STATISTICS, SetClock, rows, whole, write
 

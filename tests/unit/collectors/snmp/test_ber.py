@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pysnmp.proto import rfc1902
 
 from collectors.snmp import ber
-from collectors.snmp.response_slicing import answer_v2c, slice_scoped, slice_v3
+from collectors.snmp.messages import answer_v2c, slice_scoped, slice_v3
 from streams.wire.errors import Reject
 from tests.fixtures.snmp_packets import VALUES, damaged, response, table
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.snmp.bulk_sizing import ONE_FRAME, BulkSize, columns, repetitions
+from collectors.snmp.read import ONE_FRAME, BulkSize, columns, repetitions
 
 
 @given(st.integers(1, 5000), st.integers(1, 1000))

@@ -1,6 +1,6 @@
 """Forged engine ids take no slot of an authenticated engine, and their number is bounded."""
 
-from collectors.snmp.engine_slots import EngineSlots
+from collectors.snmp.traps import EngineSlots
 
 
 def test_forged_engines_replace_each_other() -> None:

@@ -8,10 +8,10 @@ from pydantic import ValidationError
 from collectors.core.columns import CellKey
 from collectors.snmp import facts, mib
 from collectors.snmp.ber import Column, Value
-from collectors.snmp.notifications import Notification, notification
 from collectors.snmp.optics import Owners, Sensor, mapped
 from collectors.snmp.params import Params, Target
 from collectors.snmp.port_index import port_index
+from collectors.snmp.traps import Notification, notification
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Misconfigured
 from streams.wire.models import EventKind, Neighbor

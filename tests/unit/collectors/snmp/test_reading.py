@@ -12,8 +12,7 @@ from collectors.core.context import Emitter
 from collectors.snmp import mib
 from collectors.snmp.ber import Column, Value
 from collectors.snmp.port_index import port_index
-from collectors.snmp.reading import Composer, LastValues
-from collectors.snmp.restart_detection import RestartDetection
+from collectors.snmp.reading import Composer, LastValues, RestartDetection
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
 from streams.wire.models import Source

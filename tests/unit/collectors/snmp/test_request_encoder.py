@@ -10,8 +10,7 @@ from pyasn1.codec.ber import encoder
 from pysnmp.proto.api import v2c
 
 from collectors.snmp import ber
-from collectors.snmp.request_encoder import GET, GETBULK, encoded_pdu, request
-from collectors.snmp.response_slicing import slice_scoped
+from collectors.snmp.messages import GET, GETBULK, encoded_pdu, request, slice_scoped
 from streams.wire.errors import Reject
 from tests.fixtures.snmp_packets import VALUES, cells, damaged, scoped
 

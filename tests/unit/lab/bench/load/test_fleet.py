@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from collectors.core.status_schedule import EVERY_S
+from collectors.core.poll import EVERY_S
 from lab.bench.load.fault_plan import BURST_DOWNS, Fault, Kind, plan
 from lab.bench.load.fleet import STATUS_INTERVAL_S, Fleet
 from lab.bench.load.spec import load, save
