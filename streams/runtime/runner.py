@@ -24,6 +24,7 @@ from streams.runtime.ordered_input import Chunk, InputSource
 from streams.runtime.partition_owner import OwnerContext, PartitionOwner
 from streams.runtime.partition_processor import MakeStage, PartitionProcessor
 from streams.wire.kafka_clients import ended_task, throttle_metadata_refresh
+from streams.wire.standalone_consumer import open_consumer
 
 if TYPE_CHECKING:
     from faust.types import TP
@@ -84,7 +85,10 @@ class Runner:
         self._checking: asyncio.Task[None] | None = None
         self._patient: Any = None
         brokers = BrokerClock(clock, time.monotonic_ns)
-        self._context = OwnerContext(kafka, runtime, brokers, metrics, self._input, self._producer)
+        self._context = OwnerContext(
+            kafka.partitions, runtime, brokers, metrics, self._input, self._producer,
+            lambda: open_consumer(kafka.client_options()),
+        )  # fmt: skip
         self._owners: dict[int, tuple[int, PartitionOwner, asyncio.Task[None]]] = {}
         self._looked_at: int | None = None
         """The generation in which every assigned partition has its owner."""

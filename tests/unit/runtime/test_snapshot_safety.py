@@ -1,17 +1,11 @@
 """Neither an output that cannot be encoded nor a state that cannot be restored ends a partition."""
 
-import asyncio
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 
-from streams.config.kafka import KafkaSettings
-from streams.config.runtime import RuntimeSettings
-from streams.instrument.clock import BrokerClock
 from streams.runtime.bindings import BINDINGS
-from streams.runtime.partition_owner import OwnerContext, PartitionOwner
 from streams.runtime.partition_processor import MAX_RECORD_BYTES
 from streams.runtime.reliable_sender import ReliableSender
 from streams.runtime.snapshots import (
@@ -24,7 +18,6 @@ from streams.runtime.snapshots import (
     split,
 )
 from streams.wire import topics
-from streams.wire.errors import Reject
 from streams.wire.models import (
     Condition,
     Event,
@@ -42,7 +35,6 @@ from streams.wire.models import (
 from streams.wire.stage import Output
 from streams.wire.symptoms import GpuXid
 from streams.wire.topics import Partitions
-from tests.fakes.chunk_source import FakeChunkSource
 from tests.fakes.log_consumer import LogConsumer
 from tests.fakes.producer import FakeProducer
 from tests.fakes.stages import CountingStage
@@ -51,9 +43,7 @@ from tests.fixtures.runtime_bindings import (
     IN,
     MID,
     SECOND,
-    SNAPSHOTS,
     CountedMetrics,
-    FixedClock,
     PartitionLog,
     event,
     make_processor,
@@ -75,32 +65,6 @@ class FaultyOutputs(CountingStage):
         ]
 
 
-@dataclass
-class AcknowledgedSource(FakeChunkSource):
-    """Accepts acknowledgements."""
-
-    acknowledged: list[int] = field(default_factory=list)
-
-    def acknowledge(self, topic: str, partition: int, offset: int) -> None:
-        self.acknowledged.append(offset)
-
-
-class FaultyState(CountingStage):
-    """Its state cannot be written, or not be read back, while a flag of the class is set."""
-
-    unwritable = unreadable = False
-
-    def snapshot(self) -> bytes:
-        if type(self).unwritable:
-            raise TypeError("Integer exceeds 64-bit range")
-        return super().snapshot()
-
-    def restore(self, data: bytes) -> None:
-        if type(self).unreadable:
-            raise Reject("null where a number belongs")
-        super().restore(data)
-
-
 def test_an_output_that_cannot_be_sent_is_rejected_and_the_others_are_sent() -> None:
     """A number beyond its field and a record above the brokers' limit go to the rejected topic with the reason."""
     processor = started_processor(FIRST, lambda _: FaultyOutputs(MID))
@@ -112,59 +76,6 @@ def test_an_output_that_cannot_be_sent_is_rejected_and_the_others_are_sent() -> 
     assert "cannot encode Symptom" in unencodable.reason
     assert "the limit is" in oversized.reason
     assert processor.positions[IN.name] == 1
-
-
-def _owner(producer: FakeProducer, metrics: CountedMetrics) -> PartitionOwner:
-    source = AcknowledgedSource()
-    clock = BrokerClock(FixedClock(), time.monotonic_ns)
-    context = OwnerContext(
-        KafkaSettings(), RuntimeSettings(wall_clock_ticks=False), clock, metrics, lambda: source,
-        lambda: producer,
-    )  # fmt: skip
-    return PartitionOwner(started_processor(FIRST, lambda _: FaultyState(MID)), context, lambda: True)
-
-
-@pytest.mark.parametrize("fault", ["unwritable", "unreadable"])
-async def test_a_state_that_cannot_be_restored_replaces_no_snapshot(
-    fault: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The owner goes on, counts the failure and tries again later; then the snapshot is written."""
-    producer, metrics = FakeProducer(), CountedMetrics()
-    owner = _owner(producer, metrics)
-    monkeypatch.setattr(FaultyState, fault, True)
-    owner._processor.on_chunk(PartitionLog(IN).add(event(1)).chunk())
-    await owner._snapshot()
-    await owner._written()
-    assert not producer.log[SNAPSHOTS.name, 0]
-    assert metrics.counts["railsight_snapshot_failures_total"] == 1
-    assert owner._processor.changed
-    monkeypatch.setattr(FaultyState, fault, False)
-    await owner._snapshot()
-    await owner._written()
-    assert len(producer.log[SNAPSHOTS.name, 0]) == 1
-
-
-async def test_the_first_snapshot_is_verified_and_then_a_small_share_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Snapshots in between have keys of their own, so that they do not replace a verified one."""
-    producer = FakeProducer()
-    owner = _owner(producer, CountedMetrics())
-    verified: list[Snapshot] = []
-
-    def verify(snapshot: Snapshot) -> str:
-        verified.append(snapshot)
-        return ""
-
-    monkeypatch.setattr(owner._processor, "verify", verify)
-    log = PartitionLog(IN).add(*(event(number) for number in range(4)))
-    for number in range(4):
-        owner._processor.on_chunk(log.chunk(number, number + 1))
-        await owner._snapshot()
-        await owner._written()
-        owner._verify_at = 0.0 if number == 2 else 1e18
-        await asyncio.sleep(0)
-    assert len(verified) == 2
-    slots = [key.decode().rsplit("/", 1)[1].split(".")[0] for key, _ in producer.log[SNAPSHOTS.name, 0]]
-    assert [int(slot) >= 2 for slot in slots] == [True, False, False, True]
 
 
 def test_four_snapshots_in_a_row_have_four_keys() -> None:
