@@ -85,10 +85,14 @@ class EndOffsets:
             places = [TopicPartition(*place) for place in self._wanted()]
             if places:
                 ends = await consumer.end_offsets(places)
-                self._ends = {(place.topic, place.partition): end for place, end in ends.items()}
+                self.answered({(place.topic, place.partition): end for place, end in ends.items()})
             else:
                 await consumer.topics()
-        self._answered_s, self._error = self._now_s(), ""
+                self.answered(self._ends)
+
+    def answered(self, ends: Mapping[Place, int]) -> None:
+        """Take an answer of the brokers."""
+        self._ends, self._answered_s, self._error = dict(ends), self._now_s(), ""
 
     def end_of(self, place: Place) -> int | None:
         """Return the offset behind the last record; None if the brokers did not answer lately."""

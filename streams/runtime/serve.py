@@ -17,6 +17,7 @@ from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.embedded.directories import data_directory, prepare
 from streams.health.health import Health, HealthParams
+from streams.health.partition_checks import Group, OwnedPartition, PartitionChecks, Wording
 from streams.health.status_server import PrometheusMetrics
 from streams.health.supervision import stop_of, supervised
 from streams.instrument.clock import Clock
@@ -28,7 +29,6 @@ from streams.runtime.inventory_reader import InventoryReader
 from streams.runtime.log_setup import throttle_repeats
 from streams.runtime.partition_processor import MakeStage
 from streams.runtime.runner import Runner, end_process
-from streams.runtime.stage_health import StageHealth
 from streams.runtime.wall_clock import WallClock
 from streams.wire.errors import Retry
 from streams.wire.event_loop import new_loop
@@ -126,8 +126,8 @@ async def serve(
     tasks = [asyncio.create_task(runner.run(), name=runner.binding.stage) for runner in runners]
     for task in tasks:
         task.add_done_callback(_ended)
-    stage_health = StageHealth(runners, kafka, health)
-    asking = asyncio.create_task(stage_health.run(), name="health of the input")
+    checks = stage_checks(runners, kafka, health)
+    asking = asyncio.create_task(checks.run(), name="health of the input")
     asking.add_done_callback(_ended)
     health.started()
     await stop.wait()
@@ -141,6 +141,40 @@ async def serve(
         _abandon([task.get_name() for task in late])
     for task in (*tasks, *stops):
         task.cancel()
+
+
+_SENDING_S = 1.0
+"""A send takes milliseconds; one that takes longer waits for the brokers, and so does its partition."""
+_ATTEMPT_S = 120.0
+"""Added to the limit for one attempt to take over or to send. They end by themselves, after 60 and 80 s: aiokafka
+waits 40 s for metadata and as long for an acknowledgement."""
+
+
+def stage_checks(runners: Sequence[Runner], kafka: KafkaSettings, health: Health) -> PartitionChecks:
+    """Add the checks of these stages to the health of their process."""
+
+    def owned() -> Mapping[str, OwnedPartition]:
+        return {f"{one.binding.stage}/{partition}": owner for one in runners for partition, owner in one.owners.items()}
+
+    def unassigned() -> str:
+        missing = [runner.binding.stage for runner in runners if not runner.owns_its_assignment]
+        return f"{', '.join(missing)} has none assigned yet, or is in a rebalance" if missing else ""
+
+    return PartitionChecks(
+        kafka.client_options(),
+        health,
+        owned,
+        lambda: [Group(f"{one.binding.stage} is ", one.generation, one.is_joining) for one in runners],
+        unassigned,
+        Wording(
+            "{name} is taken over for {s:.0f} s",
+            "{name} waits for an acknowledgement for {s:.0f} s",
+            "{name} waits for an acknowledgement of its records for {s:.0f} s",
+            output="output",
+        ),
+        attempt_s=_ATTEMPT_S,
+        sending_s=_SENDING_S,
+    )
 
 
 def _abandon(late: Sequence[str]) -> None:

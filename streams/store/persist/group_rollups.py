@@ -6,11 +6,12 @@ The sink that fills the rollups by hour does it after them (hour_rollups.py), ag
 hours of before the table was there, the newest first.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import structlog
 
-from streams.store.clickhouse import CommandClient
+from streams.store.clickhouse import CommandClient, QueryClient
 from streams.store.params import StoreParams
 from streams.store.schema_form import delete_from
 
@@ -48,52 +49,70 @@ _ENDS = f"""SELECT one.1 AS device, one.2 AS port, any(role) AS role, any(rail) 
 _GROUP = "pod, device, kind, role, rail, source"
 
 
-def _rates(increases: dict[str, str]) -> tuple[tuple[str, ...], str]:
-    """Return the columns of rates, and what computes them from the increases of the ports."""
-    columns = tuple(f"{name}_per_s" for name in increases)
-    rates = (f"sum(if(observed_s > 0, {increase} / observed_s, NULL))" for increase in increases.values())
-    return columns, ", ".join(f"{rate} AS {column}" for column, rate in zip(columns, rates, strict=True))
+class Hourly(NamedTuple):
+    """A table by hour: the column of its time, and a number that the rollup of each hour must have as well."""
+
+    table: str
+    time: str
+    number: str = "sum(readings)"
+    condition: str = "1"
 
 
-def _of_rows(table: str, where: str, columns: str) -> str:
-    """Return the groups of the rows of a table; `columns` are computed of each."""
-    return f"""
-    SELECT devices.pod AS pod, if(devices.kind = 'switch', rows.device, '') AS device, devices.kind AS kind,
-        ends.role AS role, ifNull(ends.rail, -1) AS rail, rows.source AS source, sum(readings) AS readings,
-        max(arrived_at) AS arrived_at, {columns}
-    FROM {table} AS rows
-    LEFT JOIN ({_DEVICES}
-    ) AS devices ON devices.device = rows.device
-    LEFT JOIN ({_ENDS}
-    ) AS ends ON ends.device = rows.device AND ends.port = rows.row
-    WHERE bucket = {{hour}} AND {where}
-    GROUP BY {_GROUP}"""
+def changed_hours(
+    client: QueryClient, source: Hourly, rollup: Hourly, window_hours: int
+) -> Sequence[tuple[int, int, int]]:
+    """Return the last hours whose rollup was made from other rows: Unix seconds, the expected number and that found."""
+    begin = f"toStartOfHour(now('UTC')) - INTERVAL {window_hours} HOUR"
+
+    def numbers(side: Hourly, values: str) -> str:
+        return (
+            f"SELECT toUnixTimestamp(toStartOfHour({side.time})) AS hour_s, {values} FROM {side.table}"
+            f" WHERE {side.time} >= {begin} AND {side.condition} GROUP BY hour_s"
+        )
+
+    rows = client.query(
+        "SELECT hour_s, sum(by_source) AS expected, sum(by_rollup) AS found FROM ("
+        f"{numbers(source, f'{source.number} AS by_source, 0 AS by_rollup')} UNION ALL"
+        f" {numbers(rollup, f'0 AS by_source, {rollup.number} AS by_rollup')}"
+        ") GROUP BY hour_s HAVING expected != found ORDER BY hour_s"
+    )
+    return [(row[0], row[1], row[2]) for row in rows]
 
 
 class _Statistic(NamedTuple):
-    """One kind of rows: the rollups that they come from, their columns and the query of their groups."""
+    """One kind of rows: its columns and the query of its groups."""
 
     name: str
-    table: str
-    where: str
     columns: tuple[str, ...]
     select: str
 
 
-def _counters() -> _Statistic:
-    columns, rates = _rates({counter: f"{counter}_increase" for counter in COUNTERS})
-    return _Statistic("counters", "samples_1h", "1", columns, _of_rows("samples_1h", "1", rates))
+def _rates(name: str, rollup: Hourly, increases: dict[str, str]) -> _Statistic:
+    """Return the statistic of the summed rates of ports; `increases` has the increase of each counter."""
+    rates = {f"{counter}_per_s": increase for counter, increase in increases.items()}
+    sums = (f"sum(if(observed_s > 0, {rate} / observed_s, NULL)) AS {column}" for column, rate in rates.items())
+    return _Statistic(
+        name,
+        tuple(rates),
+        f"""
+    SELECT devices.pod AS pod, if(devices.kind = 'switch', rows.device, '') AS device, devices.kind AS kind,
+        ends.role AS role, ifNull(ends.rail, -1) AS rail, rows.source AS source, sum(readings) AS readings,
+        max(arrived_at) AS arrived_at, {", ".join(sums)}
+    FROM {rollup.table} AS rows
+    LEFT JOIN ({_DEVICES}
+    ) AS devices ON devices.device = rows.device
+    LEFT JOIN ({_ENDS}
+    ) AS ends ON ends.device = rows.device AND ends.port = rows.row
+    WHERE bucket = {{hour}} AND {rollup.condition}
+    GROUP BY {_GROUP}""",
+    )
 
 
-def _lanes() -> _Statistic:
-    columns, rates = _rates({lane: f"if(metric = '{lane}', increase, NULL)" for lane in LANES})
-    where = f"metric IN {LANES}"
-    return _Statistic("lanes", "sample_lanes_1h", where, columns, _of_rows("sample_lanes_1h", where, rates))
-
-
+_PORTS = Hourly("samples_1h", "bucket")
+_PRIORITIES = Hourly("sample_lanes_1h", "bucket", condition=f"metric IN {LANES}")
 # What NICs sent, as the boards have it: by themselves, or as their switches received it. By rail, and by host.
 _CARRIED = _Statistic(
-    "carried", "samples_1h", "1",
+    "carried",
     ("carried_bps", "carried_bps_min", "carried_bps_median", "carried_speed_bps", "carried_ports"),
     f"""
     SELECT pod, if(grouping(host) = 0, host, '') AS device, 'host' AS kind, 'host-link' AS role,
@@ -125,7 +144,7 @@ _CARRIED = _Statistic(
 
 # As congestion/imbalance: against the mean of the uplinks in use.
 _UPLINKS = _Statistic(
-    "uplinks", "samples_1h", "1", ("uplinks_uneven",),
+    "uplinks", ("uplinks_uneven",),
     f"""
     SELECT any(devices.pod) AS pod, used.device AS device, 'switch' AS kind, 'fabric-link' AS role, -1 AS rail,
         '' AS source, sum(used.readings) AS readings, max(used.arrived_at) AS arrived_at,
@@ -146,37 +165,31 @@ _UPLINKS = _Statistic(
     ) AS devices ON devices.device = used.device
     WHERE middle > 0 GROUP BY device""",
 )  # fmt: skip
-_BY_TABLE = {
-    "samples_1h": (_counters(), _CARRIED, _UPLINKS),
-    "sample_lanes_1h": (_lanes(),),
+_STATISTICS = {
+    _PORTS: (_rates("counters", _PORTS, {one: f"{one}_increase" for one in COUNTERS}), _CARRIED, _UPLINKS),
+    _PRIORITIES: (_rates("lanes", _PRIORITIES, {one: f"if(metric = '{one}', increase, NULL)" for one in LANES}),),
 }
-# Hours whose groups were made from other readings than there are now.
-_CHANGED = f"""SELECT hour_s, sum(by_port) AS expected, sum(by_group) AS found FROM (
-    SELECT toUnixTimestamp(bucket) AS hour_s, sum(readings) AS by_port, 0 AS by_group FROM {{table}}
-    WHERE bucket >= toStartOfHour(now('UTC')) - INTERVAL {{window}} HOUR AND {{where}} GROUP BY hour_s
-    UNION ALL SELECT toUnixTimestamp(bucket) AS hour_s, 0 AS by_port, sum(readings) AS by_group FROM {TABLE}
-    WHERE bucket >= toStartOfHour(now('UTC')) - INTERVAL {{window}} HOUR AND statistic = '{{statistic}}' GROUP BY hour_s
-) GROUP BY hour_s HAVING expected != found ORDER BY hour_s"""
 # The newest hour before the groups begin.
 _EARLIER = f"""SELECT toUnixTimestamp(max(bucket)) AS hour_s, count() AS found FROM {{table}}
-    WHERE bucket < (SELECT min(bucket) FROM {TABLE} WHERE statistic = '{{statistic}}')
-        AND bucket >= now('UTC') - INTERVAL {BACKFILL_DAYS} DAY AND {{where}}"""
+    WHERE bucket < (SELECT min(bucket) FROM {TABLE} WHERE {{of_statistic}})
+        AND bucket >= now('UTC') - INTERVAL {BACKFILL_DAYS} DAY AND {{condition}}"""
 
 
 def group_hours(client: CommandClient, params: StoreParams, window_hours: int) -> int:
     """Bring the groups of the last hours up to date, and of some earlier ones; return how many were written. Blocks."""
     written = 0
-    for table, statistics in _BY_TABLE.items():
-        form = {"table": table, "where": statistics[0].where, "statistic": statistics[0].name}
-        for hour_s, _, found in client.query(_CHANGED.format(**form, window=window_hours)):
-            names = ", ".join(f"'{statistic.name}'" for statistic in statistics)
+    for rollup, statistics in _STATISTICS.items():
+        names = ", ".join(f"'{statistic.name}'" for statistic in statistics)
+        groups = Hourly(TABLE, "bucket", condition=f"statistic = '{statistics[0].name}'")
+        for hour_s, _, found in changed_hours(client, rollup, groups, window_hours):
             if found:
                 of_hour = f"bucket = toDateTime({hour_s}, 'UTC') AND statistic IN ({names})"
                 client.command(delete_from(TABLE, of_hour, params))
             _fill(client, statistics, hour_s)
             written += 1
+        earlier = _EARLIER.format(table=rollup.table, condition=rollup.condition, of_statistic=groups.condition)
         for _ in range(BACKFILL_HOURS):
-            hour_s, found = client.query(_EARLIER.format(**form))[0]
+            hour_s, found = client.query(earlier)[0]
             if not found:
                 break
             _fill(client, statistics, hour_s)
@@ -187,17 +200,12 @@ def group_hours(client: CommandClient, params: StoreParams, window_hours: int) -
 
 
 def _fill(client: CommandClient, statistics: tuple[_Statistic, ...], hour_s: int) -> None:
-    """Insert the groups of an hour; what changed hours are found by comes last."""
-    for statistic in reversed(statistics):
-        client.command(statement(statistic, hour_s))
-
-
-def statement(statistic: _Statistic, hour_s: int) -> str:
-    """Return the statement that inserts a statistic of the hour that begins at these Unix seconds."""
-    columns = f"{_GROUP}, readings, arrived_at, {', '.join(statistic.columns)}"
+    """Insert the groups of the hour that begins at these Unix seconds; what changed hours are found by comes last."""
     hour = f"toDateTime({hour_s}, 'UTC')"
-    select = statistic.select.format(hour=hour, end=f"{hour} + INTERVAL 1 HOUR")
-    return (
-        f"INSERT INTO {TABLE} (statistic, bucket, {columns}) {_SETTINGS}"
-        f" SELECT '{statistic.name}', {hour}, {columns} FROM ({select}\n) {_SETTINGS}"
-    )
+    for statistic in reversed(statistics):
+        columns = f"{_GROUP}, readings, arrived_at, {', '.join(statistic.columns)}"
+        select = statistic.select.format(hour=hour, end=f"{hour} + INTERVAL 1 HOUR")
+        client.command(
+            f"INSERT INTO {TABLE} (statistic, bucket, {columns}) {_SETTINGS}"
+            f" SELECT '{statistic.name}', {hour}, {columns} FROM ({select}\n) {_SETTINGS}"
+        )

@@ -18,38 +18,10 @@ from streams.fabric.catalogue import Metric
 from streams.store.clickhouse import CommandClient, QueryClient
 from streams.store.params import SinkParams, StoreParams
 from streams.store.persist.block_writer import MAX_TOKENS
-from streams.store.persist.group_rollups import group_hours
+from streams.store.persist.group_rollups import Hourly, changed_hours, group_hours
 from streams.store.persist.retry import retry_forever
 from streams.store.rows.sample_layout import column_name, has_extremes, is_scalar
 from streams.store.schema_form import delete_from
-
-_MESSAGE_COLUMNS = (
-    "device, source, row_kind, collector, bucket, arrived_hour, messages, rows, minutes, last_sampled_at, delay_p99_s,"
-    " runs, arrived_at"
-)
-
-_MESSAGES = (
-    "SELECT device, source, row_kind, collector, toStartOfHour(sampled_at) AS sampled_hour,"
-    " toDateTime({hour}, 'UTC') AS hour, count() AS messages, sum(rows) AS row_count,"
-    " groupBitOr(bitShiftLeft(toUInt64(1), toMinute(sampled_at))) AS minutes, max(sampled_at) AS newest,"
-    " quantile(0.99)(dateDiff('millisecond', sampled_at, arrived_at)) / 1000 AS delay_s,"
-    " groupUniqArray(collector_run) AS runs, max(arrived_at) AS latest FROM sample_messages"
-    " WHERE arrived_at >= toDateTime({hour}, 'UTC') AND arrived_at < toDateTime({hour} + 3600, 'UTC')"
-    " GROUP BY device, source, row_kind, collector, sampled_hour"
-)
-"""The rows of the hour of arrival that begins at {hour} (Unix seconds)."""
-
-_INCOMPLETE_MESSAGES = """SELECT toUnixTimestamp(hour) AS hour_s, sum(stored) AS expected, sum(by_hour) AS found FROM (
-    SELECT toStartOfHour(arrived_at) AS hour, count() AS stored, 0 AS by_hour FROM {table}
-    WHERE arrived_at >= toStartOfHour(now('UTC')) - INTERVAL {window} HOUR
-        AND arrived_at < toStartOfHour(now('UTC') - {over})
-    GROUP BY hour
-    UNION ALL
-    SELECT arrived_hour AS hour, 0 AS stored, sum(messages) AS by_hour FROM {table}_1h FINAL
-    WHERE arrived_hour >= toStartOfHour(now('UTC')) - INTERVAL {window} HOUR GROUP BY hour
-) GROUP BY hour HAVING expected != found ORDER BY hour"""
-"""The hours of arrival of which other messages are stored than are in the rollup."""
-
 
 INTERVAL_S = 600.0
 """Counting the minutes of six hours takes about 0.5 s of CPU at the largest fabric: 0.1 % of a core."""
@@ -102,13 +74,27 @@ _COMMON = [
 
 
 class Hour(NamedTuple):
-    """The statement of a table: the columns that it fills, and the rows of one hour."""
+    """The statement of a table: the columns that it fills, and the rows of one hour; {hour} is its Unix seconds."""
 
     columns: str
     select: str
 
 
-def _hour(table: str, key: str, columns: list[tuple[str, str]]) -> Hour:
+# A row for each device, source, hour of sampling and hour of arrival.
+_MESSAGES = Hour(
+    "device, source, row_kind, collector, bucket, arrived_hour, messages, rows, minutes, last_sampled_at, delay_p99_s,"
+    " runs, arrived_at",
+    "SELECT device, source, row_kind, collector, toStartOfHour(sampled_at) AS sampled_hour,"
+    " toDateTime({hour}, 'UTC') AS hour, count() AS messages, sum(rows) AS row_count,"
+    " groupBitOr(bitShiftLeft(toUInt64(1), toMinute(sampled_at))) AS minutes, max(sampled_at) AS newest,"
+    " quantile(0.99)(dateDiff('millisecond', sampled_at, arrived_at)) / 1000 AS delay_s,"
+    " groupUniqArray(collector_run) AS runs, max(arrived_at) AS latest FROM sample_messages"
+    " WHERE arrived_at >= toDateTime({hour}, 'UTC') AND arrived_at < toDateTime({hour} + 3600, 'UTC')"
+    " GROUP BY device, source, row_kind, collector, sampled_hour",
+)
+
+
+def _of_minutes(table: str, key: str, columns: list[tuple[str, str]]) -> Hour:
     """Return the statement of a table; `key` is its order, so that the groups take little memory."""
     chosen = [*_COMMON, *columns]
     values = ", ".join(f"{value} AS rolled_{number}" for number, (_, value) in enumerate(chosen))
@@ -132,30 +118,24 @@ _STORED = (
     " WHERE active AND database = currentDatabase() AND table = 'samples_1m'"
 )
 IN_ORDER = "optimize_aggregation_in_order = 1"
-# Hours that have other readings by minute than by hour.
-_INCOMPLETE = """SELECT toUnixTimestamp(hour) AS hour_s, sum(by_minute) AS expected, sum(by_hour) AS found FROM (
-    SELECT toStartOfHour(bucket) AS hour, sum(readings) AS by_minute, 0 AS by_hour FROM {table}_1m
-    WHERE bucket >= toStartOfHour(now('UTC')) - INTERVAL {window} HOUR AND hour < toStartOfHour(now('UTC') - {over})
-    GROUP BY hour
-    UNION ALL
-    SELECT bucket AS hour, 0 AS by_minute, sum(readings) AS by_hour FROM {table}_1h FINAL
-    WHERE bucket >= toStartOfHour(now('UTC')) - INTERVAL {window} HOUR GROUP BY hour
-) GROUP BY hour HAVING expected != found ORDER BY hour"""
-
-_TABLES = {
-    "samples": ("bucket", _INCOMPLETE),
-    "sample_lanes": ("bucket", _INCOMPLETE),
-    "sample_messages": ("arrived_hour", _INCOMPLETE_MESSAGES),
+_ROLLUPS = {
+    "samples": (Hourly("samples_1m", "bucket"), Hourly("samples_1h FINAL", "bucket")),
+    "sample_lanes": (Hourly("sample_lanes_1m", "bucket"), Hourly("sample_lanes_1h FINAL", "bucket")),
+    "sample_messages": (
+        Hourly("sample_messages", "arrived_at", "count()"),
+        Hourly("sample_messages_1h FINAL", "arrived_hour", "sum(messages)"),
+    ),
 }
-"""The column of the hour in the rollup of a table, and the query of its hours that are not complete."""
+"""The source of each rollup, and the rollup, which must have the same number for each hour."""
 
 
 def roll_up_hours(client: CommandClient, params: StoreParams) -> int:
     """Bring the rollups by hour up to date; return how many hours were written. Blocks."""
     written = 0
-    for table, (column, query) in _TABLES.items():
-        for hour, expected, found in client.query(query.format(table=table, window=WINDOW_HOURS, over=OVER_AFTER_S)):
-            rows = f"{column} = toDateTime({hour}, 'UTC')"
+    for table, (source, rollup) in _ROLLUPS.items():
+        over = f"{source.time} < toStartOfHour(now('UTC') - {OVER_AFTER_S})"
+        for hour, expected, found in changed_hours(client, source._replace(condition=over), rollup, WINDOW_HOURS):
+            rows = f"{rollup.time} = toDateTime({hour}, 'UTC')"
             if found:
                 client.command(delete_from(f"{table}_1h", rows, params))
             token = f"{table}_1h/{hour}/{expected}"
@@ -174,12 +154,13 @@ def roll_up_hours(client: CommandClient, params: StoreParams) -> int:
 def hour_of(client: QueryClient, table: str, hour_s: int) -> Hour:
     """Return the statement of the hour that begins at these Unix seconds; run it with IN_ORDER."""
     if table == "sample_messages":
-        hour = Hour(_MESSAGE_COLUMNS, _MESSAGES)
+        hour = _MESSAGES
     elif table == "sample_lanes":
-        hour = _hour(table, _LANE_KEY, _LANE_COLUMNS)
+        hour = _of_minutes(table, _LANE_KEY, _LANE_COLUMNS)
     else:
         stored = {column for (column,) in client.query(_STORED)}
-        hour = _hour(table, _KEY, _scalar_columns([one for one in _SCALARS if _own_column(one) in stored] or _SCALARS))
+        metrics = [metric for metric in _SCALARS if _own_column(metric) in stored] or _SCALARS
+        hour = _of_minutes(table, _KEY, _scalar_columns(metrics))
     return hour._replace(select=hour.select.replace("{hour}", str(hour_s)))
 
 

@@ -72,14 +72,10 @@ class PartitionWriter:
         self._offsets = PartitionOffsets(context.consumer, at, context.params)
 
     @property
-    def position(self) -> int:
-        """The offset of the first record that is not in a finished block."""
-        return self._position
-
-    @property
-    def is_compacted(self) -> bool:
-        """True if records may be missing before the end of the partition."""
-        return self._persisted.topic.retention_s is None
+    def positions(self) -> dict[tuple[str, int], int]:
+        """The offset of the first record that is not in a finished block, where compaction removes none before it."""
+        is_known = self.is_restored and self._persisted.topic.retention_s is not None
+        return {(self._at.topic, self._at.partition): self._position} if is_known else {}
 
     @property
     def attempts(self) -> int:
@@ -87,7 +83,7 @@ class PartitionWriter:
         return self._attempts + (self._lease.verifications if self._lease else 0)
 
     @property
-    def storing_s(self) -> float:
+    def sending_s(self) -> float:
         """The time for which a finished block waits for ClickHouse and Kafka; 0 without one."""
         return 0.0 if self._storing_at is None else time.monotonic() - self._storing_at
 

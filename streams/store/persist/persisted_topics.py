@@ -17,7 +17,7 @@ from streams.store.rows.inventory_rows import InventoryBuilder
 from streams.store.rows.minute_rollups import MinuteRollups
 from streams.store.rows.row_builder import MessageRowBuilder, RowBuilder, TableSchema
 from streams.store.rows.sample_rows import SampleBuilder
-from streams.store.rows.symptom_rows import SymptomRowBuilder
+from streams.store.rows.symptom_rows import SYMPTOMS, symptom_rows
 from streams.wire import topics
 from streams.wire.access import Access
 from streams.wire.models import Message, SymptomsReplaced
@@ -207,7 +207,7 @@ PERSISTED_TOPICS: tuple[PersistedTopic, ...] = (
     PersistedTopic(
         topics.SYMPTOMS,
         ("symptoms",),
-        lambda _client, _offsets: SymptomRowBuilder(),
+        lambda _client, _offsets: MessageRowBuilder(SYMPTOMS, items_of=symptom_rows),
         latency=LatencyClass.BACKGROUND,
         other_models=(SymptomsReplaced,),
     ),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streams.health.health import Health
+from streams.health.partition_checks import Group, PartitionChecks, Wording
 from streams.health.supervision import stop_of, supervised
 from streams.instrument.memory import retain_malloc_pages
 from streams.instrument.metrics import Metrics
@@ -15,7 +16,6 @@ from streams.store.migrate import pending_migrations, shipped_migrations
 from streams.store.params import SinkParams, StoreParams
 from streams.store.persist.retry import retry_forever
 from streams.store.persist.sink import Sink
-from streams.store.persist.sink_health import SinkHealth
 from streams.wire.errors import Misconfigured
 from streams.wire.event_loop import new_loop
 
@@ -77,7 +77,7 @@ async def _store_until(
             return
         ready.result()
         sink = Sink(clickhouse, options, params, metrics=metrics)
-        asking = asyncio.create_task(SinkHealth(sink, options, params, health, store.timeout_s).run())
+        asking = asyncio.create_task(sink_checks(sink, options, params, health, store.timeout_s).run())
         health.started()
         try:
             await _run(sink, stop)
@@ -85,6 +85,28 @@ async def _store_until(
             asking.cancel()
     finally:
         clickhouse.close()
+
+
+def sink_checks(
+    sink: Sink, options: Mapping[str, Any], params: SinkParams, health: Health, request_s: float
+) -> PartitionChecks:
+    """Add the checks of a sink; an attempt to store makes three requests at most, of up to `request_s`."""
+    return PartitionChecks(
+        options,
+        health,
+        lambda: {f"{at.topic}/{at.partition}": writer for at, writer in sink.writers.items()},
+        lambda: [Group("", 0, sink.is_joining)],
+        lambda: "" if sink.writers else "none is assigned",
+        Wording(
+            "{name}: is not restored for {s:.0f} s, without an error",
+            "{name}: a block is not stored for {s:.0f} s, without an error",
+            "a block of {name} is not acknowledged for {s:.0f} s",
+            output="clickhouse",
+        ),
+        # The position moves when a block is full, or its first record has waited for the linger time.
+        input_s=max(params.linger_s, params.linger_max_s, params.linger_background_s),
+        attempt_s=3 * request_s,
+    )
 
 
 async def _run(sink: Sink, stop: asyncio.Event) -> None:

@@ -222,7 +222,7 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
                 lag=sum((await self._measure_lag()).values()),
                 partitions=len(self._writers),
             )
-            unstored_s = max((writer.storing_s for writer in self.writers.values()), default=0.0)
+            unstored_s = max((writer.sending_s for writer in self.writers.values()), default=0.0)
             self.stats.metrics.set("railsight_unstored_seconds", STAGE, 0, unstored_s)
             rows, records, since = total_rows, total_records, now
 

@@ -4,7 +4,7 @@ A builder adds messages one by one, raises Reject for those that cannot be store
 before; `finish` returns the rows of all its tables. persisted_topics.py assigns a builder to each topic.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -102,46 +102,45 @@ def message_origin_columns(sources: Sequence[SourcedMessage], repeats: Any = Non
     return origin_columns(sources[0].partition, offsets, [sourced.arrived_ms for sourced in sources], repeats)
 
 
-def build_rows(schema: TableSchema, values: Sequence[Sequence[Any]], sources: Sequence[SourcedMessage]) -> TableRows:
-    """Return rows of Python values as columns."""
-    columns: list[Column] = [
-        ObjectColumn(spec.name, spec.type, column)
-        for spec, column in zip(schema.columns, zip(*values, strict=True), strict=True)
-    ]
-    return TableRows(schema.table, [*columns, *message_origin_columns(sources)])
-
-
 class MessageRowBuilder:
-    """Builds one row per message, for one table."""
+    """Builds one row per message, or for each of the items of a message, for one table."""
 
     def __init__(
         self,
         schema: TableSchema,
         keys: KeyDedup | None = None,
         identity: Callable[[Any], Hashable | None] | None = None,
+        items_of: Callable[[Any], Iterable[Any]] = lambda message: (message,),
     ) -> None:
         self._schema = schema
         self._extractors = [spec.extract for spec in schema.columns]
         self._keys = keys
         self._identity = identity
+        self._items_of = items_of
         self._values: list[list[Any]] = []
         self._sources: list[SourcedMessage] = []
 
     def add(self, sourced: SourcedMessage) -> int:
         message = sourced.message
-        values = [extract(message) for extract in self._extractors]
+        values = [[extract(item) for extract in self._extractors] for item in self._items_of(message)]
         if self._keys is not None and self._identity is not None:
             identity = self._identity(message)
             if identity is not None and not self._keys.is_new(identity, sourced.arrived_ms):
                 return 0
-        self._values.append(values)
-        self._sources.append(sourced)
-        return 1
+        self._values += values
+        self._sources += [sourced] * len(values)
+        return len(values)
 
     def finish(self) -> list[TableRows]:
         values, sources = self._values, self._sources
         self._values, self._sources = [], []
-        return [build_rows(self._schema, values, sources)] if sources else []
+        if not sources:
+            return []
+        columns: list[Column] = [
+            ObjectColumn(spec.name, spec.type, column)
+            for spec, column in zip(self._schema.columns, zip(*values, strict=True), strict=True)
+        ]
+        return [TableRows(self._schema.table, [*columns, *message_origin_columns(sources)])]
 
 
 class StringDictionary:

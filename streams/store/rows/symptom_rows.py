@@ -13,12 +13,8 @@ import orjson
 
 from streams.store.enum_labels import enum_label
 from streams.store.rows.native_format import LOW_CARDINALITY
-from streams.store.rows.row_builder import SourcedMessage, TableRows, TableSchema, build_rows
-from streams.store.rows.table_schemas import (
-    attribute_column,
-    nullable_time_column,
-    time_column,
-)
+from streams.store.rows.row_builder import TableSchema
+from streams.store.rows.table_schemas import columns, optional_times, times
 from streams.wire.models import Symptom, SymptomsReplaced
 from streams.wire.symptoms import (
     CnpThrottledBegan,
@@ -54,43 +50,15 @@ class SymptomRow:
 SYMPTOMS = TableSchema(
     "symptoms",
     (
-        attribute_column("device", LOW_CARDINALITY),
-        attribute_column("port", LOW_CARDINALITY),
-        attribute_column("kind", LOW_CARDINALITY),
-        time_column("at"),
-        nullable_time_column("since"),
-        attribute_column("source", LOW_CARDINALITY),
-        attribute_column("by_event", "Bool"),
-        attribute_column("count", "UInt64"),
-        attribute_column("boot_id", "UInt64"),
-        attribute_column("collector", LOW_CARDINALITY),
-        attribute_column("collector_silent", "Bool"),
-        attribute_column("detail", "String"),
-        attribute_column("cadence_ns", "Int64"),
+        *columns(LOW_CARDINALITY, "device", "port", "kind", "source", "collector"),
+        *times("at"),
+        *optional_times("since"),
+        *columns("Bool", "by_event", "collector_silent"),
+        *columns("UInt64", "count", "boot_id"),
+        *columns("String", "detail"),
+        *columns("Int64", "cadence_ns"),
     ),
 )
-
-
-class SymptomRowBuilder:
-    """Builds rows of symptoms and of messages that replace symptoms."""
-
-    def __init__(self) -> None:
-        self._extractors = [spec.extract for spec in SYMPTOMS.columns]
-        self._values: list[list[object]] = []
-        self._sources: list[SourcedMessage] = []
-
-    def add(self, sourced: SourcedMessage) -> int:
-        message = sourced.message
-        assert isinstance(message, Symptom | SymptomsReplaced)
-        values = [[extract(row) for extract in self._extractors] for row in symptom_rows(message)]
-        self._values += values
-        self._sources += [sourced] * len(values)
-        return len(values)
-
-    def finish(self) -> list[TableRows]:
-        values, sources = self._values, self._sources
-        self._values, self._sources = [], []
-        return [build_rows(SYMPTOMS, values, sources)] if sources else []
 
 
 def symptom_rows(message: Symptom | SymptomsReplaced) -> Iterator[SymptomRow]:

@@ -1,6 +1,6 @@
 """Declares the tables that have one row per message: each column, its type, and how its value is extracted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any
 
@@ -11,51 +11,53 @@ from streams.store.rows.native_format import LOW_CARDINALITY, TIMESTAMP_NS
 from streams.store.rows.row_builder import ColumnSpec, TableSchema
 from streams.wire import codec
 from streams.wire.errors import Reject
-from streams.wire.models import IDLE_NS, Component, Endpoint, Facts, Finding, Progress, Subject
+from streams.wire.models import IDLE_NS, BlastRadius, Component, Coverage, Endpoint, Finding, Progress, Subject
 
 NULLABLE_TIMESTAMP = f"Nullable({TIMESTAMP_NS})"
 STRING_ARRAY = "Array(String)"
 
 _INT64 = 2**63
-_NO_ENDPOINT = Endpoint("")
+_Part = Callable[[Any], Any]
+"""Returns a part of a message, the message itself for its own columns."""
+_Columns = tuple[ColumnSpec, ...]
 
 
-def checked_ns(value: int) -> int:
-    """Return a time that fits the column; raises Reject on one that does not (JSON times go to the year 9999)."""
-    if not -_INT64 <= value < _INT64:
-        raise Reject(f"time {value} ns is out of the range of DateTime64(9)")
-    return value
+def columns(type_: str, *names: str) -> _Columns:
+    """Return columns of one type that have the message's attributes of the same names."""
+    return tuple(ColumnSpec(name, type_, attrgetter(name)) for name in names)
 
 
-def attribute_column(name: str, type_: str) -> ColumnSpec:
-    """Return a column that has the message's attribute of the same name."""
-    return ColumnSpec(name, type_, attrgetter(name))
+def times(*names: str, of: _Part = lambda message: message) -> _Columns:
+    """Return columns of the times `<name>_ns`."""
+    return tuple(ColumnSpec(name, TIMESTAMP_NS, _time(name, of)) for name in names)
 
 
-def time_column(name: str, part: Callable[[Any], Any] | None = None) -> ColumnSpec:
-    """Return a column of the message's time `<name>_ns`, or of that of a part of the message."""
-    time_of = _time_getter(name, part)
-    return ColumnSpec(name, TIMESTAMP_NS, lambda message: checked_ns(time_of(message)))
+def optional_times(*names: str, of: _Part = lambda message: message) -> _Columns:
+    """Return columns of times that may be absent; 0 is absent too, as in messages without field presence."""
+    return tuple(ColumnSpec(name, NULLABLE_TIMESTAMP, _time(name, of, optional=True)) for name in names)
 
 
-def nullable_time_column(name: str, part: Callable[[Any], Any] | None = None) -> ColumnSpec:
-    """Return a column of a time that may be absent; 0 is absent too, as in messages without field presence."""
-    time_of = _time_getter(name, part)
+def _time(name: str, of: _Part, *, optional: bool = False) -> Callable[[Any], int | None]:
+    get = attrgetter(f"{name}_ns")
 
     def extract(message: Any) -> int | None:
-        value = time_of(message)
-        return checked_ns(value) if value else None
+        value: int | None = get(of(message))
+        if optional and not value:
+            return None
+        # Times of JSON go to the year 9999.
+        if value is None or not -_INT64 <= value < _INT64:
+            raise Reject(f"time {value} ns is out of the range of DateTime64(9)")
+        return value
 
-    return ColumnSpec(name, NULLABLE_TIMESTAMP, extract)
+    return extract
 
 
-def _time_getter(name: str, part: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
-    attribute = f"{name}_ns"
-    return attrgetter(attribute) if part is None else lambda message: getattr(part(message), attribute)
+def _enums(*names: str) -> _Columns:
+    """Return columns of the labels of enums."""
+    return tuple(ColumnSpec(name, LOW_CARDINALITY, _label(name)) for name in names)
 
 
-def enum_column(name: str) -> ColumnSpec:
-    """Return a column of the labels of an enum attribute."""
+def _label(name: str) -> Callable[[Any], str]:
     member_of, labels = attrgetter(name), dict[int, str]()
 
     def extract(message: Any) -> str:
@@ -65,177 +67,149 @@ def enum_column(name: str) -> ColumnSpec:
             label = labels[number] = enum_label(member)
         return label
 
-    return ColumnSpec(name, LOW_CARDINALITY, extract)
+    return extract
 
 
-def json_column(part: Callable[[Any], Any] = lambda m: m) -> ColumnSpec:
-    """Return a column of the canonical JSON of a message, or of a part of it."""
-    return ColumnSpec("json", "String", lambda message: codec.to_json(part(message)))
+def _json(of: _Part = lambda message: message) -> ColumnSpec:
+    """Return the column of the canonical JSON of a message, or of a part of it."""
+    return ColumnSpec("json", "String", lambda message: codec.to_json(of(message)))
 
 
-def subject_columns(subject_of: Callable[[Any], Subject]) -> tuple[ColumnSpec, ...]:
-    """Return the columns of a subject."""
-    of = subject_of
+def _columns_of(of: _Part, types: Mapping[str, str], prefix: str = "") -> _Columns:
+    """Return columns of a part of a message: the type of each attribute."""
+
+    def column(name: str, type_: str) -> ColumnSpec:
+        get = attrgetter(name)
+        return ColumnSpec(f"{prefix}{name}", type_, lambda message: get(of(message)))
+
+    return tuple(column(name, type_) for name, type_ in types.items())
+
+
+def _nested_columns(table: str, types: Mapping[str, str]) -> _Columns:
+    """Return nested columns with a value for each item of a list of the message."""
+    items_of = attrgetter(table)
+
+    def column(name: str, type_: str) -> ColumnSpec:
+        get = attrgetter(name)
+        return ColumnSpec(f"{table}.{name}", f"Array({type_})", lambda message: [get(one) for one in items_of(message)])
+
+    return tuple(column(name, type_) for name, type_ in types.items())
+
+
+_NO_ENDPOINT = Endpoint("")
+
+
+def _subject_columns(of: Callable[[Any], Subject]) -> _Columns:
+    ends = {
+        "a": lambda message: of(message).a or _NO_ENDPOINT,
+        "z": lambda message: of(message).z or _NO_ENDPOINT,
+    }
+    end_types = {"device": LOW_CARDINALITY, "port": LOW_CARDINALITY}
+    types = dict.fromkeys(("role", "pod", "site", "team"), LOW_CARDINALITY)
     return (
-        ColumnSpec("subject_id", "String", lambda m: of(m).id),
-        ColumnSpec("a_device", LOW_CARDINALITY, lambda m: (of(m).a or _NO_ENDPOINT).device),
-        ColumnSpec("a_port", LOW_CARDINALITY, lambda m: (of(m).a or _NO_ENDPOINT).port),
-        ColumnSpec("z_device", LOW_CARDINALITY, lambda m: (of(m).z or _NO_ENDPOINT).device),
-        ColumnSpec("z_port", LOW_CARDINALITY, lambda m: (of(m).z or _NO_ENDPOINT).port),
-        ColumnSpec("role", LOW_CARDINALITY, lambda m: of(m).role),
-        ColumnSpec("rail", "Nullable(Int32)", lambda m: of(m).rail),
-        ColumnSpec("plane", "Nullable(Int32)", lambda m: of(m).plane),
-        ColumnSpec("pod", LOW_CARDINALITY, lambda m: of(m).pod),
-        ColumnSpec("site", LOW_CARDINALITY, lambda m: of(m).site),
-        ColumnSpec("team", LOW_CARDINALITY, lambda m: of(m).team),
-        ColumnSpec("former_ids", STRING_ARRAY, lambda m: of(m).former_ids),
+        ColumnSpec("subject_id", "String", lambda message: of(message).id),
+        *(column for end, part in ends.items() for column in _columns_of(part, end_types, f"{end}_")),
+        *_columns_of(of, {**types, "rail": "Nullable(Int32)", "plane": "Nullable(Int32)", "former_ids": STRING_ARRAY}),
     )
 
 
-def _with_subject(finding: Finding) -> Finding:
-    """Return the finding; raises Reject where it has no subject, because the subject is its key."""
-    if finding.subject is None:
-        raise Reject(f"finding {finding.id} has no subject")
-    return finding
-
-
-def finding_columns(finding_of: Callable[[Any], Finding]) -> tuple[ColumnSpec, ...]:
+def _finding_columns(of: Callable[[Any], Finding]) -> _Columns:
     """Return the columns that findings and episodes share."""
-    of = finding_of
+
+    def with_subject(message: Any) -> Finding:
+        finding = of(message)
+        if finding.subject is None:  # its key
+            raise Reject(f"finding {finding.id} has no subject")
+        return finding
+
+    def enum(name: str) -> ColumnSpec:
+        get = attrgetter(name)
+        return ColumnSpec(name, LOW_CARDINALITY, lambda message: enum_label(get(of(message))))
+
     return (
-        ColumnSpec("id", "String", lambda m: _with_subject(of(m)).id),
-        ColumnSpec("revision", "UInt64", lambda m: of(m).revision),
-        ColumnSpec("final", "Bool", lambda m: of(m).final),
-        ColumnSpec("condition", LOW_CARDINALITY, lambda m: enum_label(of(m).condition)),
-        ColumnSpec("detector", LOW_CARDINALITY, lambda m: of(m).detector or of(m).condition.slug),
-        ColumnSpec("status", LOW_CARDINALITY, lambda m: enum_label(of(m).status)),
-        ColumnSpec("severity", LOW_CARDINALITY, lambda m: enum_label(of(m).severity)),
-        *subject_columns(lambda m: of(m).subject),
-        time_column("started_at", of),
-        time_column("observed_at", of),
-        nullable_time_column("resolved_at", of),
-        nullable_time_column("detected_at", of),
-        ColumnSpec("summary", "String", lambda m: of(m).summary),
+        ColumnSpec("id", "String", lambda message: with_subject(message).id),
+        *_columns_of(of, {"revision": "UInt64", "final": "Bool", "summary": "String"}),
+        *map(enum, ("condition", "status", "severity")),
+        ColumnSpec("detector", LOW_CARDINALITY, lambda message: of(message).detector or of(message).condition.slug),
+        *_subject_columns(lambda message: of(message).subject),
+        *times("started_at", "observed_at", of=of),
+        *optional_times("resolved_at", "detected_at", of=of),
     )
 
 
-def blast_radius_column(name: str, type_: str, attribute: str, default: Any) -> ColumnSpec:
-    """Return a column of the blast radius's attribute, with a default where the finding has none."""
-    return ColumnSpec(name, type_, lambda m: getattr(m.blast_radius, attribute) if m.blast_radius else default)
-
-
-def coverage_column(name: str, type_: str, attribute: str, default: Any) -> ColumnSpec:
-    """Return a column of the coverage's attribute, with a default where the finding has none."""
-    return ColumnSpec(name, type_, lambda m: getattr(m.coverage, attribute) if m.coverage else default)
-
-
-def component_column(name: str, type_: str, value_of: Callable[[Component], Any]) -> ColumnSpec:
-    """Return a nested column with a value for each component of facts."""
-
-    def extract(message: Facts) -> list[Any]:
-        return [value_of(component) for component in message.components]
-
-    return ColumnSpec(f"components.{name}", f"Array({type_})", extract)
-
-
-def component_limits(component: Component) -> bytes:
-    """Return a component's limits as JSON with sorted keys."""
-    return orjson.dumps(component.limit, option=orjson.OPT_SORT_KEYS)
-
-
-def neighbor_column(name: str) -> ColumnSpec:
-    """Return a nested column with a value for each LLDP neighbor of facts."""
-
-    def extract(message: Facts) -> list[str]:
-        return [getattr(neighbor, name) for neighbor in message.neighbors]
-
-    return ColumnSpec(f"neighbors.{name}", STRING_ARRAY, extract)
-
-
-def _watermark(message: Progress) -> int | None:
-    return None if message.watermark_ns == IDLE_NS else message.watermark_ns
+def _limits(message: Any) -> list[bytes]:
+    """Return the limits of each component as JSON with sorted keys."""
+    components: tuple[Component, ...] = message.components
+    return [orjson.dumps(component.limit, option=orjson.OPT_SORT_KEYS) for component in components]
 
 
 EVENTS = TableSchema(
     "events",
     (
-        attribute_column("device", LOW_CARDINALITY),
-        attribute_column("port", LOW_CARDINALITY),
-        enum_column("kind"),
-        time_column("at"),
-        time_column("received_at"),
-        enum_column("source"),
-        attribute_column("collector", LOW_CARDINALITY),
-        attribute_column("collector_run", "UInt64"),
-        attribute_column("sequence", "UInt64"),
-        attribute_column("code", "Int64"),
-        attribute_column("detail", "String"),
+        *columns(LOW_CARDINALITY, "device", "port", "collector"),
+        *_enums("kind", "source"),
+        *times("at", "received_at"),
+        *columns("UInt64", "collector_run", "sequence"),
+        *columns("Int64", "code"),
+        *columns("String", "detail"),
     ),
 )
 
 FACTS = TableSchema(
     "facts",
     (
-        attribute_column("device", LOW_CARDINALITY),
-        enum_column("source"),
-        time_column("observed_at"),
-        attribute_column("vendor", LOW_CARDINALITY),
-        attribute_column("model", LOW_CARDINALITY),
-        attribute_column("os_version", LOW_CARDINALITY),
-        nullable_time_column("booted_at"),
-        attribute_column("serial", "String"),
-        component_column("name", "String", lambda c: c.name),
-        component_column("kind", "String", lambda c: c.kind),
-        component_column("part_number", "String", lambda c: c.part_number),
-        component_column("serial", "String", lambda c: c.serial),
-        component_column("firmware", "String", lambda c: c.firmware),
-        component_column("alias", STRING_ARRAY, lambda c: c.alias),
-        component_column("limits", "String", component_limits),
-        neighbor_column("port"),
-        neighbor_column("remote_device"),
-        neighbor_column("remote_port"),
+        *columns(LOW_CARDINALITY, "device", "vendor", "model", "os_version"),
+        *_enums("source"),
+        *times("observed_at"),
+        *optional_times("booted_at"),
+        *columns("String", "serial"),
+        *_nested_columns("components", dict.fromkeys(("name", "kind", "part_number", "serial", "firmware"), "String")),
+        *_nested_columns("components", {"alias": STRING_ARRAY}),
+        ColumnSpec("components.limits", STRING_ARRAY, _limits),
+        *_nested_columns("neighbors", dict.fromkeys(("port", "remote_device", "remote_port"), "String")),
     ),
 )
 
 COLLECTOR_STATUS = TableSchema(
     "collector_status",
     (
-        attribute_column("device", LOW_CARDINALITY),
-        enum_column("source"),
-        attribute_column("collector", LOW_CARDINALITY),
-        attribute_column("collector_run", "UInt64"),
-        time_column("at"),
-        attribute_column("reachable", "Bool"),
-        attribute_column("error", "String"),
-        nullable_time_column("last_sample_at"),
-        attribute_column("clock_offset_ns", "Int64"),
-        attribute_column("cadence_ns", "Int64"),
+        *columns(LOW_CARDINALITY, "device", "collector"),
+        *_enums("source"),
+        *columns("UInt64", "collector_run"),
+        *times("at"),
+        *columns("Bool", "reachable"),
+        *columns("String", "error"),
+        *optional_times("last_sample_at"),
+        *columns("Int64", "clock_offset_ns", "cadence_ns"),
     ),
 )
 
 FINDINGS = TableSchema(
     "findings",
     (
-        *finding_columns(lambda m: m),
-        enum_column("cause"),
-        attribute_column("confidence", "Nullable(Float64)"),
-        attribute_column("parent_id", "String"),
-        attribute_column("occurrences", "Nullable(UInt32)"),
-        ColumnSpec("shadow", "Bool", lambda m: bool(m.shadow)),
-        blast_radius_column("hosts", STRING_ARRAY, "hosts", ()),
-        blast_radius_column("jobs", STRING_ARRAY, "jobs", ()),
-        blast_radius_column("gpus", "Nullable(UInt32)", "gpus", None),
-        blast_radius_column("capacity_lost_ratio", "Nullable(Float64)", "capacity_lost_ratio", None),
-        coverage_column("coverage_seen", "Nullable(UInt32)", "seen", None),
-        coverage_column("coverage_expected", "Nullable(UInt32)", "expected", None),
-        coverage_column("coverage_missing", STRING_ARRAY, "missing", ()),
-        ColumnSpec("evidence", STRING_ARRAY, lambda m: [evidence.statement for evidence in m.evidence]),
-        attribute_column("detector_version", LOW_CARDINALITY),
-        attribute_column("settings_digest", "String"),
-        attribute_column("inventory_digest", "String"),
-        attribute_column("runbook_url", "String"),
-        attribute_column("dashboard_url", "String"),
-        json_column(),
+        *_finding_columns(lambda message: message),
+        *_enums("cause"),
+        *columns("Nullable(Float64)", "confidence"),
+        *columns("String", "parent_id", "settings_digest", "inventory_digest", "runbook_url", "dashboard_url"),
+        *columns("Nullable(UInt32)", "occurrences"),
+        ColumnSpec("shadow", "Bool", lambda message: bool(message.shadow)),
+        *_columns_of(
+            lambda message: message.blast_radius or BlastRadius(),
+            {
+                "hosts": STRING_ARRAY,
+                "jobs": STRING_ARRAY,
+                "gpus": "Nullable(UInt32)",
+                "capacity_lost_ratio": "Nullable(Float64)",
+            },
+        ),
+        *_columns_of(
+            lambda message: message.coverage or Coverage(),
+            {"seen": "Nullable(UInt32)", "expected": "Nullable(UInt32)", "missing": STRING_ARRAY},
+            prefix="coverage_",
+        ),
+        ColumnSpec("evidence", STRING_ARRAY, lambda message: [one.statement for one in message.evidence]),
+        *columns(LOW_CARDINALITY, "detector_version"),
+        _json(),
     ),
 )
 
@@ -247,51 +221,35 @@ def _target(message: Any) -> Subject:
     return target
 
 
+REMEDIATIONS = TableSchema(
+    "remediations",
+    (
+        *columns("String", "id", "reason", "repair_hint", "approved_by", "runbook_url", "actor"),
+        *columns("UInt64", "revision"),
+        *columns(STRING_ARRAY, "finding_ids"),
+        *_enums("action", "verdict", "state", "cause", "repair_step", "repair_outcome"),
+        *_subject_columns(_target),
+        ColumnSpec("constraint_name", LOW_CARDINALITY, lambda message: message.constraint),
+        *columns("Nullable(Float64)", "constraint_limit", "constraint_observed", "surviving_capacity_ratio", "penalty"),
+        *optional_times("decided_at", "expires_at"),
+        *columns("UInt32", "attempt", "guard"),
+        *columns(LOW_CARDINALITY, "part_number"),
+        _json(),
+    ),
+)
+
+
 def _prior_values(message: Any) -> str:
     """Return the values before the action as a JSON object; empty if the automation reported none."""
     return orjson.dumps(dict(message.prior_values)).decode() if message.prior_values else ""
 
 
-REMEDIATIONS = TableSchema(
-    "remediations",
-    (
-        attribute_column("id", "String"),
-        attribute_column("revision", "UInt64"),
-        attribute_column("finding_ids", STRING_ARRAY),
-        enum_column("action"),
-        enum_column("verdict"),
-        *subject_columns(_target),
-        attribute_column("reason", "String"),
-        ColumnSpec("constraint_name", LOW_CARDINALITY, lambda m: m.constraint),
-        attribute_column("constraint_limit", "Nullable(Float64)"),
-        attribute_column("constraint_observed", "Nullable(Float64)"),
-        nullable_time_column("decided_at"),
-        nullable_time_column("expires_at"),
-        attribute_column("surviving_capacity_ratio", "Nullable(Float64)"),
-        attribute_column("repair_hint", "String"),
-        attribute_column("approved_by", "String"),
-        attribute_column("runbook_url", "String"),
-        enum_column("state"),
-        attribute_column("attempt", "UInt32"),
-        attribute_column("actor", "String"),
-        attribute_column("guard", "UInt32"),
-        attribute_column("penalty", "Nullable(Float64)"),
-        enum_column("cause"),
-        enum_column("repair_step"),
-        attribute_column("part_number", LOW_CARDINALITY),
-        enum_column("repair_outcome"),
-        json_column(),
-    ),
-)
-
 REMEDIATION_RESULTS = TableSchema(
     "remediation_results",
     (
-        attribute_column("remediation_id", "String"),
-        enum_column("outcome"),
-        nullable_time_column("at"),
-        attribute_column("actor", "String"),
-        attribute_column("detail", "String"),
+        *columns("String", "remediation_id", "actor", "detail"),
+        *_enums("outcome"),
+        *optional_times("at"),
         ColumnSpec("prior_values", "String", _prior_values),
     ),
 )
@@ -299,58 +257,50 @@ REMEDIATION_RESULTS = TableSchema(
 CONTROLS = TableSchema(
     "controls",
     (
-        attribute_column("id", "String"),
-        enum_column("kind"),
-        attribute_column("subject_id", "String"),
-        nullable_time_column("at"),
-        nullable_time_column("until"),
-        attribute_column("actor", "String"),
-        attribute_column("reason", "String"),
-        attribute_column("endless", "Bool"),
+        *columns("String", "id", "subject_id", "actor", "reason"),
+        *_enums("kind"),
+        *optional_times("at", "until"),
+        *columns("Bool", "endless"),
     ),
 )
 
 LEMONS = TableSchema(
     "lemons",
     (
-        enum_column("kind"),
-        attribute_column("subject_id", "String"),
-        attribute_column("part_kind", LOW_CARDINALITY),
-        nullable_time_column("since"),
-        nullable_time_column("until"),
-        *(
-            attribute_column(name, "UInt32")
-            for name in (
-                "findings", "failed_repairs", "relapses", "events", "exposure", "fleet_events", "fleet_exposure"
-            )
-        ),
-        *(attribute_column(name, "Nullable(Float64)") for name in ("ratio", "ratio_low", "ratio_high")),
+        *_enums("kind"),
+        *columns("String", "subject_id"),
+        *columns(LOW_CARDINALITY, "part_kind"),
+        *optional_times("since", "until"),
+        *columns("UInt32", "findings", "failed_repairs", "relapses", "events", "exposure"),
+        *columns("UInt32", "fleet_events", "fleet_exposure"),
+        *columns("Nullable(Float64)", "ratio", "ratio_low", "ratio_high"),
     ),
-)  # fmt: skip
+)
 
 REJECTED = TableSchema(
     "rejected",
     (
-        attribute_column("topic", LOW_CARDINALITY),
-        attribute_column("partition", "UInt32"),
-        attribute_column("offset", "Int64"),
-        attribute_column("stage", LOW_CARDINALITY),
-        attribute_column("reason", "String"),
-        time_column("at"),
-        attribute_column("value", "String"),
+        *columns(LOW_CARDINALITY, "topic", "stage"),
+        *columns("UInt32", "partition"),
+        *columns("Int64", "offset"),
+        *columns("String", "reason", "value"),
+        *times("at"),
     ),
 )
+
+
+def _watermark(message: Progress) -> int | None:
+    return None if message.watermark_ns == IDLE_NS else message.watermark_ns
+
 
 PROGRESS = TableSchema(
     "progress",
     (
-        attribute_column("stage", LOW_CARDINALITY),
-        attribute_column("partition", "UInt32"),
-        attribute_column("epoch", "UInt64"),
+        *columns(LOW_CARDINALITY, "stage"),
+        *columns("UInt32", "partition"),
+        *columns("UInt64", "epoch", "records"),
         ColumnSpec("watermark", NULLABLE_TIMESTAMP, _watermark),
-        attribute_column("after_offset", "Int64"),
-        attribute_column("records", "UInt64"),
-        attribute_column("lag", "Int64"),
+        *columns("Int64", "after_offset", "lag"),
     ),
 )
 
@@ -365,26 +315,21 @@ def _episode_finding(message: Any) -> Finding:
 EPISODES = TableSchema(
     "episodes",
     (
-        *finding_columns(_episode_finding),
-        ColumnSpec("down_at", f"Array({TIMESTAMP_NS})", lambda m: m.down_at_ns),
-        json_column(_episode_finding),
+        *_finding_columns(_episode_finding),
+        ColumnSpec("down_at", f"Array({TIMESTAMP_NS})", lambda message: message.down_at_ns),
+        _json(_episode_finding),
     ),
 )
 
 JOBS = TableSchema(
     "jobs",
     (
-        attribute_column("job", "String"),
-        attribute_column("device", "String"),
-        time_column("start"),
-        nullable_time_column("end"),
-        *(attribute_column(name, "String") for name in ("name", "user")),
-        *(attribute_column(name, LOW_CARDINALITY) for name in ("team", "tenant")),
-        attribute_column("gpus", "Nullable(UInt32)"),
-        attribute_column("run", "UInt32"),
-        *(attribute_column(name, LOW_CARDINALITY) for name in ("state", "scheduler")),
-        attribute_column("scheduler_ids", STRING_ARRAY),
-        attribute_column("array_job", "String"),
-        nullable_time_column("stale_since"),
+        *columns("String", "job", "device", "name", "user", "array_job"),
+        *times("start"),
+        *optional_times("end", "stale_since"),
+        *columns(LOW_CARDINALITY, "team", "tenant", "state", "scheduler"),
+        *columns("Nullable(UInt32)", "gpus"),
+        *columns("UInt32", "run"),
+        *columns(STRING_ARRAY, "scheduler_ids"),
     ),
 )

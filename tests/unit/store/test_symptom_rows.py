@@ -3,8 +3,8 @@
 import orjson
 import pytest
 
-from streams.store.rows.row_builder import SourcedMessage
-from streams.store.rows.symptom_rows import SymptomRow, SymptomRowBuilder, symptom_rows
+from streams.store.rows.row_builder import MessageRowBuilder, SourcedMessage
+from streams.store.rows.symptom_rows import SYMPTOMS, SymptomRow, symptom_rows
 from streams.wire.models import Source, Symptom, SymptomsReplaced
 from streams.wire.symptoms import CongestionState, PauseBegan, PauseDirection, Payload, Restart, SourceSilence
 from tests.fixtures.wire_examples import PAYLOADS
@@ -40,7 +40,7 @@ def test_replaced_symptoms_are_a_marker_and_their_replacements() -> None:
     pause = Symptom("leaf", "q", PAUSE, 5 * S, source=Source.SOURCE_GNMI)
     state = CongestionState.PAUSE_RECEIVED
     replaced = SymptomsReplaced("leaf", "q", Source.SOURCE_GNMI, state, 2 * S, (pause, pause))
-    builder = SymptomRowBuilder()
+    builder = MessageRowBuilder(SYMPTOMS, items_of=symptom_rows)
     assert builder.add(SourcedMessage(0, 11, 1000, replaced)) == 3
     assert [one.kind for one in symptom_rows(replaced)] == ["pause_received_replaced", *["pause_received_began"] * 2]
     marker = next(symptom_rows(replaced))

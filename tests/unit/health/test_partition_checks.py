@@ -1,15 +1,18 @@
-"""The checks of stages: what is assigned, restored, read and written."""
+"""The checks of stages and of the sink: what is assigned, restored, read and written."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
+from aiokafka import TopicPartition
 
 from streams.config.kafka import KafkaSettings
 from streams.health.health import Health, HealthParams
 from streams.runtime.runner import Runner
-from streams.runtime.stage_health import StageHealth
+from streams.runtime.serve import stage_checks
+from streams.store.params import SinkParams
+from streams.store.persist.serve import sink_checks
 
 
 class Worker:
@@ -28,15 +31,13 @@ class Worker:
             generation=1,
         )
         self.health = Health(HealthParams(stuck_s=10, undelivered_s=5), lambda: self.now)
-        self.stage_health = StageHealth([cast(Runner, self.runner)], KafkaSettings(), self.health)
-        self.ends = self.stage_health._ends
+        self.checks = stage_checks([cast(Runner, self.runner)], KafkaSettings(), self.health)
         self.health.started()
         self.answer(7)
 
     def answer(self, end: int) -> None:
         """Let the brokers answer with this end of every partition."""
-        self.ends._ends = {("in", partition): end for partition in self.owners}
-        self.ends._answered_s = self.now
+        self.checks.ends.answered({("in", partition): end for partition in self.owners})
 
     def after(self, seconds: float, act: Callable[[], object] = lambda: None) -> tuple[str, str]:
         """Return liveness and readiness after so many seconds, with a beat in each; `act` runs before a beat."""
@@ -48,7 +49,7 @@ class Worker:
 
 
 @pytest.fixture
-def worker(monkeypatch: pytest.MonkeyPatch) -> Worker:
+def worker() -> Worker:
     return Worker()
 
 
@@ -138,3 +139,32 @@ def test_an_attempt_that_does_not_even_fail_is_not_live(worker: Worker, is_resto
     assert worker.after(120, lambda: worker.answer(7))[0] == ""
     liveness, _ = worker.after(12, lambda: worker.answer(7))
     assert liveness.startswith(f"attempt: measure/0 {what} for 13")
+
+
+@pytest.mark.parametrize(
+    ("sink", "writer", "problem"),
+    [
+        ({}, {}, "input: in/0 processed no record for 12 s"),
+        ({}, {"is_restored": False, "positions": {}}, "attempt: in/0: is not restored for 7"),
+        ({}, {"sending_s": 3.0}, "attempt: in/0: a block is not stored for 7"),
+        ({"writers": {}, "is_joining": True}, {}, "group: in a rebalance for 11 s"),
+    ],
+)
+def test_a_sink_is_not_live_while_nothing_moves(sink: dict[str, Any], writer: dict[str, Any], problem: str) -> None:
+    """An attempt may take three requests of 20 s; a record may wait 1 s for its block."""
+    now = 0.0
+    one = {"is_restored": True, "positions": {("in", 0): 7}, "sending_s": 0.0, "attempts": 0}
+    owned = {TopicPartition("in", 0): SimpleNamespace(**(one | writer))}
+    health = Health(HealthParams(stuck_s=10, undelivered_s=5), lambda: now)
+    params = SinkParams(linger_s=1, linger_max_s=1, linger_background_s=1)
+    fake: Any = SimpleNamespace(**({"writers": owned, "is_joining": False} | sink))
+    checks = sink_checks(fake, {}, params, health, request_s=20)
+    health.started()
+    for _ in range(80):
+        now += 1
+        checks.ends.answered({("in", 0): 9})
+        health.beat()
+        if health.liveness_problem():
+            break
+    assert health.liveness_problem().startswith(problem)
+    assert (now > 70) == problem.startswith("attempt")
