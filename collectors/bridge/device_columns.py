@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from collectors.bridge import values
-from collectors.bridge.signals import Signal
+from collectors.bridge.tables import Signal
 from collectors.core.columns import CellKey, Layout
 from streams.fabric.catalogue import Metric
 
@@ -22,7 +22,8 @@ class DeviceColumns:
         self._ranks: list[int] = []
         self._number: dict[tuple[CellKey, int], int] = {}
         self._best: dict[CellKey, int] = {}
-        self._rows: set[str] = set()
+        self._rows: dict[str, bool] = {}
+        """By port: whether it has values that are not secondary."""
         self._max_ports = max_ports
         self._layouts: dict[tuple[int, ...], tuple[Layout, list[int]]] = {}
 
@@ -36,7 +37,10 @@ class DeviceColumns:
         if row not in self._rows:
             if len(self._rows) >= self._max_ports:
                 return None
-            self._rows.add(row)
+            self._rows[row] = False
+        if not signal.secondary and not self._rows[row]:
+            self._rows[row] = True
+            self._layouts.clear()
         self._number[cell, signal.rank] = number = len(self.cells)
         self.cells.append(cell)
         self.signals.append(signal)
@@ -59,8 +63,12 @@ class DeviceColumns:
         known = self._layouts.get(key)
         if known is None:
             # Sorted by name: the order in which ports were first seen differs after a restart.
-            chosen = sorted((s for s in key if self._best[self.cells[s]] == s), key=self.cells.__getitem__)
+            chosen = sorted((slot for slot in key if self._is_used(slot)), key=self.cells.__getitem__)
             if len(self._layouts) >= _MOST_LAYOUTS:
                 self._layouts.clear()
             known = self._layouts[key] = Layout([self.cells[slot] for slot in chosen]), chosen
         return known if known[1] else None
+
+    def _is_used(self, slot: int) -> bool:
+        cell = self.cells[slot]
+        return self._best[cell] == slot and (self._rows[cell.row] or not self.signals[slot].secondary)

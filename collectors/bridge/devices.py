@@ -9,8 +9,8 @@ from collectors.bridge import paths
 from collectors.bridge.device_columns import DeviceColumns
 from collectors.bridge.left_out import LeftOut, Reason
 from collectors.bridge.points import Point, Scalar
-from collectors.bridge.series import Input, Series, input_of, series_of
-from collectors.bridge.signals import Kind, Signal
+from collectors.bridge.series import LONGEST_NAME, Input, Series, input_of, series_of
+from collectors.bridge.tables import Kind, Signal
 from collectors.bridge.values import gauge, unix_ns
 from collectors.core.context import DeviceEvent
 from collectors.core.metrics import CollectorMetrics
@@ -19,8 +19,9 @@ from streams.wire.errors import Reject
 from streams.wire.models import EventKind
 
 UNKNOWN = -1
-FULL = -2
-OTHERS = -3
+NO_ENTRY = -2
+FULL = -3
+OTHERS = -4
 _MOST_SERIES = 1_000_000
 _MOST_FIELDS = 20_000
 """Per series: an mlx5 of 64 channels has some 2,000 statistics."""
@@ -139,9 +140,10 @@ class Devices:
         self._series = {key: series for key, series in self._series.items() if series.device not in names}
 
     def target(self, series: Series, device: Device, field: str, *, store_unknown: bool) -> int:
-        """Return the target of a field that is new in its series; `keeps` is True to store also that it is unknown.
+        """Return the target of a field that is new in its series; `store_unknown`: also if it is unknown.
 
-        UNKNOWN: none; FULL: past the limit of ports; OTHERS and below: an entry of `series.others`, counted down.
+        UNKNOWN: in all series like this; NO_ENTRY: in this series; FULL: past the limit of ports; OTHERS and below: an
+        entry of `series.others`, counted down.
         """
         if len(series.targets) >= _MOST_FIELDS:
             series.targets.clear()
@@ -152,15 +154,18 @@ class Devices:
         return found
 
     def _target(self, series: Series, device: Device, field: str) -> int:
-        signal = series.signal(field)
-        if signal is None:
+        known = series.signal(field)
+        if known is None:
             return UNKNOWN
+        signal, row = known
+        if signal is None or len(row) > LONGEST_NAME:
+            return NO_ENTRY
         scope = paths.scope(field) if series.input is Input.GNMIC else ""
-        if signal.kind is Kind.VALUE and series.row and not scope:
-            slot = device.columns.slot(series.row, signal)
+        if signal.kind is Kind.VALUE and row and not scope:
+            slot = device.columns.slot(row, signal)
             if slot is None:
                 self.metrics.add("out_of_bounds", device.name)
-                self.left_out.report(Reason.FULL, device.name, lambda: series.row)
+                self.left_out.report(Reason.FULL, device.name, lambda: row)
                 return FULL
             return slot
         series.others.append((signal, scope))

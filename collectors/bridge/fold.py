@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from collectors.bridge import records
-from collectors.bridge.devices import FULL, OTHERS, UNKNOWN, Device, Devices, other
+from collectors.bridge.devices import FULL, NO_ENTRY, OTHERS, UNKNOWN, Device, Devices, other
 from collectors.bridge.left_out import Reason
 from collectors.bridge.line_protocol import Heads
 from collectors.bridge.params import Format, Params
@@ -20,8 +20,7 @@ from collectors.bridge.points import Point, Scalar
 from collectors.bridge.records import Source
 from collectors.bridge.sample_window import AHEAD_NS, SampleWindow
 from collectors.bridge.series import Input, Series
-from collectors.bridge.signals import Kind, Signal
-from collectors.bridge.tables import telegraf_snmp
+from collectors.bridge.tables import Kind, Signal, with_sums
 from collectors.core.columns import Reading
 from collectors.core.context import DeviceEvent
 from streams.wire.errors import Reject
@@ -185,11 +184,11 @@ class PartitionFold:
         plain, reads = columns.plain, columns.signals
         found: list[tuple[int, float]] = []
         unknown_count, unreadable = point.skipped, 0
-        for name, value in telegraf_snmp.with_sums(point.fields) if series.input is Input.SNMP else point.fields:
+        for name, value in with_sums(point.fields) if series.input is Input.SNMP else point.fields:
             slot = targets.get(name)
             if slot is None:
                 slot = self._devices.target(series, device, name, store_unknown=point.skip is None)
-                if slot == UNKNOWN:
+                if slot in (UNKNOWN, NO_ENTRY):
                     self._report_unknown(series, point, name, value)
             if slot >= 0:
                 if plain[slot]:
@@ -207,9 +206,9 @@ class PartitionFold:
                     continue
                 if read is not None:
                     found.append((slot, read))
-            elif slot == UNKNOWN:
+            elif slot in (UNKNOWN, NO_ENTRY):
                 unknown_count += 1
-                if point.skip is not None:
+                if slot == UNKNOWN and point.skip is not None:
                     point.skip.add(name)
             elif slot != FULL:
                 unreadable += not self._other(series, device, slot, value, at_ns)

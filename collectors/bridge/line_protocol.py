@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from collectors.bridge import values
 from collectors.bridge.points import Fields, Point, Scalar
-from collectors.bridge.tables.openconfig import LANE_KEYS
 from streams.wire.errors import Reject
 
 _TRUE = {"t", "T", "true", "True", "TRUE"}
@@ -51,8 +50,7 @@ class Heads:
                 self.known.clear()
                 self._skips.clear()
             name, tags = _head(text)
-            # The numbers of lanes and queues affect the meaning of a field.
-            cache_key = (name, tags.get("path"), *tags) if tags.keys().isdisjoint(LANE_KEYS) else text
+            cache_key = name, tags.get("path"), *tags
             found = self.known[text] = Head(name, tags, self._skips.setdefault(cache_key, set()))
         return found
 

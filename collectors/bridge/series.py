@@ -5,13 +5,11 @@ The cache is bounded: past its limits it is cleared and rebuilt.
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from collectors.bridge import paths
-from collectors.bridge.signals import Signal
-from collectors.bridge.tables import openconfig, telegraf_ethtool, telegraf_infiniband, telegraf_snmp
+from collectors.bridge import paths, tables
+from collectors.bridge.tables import Signal
 from collectors.core.columns import unquoted
 
 LONGEST_NAME = 256
@@ -27,7 +25,18 @@ class Input(StrEnum):
     ETHTOOL = "ethtool"
 
 
-_GNMI_DEVICE_KEYS = ("source", "meta_source", "target")
+_DEVICE_TAGS = {
+    Input.GNMIC: ("source", "meta_source", "target"),
+    Input.GNMI: ("source", "meta_source", "target"),
+    Input.SNMP: ("source", "sysName", "hostname", "agent_host"),  # `host` is Telegraf's own host, never the device
+    Input.INFINIBAND: ("host",),
+    Input.ETHTOOL: ("host",),
+}
+"""The tags that name the device, best first."""
+_ROW_TAGS = {Input.SNMP: ("ifName", "ifDescr", "ifIndex", "index"), Input.ETHTOOL: ("interface",)}
+"""The tags that name the port, best first; of gNMI they depend on the path."""
+_FIRST_PORT = "1"
+"""A device's first port has the device's name alone, the usual name of a device with one port."""
 _PORT_OF_ADDRESS = re.compile(r"^(\[[^\]]+\]|[^:]+):\d{1,5}$")
 
 
@@ -51,7 +60,7 @@ class Series:
     `targets` has, for each field, its slot in the device's columns, or a number below 0 (see devices.py).
     """
 
-    __slots__ = ("device", "input", "name", "others", "row", "tags", "targets")
+    __slots__ = ("_kind", "device", "input", "name", "others", "row", "tags", "targets")
 
     def __init__(self, name: str, tags: Mapping[str, str], source: Input | None, device: str, row: str) -> None:
         self.name = name
@@ -59,39 +68,36 @@ class Series:
         self.input = source
         self.device = device
         self.row = row
+        is_gnmic = source is Input.GNMIC
+        self._kind = paths.series_kind(name, tags.get("path", ""), tuple(tags), is_gnmic=is_gnmic)
         self.targets: dict[str, int] = {}
         self.others: list[tuple[Signal, str]] = []
         """Fields that are no plain value of a named port: their signals, and the list items that contain them."""
 
-    def signal(self, field: str) -> Signal | None:
-        """Return the signal of a field, None if it is not collected."""
+    def signal(self, field: str) -> tuple[Signal | None, str] | None:
+        """Return the signal of a field, and its port; None if it is not collected from any series like this.
+
+        The signal is None if it is not collected from this series, because of the values of its tags.
+        """
+        found: Signal | None = None
         match self.input:
             case Input.GNMIC | Input.GNMI:
-                found = paths.leaf(field, self.name, self.tags, has_paths=self.input is Input.GNMIC)
-                return None if found is None else self._numbered(found)
+                return self._kind.signal(field, self.tags)
             case Input.SNMP:
-                return telegraf_snmp.FIELDS.get(field)
+                found = tables.SNMP.get(field)
             case Input.INFINIBAND:
-                return telegraf_infiniband.FIELDS.get(field)
+                found = tables.INFINIBAND.get(field)
             case Input.ETHTOOL:
-                return telegraf_ethtool.signal(field)
-        return None
-
-    def _numbered(self, found: Signal) -> Signal | None:
-        """Return the signal with its lane or queue; None if its metric requires one that is missing."""
-        if found.metric is None or found.metric.index is None:
-            return found
-        for key in openconfig.LANE_KEYS:
-            if key in self.tags and (digits := re.search(r"(\d{1,4})$", self.tags[key])):
-                return replace(found, lane=int(digits[1]))
-        return None
+                found = tables.ethtool(field)
+        return None if found is None else (found, self.row)
 
 
 def series_of(
     name: str, tags: Mapping[str, str], source: Input | None, device_tag: str, devices: Mapping[str, str]
 ) -> Series:
     """Return the series; its device is empty if it has none."""
-    device = unquoted(_device(tags, source, device_tag))
+    keys = _DEVICE_TAGS[source] if source is not None else ()
+    device = unquoted(next((tags[key] for key in (device_tag, *keys) if tags.get(key)), ""))
     bare = _PORT_OF_ADDRESS.sub(r"\1", device).strip("[]")
     device = devices.get(device) or devices.get(bare) or bare
     row = unquoted(_row(tags, source))
@@ -100,31 +106,9 @@ def series_of(
     return Series(name, tags, source, device if source else "", row)
 
 
-def _device(tags: Mapping[str, str], source: Input | None, device_tag: str) -> str:
-    if device_tag and tags.get(device_tag):
-        return tags[device_tag]
-    keys: tuple[str, ...] = ()
-    match source:
-        case Input.GNMIC | Input.GNMI:
-            keys = _GNMI_DEVICE_KEYS
-        case Input.SNMP:
-            keys = telegraf_snmp.DEVICE_KEYS
-        case Input.INFINIBAND:
-            keys = telegraf_infiniband.DEVICE_KEYS
-        case Input.ETHTOOL:
-            keys = telegraf_ethtool.DEVICE_KEYS
-    return next((tags[key] for key in keys if tags.get(key)), "")
-
-
 def _row(tags: Mapping[str, str], source: Input | None) -> str:
-    match source:
-        case Input.INFINIBAND:
-            name, port = tags.get("device", ""), tags.get("port", telegraf_infiniband.FIRST_PORT)
-            return name if port == telegraf_infiniband.FIRST_PORT or not name else f"{name}/{port}"
-        case Input.ETHTOOL:
-            keys: tuple[str, ...] = telegraf_ethtool.ROW_KEYS
-        case Input.SNMP:
-            keys = telegraf_snmp.ROW_KEYS
-        case _:
-            keys = openconfig.ROW_KEYS
+    if source is Input.INFINIBAND:
+        name, port = tags.get("device", ""), tags.get("port", _FIRST_PORT)
+        return name if port == _FIRST_PORT or not name else f"{name}/{port}"
+    keys = _ROW_TAGS.get(source, ()) if source is not None else ()
     return next((tags[key] for key in keys if tags.get(key)), "")

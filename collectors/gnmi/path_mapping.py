@@ -5,7 +5,7 @@ Only a complete path matches: the state of a subinterface is not that of its por
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -69,35 +69,31 @@ class _Position(NamedTuple):
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    """One line of a table: its pattern and its mapping."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    """One line of a table: its pattern and its mapping. Names are `spelled`."""
 
     names: tuple[re.Pattern[str] | str, ...]
+    keys: tuple[tuple[int, str], ...]
+    """The steps and the keys of their lists, in the order of the path."""
     positions: dict[str, _Position]
     literals: tuple[tuple[int, str, str], ...]
     """Steps, keys and the values that these must have."""
     mapping: LeafMapping
     group: int
 
-    def match(self, elems: Elems) -> dict[str, str] | None:
-        """Return the values of the placeholders in a path of the same length; None if it does not match."""
+    def placeholders(self, names: Sequence[str]) -> dict[str, str] | None:
+        """Return the placeholders in the names of a path of the same length; None if it does not match."""
         found: dict[str, str] = {}
-        for pattern, elem in zip(self.names, elems, strict=True):
+        for pattern, name in zip(self.names, names, strict=True):
             if isinstance(pattern, str):
-                if pattern != elem.name:
+                if pattern != spelled(name):
                     return None
                 continue
-            matched = pattern.fullmatch(elem.name)
+            matched = pattern.fullmatch(name)
             if matched is None:
                 return None
             found |= matched.groupdict()
-        for step, key, value in self.literals:
-            if elems[step].key(key) != value:
-                return None
-        for name, (step, key) in self.positions.items():
-            if key:
-                found[name] = elems[step].key(key) or ""
         return found
 
 
@@ -107,20 +103,29 @@ _GROUPS = {"row": r"(?P<row>[^*]+)", "lane": r"(?P<lane>\d+)", "other": r"(?P<ot
 _MOST_LANES = 64
 
 
+def spelled(name: str) -> str:
+    """Return a name with hyphens for underscores: Telegraf, and a few devices, write underscores for both."""
+    return name.replace("_", "-")
+
+
 def _name_pattern(name: str) -> re.Pattern[str] | str:
     if "{" not in name and "*" not in name:
-        return name
+        return spelled(name)
     parts = re.split(r"(\{\w+\}|\*)", name)
-    return re.compile("".join(".*" if part == "*" else _GROUPS.get(part[1:-1], re.escape(part)) for part in parts))
+    return re.compile("".join(".*" if part == "*" else _GROUPS.get(part[1:-1]) or _literal(part) for part in parts))
+
+
+def _literal(text: str) -> str:
+    return "[-_]".join(re.escape(part) for part in re.split("[-_]", text))
 
 
 class PathMapping:
     """The leaves of some profiles; if two profiles have the same path, the first one's counts."""
 
     def __init__(self, tables: Iterable[Profile]) -> None:
-        self._exact: dict[tuple[str, ...], _Rule] = {}
-        self._open: defaultdict[int, list[_Rule]] = defaultdict(list)
-        self._groups: list[list[_Rule]] = []
+        self._exact: dict[tuple[str, ...], Rule] = {}
+        self._open: defaultdict[int, list[Rule]] = defaultdict(list)
+        self._groups: list[list[Rule]] = []
         self._keys: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for profile in tables:
             for section in profile.section:
@@ -133,38 +138,53 @@ class PathMapping:
     def _add(self, elems: Elems, mapping: LeafMapping) -> None:
         positions: dict[str, _Position] = {}
         literals: list[tuple[int, str, str]] = []
+        keys: list[tuple[int, str]] = []
         for step, elem in enumerate(elems):
             for name in _PLACEHOLDER.findall(elem.name):
                 positions[name] = _Position(step, "")
             for key, value in elem.keys:
                 self._keys[elem.name][key] = None
+                keys.append((step, key))
                 if not _PLACEHOLDER.search(value):
                     literals.append((step, key, value))
                 for name in _PLACEHOLDER.findall(value):
                     positions[name] = _Position(step, key)
         names = tuple(_name_pattern(elem.name) for elem in elems)
-        rule = _Rule(names, positions, tuple(literals), mapping, len(self._groups) - 1)
+        rule = Rule(names, tuple(keys), positions, tuple(literals), mapping, len(self._groups) - 1)
         self._groups[-1].append(rule)
-        if all(isinstance(name, str) for name in names):
-            self._exact.setdefault(tuple(elem.name for elem in elems), rule)
+        exact = tuple(name for name in names if isinstance(name, str))
+        if len(exact) == len(names):
+            self._exact.setdefault(exact, rule)
         else:
             self._open[len(elems)].append(rule)
 
+    @property
+    def rules(self) -> Iterator[Rule]:
+        """The lines of all tables."""
+        return (rule for group in self._groups for rule in group)
+
     def leaf(self, elems: Elems) -> Leaf | None:
         """Return the leaf of a path, None if it has none. `row` is empty if the device omitted the key."""
-        exact = self._exact.get(tuple([elem.name for elem in elems]))
-        for rule in (exact,) if exact is not None else self._open.get(len(elems), ()):
-            found = rule.match(elems)
-            if found is not None:
-                return _leaf(rule, found)
+        for rule, found in self.named([elem.name for elem in elems]):
+            if all(elems[step].key(key) == value for step, key, value in rule.literals):
+                keys = {name: elems[step].key(key) or "" for name, (step, key) in rule.positions.items() if key}
+                return leaf_of(rule, found | keys)
         return None
+
+    def named(self, names: Sequence[str]) -> Iterator[tuple[Rule, dict[str, str]]]:
+        """Yield the lines whose names match a path, with the placeholders in the names."""
+        exact = self._exact.get(tuple([spelled(name) for name in names]))
+        for rule in self._open.get(len(names), ()) if exact is None else (exact,):
+            found = rule.placeholders(names)
+            if found is not None:
+                yield rule, found
 
     def defaults_for(self, leaf: Leaf) -> Iterator[Leaf]:
         """Yield the leaves with a default in the same row, lane and section as this one."""
         for rule in self._groups[leaf.group]:
             if rule.mapping.default is None:
                 continue
-            other = _leaf(rule, {"row": leaf.row, "lane": str(leaf.index + rule.mapping.lanes_from)})
+            other = leaf_of(rule, {"row": leaf.row, "lane": str(leaf.index + rule.mapping.lanes_from)})
             if other is not None and other.metric is not None:
                 yield other
 
@@ -173,7 +193,8 @@ class PathMapping:
         return self._keys.get(name, ())
 
 
-def _leaf(rule: _Rule, found: dict[str, str]) -> Leaf | None:
+def leaf_of(rule: Rule, found: dict[str, str]) -> Leaf | None:
+    """Return the leaf of a line with these placeholders, None if it is not collected: a queue without a number."""
     mapping, row = rule.mapping, unquoted(found.get("row", ""))
     position = rule.positions.get("row")
     row_in = (position.step, position.key) if position is not None and position.key else None

@@ -71,7 +71,10 @@ def only(value: Json) -> Scalar:
 
 _LONGEST_NUMBER = 64
 """Characters; Python parses integers of thousands of digits, which no column can hold."""
-_ABSENT = {"", "NA", "N/A", "NONE", "NULL", "UNKNOWN", "UNSPECIFIED", "INF", "_INF", "+INF", "NAN", "TESTING"}
+_ABSENT = {
+    "", "_", "NA", "N/A", "NONE", "NULL", "UNKNOWN", "SPEED_UNKNOWN", "UNSPECIFIED", "NAN", "TESTING",
+    "INF", "_INF", "+INF", "INFINITY", "_INFINITY",
+}  # fmt: skip
 
 
 def is_blank(value: Scalar) -> bool:
@@ -97,7 +100,7 @@ def number(value: Scalar) -> float | None:
             return value
         case float():
             return value if math.isfinite(value) else None
-        case str() if len(value) <= _LONGEST_NUMBER:
+        case str() if len(value) <= _LONGEST_NUMBER and value.isascii() and "_" not in value:
             return _number_of_text(value.strip())
         case bytes() if len(value) == 4:
             return number(struct.unpack(">f", value)[0])
@@ -129,7 +132,7 @@ def _number_of_base64(text: str) -> float | None:
 def flag(value: Scalar) -> float | None:
     """Return 1 for true and 0 for false, in any of their spellings."""
     match value:
-        case bool() | int() if value in (0, 1):
+        case bool() | int() | float() if value in (0, 1):
             return int(value)
         case str():
             return {"TRUE": 1.0, "YES": 1.0, "1": 1.0, "FALSE": 0.0, "NO": 0.0, "0": 0.0}.get(_lower_text(value))
@@ -143,6 +146,7 @@ def text(value: Scalar) -> str | None:
 
 _OPER = {
     "UP": 1.0, "DOWN": 0.0, "TESTING": 0.0, "DORMANT": 0.0, "NOT_PRESENT": 0.0, "LOWER_LAYER_DOWN": 0.0,
+    "NOTPRESENT": 0.0, "LOWERLAYERDOWN": 0.0,
 }  # fmt: skip
 _ADMIN = {"UP": 1.0, "DOWN": 0.0, "ENABLE": 1.0, "DISABLE": 0.0}
 

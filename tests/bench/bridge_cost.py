@@ -21,14 +21,20 @@ from collectors.bridge.fold import Gathered, PartitionFold, Position
 from collectors.bridge.message_identity import MessageIdentity
 from collectors.bridge.params import Format, Params
 from collectors.bridge.records import Source
-from collectors.bridge.tables import openconfig
 from collectors.core.metrics import CollectorMetrics
 from collectors.kernel.signals import PHYSICAL
 
 START_NS = 1_700_000_000 * 10**9
 CADENCE_NS = 10 * 10**9
-_KNOWN = [name for name, signal in openconfig.PORTS.items() if signal.metric and signal.metric.counter]
-LEAVES = (_KNOWN + [name for name in openconfig.PORTS if name not in _KNOWN and "lane" not in name])[:24]
+LEAVES = [
+    *(f"state/counters/{way}-{name}" for name in ("octets", "pkts", "discards", "errors") for way in ("in", "out")),
+    *(f"state/counters/{name}" for name in ("in-fcs-errors", "in-crc-error-pkts")),
+    *(f"state/counters/{name}-transitions" for name in ("link", "interface", "carrier")),
+    *(f"ethernet/state/counters/{name}" for name in ("in-crc-errors", "in-symbol-error", "in-mac-pause-frames")),
+    *(f"ethernet/state/counters/{name}" for name in ("out-mac-pause-frames", "fec-corrected-blocks")),
+    "ethernet/state/counters/fec-uncorrectable-blocks", "state/oper-status", "state/admin-status",
+    "ethernet/state/port-speed", "ethernet/state/pre-fec-ber/instant", "ethernet/state/post-fec-ber/instant",
+]  # fmt: skip
 STATISTICS = [*list(PHYSICAL)[:24], *(f"rx{n}_xdp_redirect" for n in range(1976))]
 
 

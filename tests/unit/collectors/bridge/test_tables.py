@@ -3,20 +3,20 @@
 import orjson
 import pytest
 
-from collectors.bridge.signals import Kind
-from collectors.bridge.tables import openconfig, telegraf_ethtool, telegraf_infiniband, telegraf_snmp
+from collectors.bridge import tables
+from collectors.bridge.tables import Kind
 from collectors.kernel import signals as nic
 from streams.fabric.catalogue import Metric
 from tests.fixtures.bridge_records import START_NS, all_of, fold_of, merged
 
-ETHTOOL = [*nic.STATISTICS, *nic.PHYSICAL, "rx_err_lane_3_phy", "tx_prio5_pause", *telegraf_ethtool.ADDED]
+ETHTOOL = [*nic.STATISTICS, *nic.PHYSICAL, "rx_err_lane_3_phy", "tx_prio5_pause", *tables.ETHTOOL_ADDED]
 
 
 def test_of_ethtools_statistics_the_wires_own_is_the_better_witness() -> None:
     """A driver's generic counters miss what RDMA carries; a lane or priority is in the name."""
-    wire, driver = telegraf_ethtool.signal("rx_bytes_phy"), telegraf_ethtool.signal("rx_bytes")
-    lane, priority = telegraf_ethtool.signal("rx_err_lane_3_phy"), telegraf_ethtool.signal("tx_prio5_pause")
-    assert wire and driver and lane and priority and telegraf_ethtool.signal("rx_xdp_drop") is None
+    wire, driver = tables.ethtool("rx_bytes_phy"), tables.ethtool("rx_bytes")
+    lane, priority = tables.ethtool("rx_err_lane_3_phy"), tables.ethtool("tx_prio5_pause")
+    assert wire and driver and lane and priority and tables.ethtool("rx_xdp_drop") is None
     assert wire.metric is driver.metric is Metric.RX_BYTES and wire.rank > driver.rank
     assert (lane.metric, lane.lane, priority.metric, priority.lane) == (
         Metric.LANE_RAW_ERRORS, 3, Metric.PFC_TX_FRAMES, 5,
@@ -25,17 +25,16 @@ def test_of_ethtools_statistics_the_wires_own_is_the_better_witness() -> None:
 
 def test_infinibands_data_is_in_words_of_four_bytes() -> None:
     """Everything else is as it is."""
-    result = telegraf_infiniband.FIELDS
+    result = tables.INFINIBAND
     assert result["port_xmit_data"].read(3) == 12 and result["port_xmit_packets"].read(3) == 3
     assert (result["port_xmit_data"].metric, result["np_cnp_sent"].metric) == (Metric.TX_BYTES, Metric.CNP_SENT)
 
 
 def test_every_signal_fits_the_catalogue() -> None:
     """Values read as counters are counters of the catalog, and no others; a lane is given if the metric has one."""
-    ethtool = {name: found for name in ETHTOOL if (found := telegraf_ethtool.signal(name)) is not None}
+    ethtool = {name: found for name in ETHTOOL if (found := tables.ethtool(name)) is not None}
     assert len(ethtool) == len(set(ETHTOOL))
-    tables = (openconfig.PORTS, openconfig.OTHERS, ethtool, telegraf_infiniband.FIELDS, telegraf_snmp.FIELDS)
-    for table in tables:
+    for table in (ethtool, tables.INFINIBAND, tables.SNMP):
         for name, signal in table.items():
             if signal.kind is Kind.VALUE:
                 assert signal.metric is not None

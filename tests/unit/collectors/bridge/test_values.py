@@ -60,8 +60,7 @@ def test_a_counter_that_is_not_exact_is_refused(result: Scalar) -> None:
         (values.scaled(1e6), 0, None),
         (values.scaled(1e6), -1, None),
         (values.times(4), 2**62 + 1, 4.0),
-        (values.power, base64.b64encode(struct.pack(">f", -2.5)).decode(), -2.5),
-        (values.power, "-2.5", -2.5),
+        (values.gauge, base64.b64encode(struct.pack(">f", -2.5)).decode(), -2.5),
     ],
 )
 def test_states_speeds_and_powers_in_every_shape(
@@ -74,7 +73,7 @@ def test_states_speeds_and_powers_in_every_shape(
 @pytest.mark.parametrize(
     ("read", "result"),
     [(values.oper_up, "sideways"), (values.admin_up, 9), (values.port_speed, "fast"), (values.is_set, 2),
-     (values.power, "AAAA===="), (values.gauge, "1,5")],
+     (values.gauge, "AAAA===="), (values.gauge, "1,5")],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(read: Callable[[Scalar], float | None], result: Scalar) -> None:
     """It is not taken for absent, so that it is counted."""
