@@ -5,12 +5,13 @@ BIN    := $(VENV)/bin
 ARGS   ?=
 SHELL  := /bin/bash
 
-.PHONY: help env demo test check docs docs-commands chart host-agent fuzz fuzz-clickhouse locality-requests peers lock sbom audit proto format clean
+.PHONY: help env demo test test-all check docs docs-commands chart host-agent fuzz fuzz-clickhouse locality-requests peers lock sbom audit proto format clean
 
 help:
 	@echo "make demo   a simulated fabric through the whole pipeline (ARGS='--headless --seconds 60')"
-	@echo "make test   every check there is: format, lint, types, contracts, unit, integration, end to end, faults"
-	@echo "make check  the checks that take seconds"
+	@echo "make test   the checks of every promise, in minutes: format, lint, types, contracts, unit, integration, end to end"
+	@echo "make test-all   the long part: the laboratory, the embedded servers, the site, trials in namespaces, upgrades"
+	@echo "make check  the checks without a server"
 	@echo "make docs   the generated pages, and the site in site/;  make docs-commands  runs the commands of README and tutorial"
 	@echo "make chart  the Helm chart rendered and checked (needs Go);  make host-agent  a Debian package for GPU hosts"
 	@echo "make fuzz   every parser under atheris, which sees the code that an input reaches, MINUTES=30 in all"
@@ -38,11 +39,15 @@ check: env
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest tests/unit tests/contract -n auto $(ARGS)
+	$(BIN)/python -m pytest tests/unit tests/contract -m "not long" -n auto $(ARGS)
 
 test: check
-	$(BIN)/python -m pytest tests/integration -n 2 --dist loadfile $(ARGS)
-	$(BIN)/python -m pytest tests/e2e tests/faults $(ARGS)
+	$(BIN)/python -m pytest tests/integration -m "not long" -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest tests/e2e tests/faults -m "not long" $(ARGS)
+
+test-all: env
+	$(BIN)/python -m pytest tests/unit tests/contract tests/integration -m long -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest tests/e2e tests/faults -m long $(ARGS)
 
 docs: env
 	$(BIN)/python -m tests.contract.docs

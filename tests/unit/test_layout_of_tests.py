@@ -4,6 +4,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.selection import LONG, SHORT, is_long
+
 TESTS = Path(__file__).parents[1]
 
 
@@ -53,3 +55,17 @@ def test_the_rule_finds_what_it_forbids() -> None:
     assert misplaced_imports("from tests.e2e import test_b") == ["tests.e2e.test_b"]
     assert misplaced_imports("def f():\n    import tests.unit.lab.bench.made") == ["tests.unit.lab.bench.made"]
     assert misplaced_imports("from tests.fixtures.findings import finding") == []
+
+
+def test_every_choice_of_the_two_parts_exists() -> None:
+    """A renamed module would move to the other part without a word."""
+    missing = [one.path for one in (*LONG, *SHORT) if not (TESTS / one.path.partition("::")[0]).exists()]
+    assert missing == []
+
+
+def test_a_new_module_with_servers_belongs_to_the_long_part() -> None:
+    """Unit and contract tests belong to `make test` unless listed, others to `make test-all`."""
+    assert is_long("tests/integration/store/test_new.py::test_a")
+    assert not is_long("tests/unit/store/test_new.py::test_a")
+    assert is_long(f"tests/{LONG[0].path}/test_new.py::test_a")
+    assert not is_long(f"tests/{SHORT[0].path}::test_a[b]")
