@@ -21,8 +21,7 @@ from streams.replay import backtest as replay
 from streams.replay.driver import Driver, batches
 from streams.replay.recording import RejectedRows
 from streams.replay.results import read_findings
-from streams.replay.score import score
-from streams.replay.score_report import as_dict
+from streams.replay.score import as_dict, score
 
 TARGET = 200_000
 """Port-samples per second and core; at this speed an hour of the largest fabric takes 24 minutes of one core."""

@@ -14,8 +14,7 @@ from lab.bench.report import FaultScore, LoadFacts, PartCost, Report, StageRate,
 from lab.bench.statistics import Spread, grows, slope, spread_of, spread_of_histogram
 from lab.world.fabric_arrays import FabricArrays
 from streams.fabric.ids import Port
-from streams.replay.score import Truth, score
-from streams.replay.score_report import as_dict
+from streams.replay.score import Truth, as_dict, score
 from streams.store.clickhouse import ClickHouse
 from streams.wire.models import Condition, Finding
 from streams.wire.topics import COLLECTOR_STATUS, EVENTS, SAMPLES

@@ -7,7 +7,7 @@ import orjson
 import typer
 
 from streams.cli.options import AsJson
-from streams.cli.progress import progress
+from streams.cli.printing import progress
 from streams.runtime.foreground import INTERRUPTED
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ import orjson
 from lab.demo.state import DemoState, duplicate_episodes
 from streams.decide.policy import Policy
 from streams.fabric.ids import Port
-from streams.replay.score import Score
-from streams.replay.score_report import as_dict, as_table
+from streams.replay.score import Score, as_dict, as_table
 from streams.runtime.supervise import PartState
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Action, Condition, Endpoint, Finding, Remediation, Severity, Status, Subject

@@ -148,8 +148,7 @@ async def _draw_screen(demo: Demo) -> None:
     from rich.console import Console
 
     from lab.demo.screen import tabs
-    from streams.report.top.actions import actions
-    from streams.report.top.app import Extras, TopApp, run_until_cancelled
+    from streams.report.top.app import Extras, TopApp, actions, run_until_cancelled
 
     # Before the screen, so that they are above the report when it ends.
     for line in (_kcat_line(demo), *(_setting_lines() if demo.plan.act else ())):

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from streams.fabric.clos_builder import ClosShape, PlanesAt, build
+from streams.fabric.clos import ClosShape, PlanesAt, build
 from streams.fabric.inventory import Device, Inventory, Job
 
 RAILS = 8

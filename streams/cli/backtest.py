@@ -1,4 +1,4 @@
-"""`railsight backtest`: runs the stages over recordings or stored history, in memory."""
+"""`railsight backtest`, `score` and `tune`: run the stages over recordings or stored history, in memory."""
 
 import json
 from collections.abc import Callable
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.cli.options import TIMES, ns_of, settings_of
-from streams.cli.printing import print_text
-from streams.cli.progress import Bar, progress
+from streams.cli.options import TIMES, AsJson, Config, ns_of, settings_of
+from streams.cli.printing import Bar, print_text, progress
 from streams.config.settings import Settings
 from streams.decide.policy import load_policy
 
 if TYPE_CHECKING:
     from streams.replay.backtest import Summary
+
 
 Files = Annotated[list[Path] | None, typer.Option(help="CSV or Parquet, gzip allowed; repeatable.")]
 
@@ -78,7 +78,7 @@ def backtest(
 
 
 def _print_summary(summary: "Summary", out: Path, as_json: bool) -> None:
-    from streams.report import render_differences, render_policies
+    from streams.report import render_backtest
 
     for line in (*summary.rejected, *summary.warnings):
         print_text(f"railsight: {line}", err=True)
@@ -87,10 +87,10 @@ def _print_summary(summary: "Summary", out: Path, as_json: bool) -> None:
     else:
         print_text(f"{summary.messages} messages, {summary.findings} findings, {summary.revisions} revisions: {out}")
         if summary.differences is not None:
-            for line in render_differences.difference_lines(summary.differences):
+            for line in render_backtest.difference_lines(summary.differences):
                 print_text(line)
         if summary.policies is not None:
-            for line in render_policies.policy_lines(summary.policies):
+            for line in render_backtest.policy_lines(summary.policies):
                 print_text(line)
 
 
@@ -104,3 +104,84 @@ def with_policy(config: Path | None, policy: Path) -> Settings:
     settings = settings_of(config)
     decide = settings.decide.model_copy(update={"policy": policy, "mode": "act"})
     return settings.model_copy(update={"decide": decide})
+
+
+def score(
+    findings: Annotated[Path, typer.Option(help="Output of `backtest` or `demo --out`.")],
+    truth: Annotated[Path, typer.Option(help="Ground truth, as CSV.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """Print precision, recall and time to detect per condition; exit 1 unless precision and recall are 1.
+
+    Example: `railsight score --findings findings.jsonl --truth truth.csv`.
+    """
+    from streams.replay.results import read_findings
+    from streams.replay.score import as_dict, as_table, read_truth
+    from streams.replay.score import score as compare
+
+    outcome = compare(read_findings(findings), read_truth(truth))
+    if as_json:
+        typer.echo(json.dumps(as_dict(outcome)))
+    else:
+        typer.echo(as_table(outcome))
+    if not outcome.perfect:
+        raise typer.Exit(1)
+
+
+def tune(
+    detector: Annotated[str, typer.Argument(help="The detector, as link/degrading.")],
+    per_week: Annotated[float, typer.Option(min=0, help="The wanted number of findings a week.")],
+    inventory: Annotated[Path, typer.Option(help="The inventory folder of that time.")],
+    source: Annotated[
+        str, typer.Option("--from", help="`history` for the last days in ClickHouse, or the time it begins (UTC).")
+    ] = "",
+    until: Annotated[
+        datetime | None, typer.Option("--to", formats=TIMES, help="The end in ClickHouse, UTC. Default: now.")
+    ] = None,
+    days: Annotated[float, typer.Option(min=0.01, help="The days of `--from history`.")] = 7,
+    samples: Files = None,
+    events: Files = None,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """Propose settings for so many findings a week, and show which findings would appear and disappear.
+
+    Runs the backtest over the history with the present settings and with more and less sensitive ones; changes nothing.
+
+    Example: `railsight tune link/degrading --per-week 5 --inventory fabric --from history`.
+    """
+    from streams.instrument.memory import retain_malloc_pages
+    from streams.replay.backtest import Recording, history_of, recording_of
+    from streams.replay.tuning import tune as tuned
+    from streams.report.render_backtest import tuning_lines
+    from streams.runtime.wall_clock import WallClock
+    from streams.wire.errors import Misconfigured
+
+    if bool(source) == bool(samples):
+        raise Misconfigured("tune needs either --from, or --samples")
+    retain_malloc_pages()
+    settings = settings_of(config)
+    if samples:
+        opened = recording_of(Recording(tuple(samples), tuple(events or ()), None, None, None, inventory))
+    else:
+        end_ns = WallClock().now_ns() if until is None else ns_of(until)
+        begin_ns = end_ns - round(days * 86_400e9) if source == "history" else ns_of(_time(source))
+        opened = history_of(begin_ns, end_ns, inventory, settings)
+    with opened as (messages, topology):
+        result = tuned(detector, per_week, messages, topology, settings)
+    if as_json:
+        typer.echo(json.dumps(result.as_dict()))
+    else:
+        for line in tuning_lines(result):
+            print_text(line)
+
+
+def _time(text: str) -> datetime:
+    from streams.wire.errors import Misconfigured
+
+    for pattern in TIMES:
+        try:
+            return datetime.strptime(text, pattern)  # noqa: DTZ007 — without a zone it is UTC, see ns_of
+        except ValueError:
+            continue
+    raise Misconfigured(f"--from {text}: neither `history` nor a time such as 2026-03-01T00:00:00")

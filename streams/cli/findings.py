@@ -1,4 +1,4 @@
-"""`railsight findings`: prints the open findings as a table, and with `--follow` each revision as it arrives."""
+"""`railsight findings` and `railsight explain ID`: the open findings as a table, and one with its evidence."""
 
 import asyncio
 import time
@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
-from streams.cli.printing import echo, print_text
-from streams.cli.tables import SEVERITY_COLORS, Cell, Output, OutputForm, form_of, print_table
+from streams.cli.printing import SEVERITY_COLORS, Cell, Output, OutputForm, echo, form_of, print_table, print_text
 from streams.instrument.time_format import format_duration, format_time
-from streams.report.finding_filter import FindingFilter, acknowledgements
-from streams.report.finding_reader import follow_findings, open_findings
-from streams.report.remediation_reader import current_controls
-from streams.report.render_finding import finding_line
+from streams.report.explanation import NoSuchFinding, explain_finding
+from streams.report.open_findings import FindingFilter, acknowledgements
+from streams.report.records import current_controls, follow_findings, open_findings
+from streams.report.render import finding_line
+from streams.store.clickhouse import ClickHouse
 from streams.wire import codec
 from streams.wire.access import READER
 from streams.wire.models import Control, Finding, Severity
@@ -102,3 +102,34 @@ def _cells(finding: Finding, ack: Control | None, now_ns: int, form: Output) -> 
         cells += [format_time(finding.started_at_ns), finding.subject.id, finding.parent_id[:ID_CHARACTERS] or "-"]
         return [*cells, summary]
     return [*cells, f"↳ {summary}" if finding.parent_id else summary]
+
+
+def explain(
+    identity: Annotated[str, typer.Argument(metavar="ID", help="Id of a finding, or a prefix of it.")],
+    config: Config = None,
+    bootstrap: Bootstrap = None,
+    samples: Annotated[bool, typer.Option(help="Print the samples behind the evidence, from ClickHouse.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Print one finding with its evidence; exit 1 if no finding, or more than one, has this id.
+
+    Examples: `railsight explain 17f22e`, `railsight explain 17f22e --no-samples`.
+    """
+    settings = settings_of(config, bootstrap, READER)
+    clickhouse = ClickHouse(settings.store)
+    try:
+        explanation = explain_finding(settings.kafka, clickhouse, identity, samples=samples)
+    except NoSuchFinding as error:
+        print_text(f"railsight explain: {error}", err=True)
+        raise typer.Exit(1) from error
+    finally:
+        clickhouse.close()
+    if explanation.no_samples:
+        print_text(f"railsight explain: no samples: {explanation.no_samples}", err=True)
+    if as_json:
+        import orjson
+
+        echo(orjson.dumps(explanation.as_dict()))
+        return
+    for line in explanation.lines():
+        print_text(line)

@@ -53,7 +53,7 @@ def init(
         typer.echo(f"wrote {path}")
     config = folder.absolute() / CONFIG
     if start:
-        from streams.cli.up import up
+        from streams.cli.pipeline import up
 
         up(config)
         return

@@ -13,9 +13,7 @@ import orjson
 import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
-from streams.cli.printing import print_text
-from streams.cli.progress import progress
-from streams.cli.tables import Output, OutputForm, form_of, print_table
+from streams.cli.printing import Output, OutputForm, form_of, print_table, print_text, progress
 from streams.fabric.checks import Problem, Tables, find_problems
 from streams.fabric.clos import GPUS_PER_JOB, GenerateParams, ImpossibleFabric
 from streams.fabric.clos import generate as generate_clos
@@ -28,7 +26,7 @@ from streams.wire.access import OPERATOR
 from streams.wire.errors import Misconfigured
 
 if TYPE_CHECKING:
-    from streams.report.draft_structure import Draft
+    from streams.report.inventory_draft import Draft
 
 inventory = typer.Typer(no_args_is_help=True, help="Generate, draft, import, check or publish an inventory.")
 
@@ -142,7 +140,7 @@ def draft(
     Examples: `railsight inventory draft draft`, `railsight inventory draft draft --facts facts.jsonl`.
     """
     from streams.report.inventory_draft import draft_inventory
-    from streams.report.reported_facts import facts_of_file, facts_on_kafka
+    from streams.report.records import facts_of_file, facts_on_kafka
 
     _refuse_existing(folder, force)
     if facts is not None:

@@ -1,19 +1,21 @@
-"""Options that several subcommands share, and the settings that they lead to."""
+"""Options that several subcommands share, the settings that they lead to, and the installed collectors."""
 
 import contextlib
 import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from pydantic import BaseModel
 
 from streams.config.absolute_paths import with_absolute_paths
 from streams.config.settings import Settings, load
 from streams.embedded.known_brokers import login_at
 from streams.embedded.running_instances import Instance, running_instances
-from streams.wire.access import OPERATOR, READER
+from streams.wire.access import OPERATOR, READER, Access
 from streams.wire.errors import Misconfigured
 
 Config = Annotated[Path | None, typer.Option("--config", help="The configuration file (TOML); default: none.")]
@@ -92,3 +94,33 @@ def load_with_login(
     if settings.kafka.sasl_mechanism is None and (known := login_at(bootstrap)):
         return read(environ | {f"RAILSIGHT__KAFKA__{name.upper()}": str(value) for name, value in known.items()})
     return settings
+
+
+GROUP = "railsight.collectors"
+
+
+def installed_collectors() -> dict[str, EntryPoint]:
+    """Return the entry points of the collectors by name; imports none of them."""
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
+def spec_of(kind: str) -> Any:
+    """Return the Spec of one collector; raise Misconfigured for an unknown name."""
+    known = installed_collectors()
+    if kind not in known:
+        raise Misconfigured(f"unknown collector {kind}; installed: {', '.join(sorted(known)) or 'none'}")
+    return known[kind].load()
+
+
+def collector_access(settings: Settings) -> dict[str, Access]:
+    """Return what the installed collectors do on Kafka with these settings, by the part that logs in."""
+    found: dict[str, Access] = {}
+    for name, entry in installed_collectors().items():
+        spec = entry.load()
+        found[spec.part] = found.get(spec.part, Access()) | spec.access(settings.collectors.get(name))
+    return found
+
+
+def collector_params() -> dict[str, type[BaseModel]]:
+    """Return the Params of each installed collector, which validate its section of the configuration."""
+    return {name: entry.load().Params for name, entry in installed_collectors().items()}

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import TIMES, Config, ns_of, settings_of
-from streams.cli.printing import print_text
-from streams.cli.progress import progress
+from streams.cli.printing import print_text, progress
 from streams.config.settings import Settings
 from streams.wire.access import READER
 from streams.wire.errors import Misconfigured

@@ -5,18 +5,17 @@ from typing import Annotated
 
 import typer
 
+from streams.cli.controls import fail
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
-from streams.cli.printing import echo, print_text
-from streams.cli.publish_control import fail
-from streams.cli.tables import Cell, Output, OutputForm, form_of, print_table
+from streams.cli.printing import Cell, Output, OutputForm, echo, form_of, print_table, print_text
 from streams.instrument.time_format import format_time
-from streams.report.remediation_reader import (
+from streams.report.records import (
     NoSuchRemediation,
     follow_remediations,
     open_remediations,
     remediation_revisions,
 )
-from streams.report.render_remediation import decision_reason, explanation, remediation_line, state_name
+from streams.report.render import decision_reason, explanation, remediation_line, state_name
 from streams.wire import codec
 from streams.wire.access import READER
 from streams.wire.models import Remediation, RemediationState

@@ -8,8 +8,7 @@ import orjson
 import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
-from streams.cli.printing import print_text
-from streams.cli.tables import Cell, Output, OutputForm, form_of, print_table
+from streams.cli.printing import Cell, Output, OutputForm, form_of, print_table, print_text
 from streams.instrument.time_format import format_duration, format_time
 from streams.report.source_status import (
     SourceRow,

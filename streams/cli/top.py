@@ -7,10 +7,8 @@ from pathlib import Path
 from streams.cli.options import Bootstrap, Config, settings_of
 from streams.config.settings import Settings
 from streams.report.source_status import read_statuses
-from streams.report.top.actions import actions
-from streams.report.top.app import TopApp, run_until_cancelled
-from streams.report.top.follow import follow_state
-from streams.report.top.state import TopState
+from streams.report.top.app import TopApp, actions, run_until_cancelled
+from streams.report.top.state import TopState, follow_state
 from streams.wire.access import READER
 from streams.wire.errors import Misconfigured
 

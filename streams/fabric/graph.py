@@ -9,14 +9,33 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.fabric.ids import tier_rank
+from streams.fabric.ids import Port, tier_rank
 from streams.fabric.inventory_rows import Device
-from streams.fabric.topology_link import TopologyLink
+
+
+class TopologyLink(NamedTuple):
+    """A link of the topology: `lower` is the end nearer to the hosts (ties by name)."""
+
+    id: str
+    lower: Port
+    upper: Port
+    role: str
+    rail: int | None
+    plane: int | None
+    pod: str
+    speed_bps: int | None
+    is_uplink: bool = True
+    """The upper end is in a higher tier. False inside a tier, and to a device of no tier, such as storage."""
+
+    def far_end(self, port: Port) -> Port:
+        """Return the other end."""
+        return self.upper if port == self.lower else self.lower
+
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ from enum import IntEnum
 import numpy as np
 
 from streams.fabric.graph import Floats, Ints, Mask
-from streams.fabric.subject_links import links_of_subject
+from streams.fabric.topology import links_of_subject
 from streams.locality.groups import Groups
 from streams.locality.impairments import FABRIC, Effect, Impairment
 

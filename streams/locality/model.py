@@ -1,4 +1,4 @@
-"""Puts the locality together: the groups of one inventory, and its state under what is known at a time."""
+"""Puts the locality together: the groups of one inventory, its state under what is known, and the records of it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from streams.fabric.topology import Topology
 from streams.locality import impairments
 from streams.locality.distance import Distances
-from streams.locality.fabric_state import FabricState
-from streams.locality.groups import Groups
-from streams.wire.models import Control, Finding, Remediation
+from streams.locality.fabric_state import FabricState, Usability
+from streams.locality.groups import NO_GROUP, Groups
+from streams.wire.models import Control, Finding, HostIssue, HostLocality, HostUsability, Remediation
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +46,34 @@ def _impairments(topology: Topology, knowledge: Knowledge, now_ns: int) -> list[
         *impairments.of_devices(topology.devices.values(), now_ns),
     )
     return sorted(found, key=lambda each: -each.effect)
+
+
+_USABILITY = {
+    Usability.GOOD: HostUsability.GOOD,
+    Usability.DOUBTFUL: HostUsability.DOUBTFUL,
+    Usability.OUT: HostUsability.OUT,
+}
+
+
+def host_localities(locality: Locality) -> dict[str, HostLocality]:
+    """Return a record for each host of the inventory, by its name."""
+    groups, state = locality.groups, locality.state
+    graph, topology = groups.graph, groups.topology
+    units, *above = groups.levels()
+    found = {}
+    for host in groups.hosts.tolist():
+        name = graph.names[host]
+        is_connected = units.group[host] != NO_GROUP
+        found[name] = HostLocality(
+            name,
+            units.names[int(units.group[host])] if is_connected else "",
+            tuple(level.names[int(level.group[host])] for level in above) if is_connected else (),
+            topology.devices[name].pod,
+            int(graph.gpus[host]),
+            tuple(graph.names[leaf] for leaf in groups.leaves[host]),
+            _USABILITY[Usability(int(state.usability[host]))],
+            round(float(state.ratio[-1][host]), 6) if is_connected else None,
+            tuple(HostIssue(each.subject_id, each.kind, each.reason, each.source_id) for each in state.issues(host)),
+            topology.digest,
+        )
+    return found

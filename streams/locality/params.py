@@ -1,10 +1,12 @@
-"""Settings of the exports and of the locality service."""
+"""Settings of the exports and of the locality service, and its access to Kafka."""
 
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from streams.wire.access import Access
 from streams.wire.login_settings import is_loopback
+from streams.wire.topics import CONTROLS, FINDINGS_OPEN, INVENTORY, JOBS, REMEDIATIONS_OPEN, TOPOLOGY
 
 
 class LabelKeys(BaseModel):
@@ -59,3 +61,8 @@ class LocalityParams(BaseModel):
                 " token, and token_file, so that clients have it"
             )
         return self
+
+
+READS = (INVENTORY, JOBS, FINDINGS_OPEN, REMEDIATIONS_OPEN, CONTROLS)
+ACCESS = Access(reads=(*READS, TOPOLOGY), writes=(TOPOLOGY,))
+"""It reads its own topic at the start, to write only what changed."""

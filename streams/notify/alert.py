@@ -9,9 +9,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from urllib.parse import quote, urlencode
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
-from streams.notify.links import allowed_link
 from streams.notify.params import NotifyParams
 from streams.wire.models import BlastRadius, Finding, Status, Subject
 
@@ -200,3 +199,37 @@ def _dashboard(finding: Finding, base: str) -> str:
         return ""
     query = {"var-finding": finding.id, "from": str(finding.started_at_ns // 1_000_000 - 600_000), "to": "now"}
     return f"{base.rstrip('/')}/d/{DASHBOARD_UID}?{urlencode(query)}"
+
+
+_PLAIN = re.compile(r"[!-~]*")
+_DEFAULT_PORT = {"http": 80, "https": 443}
+
+
+def allowed_link(link: str, params: NotifyParams) -> str:
+    """Return the link if it is below a configured URL, else an empty string."""
+    prefixes = (*params.link_prefixes, params.dashboard_url, params.runbooks_url, params.finding_url.partition("{")[0])
+    return link if any(_is_below(link, prefix) for prefix in prefixes if prefix) else ""
+
+
+def _is_below(link: str, prefix: str) -> bool:
+    """Return whether scheme, host and port are equal and the path is below the prefix's, segment by segment."""
+    if not _PLAIN.fullmatch(link) or "\\" in link:
+        return False
+    try:
+        target, base = urlsplit(link), urlsplit(prefix)
+        if _origin(target) != _origin(base):
+            return False
+    except ValueError:  # a port or an IPv6 address that is none
+        return False
+    path = target.path.lower()
+    if ".." in path or "%2e" in path or "%2f" in path or "%5c" in path:
+        return False  # a server might resolve it to a path outside the prefix
+    folder = base.path.rstrip("/")
+    return target.path == folder or target.path.startswith(f"{folder}/")
+
+
+def _origin(url: SplitResult) -> tuple[str, str, int | None]:
+    """Return scheme, host and port; raises ValueError for credentials, another scheme or no host."""
+    if url.scheme not in _DEFAULT_PORT or not url.hostname or "@" in url.netloc:
+        raise ValueError(url.netloc)
+    return url.scheme, url.hostname, url.port or _DEFAULT_PORT[url.scheme]

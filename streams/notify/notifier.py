@@ -28,11 +28,11 @@ from streams.notify.alert import (
     location_labels,
     page_alert,
 )
-from streams.notify.controls import is_silenced
 from streams.notify.params import NotifyParams
 from streams.notify.remediation_alerts import RemediationAlerts
 from streams.notify.watchdog import WATCHDOG, Watchdog
-from streams.wire.models import Control, Finding, Progress, Remediation, RemediationResult, Severity
+from streams.wire.control_scope import is_active, subject_names
+from streams.wire.models import Control, ControlKind, Finding, Progress, Remediation, RemediationResult, Severity
 
 _NS = 1_000_000_000
 _MAX_CLOSED = 4096  # ends retained against late revisions: half an hour of a fleet's findings (2/s)
@@ -332,3 +332,20 @@ def _subject_of(alert: Alert) -> str:
     if alert.labels.get("kind") == "watchdog":
         return WATCHDOG
     return alert.labels.get("remediation_id") or alert.labels.get("finding_id", "")
+
+
+def is_silenced(finding: Finding, controls: Iterable[Control], now_ns: int) -> bool:
+    """Return whether an active control prevents this finding from paging."""
+    names = subject_names(finding.subject)
+    return any(is_active(control, now_ns) and _covers(control, finding, names) for control in controls)
+
+
+def _covers(control: Control, finding: Finding, names: frozenset[str]) -> bool:
+    match control.kind:
+        case ControlKind.ACKNOWLEDGE:
+            # One finding only: an acknowledgement of everything, without an end, would stop all paging.
+            return control.subject_id == finding.id
+        case ControlKind.MAINTENANCE:
+            return control.subject_id in ("", finding.id) or control.subject_id in names
+        case _:
+            return False

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from streams.notify.alert import SOURCE, Alert, subject_labels
-from streams.notify.links import allowed_link
+from streams.notify.alert import SOURCE, Alert, allowed_link, subject_labels
 from streams.notify.params import NotifyParams
 from streams.wire.models import Outcome, Remediation, RemediationResult, RemediationState, Verdict
 

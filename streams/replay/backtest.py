@@ -19,7 +19,6 @@ from streams.instrument.memory import relaxed_gc
 from streams.replay import difference, recording, results
 from streams.replay.difference import Differences
 from streams.replay.driver import Conclusion, Driver, Stages, batches, event_time
-from streams.replay.input_warnings import InputWarnings
 from streams.replay.policy_comparison import PolicyComparison, PolicyRun
 from streams.replay.recording import RejectedRows
 from streams.store.clickhouse import ClickHouse
@@ -272,3 +271,38 @@ class _Run:
             decided = [o.message for o in outputs if o.topic is REMEDIATIONS and isinstance(o.message, Remediation)]
             answered += decided
         return answered
+
+
+_UNITS = (("seconds", 10**11), ("milliseconds", 10**14), ("microseconds", 10**17))
+"""A time of our days in this unit, read as nanoseconds, is below the number."""
+_SHOWN = 5
+
+
+class InputWarnings:
+    """Examines the messages of a run as they pass."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._devices: set[str] = set()
+        self._last_ns = 0
+
+    def examine(self, batch: Sequence[Message]) -> None:
+        """Take a batch in the order of event time."""
+        self._last_ns = event_time(batch[-1])[0]
+        self._devices.update(getattr(message, "device", "") for message in batch)
+
+    def lines(self) -> list[str]:
+        """Return one line for each warning."""
+        found = []
+        devices = self._devices - {""}
+        if devices and 0 < self._last_ns < _UNITS[-1][1]:
+            unit = next(unit for unit, below in _UNITS if self._last_ns < below)
+            at = datetime.fromtimestamp(self._last_ns / 1e9, UTC)
+            found.append(
+                f"the recording ends at {at:%Y-%m-%d %H:%M:%S}: its times look like {unit}; times are Unix nanoseconds"
+                " or RFC 3339"
+            )
+        if unknown := sorted(devices - self._topology.devices.keys()):
+            names = ", ".join(unknown[:_SHOWN]) + (", …" if len(unknown) > _SHOWN else "")
+            found.append(f"{len(unknown)} of {len(devices)} devices are not in the inventory: {names}")
+        return found

@@ -4,16 +4,21 @@ Statuses come from Kafka, the inventory too. A running collector repeats the sta
 `status_every_s`, so the time of the newest reading is up to that old; ClickHouse has the exact one.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from streams.config.kafka import KafkaSettings
+from streams.config.settings import Settings
 from streams.fabric.inventory import Inventory
+from streams.runtime.inventory_reader import inventory_in_effect
 from streams.runtime.topic_io import read_newest
 from streams.store.clickhouse import QueryClient
 from streams.store.enum_labels import source_name
+from streams.wire.errors import Misconfigured, Retry
 from streams.wire.models import CollectorStatus
 from streams.wire.topics import COLLECTOR_STATUS
 
@@ -165,3 +170,59 @@ def _with_reading(row: SourceRow, now_ns: int, newest: Mapping[tuple[str, str], 
 def _rank(row: SourceRow) -> tuple[int, int]:
     order = (SourceState.ENDED, SourceState.SILENT, SourceState.UNREACHABLE, SourceState.UP)
     return order.index(row.state), row.last_reading_ns or 0
+
+
+FIRST_S = 20.0
+"""Longer than the first attempt of any collector: SNMP reports no answer after 6 s (3 tries of 2 s)."""
+EVERY_S = 30.0
+_RETRY_S = 2.0
+"""Between two looks at first readings that are not due yet."""
+
+
+async def watch_blindness(
+    settings: Callable[[], Settings | None],
+    print_line: Callable[[str], None],
+    cadence_s: float,
+) -> None:
+    """Print until cancelled; `settings` returns None while the servers start.
+
+    `cadence_s` is the longest cadence of the collectors.
+    """
+    while (found := settings()) is None:  # noqa: ASYNC110 — another process sets no event
+        await asyncio.sleep(1.0)
+    begin_s = time.monotonic()
+    printed: frozenset[str] | None = None
+    while True:
+        try:
+            now_ns = time.time_ns()
+            inventory = await inventory_in_effect(found.kafka, now_ns)
+            rows = source_rows(await read_statuses(found.kafka), inventory, now_ns)
+        except (Retry, Misconfigured):
+            # The brokers are away or restarting, which the supervisor and the parts' logs report.
+            await asyncio.sleep(EVERY_S)
+            continue
+        if printed is None and not are_due(rows, inventory, time.monotonic() - begin_s, cadence_s):
+            await asyncio.sleep(_RETRY_S)
+            continue
+        lines = list(blind_lines(rows, inventory))
+        for line in changes(printed, lines, rows):
+            print_line(line)
+        printed = frozenset(lines)
+        await asyncio.sleep(EVERY_S)
+
+
+def are_due(rows: list[SourceRow], inventory: Inventory | None, waited_s: float, cadence_s: float) -> bool:
+    """Return whether all targets had time for a first reading: collectors spread them over their cadence."""
+    if rows and inventory is not None and all(row.state is SourceState.UP for row in rows):
+        return True
+    return waited_s >= FIRST_S + cadence_s
+
+
+def changes(printed: frozenset[str] | None, lines: list[str], rows: list[SourceRow]) -> list[str]:
+    """Return the lines to print: those that are new, and how much is read whenever something changed."""
+    if printed is not None and printed == frozenset(lines):
+        return []
+    up = sum(row.state is SourceState.UP for row in rows)
+    expected = sum(row.state is not SourceState.ENDED for row in rows)
+    summary = f"reading {up} of {expected} sources; `railsight status` lists them"
+    return [*(f"blind: {line}" for line in lines if printed is None or line not in printed), summary]

@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from streams.config.kafka import USER_PREFIX, KafkaSettings
 from streams.config.settings import Settings
-from streams.locality.access import ACCESS as LOCALITY_ACCESS
+from streams.locality.params import ACCESS as LOCALITY_ACCESS
 from streams.notify import service as notifier
 from streams.notify.tickets import service as ticket_desk
 from streams.runtime.bindings import BINDINGS

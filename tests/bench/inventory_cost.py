@@ -39,8 +39,7 @@ from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.graph import Graph
 from streams.fabric.ids import Port
 from streams.fabric.inventory import check, pack, read_folder, unpack, write_folder
-from streams.fabric.subject_links import links_of_subject
-from streams.fabric.topology import Topology
+from streams.fabric.topology import Topology, links_of_subject
 from streams.runtime.admin import ensure_topics
 from streams.runtime.inventory_reader import InventoryReader
 from streams.wire.inventory_topic import to_chunks

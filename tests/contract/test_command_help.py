@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from streams.cli.collector_help import collector_help
-from streams.cli.collector_registry import collector_params, installed_collectors
+from streams.cli.collect import collector_help
 from streams.cli.main import application
+from streams.cli.options import collector_params, installed_collectors
 from tests.contract.docs.commands_page import Entry, entries, help_of
 from tests.fixtures.command_lines import arguments_of, check_parses, parse
 

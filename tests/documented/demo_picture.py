@@ -15,8 +15,7 @@ from lab.demo.process_specs import DemoPlan
 from lab.demo.run import Demo
 from lab.demo.screen import tabs
 from lab.demo.state import DemoState
-from streams.report.top.actions import actions
-from streams.report.top.app import Extras, TopApp
+from streams.report.top.app import Extras, TopApp, actions
 from streams.runtime.foreground import run_and_stop
 from streams.runtime.supervise import Supervisor
 

@@ -9,7 +9,7 @@ from lab.bench.detection.fabrics import FABRICS
 from lab.bench.detection.outcome import Outcome
 from lab.bench.detection.results import shares_of
 from lab.world.faults import FAULT_OF
-from streams.replay.score_report import as_dict as score_as_dict
+from streams.replay.score import as_dict as score_as_dict
 from streams.wire.models import Condition
 
 MIN_RATIO = 0.98

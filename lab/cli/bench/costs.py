@@ -6,7 +6,7 @@ import typer
 
 from lab.cli.bench.printing import print_result
 from streams.cli.options import AsJson, Config
-from streams.cli.progress import progress
+from streams.cli.printing import progress
 
 
 def decide(

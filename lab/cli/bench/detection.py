@@ -7,7 +7,7 @@ import typer
 
 from lab.cli.bench.printing import print_result
 from streams.cli.options import AsJson, Config
-from streams.cli.progress import progress
+from streams.cli.printing import progress
 
 Only = Annotated[list[str] | None, typer.Option(help="A condition, as link/flap; repeatable. Default: all.")]
 Without = Annotated[str, typer.Option(help="Compare with the same day without a source, as gnmi.")]

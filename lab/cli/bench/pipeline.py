@@ -8,7 +8,7 @@ import typer
 
 from lab.cli.bench.printing import print_result
 from streams.cli.options import AsJson
-from streams.cli.progress import progress
+from streams.cli.printing import progress
 from streams.runtime.foreground import INTERRUPTED
 from streams.runtime.supervise import STEADY_S
 

@@ -14,8 +14,7 @@ from streams.detect.attribute.state import Case
 from streams.detect.fabric_side import CapacityEffect, GroupKind, Loss
 from streams.fabric.capacity import CapacityLoss, Impact, capacity_loss
 from streams.fabric.graph import NO_LINKS
-from streams.fabric.subject_links import links_of_subject, links_of_subjects
-from streams.fabric.topology import Topology, TopologyLink
+from streams.fabric.topology import Topology, TopologyLink, links_of_subject, links_of_subjects
 from streams.wire.models import BlastRadius, Cause, Evidence, Finding, Severity
 
 _MIN_NAMED_SHARE = 0.01

@@ -7,18 +7,17 @@ folder; other problems may be a fabric under construction, and `railsight invent
 
 from collections.abc import Callable, Iterator
 
-from streams.fabric.checks import devices, jobs, links, maintenance, names, planes
-from streams.fabric.checks.problem import Problem
-from streams.fabric.checks.tables import Tables
+from streams.fabric.checks import links, rows
+from streams.fabric.checks.tables import Problem, Tables
 
 __all__ = ["RULES", "Problem", "Tables", "find_problems"]
 
 RULES: tuple[Callable[[Tables], Iterator[Problem]], ...] = (
-    devices.listed_twice,
-    devices.identity_twice,
-    devices.kind_against_tier,
-    devices.switch_with_gpus,
-    maintenance.overlapping,
+    rows.device_listed_twice,
+    rows.device_identity_twice,
+    rows.kind_against_tier,
+    rows.switch_with_gpus,
+    rows.overlapping_maintenance,
     links.port_in_two_links,
     links.unknown_device,
     links.both_ends_on_one_device,
@@ -26,17 +25,17 @@ RULES: tuple[Callable[[Tables], Iterator[Problem]], ...] = (
     links.role_against_ends,
     links.identity_twice,
     links.rail_used_twice,
-    planes.link_against_switch,
-    planes.host_misses_a_plane,
-    planes.switches_differ,
-    planes.paths_differ,
-    names.unknown_device,
-    names.alias_of_two_ports,
-    names.alias_of_an_alias,
-    jobs.unknown_device,
-    jobs.on_a_switch,
-    jobs.ends_before_it_starts,
-    jobs.overlapping,
+    links.link_against_switch,
+    links.host_misses_a_plane,
+    links.switches_differ,
+    links.paths_differ,
+    rows.alias_on_an_unknown_device,
+    rows.alias_of_two_ports,
+    rows.alias_of_an_alias,
+    rows.job_on_an_unknown_device,
+    rows.job_on_a_switch,
+    rows.job_ends_before_it_starts,
+    rows.job_twice_on_a_host,
 )
 
 

@@ -14,10 +14,22 @@ from typing import Any, Self
 import aiohttp
 import orjson
 
-from streams.notify.tickets.errors import Busy, Interrupted
 from streams.notify.tickets.params import TicketParams
 from streams.wire.bounds import clean
 from streams.wire.errors import Misconfigured, Reject, Retry
+
+
+class Busy(Retry):
+    """The ticket system names the time to wait, or cannot answer reliably before it."""
+
+    def __init__(self, message: str, after_s: float) -> None:
+        super().__init__(message)
+        self.after_s = after_s
+
+
+class Interrupted(Retry):
+    """A request was sent and has no answer: the ticket system may have carried it out."""
+
 
 MAX_RESPONSE = 1 << 20
 """Bytes read of a response; a page of an issue's comments has some 100 kB."""

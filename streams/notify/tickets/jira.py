@@ -6,16 +6,13 @@ comment ends with a mark, and is not repeated if one of the newest comments has 
 the remediation ends; it then stays closed, with comments.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from streams.notify.tickets import jira_text
-from streams.notify.tickets.book import Change, ChangeKind
-from streams.notify.tickets.errors import Busy, Interrupted
-from streams.notify.tickets.http_client import HttpClient, parse
+from streams.notify.tickets.book import Change, ChangeKind, Ticket, TicketStatus
+from streams.notify.tickets.http_client import Busy, HttpClient, Interrupted, parse
 from streams.notify.tickets.params import JiraParams
-from streams.notify.tickets.ticket import Ticket, TicketStatus
 from streams.wire.errors import Misconfigured, Reject, Retry
 
 _API = "/rest/api/3"
@@ -103,8 +100,8 @@ class Jira:
         fields = {
             "project": {"key": self._params.project},
             "issuetype": {"name": self._params.issue_type},
-            "summary": jira_text.summary(ticket),
-            "description": jira_text.description(ticket),
+            "summary": issue_summary(ticket),
+            "description": issue_description(ticket),
             "labels": [*self._params.labels, label(ticket)],
         }
         path = f"{_API}/issue"
@@ -126,10 +123,10 @@ class Jira:
         """Add the comment of a change, unless it is there."""
         path = f"{_API}/issue/{issue}/comment"
         page = await self._get(path, {"orderBy": "-created", "maxResults": _NEWEST_COMMENTS})
-        mark = jira_text.mark(change.ticket)
+        mark = comment_mark(change.ticket)
         comments = _objects(page or {}, "comments")
-        if not any(text == mark for comment in comments for text in jira_text.texts(comment.get("body"))):
-            await self._client.request("POST", path, {"body": jira_text.comment(change)})
+        if not any(text == mark for comment in comments for text in document_texts(comment.get("body"))):
+            await self._client.request("POST", path, {"body": comment_body(change)})
 
     async def _move(self, issue: str, *, to_done: bool) -> None:
         """Apply the transition to a status of the category Done, or to another one; raises Reject if there is none."""
@@ -170,3 +167,69 @@ def _category(status: Any) -> str:
     """Return the key of a status's category."""
     category = status.get("statusCategory") if isinstance(status, dict) else None
     return str(category.get("key", "")) if isinstance(category, dict) else ""
+
+
+MAX_SUMMARY = 255
+"""The limit of an issue's issue_summary."""
+
+_STATEMENTS = {
+    ChangeKind.REOPENED: "The remediation needs a person again.",
+    ChangeKind.UPDATED: "The remediation has changed.",
+    ChangeKind.CLOSED: "The remediation needs no further work.",
+}
+
+
+def issue_summary(ticket: Ticket) -> str:
+    """Return the issue_summary, cut to Jira's limit."""
+    title = ticket.title
+    return title if len(title) <= MAX_SUMMARY else f"{title[: MAX_SUMMARY - 1]}…"
+
+
+def issue_description(ticket: Ticket) -> dict[str, Any]:
+    """Return the issue_description of a new issue."""
+    return _document(_lines(ticket), ticket.commands)
+
+
+def comment_body(change: Change) -> dict[str, Any]:
+    """Return the comment_body of a change; its last line is the comment_mark by which a repetition finds it."""
+    ticket = change.ticket
+    lines = [_STATEMENTS[change.kind], *_lines(ticket)]
+    return _document([*lines, comment_mark(ticket)], ())
+
+
+def comment_mark(ticket: Ticket) -> str:
+    """Return the line that identifies a comment_body."""
+    return f"railsight remediation {ticket.id}, revision {ticket.revision}"
+
+
+def document_texts(node: Any) -> Iterator[str]:
+    """Yield the document_texts of a document, in their order, however deep it is."""
+    pending = [node]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, dict):
+            if isinstance(text := one.get("text"), str):
+                yield text
+            pending.append(one.get("content"))
+        elif isinstance(one, list):
+            pending += reversed(one)
+
+
+def _lines(ticket: Ticket) -> list[str]:
+    part = f" ({ticket.part_number})" if ticket.part_number else ""
+    lines = (
+        ("Target", ticket.target), ("Ends", "; ".join(ticket.ends)), ("Site", ticket.site), ("Pod", ticket.pod),
+        ("Action", f"{ticket.action}, {ticket.state}"), ("Step", f"{ticket.step}{part}" if ticket.step else ""),
+        ("Hint", ticket.hint), ("Cause", ticket.cause), ("Reason", ticket.reason),
+        ("Findings", ", ".join(ticket.findings)), ("Cluster", ticket.cluster), ("Runbook", ticket.runbook_url),
+    )  # fmt: skip
+    return [f"{name}: {value}" for name, value in lines if value]
+
+
+def _document(lines: list[str], commands: tuple[str, ...]) -> dict[str, Any]:
+    content: list[dict[str, Any]] = [
+        {"type": "paragraph", "content": [{"type": "text", "text": line}]} for line in lines
+    ]
+    if commands:
+        content.append({"type": "codeBlock", "content": [{"type": "text", "text": "\n".join(commands)}]})
+    return {"type": "doc", "version": 1, "content": content}

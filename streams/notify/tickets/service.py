@@ -9,12 +9,14 @@ pause in which another process may have been elected, it takes over again before
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from streams.health.input_checks import Place
@@ -22,14 +24,10 @@ from streams.instrument.clock import Attendance, Clock
 from streams.instrument.metrics import Counter, Metrics
 from streams.notify.params import NotifyParams
 from streams.notify.tickets.book import Change, ChangeKind, TicketBook
-from streams.notify.tickets.deliveries import Deliveries, Delivery
-from streams.notify.tickets.errors import Busy
-from streams.notify.tickets.http_client import HttpClient, authorization
+from streams.notify.tickets.http_client import Busy, HttpClient, authorization
 from streams.notify.tickets.jira import Jira
-from streams.notify.tickets.ownership import PARTITION, Ownership
 from streams.notify.tickets.params import TicketParams
-from streams.notify.tickets.system import TicketSystem
-from streams.notify.tickets.webhook import Webhook
+from streams.notify.tickets.webhook import TicketSystem, Webhook
 from streams.wire.access import Access
 from streams.wire.errors import Misconfigured, Reject, Retry
 from streams.wire.kafka_clients import (
@@ -41,6 +39,69 @@ from streams.wire.kafka_clients import (
 )
 from streams.wire.models import InputLoss, Rejected, Remediation
 from streams.wire.topics import INPUT_LOSSES, REJECTED, REMEDIATIONS, decode, encode
+
+PARTITION = TopicPartition(REMEDIATIONS.name, 0)
+
+
+class Ownership(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka is untyped
+    """The result of the last election of the consumer group."""
+
+    def __init__(self) -> None:
+        self.is_owner = False
+        self.takeover_pending = False
+        self.election = 0
+        """Counts assignments: what was read under another number is void."""
+        self.delivering = asyncio.Lock()
+        """Locked during a delivery and its commit, which are bounded by the timeout of requests."""
+
+    async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        self.is_owner = False
+        async with self.delivering:
+            pass
+
+    async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        self.election += 1
+        self.is_owner = self.takeover_pending = PARTITION in set(assigned)
+
+
+@dataclass(slots=True)
+class Delivery:
+    """One delivery; without a change and a rejected record there is only the offset to commit."""
+
+    next_offset: int
+    """The offset to commit after it."""
+    change: Change | None = None
+    rejected: Rejected | None = None
+    is_done: bool = False
+    """It was delivered, and its offset is not committed yet."""
+
+
+@dataclass(slots=True)
+class Deliveries:
+    """The queue."""
+
+    _queue: deque[Delivery] = field(default_factory=deque)
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    @property
+    def head(self) -> Delivery | None:
+        """The next delivery."""
+        return self._queue[0] if self._queue else None
+
+    def add(self, next_offset: int, change: Change | None = None, rejected: Rejected | None = None) -> None:
+        """Add a record; successive ones without an effect are one delivery."""
+        last = self._queue[-1] if self._queue else None
+        if change is None and rejected is None and last is not None:
+            last.next_offset = next_offset
+        else:
+            self._queue.append(Delivery(next_offset, change, rejected))
+
+    def pop(self) -> None:
+        """Remove the head."""
+        self._queue.popleft()
+
 
 GROUP = "railsight-tickets"
 ACCESS = Access(reads=(REMEDIATIONS,), writes=(REJECTED, INPUT_LOSSES), groups=(GROUP,))

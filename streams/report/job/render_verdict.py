@@ -1,16 +1,16 @@
 """Renders the verdict on a job's network as text: the answer, the impact, the coverage, and its gaps."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from streams.fabric.intervals import Interval
 from streams.instrument.time_format import format_duration, format_time
-from streams.report.job.coverage import PortCoverage
 from streams.report.job.domain import Domain
+from streams.report.job.footprint import PortCoverage
 from streams.report.job.impact import Impact
-from streams.report.job.render_collectives import collective_lines
 from streams.report.job.summary import summary_lines
 from streams.report.job.verdict import Conclusion, Verdict
+from streams.report.job.witness import CollectiveReport
 from streams.wire.models import Severity
 
 _MAX_LINES = 20
@@ -171,3 +171,38 @@ def _gap_times(gaps: Iterable[Interval]) -> str:
 def _percent(share: float) -> str:
     """Return a share as a percentage that is 100 only for all of it."""
     return "100 %" if share >= 1 else f"{min(share, 0.9999):.2%}".replace("%", " %")
+
+
+_MAX_SIZES = 3
+"""Sizes of one benchmark that are far below their peers; `--json` has all."""
+
+
+def collective_lines(reports: Sequence[CollectiveReport], limit: int) -> Iterator[str]:
+    """Yield the benchmarks, those that are witnesses first, at most `limit` of them."""
+    if reports:
+        yield "nccl-tests"
+    for one in sorted(reports, key=lambda one: (not one.is_witness, one.at_ns))[:limit]:
+        rails = f", rails {', '.join(map(str, one.rails))}" if one.rails else ""
+        yield f"  {format_time(one.at_ns)}  {len(one.hosts)} hosts, {one.ranks} ranks{rails}; {_best(one)}"
+        if one.wrong:
+            yield f"    WRONG RESULTS: {one.wrong} elements"
+        for slow in one.slow[:_MAX_SIZES]:
+            share = slow.bus_bytes_per_s / slow.peer_bytes_per_s
+            yield (
+                f"    far below its peers: {slow.row} {_gbps(slow.bus_bytes_per_s)}, {share:.0%} of "
+                f"{_gbps(slow.peer_bytes_per_s)} (median of {slow.peers})"
+            )
+        if (more := len(one.slow) - _MAX_SIZES) > 0:
+            yield f"    and {more} more sizes (--json has all)"
+    if (more := len(reports) - limit) > 0:
+        yield f"  and {more} more (--json has all)"
+
+
+def _best(one: CollectiveReport) -> str:
+    best = one.best
+    return "no bandwidth" if best is None else f"highest {best.row} {_gbps(best.bus_bytes_per_s or 0.0)}"
+
+
+def _gbps(value: float) -> str:
+    """Return a bandwidth in GB/s, the unit of nccl-tests."""
+    return f"{value / 1e9:.2f} GB/s"

@@ -9,13 +9,11 @@ import orjson
 from streams.detect.detectors.telemetry_stale import StaleParams
 from streams.detect.thresholds import ns
 from streams.fabric.intervals import Interval
-from streams.report.job.collectives import PEERS_NS, CollectiveReport, collective_reports
-from streams.report.job.coverage import Coverage, Names, PortCoverage, job_coverage
 from streams.report.job.domain import Domain
-from streams.report.job.footprint import JobFootprint, job_footprint
+from streams.report.job.footprint import Coverage, JobFootprint, Names, PortCoverage, job_coverage, job_footprint
 from streams.report.job.impact import Impact, is_coverage_gap, job_impacts
 from streams.report.job.summary import JobSummary, summaries
-from streams.report.job.witness import WitnessReport, witness_reports
+from streams.report.job.witness import PEERS_NS, CollectiveReport, WitnessReport, collective_reports, witness_reports
 from streams.store.clickhouse import QueryClient
 from streams.store.queries import job_history
 from streams.store.queries.jobs import RailBandwidth, query_allocations, query_stays, rail_bandwidth

@@ -1,11 +1,13 @@
-"""Reads the faults and the fleet of lemon scores from ClickHouse, and finds the parts of each link by time."""
+"""Scores the faults and the fleet of ClickHouse, with the parts of links by time; publishes and renders the scores."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from streams.config.kafka import KafkaSettings
 from streams.fabric.ids import device_id
-from streams.report.lemons.score import Fault, FaultKind, Fleet, Part, scores
+from streams.report.lemons.score import Fault, FaultKind, Fleet, Part, is_lemon, scores
+from streams.runtime.topic_io import publish, read_newest
 from streams.store.clickhouse import QueryClient
 from streams.store.enum_labels import enum_label
 from streams.store.queries.lemon_history import (
@@ -21,6 +23,7 @@ from streams.store.queries.lemon_history import (
     query_parts,
 )
 from streams.wire.models import Lemon
+from streams.wire.topics import LEMONS, encode, tombstone
 
 _HOST_LABELS = frozenset(map(enum_label, HOST_CONDITIONS))
 _OUTCOMES = {"not_qualified": FaultKind.FAILED_REPAIR, "relapsed": FaultKind.RELAPSE}
@@ -78,3 +81,52 @@ def parts_of(link: LinkEnds, devices: Mapping[str, Mapping[str, Sequence[_Parts]
                 found.add(part)
                 break
     return frozenset(found)
+
+
+async def publish_lemons(kafka: KafkaSettings, lemons: Sequence[Lemon]) -> int:
+    """Publish the scores, and remove those of subjects that have none any more; return the number of records."""
+    records = [encode(LEMONS, lemon) for lemon in lemons]
+    current = {record.key for record in records}
+    obsolete = sorted((await read_newest(kafka, LEMONS)).keys - current)
+    return await publish(kafka, [*records, *(tombstone(LEMONS, key.decode(errors="replace")) for key in obsolete)])
+
+
+_SUBJECT = 17
+"""Characters of a subject, with which the widest row of a firmware fits 80 columns."""
+LEMON_COLUMNS = ("", "KIND", "SUBJECT", "FAULTS", "REST", "RATIO")
+
+
+def lemon_cells(lemon: Lemon, *, is_cut: bool) -> list[str]:
+    """Return the row of a subject; a lemon has a mark. With `is_cut`, the middle of a long subject is left out."""
+    return [
+        "*" if is_lemon(lemon) else "",
+        lemon.kind.name.lower(),
+        _cut(lemon.subject_id, _SUBJECT) if is_cut else lemon.subject_id,
+        f"{lemon.events} of {lemon.exposure}",
+        f"{lemon.fleet_events} of {lemon.fleet_exposure}",
+        _interval(lemon),
+    ]
+
+
+def count_line(lemons: Sequence[Lemon], days: float) -> str:
+    """Return the line below the table."""
+    count = sum(map(is_lemon, lemons))
+    return f"{count} of {len(lemons)} in {days:g} days are lemons (*): the whole interval is above 1"
+
+
+def _interval(lemon: Lemon) -> str:
+    """Return the bounds of the ratio."""
+    high = "inf" if lemon.ratio_high is None else _short(lemon.ratio_high)
+    return f"{_short(lemon.ratio_low or 0)}..{high}"
+
+
+def _short(number: float) -> str:
+    return f"{number:.0f}" if 10 <= number < 100_000 else f"{number:.2g}"
+
+
+def _cut(text: str, width: int) -> str:
+    """Return a text with its middle cut: both ends of a link stay recognisable."""
+    if len(text) <= width:
+        return text
+    begin = (width - 1) // 2
+    return f"{text[:begin]}…{text[begin + 1 - width :]}"

@@ -7,13 +7,13 @@ other firmware of the same part. A lemon is one whose ratio to the rest is above
 (rate_ratio.py).
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from streams.report.lemons.rate_ratio import rate_ratio
 from streams.wire.models import Lemon, LemonKind
 
 
@@ -141,3 +141,67 @@ def _scored(lemon: Lemon, comparisons: int) -> Iterable[Lemon]:
     if lemon.fleet_exposure:
         ratio = rate_ratio(lemon.events, lemon.exposure, lemon.fleet_events, lemon.fleet_exposure, comparisons)
         yield replace(lemon, ratio=ratio.ratio, ratio_low=ratio.low, ratio_high=ratio.high)
+
+
+CONFIDENCE = 0.95
+
+_STEPS = 100
+"""Bisections; each halves the interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class RateRatio:
+    """The ratio of two rates. None: infinite, because the rest has no events."""
+
+    ratio: float | None
+    low: float
+    high: float | None
+
+
+def rate_ratio(events: int, exposure: int, rest_events: int, rest_exposure: int, comparisons: int = 1) -> RateRatio:
+    """Return the ratio of events / exposure to that of the rest; both exposures are positive.
+
+    With `comparisons` groups compared, all their intervals together hold with `CONFIDENCE` (Bonferroni): of many
+    healthy groups some have more events than others without any reason.
+    """
+    tail = (1 - CONFIDENCE) / 2 / comparisons
+    total, scale = events + rest_events, rest_exposure / exposure
+    high = 1 - _lower(rest_events, total, tail)
+    return RateRatio(
+        events / rest_events * scale if rest_events else None,
+        _odds(_lower(events, total, tail)) * scale,
+        _odds(high) * scale if high < 1 else None,
+    )
+
+
+def _odds(probability: float) -> float:
+    return probability / (1 - probability)
+
+
+def _lower(successes: int, total: int, tail: float) -> float:
+    """Return the lower bound of Clopper and Pearson: the p with which P(X >= successes) is `tail`."""
+    if not successes:
+        return 0.0
+    low, high = 0.0, successes / total
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        if _at_least(successes, total, middle) < tail:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _at_least(successes: int, total: int, probability: float) -> float:
+    """Return the binomial probability of at least so many successes; its terms decrease below successes / total."""
+    if not 0 < probability < 1:
+        return probability
+    ways = math.lgamma(total + 1) - math.lgamma(successes + 1) - math.lgamma(total - successes + 1)
+    term = math.exp(ways + successes * math.log(probability) + (total - successes) * math.log1p(-probability))
+    found = term
+    for count in range(successes, total):
+        term *= (total - count) / (count + 1) * _odds(probability)
+        found += term
+        if term <= found * 1e-16:
+            break
+    return found

@@ -24,7 +24,8 @@ from streams.locality.answers import (
     VersionAnswer,
 )
 from streams.locality.distance import UnknownHost
-from streams.locality.export.write import Format, Plugin, export_text
+from streams.locality.export.slurm import Plugin
+from streams.locality.export.write import Format, export_text
 from streams.locality.params import LocalityParams
 from streams.locality.placement import MAX_GPUS, place
 from streams.report.locality.service import Current, LocalityService

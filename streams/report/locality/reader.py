@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 
 from streams.config.kafka import KafkaSettings
 from streams.fabric.topology import Topology
-from streams.locality.access import READS
 from streams.locality.groups import Groups
 from streams.locality.model import Knowledge, Locality
+from streams.locality.params import READS
 from streams.runtime.inventory_reader import InventoryReader
 from streams.runtime.topic_io import read_to_end
 from streams.wire.errors import Retry

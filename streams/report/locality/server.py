@@ -10,11 +10,11 @@ from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from streams.health.health import Health
 from streams.health.supervision import stop_of, supervised
 from streams.locality.params import LocalityParams
-from streams.report.locality.bounded_requests import REQUEST_S, BoundedRequests
 from streams.report.locality.http import application
 from streams.report.locality.service import LocalityService
 from streams.wire.errors import Misconfigured
@@ -24,6 +24,8 @@ _IDLE_S = 5
 _CONNECTIONS = 256
 """Beyond it the answer is 503."""
 _HEADER_BYTES = 16 * 1024
+REQUEST_S = 10.0
+"""Of a request's headers and body, which uvicorn does not bound: a stalled client would hold a connection for ever."""
 
 
 class _Server(uvicorn.Server):
@@ -98,3 +100,40 @@ async def serve(
         server.should_exit = True
         following.cancel()
         await asyncio.gather(serving, following, return_exceptions=True)
+
+
+class BoundedRequests(H11Protocol):
+    """Closes a connection whose request is not complete within `request_s`; the response takes what it takes."""
+
+    def __init__(self, *arguments: Any, request_s: float = REQUEST_S, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._request_s = request_s
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._bound()
+
+    def data_received(self, data: bytes) -> None:
+        """Receive a part of a request."""
+        super().data_received(data)
+        self._bound()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the wait."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _bound(self) -> None:
+        """Begin the deadline where a request is incomplete, and end it where it is complete."""
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete or cycle.more_body:
+            self._deadline = self._deadline or self.loop.call_later(self._request_s, self.transport.close)
+        else:
+            self._stop_waiting()
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None

@@ -20,9 +20,13 @@ from textual.css.query import NoMatches
 from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, TabPane
 
-from streams.report.finding_filter import FindingFilter
+from streams.config.settings import Settings
+from streams.report.explanation import NoSuchFinding, explain_finding
+from streams.report.open_findings import FindingFilter, acknowledge
 from streams.report.top import views
 from streams.report.top.state import TopState
+from streams.store.clickhouse import ClickHouse
+from streams.wire.access import OPERATOR, READER
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.models import Severity
 
@@ -349,3 +353,26 @@ def _table(name: str, columns: Sequence[str]) -> DataTable[str | Text]:
     for column in columns:
         table.add_column(column)
     return table
+
+
+def actions(settings: Callable[[], Settings | None]) -> Actions:
+    """Return them for a pipeline; `settings` returns None while its servers start."""
+
+    def running() -> Settings:
+        if (found := settings()) is None:
+            raise Retry("the servers are starting; try again")
+        return found
+
+    def explain(identity: str) -> list[str]:
+        found = running()
+        clickhouse = ClickHouse(found.store)
+        try:
+            return list(explain_finding(found.kafka.of_part(READER), clickhouse, identity, samples=True).lines())
+        except NoSuchFinding as error:
+            raise Retry(str(error)) from error
+        finally:
+            clickhouse.close()
+
+    return Actions(
+        explain, lambda identity, reason: acknowledge(running().kafka.of_part(OPERATOR), identity, reason, None)
+    )

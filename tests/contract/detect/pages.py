@@ -5,7 +5,7 @@
 
 from pathlib import Path
 
-from streams.report.render_finding import finding_report
+from streams.report.render import finding_report
 from tests.contract.detect.cases import LABELLED, case_findings
 from tests.worlds.observations import last
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, create_model
 from pydantic_core import PydanticUndefined
 
-from streams.cli.collector_registry import collector_params
+from streams.cli.options import collector_params
 from streams.config.loader import PREFIX
 from streams.config.setting_meanings import meanings, section_of
 from streams.config.settings import Collectors, Settings

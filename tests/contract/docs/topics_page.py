@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from streams.cli.collector_registry import collector_access
+from streams.cli.options import collector_access
 from streams.config.settings import Settings
 from streams.runtime.acl import accesses
 from streams.wire.access import PROCESS

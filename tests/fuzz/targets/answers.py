@@ -9,7 +9,7 @@ from railsight_automation.errors import DeviceError
 from railsight_automation.messages import decode_remediation
 
 from streams.notify import alertmanager
-from streams.notify.tickets import jira, jira_text
+from streams.notify.tickets import jira
 from streams.notify.tickets.http_client import parse
 from streams.wire import codec
 from streams.wire.errors import Retry
@@ -45,7 +45,7 @@ def _parse_jira(data: bytes) -> None:
     page = parse(data, "/rest/api/3")
     for name in ("issues", "comments", "transitions", "issueTypes"):
         for one in jira._objects(page, name):
-            list(jira_text.texts(one.get("body")))
+            list(jira.document_texts(one.get("body")))
             jira._category(one.get("to"))
 
 

@@ -30,7 +30,7 @@ kafka.start()
 print(kafka.bootstrap, flush=True)
 time.sleep(600)
 """
-BROKER_COMMAND = "import typer; from streams.cli.broker import broker; typer.run(broker)"
+BROKER_COMMAND = "import typer; from streams.cli.servers import broker; typer.run(broker)"
 
 
 async def create(bootstrap: str, topic: str, copies: int = 1) -> None:

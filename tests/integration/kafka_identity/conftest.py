@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from streams.cli.collector_registry import collector_access
+from streams.cli.options import collector_access
 from streams.config.kafka import KafkaSettings
 from streams.config.settings import load
 from streams.embedded.kafka import EmbeddedKafka

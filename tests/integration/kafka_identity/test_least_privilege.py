@@ -8,7 +8,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import TopicAuthorizationFailedError
 from typer.testing import CliRunner
 
-from streams.cli.acl import acl
+from streams.cli.administer import acl
 from streams.config.kafka import KafkaSettings
 from streams.runtime.access_admin import open_access_admin
 from streams.runtime.acl import Acl, Operation, Pattern, Resource, derive, principals

@@ -18,7 +18,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 
 from lab.demo import acting
-from streams.cli.collector_registry import collector_access, collector_params
+from streams.cli.options import collector_access, collector_params
 from streams.config.settings import load
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
 from streams.embedded.kafka import EmbeddedKafka

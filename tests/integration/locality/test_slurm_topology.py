@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from streams.locality.export.hostlist import expanded
+from streams.locality.export.slurm import expanded
 from streams.locality.export.write import export_text
 from streams.locality.params import LocalityParams
 from tests.fixtures.slurm import Slurm, cluster

@@ -11,8 +11,7 @@ import pytest
 from aiohttp import web
 
 from streams.notify.tickets.book import Change, ChangeKind, TicketBook
-from streams.notify.tickets.errors import Busy, Interrupted
-from streams.notify.tickets.http_client import MAX_RESPONSE, HttpClient
+from streams.notify.tickets.http_client import MAX_RESPONSE, Busy, HttpClient, Interrupted
 from streams.notify.tickets.jira import Jira
 from streams.notify.tickets.params import TicketParams
 from streams.notify.tickets.webhook import Webhook

@@ -14,8 +14,8 @@ from streams.config.kafka import KafkaSettings
 from streams.decide.controls import Controls
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
-from streams.report.acknowledge import acknowledgement
-from streams.report.remediation_reader import current_controls
+from streams.report.open_findings import acknowledgement
+from streams.report.records import current_controls
 from streams.runtime.topic_io import publish, read_to_end
 from streams.wire.errors import Reject
 from streams.wire.models import Action, Control, ControlKind, Remediation, RemediationState, Subject, Verdict

@@ -10,7 +10,7 @@ from streams.config.settings import Settings
 from streams.fabric.inventory_folder import write_folder
 from streams.replay.backtest import run_history
 from streams.replay.results import read_findings
-from streams.report import render_differences
+from streams.report import render_backtest
 from streams.wire import topics
 from streams.wire.models import CollectorStatus, Finding, Samples, Severity
 from tests.integration.store.rig import Database, Rig, producing, until
@@ -82,6 +82,6 @@ def test_another_configuration_is_compared_over_the_same_history(stored: Databas
     assert differences.appeared == ()
     (changed,) = differences.changed
     assert changed.fields["detected after"] == ("30s", "150s")
-    text = "\n".join(render_differences.difference_lines(differences))
+    text = "\n".join(render_backtest.difference_lines(differences))
     assert f"```text\n{text}\n```" in (ROOT / "docs/recordings.md").read_text(encoding="utf-8"), text
     assert all(f.severity >= Severity.INFO for f in read_findings(out))

@@ -10,7 +10,7 @@ import pytest
 
 from streams.cli.main import main
 from streams.fabric.catalogue import Metric
-from streams.report.evidence_tables import evidence_tables, table_lines
+from streams.report.explanation import evidence_tables, table_lines
 from streams.store.queries import finding_queries
 from streams.wire import topics
 from streams.wire.models import (

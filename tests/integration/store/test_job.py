@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streams.cli.job import MIN_COVERAGE
+from streams.cli.history import MIN_COVERAGE
 from streams.cli.main import main
 from streams.detect.detectors.telemetry_stale import StaleParams
 from streams.fabric.catalogue import Metric

@@ -4,8 +4,7 @@ import asyncio
 from dataclasses import replace
 
 from streams.fabric.inventory_rows import Device, Inventory, Link
-from streams.report.lemons.history import query_lemons
-from streams.report.lemons.publish import publish_lemons
+from streams.report.lemons.history import publish_lemons, query_lemons
 from streams.report.lemons.score import is_lemon
 from streams.runtime.topic_io import read_to_end
 from streams.wire import topics

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from streams.cli.answers import answer_to
+from streams.cli.controls import HOUR_NS, answer_to, control_line, ended
 from streams.cli.main import main
-from streams.cli.publish_control import HOUR_NS
-from streams.cli.subject_controls import control_line, ended
 from streams.decide.controls import Controls, refusal
 from streams.wire.models import Action, Control, ControlKind, Remediation, Subject, Verdict
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from streams.cli.progress import progress
+from streams.cli.printing import progress
 
 
 class Terminal(io.StringIO):

@@ -5,9 +5,9 @@ import re
 import pytest
 import typer
 
-from streams.cli.tables import Cell, table_lines
-from streams.report.finding_filter import FindingFilter, acknowledgements
-from streams.report.render_finding import revision_lines
+from streams.cli.printing import Cell, table_lines
+from streams.report.open_findings import FindingFilter, acknowledgements
+from streams.report.render import revision_lines
 from streams.wire.models import BlastRadius, Control, ControlKind, Severity, Status
 from tests.fixtures.findings import NS, finding
 

@@ -17,9 +17,9 @@ from pydantic import ValidationError
 from railsight_automation.config import load as load_automation
 
 from collectors.core.params import CollectorParams
-from streams.cli.collector_registry import collector_access, collector_params, installed_collectors, spec_of
 from streams.cli.commands import commands
-from streams.cli.notify import params_of
+from streams.cli.options import collector_access, collector_params, installed_collectors, spec_of
+from streams.cli.parts import params_of
 from streams.config.settings import load
 from streams.locality.params import LocalityParams
 from streams.runtime.acl import accesses

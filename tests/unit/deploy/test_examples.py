@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from collectors.core.params import CollectorParams
 from streams.cli.collect import settings_of_collector
-from streams.cli.collector_registry import collector_params
+from streams.cli.options import collector_params
 from streams.config.settings import load
 
 FOLDER = Path(__file__).parents[3] / "deploy/examples"

@@ -8,8 +8,8 @@ import pytest
 from railsight_automation.config import load as load_automation
 
 from deploy.helm.__main__ import EXAMPLES, RENDERED, digest, objects
-from streams.cli.collector_registry import collector_access, collector_params, spec_of
 from streams.cli.commands import commands
+from streams.cli.options import collector_access, collector_params, spec_of
 from streams.config.settings import load
 from streams.runtime.acl import accesses
 from streams.wire.topics import STAGES

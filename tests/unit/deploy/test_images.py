@@ -11,7 +11,7 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from deploy.host_agent.__main__ import needed
-from streams.cli.collector_registry import installed_collectors
+from streams.cli.options import installed_collectors
 
 ROOT = Path(__file__).parents[3]
 FILE = ROOT / "deploy/compose/Dockerfile"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from streams.cli.collector_registry import collector_params
 from streams.cli.commands import commands
+from streams.cli.options import collector_params
 from streams.health.health import HealthParams
 from tests.fixtures.external_programs import output_of, program
 

@@ -11,8 +11,7 @@ from streams.fabric.capacity import CapacityLoss, Impact, capacity_loss
 from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.graph import NO_LINKS
 from streams.fabric.inventory import Device, Inventory
-from streams.fabric.subject_links import links_of_subjects
-from streams.fabric.topology import Topology
+from streams.fabric.topology import Topology, links_of_subjects
 from tests.worlds.small_fabric import link, topology
 
 TOP = topology()

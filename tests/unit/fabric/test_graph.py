@@ -11,8 +11,7 @@ from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.graph import EquivalenceKey
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Device, Inventory
-from streams.fabric.subject_links import links_of_subject, links_of_subjects
-from streams.fabric.topology import Topology
+from streams.fabric.topology import Topology, links_of_subject, links_of_subjects
 from tests.worlds.small_fabric import inventory, job, link, topology
 
 CLOS = Topology(generate(GenerateParams(gpus=96, radix=8, rails=4, gpus_per_host=4, planes=2)))

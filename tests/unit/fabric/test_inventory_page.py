@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from streams.fabric.checks.problem import Rule
+from streams.fabric.checks.tables import Rule
 from streams.fabric.inventory_rows import ROW_OF
 
 PAGE = (Path(__file__).parents[3] / "docs" / "inventory.md").read_text(encoding="utf-8")

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from streams.fabric.inventory import Device, Inventory
 from streams.fabric.topology import Topology
-from streams.locality.export.hostlist import compressed, expanded
-from streams.locality.export.kubernetes import fnv1a_64, label_value
+from streams.locality.export.slurm import Plugin, compressed, expanded
 from streams.locality.export.tree import problems_of, tree_of
-from streams.locality.export.write import Format, Plugin, export_text
+from streams.locality.export.write import Format, export_text, fnv1a_64, label_value
 from streams.locality.groups import Groups
 from streams.locality.params import LabelKeys, LocalityParams
 from streams.wire.errors import Misconfigured

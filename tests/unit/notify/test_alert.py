@@ -11,13 +11,13 @@ from dashboards.finding import UID
 from streams.notify.alert import (
     DASHBOARD_UID,
     Alert,
+    allowed_link,
     build_alert,
     build_annotations,
     explained_alert,
     location_labels,
     page_alert,
 )
-from streams.notify.links import allowed_link
 from streams.wire.models import BlastRadius, Cause, Coverage, Evidence, Finding, Severity, Status, Subject
 from tests.fixtures.notify_examples import LINK, T0, S, finding, params
 from tests.recordings import DATA

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.notify.controls import is_silenced
+from streams.notify.notifier import is_silenced
 from streams.wire.models import ControlKind, Subject
 from tests.fixtures.notify_examples import LINK, T0, S, control, finding
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from streams.replay.difference import diff
-from streams.report import render_differences
+from streams.report import render_backtest
 from streams.wire.models import Finding, Severity, Status, Subject
 from tests.fixtures.findings import NS, finding
 
@@ -36,7 +36,7 @@ def test_severity_and_time_to_detect_are_changes() -> None:
     found = diff([before], [after])
     (changed,) = found.changed
     assert changed.fields == {"severity": ("warning", "critical"), "detected after": ("30s", "10s")}
-    lines = list(render_differences.difference_lines(found))
+    lines = list(render_backtest.difference_lines(found))
     assert lines[0] == "0 appear, 0 disappear, 1 change, 0 are the same"
     assert lines[1].startswith("~ ") and "link:a" in lines[1]
     assert lines[2].strip() == "severity: warning -> critical; detected after: 30s -> 10s"

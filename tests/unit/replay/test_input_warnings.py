@@ -6,7 +6,7 @@ import pytest
 
 from streams.cli.main import main
 from streams.fabric.inventory import write_folder
-from streams.replay.input_warnings import InputWarnings
+from streams.replay.backtest import InputWarnings
 from streams.wire.models import Event, EventKind, Message, Source
 from tests.worlds.small_fabric import inventory, topology
 

@@ -9,7 +9,7 @@ from streams.cli.backtest import with_policy
 from streams.cli.main import main
 from streams.replay.backtest import Recording, run
 from streams.replay.policy_comparison import ACTOR, PolicyComparison, PolicyRun
-from streams.report.render_policies import policy_lines
+from streams.report.render_backtest import policy_lines
 from streams.wire.models import Action, Outcome, Remediation, RemediationState, Subject, Verdict
 from tests.recordings import DATA
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from streams.replay.score import Truth, read_truth, score
-from streams.replay.score_report import as_dict, as_table
+from streams.replay.score import Truth, as_dict, as_table, read_truth, score
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Condition, Endpoint, Finding, Severity, Status, Subject
 

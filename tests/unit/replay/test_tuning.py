@@ -5,7 +5,7 @@ import pytest
 from streams.config.settings import Settings
 from streams.detect.detectors import DETECTORS
 from streams.replay.tuning import FACTORS, TUNED, tune
-from streams.report.render_tuning import tuning_lines
+from streams.report.render_backtest import tuning_lines
 from streams.wire.errors import Misconfigured
 from tests.worlds.live_stages import in_order
 from tests.worlds.small_world import SmallWorld, recorded

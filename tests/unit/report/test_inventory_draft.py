@@ -11,8 +11,7 @@ from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.inventory import Device, Inventory, Link
 from streams.fabric.inventory_diff import compare, filled
 from streams.fabric.topology import Topology
-from streams.report.draft_structure import Draft
-from streams.report.inventory_draft import draft_inventory
+from streams.report.inventory_draft import Draft, draft_inventory
 from streams.wire.models import Component, Facts, Neighbor, Source
 
 NOW_NS = 1_800_000_000 * 10**9

@@ -6,8 +6,7 @@ import pytest
 
 from streams.fabric.intervals import intersect, merge_intervals, overlaps_any, total_length
 from streams.fabric.job_placement import JobAllocation
-from streams.report.job.coverage import job_coverage
-from streams.report.job.footprint import JobFootprint, job_footprint
+from streams.report.job.footprint import JobFootprint, job_coverage, job_footprint
 from streams.report.job.impact import job_impacts
 from streams.store.queries.job_history import LinkRow, SourceReadings
 from streams.wire.models import BlastRadius, Condition, Endpoint, Finding, Severity, Subject

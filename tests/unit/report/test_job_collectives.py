@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from streams.report.job.collectives import CollectiveReport, collective_reports
-from streams.report.job.coverage import Coverage, PortCoverage
-from streams.report.job.footprint import JobFootprint
+from streams.report.job.footprint import Coverage, JobFootprint, PortCoverage
 from streams.report.job.impact import Impact
 from streams.report.job.render_verdict import verdict_lines
 from streams.report.job.verdict import Conclusion, Verdict
+from streams.report.job.witness import CollectiveReport, collective_reports
 from streams.store.queries.job_history import CollectiveResult, LinkRow
 from streams.wire.models import Condition, Endpoint, Subject
 from tests.fixtures.findings import NS, finding

@@ -12,9 +12,8 @@ from lab.world.negative_cases import slow_host, xid_of_a_program
 from lab.world.scenario import START_NS
 from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.job_placement import FOREVER, JobAllocation
-from streams.report.job.coverage import Coverage, PortCoverage
 from streams.report.job.domain import HOST_CONDITIONS, NEUTRAL_CONDITIONS, Domain, domain_of
-from streams.report.job.footprint import JobFootprint, job_footprint
+from streams.report.job.footprint import Coverage, JobFootprint, PortCoverage, job_footprint
 from streams.report.job.impact import is_coverage_gap, job_impacts
 from streams.report.job.render_verdict import verdict_lines
 from streams.report.job.verdict import Conclusion, Verdict

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from streams.report.job.coverage import Coverage, PortCoverage
-from streams.report.job.footprint import JobFootprint
+from streams.report.job.footprint import Coverage, JobFootprint, PortCoverage
 from streams.report.job.impact import Impact
 from streams.report.job.render_verdict import verdict_lines
 from streams.report.job.verdict import Conclusion, Verdict

@@ -4,11 +4,9 @@ import math
 
 import pytest
 
-from streams.cli.tables import Cell, table_lines
-from streams.report.lemons.history import named_parts, parts_of
-from streams.report.lemons.rate_ratio import rate_ratio
-from streams.report.lemons.render import LEMON_COLUMNS, count_line, lemon_cells
-from streams.report.lemons.score import Fault, FaultKind, Fleet, Part, is_lemon, scores
+from streams.cli.printing import Cell, table_lines
+from streams.report.lemons.history import LEMON_COLUMNS, count_line, lemon_cells, named_parts, parts_of
+from streams.report.lemons.score import Fault, FaultKind, Fleet, Part, is_lemon, rate_ratio, scores
 from streams.store.queries.lemon_history import LinkEnds, PartsRow
 from streams.wire.models import Lemon, LemonKind
 

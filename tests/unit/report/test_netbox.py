@@ -12,7 +12,7 @@ from lab.world.demo_fabric import DemoShape, inventory
 from streams.cli.main import main
 from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.inventory import Device, Inventory, Link, PortName, read_folder, write_folder
-from streams.report.draft_structure import Draft
+from streams.report.inventory_draft import Draft
 from streams.report.netbox.from_inventory import netbox_export
 from streams.report.netbox.objects import read_exports
 from streams.report.netbox.to_inventory import draft_from_netbox

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from streams.instrument.time_format import format_duration
-from streams.report import render_finding
-from streams.report.acknowledge import acknowledgement
+from streams.report import render
+from streams.report.open_findings import acknowledgement
 from streams.wire.models import (
     Action,
     BlastRadius,
@@ -33,7 +33,7 @@ def test_a_duration_has_its_two_largest_units(seconds: float, lines: str) -> Non
 
 def test_one_line_has_status_severity_condition_and_subject() -> None:
     """It contains the words that an operator searches for."""
-    line = render_finding.finding_line(finding("0123456789abcdef"))
+    line = render.finding_line(finding("0123456789abcdef"))
     assert "OPEN  WARNING  link/down  link:leaf1/e1--spine1/e1" in line
     assert line.endswith("[0123456789ab]")
 
@@ -50,7 +50,7 @@ def test_the_whole_of_a_finding_has_its_evidence_and_what_follows() -> None:
         blast_radius=BlastRadius(("host1",), ("job7",), 8, 0.25),
     )
     remediation = Remediation("r", 1, ("a",), Action.DRAIN_LINK, Verdict.DENIED, Subject("x"), constraint="capacity")
-    text = "\n".join(render_finding.finding_report(cause, [finding("child")], [remediation], 3))
+    text = "\n".join(render.finding_report(cause, [finding("child")], [remediation], 3))
     for part in (
         "lasted 1m00s",
         "cause        optic",
@@ -70,7 +70,7 @@ def test_evidence_has_its_window_and_its_peers() -> None:
     item = Evidence(
         "slower", observed=1.4e11, expected=2e11, peers=31, window_start_ns=100 * NS, window_end_ns=220 * NS
     )
-    text = "\n".join(render_finding.finding_report(finding(evidence=(item,)), [], [], 1))
+    text = "\n".join(render.finding_report(finding(evidence=(item,)), [], [], 1))
     assert "slower (observed 140G, expected 200G, peers 31)" in text
     assert "from 1970-01-01 00:01:40Z for 2m00s" in text
 
@@ -81,7 +81,7 @@ def test_a_guard_that_binds_is_shown_with_its_numbers() -> None:
         "r", 1, ("a",), Action.DRAIN_LINK, Verdict.DENIED, Subject("x"), "one plane is gone", "capacity", 0.75, 0.5,
         repair_hint="clean the optic at leaf1/e1",
     )  # fmt: skip
-    text = "\n".join(render_finding.finding_report(finding(runbook_url="https://r"), [], [denied], 1))
+    text = "\n".join(render.finding_report(finding(runbook_url="https://r"), [], [denied], 1))
     assert "DRAIN_LINK DENIED: capacity (observed 0.5, limit 0.75); one plane is gone" in text
     assert "repair       clean the optic at leaf1/e1" in text
     assert "runbook      https://r" in text
@@ -92,7 +92,7 @@ def test_the_history_of_a_finding_has_the_changes_of_each_revision() -> None:
     first = finding()
     worse = replace(first, revision=2, severity=Severity.CRITICAL, evidence=(Evidence("more"),))
     over = replace(worse, revision=3, status=Status.RESOLVED, final=True, parent_id="p")
-    lines = list(render_finding.revision_lines([first, worse, over]))
+    lines = list(render.revision_lines([first, worse, over]))
     assert lines[0].endswith("OPEN      WARNING  leaf1/e1 -- spine1/e1 is down")
     assert lines[1].endswith("OPEN      CRITICAL  severity CRITICAL; evidence 0 -> 1")
     assert lines[2].endswith("RESOLVED  CRITICAL, final  parent p")
@@ -100,7 +100,7 @@ def test_the_history_of_a_finding_has_the_changes_of_each_revision() -> None:
 
 def test_unknown_fields_are_left_out() -> None:
     """A finding with nothing but its subject has no empty lines for the rest."""
-    text = "\n".join(render_finding.finding_report(finding(), [], [], 1))
+    text = "\n".join(render.finding_report(finding(), [], [], 1))
     assert "confidence" not in text
     assert "seen by" not in text
     assert "over" not in text

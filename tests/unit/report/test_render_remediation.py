@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from streams.decide.guards import GUARDS
-from streams.report.render_remediation import (
+from streams.report.render import (
     WAYS,
     explanation,
     is_rejectable,

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 from streams.cli.status import no_rows_text
 from streams.fabric.inventory import Device, Inventory, Link
-from streams.report.blindness_watch import are_due, changes
-from streams.report.source_status import SourceState, blind_lines, newest_readings, source_rows
+from streams.report.source_status import SourceState, are_due, blind_lines, changes, newest_readings, source_rows
 from streams.wire.models import CollectorStatus, Source
 
 S = 1_000_000_000

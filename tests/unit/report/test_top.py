@@ -8,11 +8,10 @@ from textual.widgets import DataTable
 
 from streams.fabric.inventory import Device, Inventory, Job, Link
 from streams.fabric.topology import Topology
-from streams.report.finding_filter import FindingFilter
+from streams.report.open_findings import FindingFilter
 from streams.report.top import views
 from streams.report.top.app import Actions, Extras, TopApp
-from streams.report.top.follow import fold
-from streams.report.top.state import TopState
+from streams.report.top.state import TopState, fold
 from streams.wire.errors import Retry
 from streams.wire.inventory_topic import Assembler, to_chunks
 from streams.wire.models import CollectorStatus, Control, ControlKind, Message, Severity, Source, Status

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from streams.cli.collector_registry import collector_params
+from streams.cli.options import collector_params
 from streams.config.settings import load
 from streams.runtime.local_pipeline import pipeline_directory, pipeline_parts
 

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from lab.world.demo_fabric import RAILS, DemoShape, inventory
-from streams.fabric.clos_builder import PlanesAt
+from streams.fabric.clos import PlanesAt
 from streams.fabric.inventory import check
 
 AT_NS = 1_700_000_000 * 10**9

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from streams.notify.tickets.book import ChangeKind, TicketBook
-from streams.notify.tickets.ticket import TicketStatus
+from streams.notify.tickets.book import ChangeKind, TicketBook, TicketStatus
 from streams.wire.errors import Reject
 from streams.wire.models import Action, Cause, RepairStep
 from streams.wire.models import RemediationState as State

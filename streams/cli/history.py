@@ -1,17 +1,20 @@
-"""`railsight job [ID]`: lists jobs, or reports whether the network was clean for one, and how much was observed."""
+"""`railsight job` and `railsight lemons`: reports on a job, and on links, hosts and parts, from ClickHouse."""
 
+import asyncio
 import time
 from datetime import datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.cli.options import TIMES, AsJson, Config, ns_of, settings_of
-from streams.cli.printing import echo, print_text
-from streams.cli.tables import Output, OutputForm, form_of, print_table
+from streams.cli.options import TIMES, AsJson, Bootstrap, Config, ns_of, settings_of
+from streams.cli.printing import Output, OutputForm, echo, form_of, print_table, print_text
+from streams.wire.access import OPERATOR
 
 if TYPE_CHECKING:
     from streams.config.settings import Settings
+
 
 Moment = datetime | None
 
@@ -98,3 +101,52 @@ def _print_verdict(
             print_text(line)
     if not (verdict.is_clean and verdict.is_covered):
         raise typer.Exit(1)
+
+
+_DAY_NS = 86_400_000_000_000
+
+
+class Kind(StrEnum):
+    """The kinds of subjects."""
+
+    LINK = "link"
+    HOST = "host"
+    PART = "part"
+    FIRMWARE = "firmware"
+
+
+def lemons(
+    config: Config = None,
+    bootstrap: Bootstrap = None,
+    kind: Annotated[Kind | None, typer.Option(help="Only subjects of this kind.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Number of subjects.")] = 20,
+    days: Annotated[float, typer.Option(min=0.01, max=400, help="Days of faults that count.")] = 28,
+    publish: Annotated[bool, typer.Option("--publish", help="Publish all scores on railsight.lemons.v1.")] = False,
+    output: OutputForm = Output.TABLE,
+    as_json: AsJson = False,
+) -> None:
+    """List the highest scores, from ClickHouse; a lemon has its whole interval above the rest of its kind.
+
+    Examples: `railsight lemons --kind link --days 90`, `railsight lemons -o json`.
+    """
+    from streams.report.lemons.history import LEMON_COLUMNS, count_line, lemon_cells, publish_lemons, query_lemons
+    from streams.store.clickhouse import ClickHouse
+    from streams.wire import codec
+
+    settings = settings_of(config, bootstrap, OPERATOR)
+    now_ns = time.time_ns()
+    clickhouse = ClickHouse(settings.store)
+    try:
+        found = query_lemons(clickhouse, now_ns - round(days * _DAY_NS), now_ns)
+    finally:
+        clickhouse.close()
+    if publish:
+        asyncio.run(publish_lemons(settings.kafka, found))
+    shown = [lemon for lemon in found if kind is None or lemon.kind.name == kind.name][:limit]
+    form = form_of(output, as_json)
+    if form is Output.JSON:
+        for lemon in shown:
+            echo(codec.to_json(lemon))
+        return
+    print_table(LEMON_COLUMNS, [lemon_cells(lemon, is_cut=form is Output.TABLE) for lemon in shown], form)
+    print_text(count_line(shown, days))
