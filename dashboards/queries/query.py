@@ -162,7 +162,7 @@ class Hours(Enum):
     PORTS = auto()
     """The rollups of ports; minutes complete them, because an hour is rolled up when it is over."""
     GROUPS = auto()
-    """port_groups_1h, which the caller adds (groups.py): of ports nothing but the minutes after its newest hour."""
+    """port_groups_1h, which the caller adds (groups.py); single ports are read only after its newest hour."""
 
 
 _NEWEST_GROUP = "(SELECT max(bucket) FROM port_groups_1h)"
