@@ -5,6 +5,7 @@ removes it: then a leaf of a port is found by the end of its path alone, if that
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
@@ -128,9 +129,8 @@ class SeriesKind:
             return _known(steps)
         if found := _known((*self._above, *steps)):
             return found
-        inside = _INSIDE_PORT & self._own
         if self._above:
-            return _between(self._above, steps, inside)
+            return self._between(self._above, steps, _INSIDE_PORT & self._own)
         if not steps or _NO_PORT & self._own:
             return ()
         is_of_ports = _PORTS_MEASUREMENT.search(self._measurement) is not None
@@ -138,7 +138,31 @@ class SeriesKind:
             return ()
         if steps == ("name",):
             return (*_PORT, "name")
-        return _between(_PORT, steps, frozenset()) or _between(_PORT, (*_steps(self._measurement), *steps), frozenset())
+        return self._between(_PORT, steps) or self._between(_PORT, (*_steps(self._measurement), *steps))
+
+    def _between(self, above: Names, end: Names, inside: frozenset[str] = frozenset()) -> Names:
+        """Return the path between whose beginning and end steps are left out; empty if leaves of several metrics fit.
+
+        Telegraf's `trim_field_names` and `path_guessing_strategy` leave them out. Of several paths, those with the most
+        keys among the tags fit. `inside` has the tags of an object inside a port, such as a subinterface, whose leaves
+        have the same names as the port's.
+        """
+        found: dict[int, dict[object, Names]] = defaultdict(dict)
+        for rule in path_mapping().rules:
+            missing = rule.names[len(above) : len(rule.names) - len(end)]
+            middle = tuple(name for name in missing if isinstance(name, str))
+            path = (*above, *middle, *end)
+            if len(path) != len(rule.names) or len(middle) != len(missing) or rule.placeholders(path) is None:
+                continue
+            if path[: len(_PORT)] == _PORT and inside and "index" not in {key for _, key in rule.keys}:
+                continue
+            mapping, lane = rule.mapping, rule.positions.get("lane")
+            if lane is not None and lane.key and not self._tag(rule, path, *lane):
+                continue
+            if mapping.metric or mapping.is_ == "boot-time":
+                found[len(rule.keys)].setdefault(mapping.metric or mapping.is_, path)
+        best = found[max(found)] if found else {}
+        return next(iter(best.values())) if len(best) == 1 else ()
 
 
 @lru_cache(maxsize=4096)
@@ -163,26 +187,3 @@ def _known(names: Names) -> Names:
     """Return a path that a profile has, without the numbers of list items if it has it so."""
     without = tuple(_LIST_ITEM.sub("", name) for name in names)
     return next((found for found in (names, without) if any(path_mapping().named(found))), ())
-
-
-@lru_cache(maxsize=4096)
-def _between(above: Names, end: Names, inside: frozenset[str]) -> Names:
-    """Return the path between whose beginning and end steps are left out; empty if leaves of several metrics fit.
-
-    Telegraf's `trim_field_names` and `path_guessing_strategy` leave them out. `inside` has the tags of an object inside
-    a port, such as a subinterface, whose leaves have the same names as the port's.
-    """
-    found: dict[object, Names] = {}
-    for rule in path_mapping().rules:
-        missing = rule.names[len(above) : len(rule.names) - len(end)]
-        middle = tuple(name for name in missing if isinstance(name, str))
-        path = (*above, *middle, *end)
-        if len(path) != len(rule.names) or len(middle) != len(missing) or rule.placeholders(path) is None:
-            continue
-        is_port = path[: len(_PORT)] == _PORT
-        if is_port and inside and "index" not in {key for _, key in rule.keys}:
-            continue
-        mapping = rule.mapping
-        if mapping.metric or mapping.is_ == "boot-time":
-            found.setdefault(mapping.metric or mapping.is_, path)
-    return next(iter(found.values())) if len(found) == 1 else ()

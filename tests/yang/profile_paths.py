@@ -1,14 +1,16 @@
 """Finds the address of each path of the gNMI profiles in published YANG: `python -m tests.yang.profile_paths`.
 
-Reads lists of flattened models (`--lists`: tab-separated path, type, unit, module, file, access, revision) and folders
-of YANG (`--yang NAME=FOLDER`, checkouts of openconfig/public or of a vendor's repository; needs `pip install pyang`),
-and writes `paths.tsv`: the paths that the profiles use, with list, file and revision. A path that is in neither has to
-be in UNMODELLED, with the address of what it is from. docs/collectors/gnmi-paths.md is made of both.
+Reads `paths.tsv`, which has the addresses of the paths so far, then folders of YANG for new paths (`--yang
+NAME=FOLDER`, checkouts of openconfig/public or of a vendor's repository; needs `pip install pyang`), and lists of
+flattened models if there are any (`--lists`: tab-separated path, type, unit, module, file, access, revision).
+`--write` writes `paths.tsv`: the paths that the profiles use, with list, file and revision. A path without a model has
+to be in UNMODELLED, with the address of what it is from. docs/collectors/gnmi-paths.md is made of both.
 """
 
 import argparse
 import lzma
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -175,20 +177,22 @@ def page(known: dict[Names, Address]) -> str:
 def main() -> None:
     """Look up all paths, print those that are missing, and write the cache and the page if none is."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lists", type=Path, default=DATA / "yang", help="folder of NAME.tsv.xz")
+    parser.add_argument("--lists", type=Path, default=DATA / "yang", help="folder of NAME.tsv.xz, if there is one")
     parser.add_argument("--yang", action="append", default=[], metavar="NAME=FOLDER", help="a checkout of YANG files")
     parser.add_argument("--write", action="store_true", help="write paths.tsv and the page")
     wanted = parser.parse_args()
-    found = addresses(from_lists(wanted.lists))
+    found = addresses(from_lists(wanted.lists)) | {path: at for path, at in cached().items() if path in used()}
     for one in wanted.yang:
         name, _, folder = one.partition("=")
-        found = addresses(from_yang(name, Path(folder))) | found
+        found |= addresses(from_yang(name, Path(folder)))
     if lacking := missing(found):
-        raise SystemExit("no model has:\n" + "\n".join(lacking))
+        next_step = "look them up in YANG files (--yang NAME=FOLDER), or add their origin to UNMODELLED in this module"
+        raise SystemExit("\n".join(["no model has:", *lacking, next_step]))
     if wanted.write:
         rows = sorted(f"/{'/'.join(path)}\t{a.source}\t{a.file}\t{a.revision}" for path, a in found.items())
         CACHE.write_text("# path, list or repository, YANG file, revision\n" + "\n".join(rows) + "\n", "utf-8")
         PAGE.write_text(page(found), "utf-8")
+    sys.stdout.write(f"{len(found)} paths have a model{f'; {CACHE} and {PAGE} are written' if wanted.write else ''}\n")
 
 
 if __name__ == "__main__":
