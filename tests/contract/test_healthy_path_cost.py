@@ -236,7 +236,7 @@ def test_no_row_is_met_in_closing_a_window() -> None:
 def test_a_batch_is_folded_as_one() -> None:
     """All messages of one shape make one wave, however many they are."""
     for count in (SMALL, LARGE):
-        assert measuring(stage(), 8, count)["ReadingStore._apply_group"] == 1
+        assert measuring(stage(), 8, count)["TransitionMonitor.process"] == 1
 
 
 class _LookupPerRow(Measure):

@@ -14,7 +14,6 @@ import pytest
 
 from lab.bench.load.fleet import Fleet
 from streams.detect.detectors.rail_degraded.comparison import compare_rails
-from streams.detect.measure.storage import snapshot_windows
 from streams.detect.measure.storage.array_codec import ArrayEncoder
 from streams.detect.measure.storage.message_batch import DeviceBlock
 from streams.detect.params import DetectParams
@@ -86,7 +85,7 @@ def test_windows_add_little_to_a_snapshot(load: tuple[Chain, Fleet, int]) -> Non
     for block in blocks(chain):
         assert block.windows is not None
         places = np.arange(block.device_count)
-        snapshot_windows.pack(block.windows, places, block.counters.at_ns[places].max(axis=1), packer)
+        block.windows.exchange(packer, places, block.counters.at_ns[places].max(axis=1))
     own = sum(map(len, packer.blobs))
     assert whole <= SNAPSHOT_RATIO * (whole - own), (whole, own)
     assert len(chain.correlate.snapshot()) < 10_000
@@ -104,8 +103,8 @@ def test_minutes_leave_nothing_behind(load: tuple[Chain, Fleet, int]) -> None:
     for block in blocks(chain):
         assert block.windows is not None
         newest = int(block.windows.open.max())
-        assert all(newest - error.number <= MINUTES for error in block.windows.attached.isolated_errors.values())
-        alone += len(block.windows.attached.isolated_errors)
+        assert all(newest - error.number <= MINUTES for error in block.windows.selection.isolated_errors.values())
+        alone += len(block.windows.selection.isolated_errors)
     assert 0 < alone < 20
     assert grown <= BLOCKS + BLOCKS_ALONE * alone
 

@@ -4,9 +4,9 @@ The arrays are most of it (24 metrics of 786,432 ports are 151 MB plain), so the
 a snapshot is ever executed. A snapshot of another schema is refused: the input is read again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import astuple, dataclass, field
-from itertools import chain, pairwise
+from itertools import chain, groupby, pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -16,12 +16,15 @@ import orjson
 
 from streams.detect.measure.liveness import TRANSPORT_NS, Liveness, SourceState
 from streams.detect.measure.source_clock import SourceClock
-from streams.detect.measure.storage import snapshot_readings
-from streams.detect.measure.storage.array_codec import ArrayDecoder, ArrayEncoder
+from streams.detect.measure.storage.array_codec import ArrayCodec, ArrayDecoder, ArrayEncoder, Numbers
+from streams.detect.measure.storage.column_store import Column, Times
+from streams.detect.measure.storage.message_batch import BlockLayout, DeviceBlock, DeviceSlot
+from streams.detect.measure.storage.reading_history import pack_history, unpack_history
 from streams.detect.measure.storage.reading_store import ReadingStore
+from streams.fabric.catalogue import Metric
 from streams.fabric.decompression import lz4
 from streams.wire.errors import Reject
-from streams.wire.models import Source
+from streams.wire.models import RowKind, Source
 
 _SCHEMA = 5
 _TIMES = ("first_ns", "last_ns", "status_ns", "cadence_ns", "silent")
@@ -56,7 +59,7 @@ def dump(liveness: Liveness, readings: ReadingStore, small: SmallState) -> bytes
     head = {
         "schema": _SCHEMA, "width_ns": readings.spec.width_ns, "arrival_ns": liveness.arrival_ns, "small": small,
         "sources": _pack_sources(list(sources.values()), encoder),
-        "readings": snapshot_readings.pack(
+        "readings": _pack_readings(
             readings, lambda slots: (sources[slot.device, slot.source].index for slot in slots), encoder
         ),
         "lengths": [len(blob) for blob in encoder.blobs],
@@ -79,9 +82,7 @@ def load(data: bytes, liveness: Liveness, readings: ReadingStore, restore_small:
         decoder = ArrayDecoder(whole[first:last] for first, last in pairwise(ends))
         sources = _unpack_sources(head["sources"], decoder)
         liveness.restore(sources, head["arrival_ns"])
-        snapshot_readings.unpack(
-            head["readings"], [(state.device, state.source) for state in sources], readings, decoder
-        )
+        _unpack_readings(head["readings"], [(state.device, state.source) for state in sources], readings, decoder)
         restore_small(SmallState(**head["small"]))
     except (cramjam.DecompressionError, LookupError, ValueError, TypeError, OverflowError, AttributeError) as error:
         raise Reject(f"not a snapshot of measure: {error}") from error
@@ -146,3 +147,65 @@ def _unpack_sources(head: dict[str, Any], decoder: ArrayDecoder) -> list[SourceS
     for place, *clock in head.get("clocks", ()):
         states[place].clock = SourceClock(*clock)
     return states
+
+
+Owner = tuple[str, Source]
+"""A source of a device."""
+
+
+def _pack_readings(
+    readings: ReadingStore, owners_of: Callable[[list[DeviceSlot]], Iterable[int]], encoder: ArrayEncoder
+) -> dict[str, Any]:
+    """Write all readings, block by block and column by column; return the JSON head.
+
+    `owners_of` numbers the sources of slots.
+    """
+    rows: dict[tuple[str, ...], int] = {}
+    blocks = []
+    number = {id(block): number for number, block in enumerate(readings.blocks.values())}
+    ordered = sorted(readings.slots.values(), key=lambda slot: (number[id(slot.block)], slot.index))
+    for block, slots in groupby(ordered, key=attrgetter("block")):
+        own = list(slots)
+        places = np.array([slot.index for slot in own], np.intp)
+        newest = np.array([slot.newest_ns for slot in own], np.int64)
+        encoder.put(newest)
+        encoder.put_all(owners_of(own))
+        encoder.put_all(rows.setdefault(slot.rows, len(rows)) for slot in own)
+        per_cell = _exchange(block, encoder, places, newest, [[], []])
+        layout: BlockLayout = block.layout
+        own_head = [layout.row_kind, layout.counters, layout.gauges, layout.rows, layout.has_per_cell_times]
+        blocks.append([*own_head, len(own), per_cell])
+    history = pack_history((slot.history for slot in ordered), encoder)
+    return {"rows": list(rows), "blocks": blocks, "history": history}
+
+
+def _unpack_readings(head: dict[str, Any], owners: list[Owner], readings: ReadingStore, decoder: ArrayDecoder) -> None:
+    """Fill an empty store; `owners` are the sources by their numbers."""
+    rows = [tuple(names) for names in head["rows"]]
+    for kind, counters, gauges, height, has_per_cell_times, count, per_cell in head["blocks"]:
+        layout = BlockLayout(RowKind(kind), _columns(counters), _columns(gauges), height, has_per_cell_times)
+        block = readings.block(layout)
+        newest = decoder.take("i8", count)
+        numbers, names = decoder.take("i8", count).tolist(), decoder.take("i8", count).tolist()
+        indices = block.add_all(count)
+        _exchange(block, decoder, indices, newest, per_cell)
+        for index, newest_ns, number, name in zip(indices.tolist(), newest.tolist(), numbers, names, strict=True):
+            device, source = owners[number]
+            slot = DeviceSlot(device, source, rows[name], block, index, newest_ns)
+            readings.slots[device, source, layout.row_kind] = slot
+    unpack_history(head["history"], (slot.history for slot in readings.slots.values()), decoder)
+
+
+def _exchange(
+    block: DeviceBlock, codec: ArrayCodec, places: Numbers, newest: Times, per_cell: list[list[int]]
+) -> list[list[int]]:
+    """Write or fill the devices of a block at these indices; return the columns with a time for each cell."""
+    stores = (block.counters, block.gauges)
+    found = [store.exchange(codec, places, newest, own) for store, own in zip(stores, per_cell, strict=True)]
+    if block.windows is not None:
+        block.windows.exchange(codec, places, newest)
+    return found
+
+
+def _columns(pairs: Iterable[tuple[int, int]]) -> tuple[Column, ...]:
+    return tuple((Metric(metric), index) for metric, index in pairs)

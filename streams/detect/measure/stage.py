@@ -5,9 +5,9 @@ both ends of a link show it, is for `correlate`.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from streams.detect.measure import registry, snapshot
 from streams.detect.measure.facts_tracker import FactsTracker
@@ -17,9 +17,8 @@ from streams.detect.measure.probe_windows import ProbeWindows
 from streams.detect.measure.routing import Emitted, newest_of_states, route
 from streams.detect.measure.snapshot import SmallState
 from streams.detect.measure.source_clock import CLOCK_AHEAD_NS, ClockChange, CollectorClocks, SourceClock, is_right
-from streams.detect.measure.storage.message_batch import LateMessage, MessageBatch, PendingMessage
+from streams.detect.measure.storage.message_batch import ClosedWindows, LateMessage, MessageBatch, Step
 from streams.detect.measure.storage.reading_store import ReadingStore
-from streams.detect.measure.storage.window_store import ClosedWindows, WindowStore
 from streams.detect.measure.window_sender import WindowSender
 from streams.detect.params import DetectParams
 from streams.fabric.inventory import Inventory
@@ -47,7 +46,7 @@ _MAX_MAPPINGS = 256
 
 
 class Measure:
-    """The stage for one telemetry partition. It observes its ReadingStore."""
+    """The stage for one telemetry partition."""
 
     name = "measure"
 
@@ -62,7 +61,7 @@ class Measure:
         self.counted: Counter[metrics.Counter] = Counter()
         """See MeteredStage."""
         self._liveness = Liveness(self._params.stale)
-        self._readings = ReadingStore(self, self._sender.spec)
+        self._readings = ReadingStore(self._sender.spec)
         self._facts = FactsTracker(self._params, self._partition)
         self._monitors = registry.make_monitors(self._params)
         self._relevant: registry.Relevant = {}
@@ -109,7 +108,7 @@ class Measure:
             elif isinstance(message, Facts):
                 found += [(number, report) for report in self._facts.on_facts(message)]
                 self._ports.modules.on_facts(message)
-        self._readings.flush()
+        self._take(self._readings.flush())
         if self._sender.plausibility.rejected:
             self.counted["railsight_implausible_rates_total"] += self._sender.plausibility.take()
         self._found = []
@@ -119,7 +118,19 @@ class Measure:
     def advance_watermark(self, watermark_ns: int) -> list[Output]:
         return self._outputs(self._liveness.on_arrival_clock(watermark_ns))
 
-    def on_batch(self, batch: MessageBatch) -> None:
+    def _take(self, steps: Iterable[Step]) -> None:
+        """Process what the store is about to store."""
+        for step in steps:
+            match step:
+                case MessageBatch():
+                    self._on_batch(step)
+                case ClosedWindows():
+                    self._found += self._sender.process(step)
+                case LateMessage():
+                    for monitor in self._monitors:
+                        self._found += monitor.process_late(step, self._topology)
+
+    def _on_batch(self, batch: MessageBatch) -> None:
         """Let monitors process messages; their symptoms come after those of the device, as the sort is stable."""
         key = batch.counters.mapping, batch.gauges.mapping
         if (monitors := self._relevant.get(key)) is None:
@@ -133,15 +144,6 @@ class Measure:
         if found or batch.appeared or self._ports.watched:
             self._ports.on_batch(batch, [symptom for _, symptom in found], self._known)
             self._found += found
-
-    def on_late(self, late: LateMessage) -> None:
-        """Let monitors process a message that is older than its device's last."""
-        for monitor in self._monitors:
-            self._found += monitor.process_late(late, self._topology)
-
-    def on_windows(self, messages: list[PendingMessage], windows: WindowStore[Any], closed: ClosedWindows) -> None:
-        """Emit windows that are final and notable."""
-        self._found += self._sender.process(messages, windows, closed)
 
     def _outputs(self, found: Sequence[Emitted]) -> list[Output]:
         watermark = max(self._liveness.watermark_ns(), self._floor_ns)
@@ -172,7 +174,7 @@ class Measure:
         symptoms: list[Symptom] = []
         if boot_id and state.boot_id and boot_id != state.boot_id and at_ns > state.last_ns:
             # Another boot: the counters were reset between the two readings.
-            self._readings.restarted(samples.device, samples.source, at_ns)
+            self._take(self._readings.restarted(samples.device, samples.source, at_ns))
             symptoms.append(on_other_boot(state, at_ns, boot_id, self._sender.spec.lateness_ns))
         elif boot_id and state.restarts:
             symptoms += late_restart_symptoms(state, at_ns, boot_id)
@@ -182,8 +184,9 @@ class Measure:
         symptoms += self._liveness.on_arrival_clock(max(arrived_ns, at_ns))
         if symptoms:
             self._found += [(number, symptom) for symptom in symptoms]
-        if at_ns >= state.last_ns - self._sender.spec.lateness_ns:  # an older one concerns what is final
-            self._readings.enqueue(number, samples, at_ns)
+        is_final = at_ns < state.last_ns - self._sender.spec.lateness_ns
+        if not is_final and (steps := self._readings.add(number, samples, at_ns)):
+            self._take(steps)
 
     def _correct(self, number: int, state: SourceState, read_ns: int, arrived_ns: int) -> int:
         """Return the event time of a sample whose source's clock is off, or may be; `read_ns` is by that clock."""
@@ -194,7 +197,7 @@ class Measure:
             state.clock = None
         elif change is ClockChange.MEASURED:
             # Times before and after it are not of one clock: no rate follows from them.
-            self._readings.restarted(state.device, state.source, at_ns)
+            self._take(self._readings.restarted(state.device, state.source, at_ns))
             self._liveness.correct_last(state, at_ns, arrived_ns)
         if (reported := clock.report(change)) is not None:
             payload, reported_ns = reported
@@ -219,6 +222,8 @@ class Measure:
         if not self._event_ports.admits(event, self._topology):
             self.counted["railsight_unknown_ports_refused_total"] += 1
             return symptoms
+        if self._readings.is_pending(event.device, at_ns):
+            self._take(self._readings.flush())
         for monitor in self._monitors:
             symptoms += monitor.process_event(event, at_ns, self._readings, self._topology)
         return symptoms
@@ -255,7 +260,6 @@ class Measure:
         fresh = Measure(self._params, self._partition)
         snapshot.load(data, fresh._liveness, fresh._readings, fresh._restore_small)
         self._liveness, self._readings, self._facts = fresh._liveness, fresh._readings, fresh._facts
-        self._readings.observer = self
         self._ports, self._known = fresh._ports, PartitionReadings(self._readings, self._liveness, self._topology)
         self._monitors, self._relevant = fresh._monitors, {}
         self._collector_clocks, self._probes = fresh._collector_clocks, fresh._probes

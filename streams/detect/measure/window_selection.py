@@ -11,14 +11,17 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from streams.detect.measure.storage.column_store import Cells, Column, is_absent
+from streams.detect.measure.storage.column_store import NONE, Cells, Column, is_absent
 from streams.detect.measure.storage.excursions import BER, beyond_s, time_mean
-from streams.detect.measure.storage.retained_columns import ERRORS, FEC, LEVELS, OPTICS
-from streams.detect.measure.storage.selection_state import PortWindowReport, SelectedWindows
-from streams.detect.measure.storage.window_store import NONE, ClosedWindows, WindowColumns
+from streams.detect.measure.storage.message_batch import ClosedWindows
+from streams.detect.measure.storage.selection_state import PortWindowReport
+from streams.detect.measure.storage.window_store import ERRORS, FEC, LEVELS, OPTICS, WindowColumns
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER, LevelExtreme
+
+_Levels = npt.NDArray[np.float64]
+_Mask = npt.NDArray[np.bool_]
 
 _SATURATING = {
     Metric.LINK_ERROR_RECOVERIES: 2**8 - 1,
@@ -44,54 +47,51 @@ class WindowSelector:
         self._high = float(np.log10(params.ber_report))
         self._symbols = params.symbols_per_min * params.width_s / 60
 
-    def select(self, windows: SelectedWindows, closed: ClosedWindows) -> Iterator[PortWindowReport]:
+    def select(self, closed: ClosedWindows) -> Iterator[PortWindowReport]:
         """Yield the windows to send; those of one message are in the order of its rows."""
-        devices = closed.devices
-        now, before = windows.counters.closed[devices], windows.counters.base[devices]
-        last = windows.attached.sent_levels[devices].astype(np.float64)
-        levels = self._levels(windows, closed, now, before)
-        extremes = self._apply_excursions(windows, closed, levels, last)
-        grew = self._grew(windows.counters, now, before)
+        devices, counters, own = closed.devices, closed.windows.counters, closed.windows.selection
+        now, before = counters.closed[devices], counters.base[devices]
+        last = own.sent_levels[devices].astype(np.float64)
+        levels = self._levels(closed, now, before)
+        extremes = self._apply_excursions(closed, levels, last)
+        grew = self._grew(counters, now, before)
         notable = np.zeros_like(grew)
-        if windows.attached.levels:
-            moved, high = self._moved(windows.attached.levels, levels, last)
+        if own.columns:
+            moved, high = self._moved(own.columns, levels, last)
             notable |= (moved | high).any(axis=1)
             sent = np.where(moved | (np.isnan(last) & ~np.isnan(levels)), levels, last)
-            windows.attached.set_sent_levels(devices, sent)
+            own.set_sent_levels(devices, sent)
             for cell in extremes:
                 notable[cell] = True
-        to_send, isolated = self._to_send(windows, closed, grew, notable)
+        to_send, isolated = self._to_send(closed, grew, notable)
         for i, row in _cells(to_send | isolated):
             report = _report(
-                windows, closed, i, row, (now[i, :, row], before[i, :, row]), (levels[i, :, row], last[i, :, row])
+                closed, i, row, (now[i, :, row], before[i, :, row]), (levels[i, :, row], last[i, :, row])
             )._replace(extremes=tuple(extremes.get((i, row), ())))
             device = int(devices[i])
             if isolated[i, row]:
-                windows.attached.hold_isolated_error(device, report)
+                own.hold_isolated_error(device, report)
                 continue
-            if windows.attached.isolated_error_at[device, row] != NONE:
-                yield windows.attached.pop_isolated_error(device, row)._replace(message=report.message)
+            if own.isolated_error_at[device, row] != NONE:
+                yield own.pop_isolated_error(device, row)._replace(message=report.message)
             yield report
 
     def _apply_excursions(
-        self,
-        windows: SelectedWindows,
-        closed: ClosedWindows,
-        levels: npt.NDArray[np.float64],
-        last: npt.NDArray[np.float64],
+        self, closed: ClosedWindows, levels: _Levels, last: _Levels
     ) -> dict[tuple[int, int], list[LevelExtreme]]:
         """Return the extremes of the windows with readings beyond a limit, by (index in `closed`, row).
 
         Sets the levels of a BER to its mean over the time of the window, which is the share of bits in error.
         """
         found: dict[tuple[int, int], list[LevelExtreme]] = {}
-        own, gauges = windows.attached, windows.gauges
-        with_readings = list(own.excursions.readings)
+        windows = closed.windows
+        excursions, gauges = windows.excursions, windows.gauges
+        with_readings = list(excursions.readings)
         for i in np.flatnonzero(np.isin(closed.devices, with_readings)).tolist() if with_readings else ():
             device, begin_ns = int(closed.devices[i]), int(closed.numbers[i]) * windows.spec.width_ns
-            for level, row, taken in own.excursions.take(device, begin_ns + windows.spec.width_ns):
+            for level, row, taken in excursions.take(device, begin_ns + windows.spec.width_ns):
                 readings = [reading for reading in taken if reading.at_ns >= begin_ns]
-                place = own.levels.index(level)
+                place = windows.selection.columns.index(level)
                 if not readings or np.isnan(levels[i, place, row]):
                     continue
                 if level == BER:
@@ -103,7 +103,7 @@ class WindowSelector:
                     levels[i, place, row] = np.log10(max(mean, _LOWEST_BER))
                     value = max(reading.value for reading in readings)
                 else:
-                    readings = own.excursions.dips(device, level, row, readings)
+                    readings = excursions.dips(device, level, row, readings)
                     if not readings:
                         continue
                     value = min(reading.value for reading in readings)
@@ -111,29 +111,23 @@ class WindowSelector:
                 found.setdefault((i, row), []).append(extreme)
         return found
 
-    def _to_send(
-        self,
-        windows: SelectedWindows,
-        closed: ClosedWindows,
-        grew: npt.NDArray[np.bool_],
-        notable: npt.NDArray[np.bool_],
-    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    def _to_send(self, closed: ClosedWindows, grew: _Mask, notable: _Mask) -> tuple[_Mask, _Mask]:
         """Return which ports' windows are sent, and which have isolated errors."""
-        devices, numbers = closed.devices, closed.numbers[:, None]
-        until = windows.attached.watch_until[devices]
-        if windows.attached.isolated_errors:
-            isolated_at = windows.attached.isolated_error_at[devices]
+        devices, numbers, own = closed.devices, closed.numbers[:, None], closed.windows.selection
+        until = own.watch_until[devices]
+        if own.isolated_errors:
+            isolated_at = own.isolated_error_at[devices]
             for i, row in _cells((isolated_at != NONE) & (isolated_at < numbers - self._params.watch)):
-                windows.attached.pop_isolated_error(int(devices[i]), row)
+                own.pop_isolated_error(int(devices[i]), row)
         if not (np.count_nonzero(grew) or np.count_nonzero(notable)):
             return until >= numbers, notable
-        followed = (until >= numbers) | (windows.attached.isolated_error_at[devices] != NONE)
+        followed = (until >= numbers) | (own.isolated_error_at[devices] != NONE)
         isolated = grew & ~followed & ~notable
         until = np.where(notable | (grew & followed), numbers + self._params.watch, until)
-        windows.attached.watch_until[devices] = until
+        own.watch_until[devices] = until
         return until >= numbers, isolated
 
-    def _grew(self, counters: WindowColumns, now: Cells, before: Cells) -> npt.NDArray[np.bool_]:
+    def _grew(self, counters: WindowColumns, now: Cells, before: Cells) -> _Mask:
         """Return where errors grew; a counter that fell was reset, and one without a base is read first."""
         grew = np.zeros((len(now), now.shape[2]), np.bool_)
         for place, (metric, _) in enumerate(counters.columns):
@@ -148,18 +142,17 @@ class WindowSelector:
             grew |= more
         return grew
 
-    def _levels(
-        self, windows: SelectedWindows, closed: ClosedWindows, now: Cells, before: Cells
-    ) -> npt.NDArray[np.float64]:
+    def _levels(self, closed: ClosedWindows, now: Cells, before: Cells) -> _Levels:
         """Return the levels at the end of the window, ratios as their logarithm; NaN where not read in it."""
-        gauges, devices = windows.gauges, closed.devices
+        windows, devices = closed.windows, closed.devices
+        gauges = windows.gauges
         own = [place for place, (metric, _) in enumerate(gauges.columns) if metric in LEVELS]
         levels = gauges.closed[devices][:, own]
         levels[(gauges.closed_ns[devices] <= gauges.base_ns[devices])[:, own]] = np.nan
         if BER in gauges.index_of:
-            place = windows.attached.levels.index(BER)
+            place = windows.selection.columns.index(BER)
             levels[:, place] = np.log10(np.maximum(levels[:, place], _LOWEST_BER))
-        if len(windows.attached.levels) == len(own):
+        if len(windows.selection.columns) == len(own):
             return levels
         corrected, bits = (windows.counters.index_of[column] for column in FEC)
         known = (now[:, bits] > before[:, bits]) & (now[:, corrected] >= before[:, corrected])
@@ -168,9 +161,7 @@ class WindowSelector:
         ber = np.where(known, np.log10(np.maximum(share, _LOWEST_BER)), np.nan)
         return np.concatenate([ber[:, None], levels], axis=1)
 
-    def _moved(
-        self, columns: tuple[Column, ...], levels: npt.NDArray[np.float64], last: npt.NDArray[np.float64]
-    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    def _moved(self, columns: tuple[Column, ...], levels: _Levels, last: _Levels) -> tuple[_Mask, _Mask]:
         """Return where a level is a step or more from what was sent, and where it is so high that it is always sent."""
         steps = np.array([self._steps[metric] for metric, _ in columns])[:, None]
         moved = np.abs(levels - last) >= steps - _ROUNDING
@@ -181,7 +172,7 @@ class WindowSelector:
         return moved, high
 
 
-def _cells(mask: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+def _cells(mask: _Mask) -> Iterator[tuple[int, int]]:
     """Yield the (index in `closed`, row) of each True."""
     if np.count_nonzero(mask):
         yield from zip(*(where.tolist() for where in np.nonzero(mask)), strict=True)
@@ -190,10 +181,9 @@ def _cells(mask: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
 _Pair = tuple[Cells, Cells]
 
 
-def _report(
-    windows: SelectedWindows, closed: ClosedWindows, i: int, row: int, counts: _Pair, levels: _Pair
-) -> PortWindowReport:
+def _report(closed: ClosedWindows, i: int, row: int, counts: _Pair, levels: _Pair) -> PortWindowReport:
     device = int(closed.devices[i])
+    windows = closed.windows
     counters = windows.counters
     values: dict[Column, tuple[float, float]] = {}
     fresh = counters.closed_ns[device] > counters.base_ns[device]
@@ -202,10 +192,10 @@ def _report(
         stuck = now == before == _SATURATING.get(column[0])
         if fresh[place] and ABSENT_COUNTER not in (now, before) and now >= before and not stuck:
             values[column] = (float(now - before), 0.0)
-    for column, now, before in zip(windows.attached.levels, *(cells.tolist() for cells in levels), strict=True):
+    for column, now, before in zip(windows.selection.columns, *(cells.tolist() for cells in levels), strict=True):
         if now == now:  # not NaN
             was = now if before != before else before  # NaN: its first reading
             values[column] = (10**now, 10**was) if column == BER else (now, was)
     begun = [int(ns_) for ns_, read in zip(counters.base_ns[device], fresh, strict=True) if read and ns_]
     ended = max(int(times.max(initial=0)) for times in (counters.closed_ns[device], windows.gauges.closed_ns[device]))
-    return PortWindowReport(int(closed.messages[i]), row, int(closed.numbers[i]), max(begun, default=0), ended, values)
+    return PortWindowReport(i, row, int(closed.numbers[i]), max(begun, default=0), ended, values)

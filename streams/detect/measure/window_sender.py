@@ -7,11 +7,18 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.detect.detectors.rail_degraded.comparison import HostRows
-from streams.detect.measure.peer_selection import RailReadings, host_rates, read_rails, select_rails, select_uplinks
-from streams.detect.measure.storage.message_batch import DeviceSlot, PendingMessage
+from streams.detect.measure.peer_selection import (
+    PeerReport,
+    RailReadings,
+    host_rates,
+    read_rails,
+    select_rails,
+    select_uplinks,
+)
+from streams.detect.measure.storage.message_batch import ClosedWindows, DeviceSlot
 from streams.detect.measure.storage.plausibility import Plausibility
-from streams.detect.measure.storage.selection_state import PeerWindowReport, PortWindowReport, SelectedWindows
-from streams.detect.measure.storage.window_store import ClosedWindows, WindowSpec
+from streams.detect.measure.storage.selection_state import PortWindowReport
+from streams.detect.measure.storage.window_store import WindowSpec
 from streams.detect.measure.window_selection import WindowSelector
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
@@ -83,34 +90,34 @@ class WindowSender:
         self._topology = topology
         self._speeds = {}
 
-    def process(
-        self, messages: list[PendingMessage], windows: SelectedWindows, closed: ClosedWindows
-    ) -> list[NumberedWindow]:
+    def process(self, closed: ClosedWindows) -> list[NumberedWindow]:
         """Return the windows to send."""
         found: list[NumberedWindow] = []
-        for report in self._selector.select(windows, closed):
+        messages = closed.messages
+        for report in self._selector.select(closed):
             message = messages[report.message]
             found.append((message.number, self._window(message.slot, report)))
-        speeds = [self._speeds_of(messages[message].slot) for message in closed.messages.tolist()]
-        for group in (PeerGroup.HOST_RAILS, PeerGroup.SWITCH_UPLINKS):
-            own = [i for i, known in enumerate(speeds) if known is not None and known[0] is group]
+        known = [(i, peers) for i, message in enumerate(messages) if (peers := self._speeds_of(message.slot))]
+        for group in (PeerGroup.HOST_RAILS, PeerGroup.SWITCH_UPLINKS) if known else ():
+            own = [i for i, peers in known if peers[0] is group]
             if not own:
                 continue
-            of_ports = np.stack([known[1] for known in speeds if known is not None and known[0] is group])
+            speeds = np.stack([peers[1] for _, peers in known if peers[0] is group])
             if group is PeerGroup.HOST_RAILS:
-                rails = read_rails(windows, closed, own, of_ports, self.plausibility)
-                self._add_host_rates(messages, rails)
-                reports = select_rails(self._params, windows, rails)
+                rails = read_rails(closed, own, speeds, self.plausibility)
+                self._add_host_rates(closed, rails)
+                reports = select_rails(self._params, closed, rails)
             else:
-                reports = select_uplinks(self._params, windows, closed, own, of_ports, self.plausibility)
-            for peers in reports:
-                message = messages[peers.message]
-                found.append((message.number, self._peer_window(message.slot, peers, group)))
+                reports = select_uplinks(self._params, closed, own, speeds, self.plausibility)
+            for peer in reports:
+                number = int(closed.numbers[peer.window])
+                message = messages[peer.window]
+                found.append((message.number, self._peer_window(message.slot, number, peer, group)))
         return found
 
-    def _add_host_rates(self, messages: list[PendingMessage], rails: RailReadings) -> None:
-        for number, rows, own in host_rates(self._params, rails):
-            slots = [messages[message].slot for message in own]
+    def _add_host_rates(self, closed: ClosedWindows, rails: RailReadings) -> None:
+        for number, rows, own in host_rates(self._params, closed, rails):
+            slots = [closed.messages[window].slot for window in own]
             for source in {slot.source for slot in slots}:
                 of_source = [n for n, slot in enumerate(slots) if slot.source is source]
                 hosts = [slots[n].device for n in of_source]
@@ -125,8 +132,8 @@ class WindowSender:
             tuple(value for value, _ in values), tuple(before for _, before in values), report.extremes,
         )  # fmt: skip
 
-    def _peer_window(self, slot: DeviceSlot, report: PeerWindowReport, group: PeerGroup) -> PeerWindow:
-        begin_ns = report.number * self.spec.width_ns
+    def _peer_window(self, slot: DeviceSlot, number: int, report: PeerReport, group: PeerGroup) -> PeerWindow:
+        begin_ns = number * self.spec.width_ns
         ports = tuple(self._topology.resolve_port(slot.device, row).port for row in slot.rows)
         return PeerWindow(
             slot.device, slot.source, group, begin_ns, begin_ns + self.spec.width_ns, report.since_ns, report.at_ns,

@@ -130,6 +130,8 @@ class CnpMonitor(ReplayedMonitor):
             else {}
         )
         cells |= dict.fromkeys(cells_above(batch, position, self._params.cnp_per_s))
+        if not cells:
+            return []
         return [symptom for number, row in cells for symptom in self._evaluate(batch, number, row, topology)]
 
     def _evaluate(self, batch: MessageBatch, number: int, row: int, topology: Topology) -> Iterator[NumberedSymptom]:
@@ -190,6 +192,8 @@ class LossMonitor(ReplayedMonitor):
             cells = dict.fromkeys((number, row) for number, row, _ in active.active_cells(batch))
         for (metric, _), position in self._columns[batch.counters.mapping].items():
             cells |= dict.fromkeys(cells_above(batch, position, self._limits[metric]))
+        if not cells:
+            return []
         return [symptom for number, row in cells for symptom in self._evaluate(batch, number, row, topology)]
 
     def _evaluate(self, batch: MessageBatch, number: int, row: int, topology: Topology) -> Iterator[NumberedSymptom]:
@@ -245,6 +249,8 @@ class FullMonitor(ReplayedMonitor):
         speeds = speeds_of(batch, unknown=_ANY_BPS)
         speeds[speeds < _LEAST_BPS] = _ANY_BPS
         cells |= dict.fromkeys(cells_above(batch, position, self._params.full / 8 * speeds))
+        if not cells:
+            return []
         return [symptom for number, row in cells for symptom in self._evaluate(batch, number, row, topology)]
 
     def _evaluate(self, batch: MessageBatch, number: int, row: int, topology: Topology) -> Iterator[NumberedSymptom]:

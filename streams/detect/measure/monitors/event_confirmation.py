@@ -57,7 +57,7 @@ class EventConfirmation(Monitor):
         )
 
     def process_event(self, event: Event, at_ns: int, readings: ReadingStore, topology: Topology) -> Iterator[Symptom]:
-        """Hold an event of a port, and compare it with readings after it, where it comes late."""
+        """Hold an event of a port, and compare it with readings after it, which are stored, where it comes late."""
         if event.kind not in _REPORTED or not event.port:
             return
         column, is_on = _REPORTED[event.kind]
@@ -72,7 +72,6 @@ class EventConfirmation(Monitor):
                 continue
             own[cell] = UnconfirmedEvent(at_ns, is_on)
             if at_ns < slot.newest_ns:
-                readings.flush()
                 yield from self._compare_history(slot, cell, at_ns, topology)
             self._remove_empty(event.device, source)
 

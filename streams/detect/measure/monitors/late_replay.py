@@ -22,7 +22,7 @@ from streams.detect.measure.monitors.monitor import (
     NumberedSymptom,
     ReplayedMonitor,
 )
-from streams.detect.measure.storage.column_store import DeviceColumns, TableDelta
+from streams.detect.measure.storage.column_store import DeviceColumns
 from streams.detect.measure.storage.message_batch import (
     DeviceBlock,
     DeviceSlot,
@@ -191,15 +191,13 @@ def _by_state(symptoms: list[Symptom]) -> dict[tuple[str, CongestionState], list
 
 
 def _batch(gap: _Gap, message: PendingMessage) -> MessageBatch:
-    """Return a batch of one message."""
+    """Return a batch of one message; its block has all of its columns, or the gap was evicted."""
+    block, samples = gap.block, message.samples
     device, at_ns = np.array([gap.index], np.intp), np.array([message.at_ns], np.int64)
-    deltas = []
-    samples = message.samples
-    for store, table in ((gap.block.counters, samples.counters), (gap.block.gauges, samples.gauges)):
-        mapping = store.mapping(table)
-        assert mapping is not None, "the block has all columns of the message, or the gap was evicted"
-        values = table.values.view()
+    mapped = []
+    for store, table in ((block.counters, samples.counters), (block.gauges, samples.gauges)):
+        mapping, values = store.mapping(table), table.values.view()
+        assert mapping is not None
         values.flags.writeable = False
-        shape = 1, len(mapping.columns), gap.block.layout.rows
-        deltas.append(TableDelta(store, device, mapping, values.reshape(shape), at_ns))
-    return MessageBatch(gap.block.layout.row_kind, [message], deltas[0], deltas[1])
+        mapped.append((mapping, values))
+    return MessageBatch(block.layout.row_kind, [message], *block.deltas(device, at_ns, mapped[0], mapped[1]))

@@ -5,7 +5,7 @@ same all along. Measured on 786,432 ports (20 counters, 4 gauges; 151 MB): shuff
 lz4 0.11 s for 41 MB, shuffled zstd at level 1 0.14 s for 24 MB.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import cramjam
@@ -44,10 +44,28 @@ class ArrayEncoder:
         """Append plain numbers."""
         self.put(np.fromiter(values, kind))
 
-    def put_bytes(self, data: bytes) -> None:
-        """Append bytes of any length."""
-        self.put(np.array([len(data)]))
-        self.put(np.frombuffer(data.ljust(-(-len(data) // _WORD) * _WORD), "u8"))
+    def exchange(self, array: Numbers, where: Any, base: Any = None) -> None:
+        """Append the cells of an array at some indices, as differences to `base` where it is given."""
+        cells = array[where] if base is None else array[where] - base
+        self.put(cells if cells.itemsize == _WORD else _padded(cells.reshape(-1)))
+
+    def exchange_below(self, array: Numbers, where: Any, reference: Numbers) -> None:
+        """Append by how much cells are below a reference, in whole numbers, which are exact also for gauges."""
+        self.put(_words(reference) - _words(array[where]))
+
+    def exchange_sparse(self, array: Numbers, where: Any, empty: int) -> None:
+        """Append those cells that are not empty."""
+        cells = array[where].reshape(-1)
+        places = np.flatnonzero(cells != empty)
+        for numbers in (np.array([len(places)]), places, cells[places].astype(np.int64)):
+            self.put(numbers)
+
+    def exchange_bytes(self, data: Callable[[], bytes]) -> bytes:
+        """Append bytes of any length, and return them."""
+        made = data()
+        self.put(np.array([len(made)]))
+        self.put(_padded(np.frombuffer(made, "u1")))
+        return made
 
 
 class ArrayDecoder:
@@ -76,7 +94,43 @@ class ArrayDecoder:
         words = np.ascontiguousarray(np.frombuffer(data, "u1").reshape(_WORD, -1).T)
         return words.view(kind).reshape(shape)
 
-    def take_bytes(self) -> bytes:
-        """Return the bytes of the next `put_bytes`."""
+    def exchange(self, array: Numbers, where: Any, base: Any = None) -> None:
+        """Fill the cells that `ArrayEncoder.exchange` appended."""
+        shape, kind = array[where].shape, array.dtype.str
+        if array.itemsize == _WORD:
+            cells = self.take(kind, *shape)
+        else:
+            count = int(np.prod(shape))
+            words = self.take("u8", -(-count * array.itemsize // _WORD))
+            cells = words.view(kind)[:count].reshape(shape)
+        array[where] = cells if base is None else cells + base
+
+    def exchange_below(self, array: Numbers, where: Any, reference: Numbers) -> None:
+        """Fill the cells that `ArrayEncoder.exchange_below` appended."""
+        array[where] = (_words(reference) - self.take("u8", *reference.shape)).view(array.dtype)
+
+    def exchange_sparse(self, array: Numbers, where: Any, empty: int) -> None:
+        """Fill the cells that `ArrayEncoder.exchange_sparse` appended; the others are empty."""
+        count = int(self.take("i8", 1)[0])
+        cells = np.full(array[where].shape, empty, array.dtype)
+        places = self.take("i8", count)
+        cells.reshape(-1)[places] = self.take("i8", count)
+        array[where] = cells
+
+    def exchange_bytes(self, data: Callable[[], bytes]) -> bytes:
+        """Return the bytes that `ArrayEncoder.exchange_bytes` appended; `data` is not called."""
         size = int(self.take("i8", 1)[0])
         return self.take("u8", -(-size // _WORD)).tobytes()[:size]
+
+
+ArrayCodec = ArrayEncoder | ArrayDecoder
+"""Writes arrays or fills them, by the same calls in the same order."""
+
+
+def _words(values: Numbers) -> Any:
+    return np.ascontiguousarray(values).view("u8")
+
+
+def _padded(values: Numbers) -> Numbers:
+    """Pad numbers of less than eight bytes to words."""
+    return np.concatenate([values, np.zeros(-values.nbytes % _WORD // values.itemsize, values.dtype)]).view("u8")

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from streams.detect.measure.storage.array_codec import ArrayCodec, ArrayEncoder, Numbers
 from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER, Table
 
@@ -20,6 +21,9 @@ Cells = npt.NDArray[Any]
 Times = npt.NDArray[np.int64]
 Indices = npt.NDArray[np.intp]
 _T = TypeVar("_T")
+
+NONE = -1
+"""No window."""
 
 NEVER_NS = 1 << 50
 """13 days, longer than any interval between readings that is evaluated."""
@@ -87,17 +91,68 @@ class DeviceColumns(NamedTuple):
     per_cell_times: dict[int, Times]
 
 
-class ColumnStore:
+class DeviceArrays:
+    """Arrays by device, each an attribute of a subclass: they grow, are cleared and move to another block together."""
+
+    def __init__(self, columns: tuple[Column, ...], rows: int) -> None:
+        self.columns, self.rows = columns, rows
+        self.index_of = {column: place for place, column in enumerate(columns)}
+        self._arrays: dict[str, tuple[str, Any]] = {}
+        """Name -> its axes after the device (c: columns, r: rows), and the value of an index without a device."""
+
+    def _array(self, name: str, axes: str, kind: Any, empty: Any, columns: int | None = None) -> None:
+        """Add an array, of the first `columns` only if that is given."""
+        size = {"c": len(self.columns) if columns is None else columns, "r": self.rows}
+        self._arrays[name] = axes, empty
+        setattr(self, name, np.empty((0, *(size[axis] for axis in axes)), kind))
+
+    def grow(self, devices: int) -> None:
+        """Make room; pages of cells that were not written yet cost no memory."""
+        for name, (axes, empty) in self._arrays.items():
+            former: Cells = getattr(self, name)
+            array = np.empty((devices, *former.shape[1:]), former.dtype)
+            array[: len(former)] = former
+            if axes != "cr":
+                array[len(former) :] = empty
+            setattr(self, name, array)
+
+    def clear(self, device: int) -> None:
+        """Forget all of a device: nothing is comparable with its next readings."""
+        for name, (_, empty) in self._arrays.items():
+            getattr(self, name)[device] = empty
+
+    def move_in(self, device: int, other: Any, former: int) -> None:
+        """Take over a device from a block that has the first of these rows, and some of these columns.
+
+        A column that this block lacks is one from which the other derives what this one reads.
+        """
+        self.clear(device)
+        rows = slice(other.rows)
+        known = [(was, self.index_of[column]) for column, was in other.index_of.items() if column in self.index_of]
+        for name, (axes, _) in self._arrays.items():
+            target, source = getattr(self, name), getattr(other, name)[former]
+            if "c" not in axes:
+                target[(device, rows)[: target.ndim]] = source
+                continue
+            for was, place in known:
+                if was < len(source):
+                    target[(device, place, rows)[: target.ndim]] = source[was]
+
+
+class ColumnStore(DeviceArrays):
     """The counters or the gauges of a block of devices."""
 
+    values: Cells
+    at_ns: Times
+    typical_interval_ns: Times
+    """By device: interval between its readings while none is missing; NEVER_NS where unknown."""
+
     def __init__(self, columns: tuple[Column, ...], rows: int, dtype: str) -> None:
-        self.columns = columns
-        self.index_of = {column: place for place, column in enumerate(columns)}
+        super().__init__(columns, rows)
         self.absent: Any = np.nan if dtype == "f8" else np.uint64(ABSENT_COUNTER)
-        self.values: Cells = np.empty((0, len(columns), rows), dtype)
-        self.at_ns: Times = np.zeros((0, len(columns)), np.int64)
-        self.typical_interval_ns: Times = np.zeros(0, np.int64)
-        """By device: interval between its readings while none is missing; NEVER_NS where unknown."""
+        self._array("values", "cr", dtype, self.absent)
+        self._array("at_ns", "c", np.int64, 0)
+        self._array("typical_interval_ns", "", np.int64, NEVER_NS)
         self.per_cell_times: dict[int, Times] = {}
         """Index of a column -> the time of each of its cells, shape (devices, rows)."""
         self._mappings: dict[tuple[Column, ...], ColumnMapping] = {}
@@ -105,19 +160,15 @@ class ColumnStore:
         """By the identity of the tuples that the codec shares; it holds these, so that no others get their identity."""
 
     def grow(self, devices: int) -> None:
-        """Make room; pages that were not written yet cost no memory."""
-        former, columns, rows = self.values.shape
-        values = np.empty((devices, columns, rows), self.values.dtype)
-        values[:former] = self.values
-        self.values = values
-        self.at_ns = np.concatenate([self.at_ns, np.zeros((devices - former, columns), np.int64)])
-        self.typical_interval_ns = np.concatenate([self.typical_interval_ns, np.full(devices - former, NEVER_NS)])
+        """Make room."""
+        super().grow(devices)
         for place, cells in self.per_cell_times.items():
-            self.per_cell_times[place] = np.concatenate([cells, np.zeros((devices - former, rows), np.int64)])
+            more = np.zeros((devices - len(cells), self.rows), np.int64)
+            self.per_cell_times[place] = np.concatenate([cells, more])
 
     def clear(self, device: int) -> None:
-        """Forget all readings of a device: none is comparable with the next ones."""
-        self.values[device], self.at_ns[device], self.typical_interval_ns[device] = self.absent, 0, NEVER_NS
+        """Forget all readings of a device."""
+        super().clear(device)
         for cells in self.per_cell_times.values():
             cells[device] = 0
 
@@ -141,7 +192,7 @@ class ColumnStore:
 
     def times(self, device: int, places: Indices) -> Times:
         """Return when the cells of these columns of a device were last read, shape (columns, rows)."""
-        times = np.repeat(self.at_ns[device, places][:, None], self.values.shape[2], axis=1)
+        times = np.repeat(self.at_ns[device, places][:, None], self.rows, axis=1)
         for position, place in enumerate(places.tolist()):
             if place in self.per_cell_times:
                 times[position] = self.per_cell_times[place][device]
@@ -202,26 +253,53 @@ class ColumnStore:
         nothing_new = missing.all(axis=2)
         mixed = (older.any(axis=2) & ~nothing_new).any(axis=0)
         for place in where[1][mixed].tolist():
-            if place not in self.per_cell_times:
-                self.per_cell_times[place] = np.repeat(self.at_ns[:, place, None], self.values.shape[2], axis=1)
+            self._split_times(place)
         times = np.repeat(delta.at_ns[:, None], len(delta.mapping.columns), axis=1)
         times[:, columns] = np.where(nothing_new, self.at_ns[where], delta.at_ns[:, None])
         return times
 
-    def move_in(self, device: int, other: "ColumnStore", former: int) -> None:
+    def move_in(self, device: int, other: Any, former: int) -> None:
         """Take over a device from a store that has the first columns and the first rows of this one."""
-        _, columns, rows = other.values.shape
-        self.clear(device)
-        self.typical_interval_ns[device] = other.typical_interval_ns[former]
-        self.values[device, :columns, :rows] = other.values[former]
-        self.at_ns[device, :columns] = other.at_ns[former]
+        super().move_in(device, other, former)
         for place in other.per_cell_times:
-            if place not in self.per_cell_times:
-                self.per_cell_times[place] = np.repeat(self.at_ns[:, place, None], self.values.shape[2], axis=1)
+            self._split_times(place)
         for place, cells in self.per_cell_times.items():
             cells[device] = self.at_ns[device, place]
             if place in other.per_cell_times:
-                cells[device, :rows] = other.per_cell_times[place][former]
+                cells[device, : other.rows] = other.per_cell_times[place][former]
+
+    def _split_times(self, place: int) -> None:
+        """Give each cell of a column its own time."""
+        if place not in self.per_cell_times:
+            self.per_cell_times[place] = np.repeat(self.at_ns[:, place, None], self.rows, axis=1)
+
+    def exchange(self, codec: ArrayCodec, places: Numbers, newest: Times, per_cell: list[int]) -> list[int]:
+        """Write or fill the devices at these indices; `newest` are their newest times.
+
+        Returns the columns with a time for each cell, which a reader is given. A column whose cells all have one time
+        again loses its times by cell in the store, too: no result depends on them.
+        """
+        if isinstance(codec, ArrayEncoder):
+            per_cell = [place for place in range(len(self.columns)) if self._has_times_by_cell(place, places)]
+        own: Any = slice(len(places)) if places[-1] == len(places) - 1 else places
+        for place in range(len(self.columns)):
+            codec.exchange(self.values, (own, place))
+            codec.exchange(self.at_ns, (own, place), newest)
+            if place in per_cell:
+                self._split_times(place)
+                codec.exchange(self.per_cell_times[place], own, newest[:, None])
+        return per_cell
+
+    def _has_times_by_cell(self, place: int, places: Numbers) -> bool:
+        if place not in self.per_cell_times:
+            return False
+        times = self.at_ns[places, place][:, None]
+        cells = np.where(is_absent(self.values[places, place]), times, self.per_cell_times[place][places])
+        self.per_cell_times[place][places] = cells
+        if (cells == times).all():
+            del self.per_cell_times[place]
+            return False
+        return True
 
 
 def _clear_if_full(fits: dict[Any, Any]) -> None:

@@ -12,7 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streams.detect.measure.storage.column_store import Cells, Column, ColumnMapping, Indices, MappingCache, TableDelta
+from streams.detect.measure.storage.column_store import (
+    Cells,
+    Column,
+    ColumnMapping,
+    DeviceArrays,
+    Indices,
+    MappingCache,
+    TableDelta,
+)
 from streams.detect.measure.storage.reading_history import ReadingHistory
 from streams.fabric.catalogue import Metric
 from streams.wire.models import NO_INDEX, Table
@@ -28,42 +36,37 @@ class BeyondReading(NamedTuple):
     value: float
 
 
-class Excursions:
+class Excursions(DeviceArrays):
     """The retained readings of a block, by device, level and row.
 
     `levels` are gauges of the block: the BER, which is beyond `ber_limit`, and those that dip below their bound.
     """
 
+    usual: npt.NDArray[np.float32]
+    """The levels that were sent last before the previous window: those that every order of arrival has."""
+    bounds: npt.NDArray[np.float32]
+    """Below these a reading is retained: a dip below the higher of the usual level and the one sent last."""
+
     def __init__(self, levels: Sequence[Column], rows: int, ber_limit: float, dip: float) -> None:
-        self._ber_limit, self._dip = ber_limit, dip
-        self._ber = BER in levels
         self.dipping = tuple(level for level in levels if level != BER)
         """The levels that can dip, in the order of `set_levels`."""
-        self.usual: npt.NDArray[np.float32] = np.empty((0, len(self.dipping), rows), np.float32)
-        """The levels that were sent last before the previous window: those that every order of arrival has."""
-        self.bounds = self.usual.copy()
-        """Below these a reading is retained: a dip below the higher of the usual level and the one sent last."""
+        super().__init__(self.dipping, rows)
+        self._ber_limit, self._dip = ber_limit, dip
+        self._ber = BER in levels
+        self._array("usual", "cr", np.float32, np.nan)
+        self._array("bounds", "cr", np.float32, np.nan)
         self.readings: dict[int, dict[tuple[Column, int], list[BeyondReading]]] = {}
         """Device -> level and row -> readings, in order of time."""
         self._positions = MappingCache(self._find_positions)
 
-    def grow(self, devices: int) -> None:
-        """Make room."""
-        more = np.full((devices - len(self.bounds), *self.bounds.shape[1:]), np.nan, np.float32)
-        self.bounds, self.usual = (np.concatenate([own, more]) for own in (self.bounds, self.usual))
-
     def clear(self, device: int) -> None:
         """Reset the state of an index that another device takes."""
-        self.bounds[device] = self.usual[device] = np.nan
+        super().clear(device)
         self.readings.pop(device, None)
 
-    def move_in(self, device: int, other: "Excursions", former: int) -> None:
+    def move_in(self, device: int, other: Any, former: int) -> None:
         """Take over a device from a block with some of these levels and the first of these rows."""
-        rows = other.bounds.shape[2]
-        for was, level in enumerate(other.dipping):
-            place = self.dipping.index(level)
-            self.bounds[device, place, :rows] = other.bounds[former, was]
-            self.usual[device, place, :rows] = other.usual[former, was]
+        super().move_in(device, other, former)
         if (own := other.readings.pop(former, None)) is not None:
             self.readings[device] = own
 

@@ -1,12 +1,21 @@
 """The blocks of devices of one layout, the place of each device in them, and the messages on their way into them."""
 
 from dataclasses import dataclass, field
-from typing import Any
 
-from streams.detect.measure.storage.column_store import Column, ColumnStore, Indices, TableDelta
+import numpy as np
+
+from streams.detect.measure.storage.array_codec import Numbers
+from streams.detect.measure.storage.column_store import (
+    Cells,
+    Column,
+    ColumnMapping,
+    ColumnStore,
+    Indices,
+    TableDelta,
+    Times,
+)
 from streams.detect.measure.storage.reading_history import ReadingHistory, TransitionUpdate
-from streams.detect.measure.storage.retained_columns import make_windows
-from streams.detect.measure.storage.window_store import WindowSpec, WindowStore
+from streams.detect.measure.storage.window_store import WindowSpec, WindowStore, make_windows
 from streams.wire.bounds import MAX_TIME_NS
 from streams.wire.models import RowKind, Samples, Source
 
@@ -26,6 +35,10 @@ class BlockLayout:
     has_per_cell_times: bool = False
 
 
+Mapped = tuple[ColumnMapping, Cells]
+"""The columns of tables, and their values."""
+
+
 class DeviceBlock:
     """The last readings of the devices of one layout."""
 
@@ -34,6 +47,7 @@ class DeviceBlock:
         self.counters = ColumnStore(layout.counters, layout.rows, "u8")
         self.gauges = ColumnStore(layout.gauges, layout.rows, "f8")
         self.windows = make_windows(layout.row_kind, self.counters, self.gauges, spec)
+        self.parts = self.counters, self.gauges, *(() if self.windows is None else self.windows.parts)
         self._free: list[int] = []
         self._size = 0
 
@@ -43,27 +57,44 @@ class DeviceBlock:
             room = max(4, 2 * self._size)
             self._free = list(range(room - 1, self._size - 1, -1))
             self._size = room
-            for part in self._parts():
+            for part in self.parts:
                 part.grow(room)
         device = self._free.pop()
-        for part in self._parts():
+        for part in self.parts:
             part.clear(device)
         return device
 
-    def add_all(self, devices: int) -> range:
+    def add_all(self, devices: int) -> Numbers:
         """Return indices for all devices of a snapshot, in an empty block, without spare room."""
         self._size = devices
-        for part in self._parts():
+        for part in self.parts:
             part.grow(devices)
-        return range(devices)
+        return np.arange(devices)
 
     def remove(self, device: int) -> None:
         """Free the index of a device that moved to another block."""
         self._free.append(device)
 
-    def _parts(self) -> tuple[ColumnStore | WindowStore[Any], ...]:
-        own = self.counters, self.gauges
-        return own if self.windows is None else (*own, self.windows)
+    def move_in(self, slot: "DeviceSlot", rows: tuple[str, ...]) -> None:
+        """Take over a device from another block; it has other rows or columns now."""
+        former, index = slot.block, self.add()
+        for part, other in zip(self.parts, former.parts, strict=False):
+            part.move_in(index, other, slot.index)
+        former.remove(slot.index)
+        slot.block, slot.index, slot.rows = self, index, rows
+
+    def deltas(
+        self, devices: Indices, at_ns: Times, counters: Mapped, gauges: Mapped, rows: Indices | None = None
+    ) -> tuple[TableDelta, TableDelta]:
+        """Return the tables of messages, one after the other in arrays, beside the last readings."""
+        height = self.layout.rows if rows is None else len(rows)
+        (fit, counts), (gauge_fit, levels) = counters, gauges
+        counts = counts.reshape(len(devices), len(fit.columns), height)
+        levels = levels.reshape(len(devices), len(gauge_fit.columns), height)
+        return (
+            TableDelta(self.counters, devices, fit, counts, at_ns, rows),
+            TableDelta(self.gauges, devices, gauge_fit, levels, at_ns, rows),
+        )
 
     @property
     def device_count(self) -> int:
@@ -128,3 +159,17 @@ class LateMessage:
     message: PendingMessage
     rows: Indices
     transitions: list[TransitionUpdate] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ClosedWindows:
+    """Windows of different devices of a block that are final, with the messages that make them so."""
+
+    windows: WindowStore
+    devices: Indices
+    messages: list[PendingMessage]
+    numbers: Times
+
+
+Step = MessageBatch | ClosedWindows | LateMessage
+"""A step of the storage: yielded before it is stored."""

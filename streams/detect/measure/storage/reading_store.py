@@ -6,9 +6,9 @@ leaves out keeps its last reading. A reading older than the last one does not re
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -16,21 +16,21 @@ from streams.detect.measure.storage.column_store import (
     Cells,
     Column,
     ColumnMapping,
-    ColumnStore,
     Indices,
     TableDelta,
-    Times,
     is_absent,
 )
 from streams.detect.measure.storage.message_batch import (
     BlockLayout,
+    ClosedWindows,
     DeviceBlock,
     DeviceSlot,
     LateMessage,
     MessageBatch,
     PendingMessage,
+    Step,
 )
-from streams.detect.measure.storage.window_store import ClosedWindows, WindowSpec, WindowStore
+from streams.detect.measure.storage.window_store import WindowSpec
 from streams.wire.bounds import MAX_NUMBER
 from streams.wire.models import RowKind, Samples, Source, Table
 
@@ -46,43 +46,32 @@ _LOGGED_EVERY = 100_000
 
 Key = tuple[str, Source, RowKind]
 _Mappings = tuple[ColumnMapping, ColumnMapping]
-
-
-class ReadingObserver(Protocol):
-    """Receives what a ReadingStore is about to store."""
-
-    def on_batch(self, batch: MessageBatch) -> None:
-        """Process messages before they are stored."""
-
-    def on_windows(self, messages: list[PendingMessage], windows: WindowStore[Any], closed: ClosedWindows) -> None:
-        """Process windows of event time that messages make final."""
-
-    def on_late(self, late: LateMessage) -> None:
-        """Process a message that is older than its device's last, before what is new in it is stored."""
+_Deltas = tuple[TableDelta, TableDelta]
 
 
 class ReadingStore:
-    """The last readings of all devices."""
+    """The last readings of all devices, and the ends of their windows.
 
-    def __init__(self, observer: ReadingObserver, spec: WindowSpec) -> None:
+    What it yields is to be processed before the next step is requested: it is stored then.
+    """
+
+    def __init__(self, spec: WindowSpec) -> None:
         self.slots: dict[Key, DeviceSlot] = {}
         self.blocks: dict[BlockLayout, DeviceBlock] = {}
         self.spec = spec
-        self.observer = observer
         self.refused = 0
         """Rows and columns of messages for which their device had no room."""
         self._batches: list[dict[_Mappings, list[PendingMessage]]] = []
 
-    def enqueue(self, number: int, samples: Samples, at_ns: int) -> None:
-        """Add a message; it is stored by the next `flush` at the latest."""
+    def add(self, number: int, samples: Samples, at_ns: int) -> Iterable[Step]:
+        """Add a message; one in order is stored by the next `flush`, another one is flushed at once."""
         key = (samples.device, samples.source, samples.row_kind)
         slot = self.slots.get(key)
         if slot is None:
             slot = self._add_slot(key, samples)
         counters, gauges = slot.block.counters.mapping(samples.counters), slot.block.gauges.mapping(samples.gauges)
         if at_ns <= slot.newest_ns or counters is None or gauges is None or samples.row != slot.rows:
-            self._take_irregular(PendingMessage(number, slot, samples, at_ns))
-            return
+            return self._irregular(PendingMessage(number, slot, samples, at_ns))
         reads = slot.history.reads
         reads.append((at_ns, samples.counters.metric, samples.gauges.metric, samples.row))
         while reads[1][0] < at_ns - self.spec.lateness_ns:
@@ -97,69 +86,97 @@ class ReadingStore:
             groups[counters, gauges] = [message]
         else:
             group.append(message)
+        return ()
 
-    def flush(self) -> None:
+    def is_pending(self, device: str, at_ns: int) -> bool:
+        """Return whether messages of a device that are newer than a time are not stored yet."""
+        slots = (self.slots.get((device, source, RowKind.ROW_KIND_PORT)) for source in Source)
+        return any(slot is not None and slot.pending and at_ns < slot.newest_ns for slot in slots)
+
+    def flush(self) -> Iterator[Step]:
         """Store all enqueued messages."""
         batches, self._batches = self._batches, []
         for groups in batches:
             for (counters, gauges), group in groups.items():
                 for message in group:
                     message.slot.pending = 0
-                self._apply_group(
-                    group,
-                    (counters, _stacked([message.samples.counters.values for message in group])),
-                    (gauges, _within_bounds(_stacked([message.samples.gauges.values for message in group]))),
-                )
+                block = group[0].slot.block
+                devices = np.array([message.slot.index for message in group], np.intp)
+                at_ns = np.array([message.at_ns for message in group], np.int64)
+                counts = _stacked([message.samples.counters.values for message in group])
+                levels = _within_bounds(_stacked([message.samples.gauges.values for message in group]))
+                deltas = block.deltas(devices, at_ns, (counters, counts), (gauges, levels))
+                yield from self._apply(group, block, deltas, deltas)
 
-    def restarted(self, device: str, source: Source, at_ns: int) -> None:
+    def restarted(self, device: str, source: Source, at_ns: int) -> Iterator[Step]:
         """Forget the counters of a device, which were reset before the reading of this time.
 
-        States stay comparable, because a port that was up and is down did go down.
+        States stay comparable, because a port that was up and is down did go down. What a window that is not final had
+        counted is unknown.
         """
-        self.flush()
+        yield from self.flush()
         for kind in RowKind:
             if (slot := self.slots.get((device, source, kind))) is not None:
                 slot.block.counters.clear(slot.index)
                 slot.history.restarted(at_ns, slot.block.counters.columns)
                 if slot.block.windows is not None:
-                    slot.block.windows.restarted(slot.index)
+                    slot.block.windows.counters.clear(slot.index)
 
-    def _apply_group(
-        self, group: list[PendingMessage], counters: tuple[ColumnMapping, Cells], gauges: tuple[ColumnMapping, Cells]
-    ) -> None:
-        block = group[0].slot.block
-        devices = np.array([message.slot.index for message in group], np.intp)
-        at_ns = np.array([message.at_ns for message in group], np.int64)
-        deltas = []
-        for store, (mapping, values) in ((block.counters, counters), (block.gauges, gauges)):
-            shape = (len(group), len(mapping.columns), block.layout.rows)
-            deltas.append(TableDelta(store, devices, mapping, values.reshape(shape), at_ns))
-        batch = MessageBatch(block.layout.row_kind, group, deltas[0], deltas[1])
-        self.observer.on_batch(batch)
+    def _apply(
+        self, group: list[PendingMessage], block: DeviceBlock, own: _Deltas, whole: _Deltas, *, is_late: bool = False
+    ) -> Iterator[Step]:
+        """Process messages with their own rows, close windows, and store the messages with all rows of their devices.
+
+        Windows are closed first: the last readings may be those of the end of a window.
+        """
+        batch = MessageBatch(block.layout.row_kind, group, *own)
+        yield batch
         for slot, update in batch.transitions:
             slot.history.update(update)
-        self._close_windows(group, block, devices, at_ns)
-        if block.windows is not None:
-            block.windows.attached.observe(deltas[1])
-        for delta in deltas:
+        if (windows := block.windows) is not None:
+            for devices, messages, numbers in windows.roll(own[0].devices, own[0].at_ns):
+                yield ClosedWindows(windows, devices, [group[number] for number in messages.tolist()], numbers)
+            if not is_late:
+                windows.excursions.observe(whole[1])
+        for delta in whole:
             delta.store.apply(delta)
 
-    def _close_windows(self, group: list[PendingMessage], block: DeviceBlock, devices: Indices, at_ns: Times) -> None:
-        """Close windows before readings are stored: the last ones may be those of the end of a window."""
-        if block.windows is not None:
-            for closed in block.windows.roll(devices, at_ns):
-                self.observer.on_windows(group, block.windows, closed)
-
-    def _take_irregular(self, message: PendingMessage) -> None:
+    def _irregular(self, message: PendingMessage) -> Iterator[Step]:
         """Store a message that is late, or whose rows or columns differ from those of its slot.
 
         It is stored alone, as one of all rows in which what it does not bring, or brings too late, is absent.
         """
-        self.flush()
+        yield from self.flush()
         slot, samples, at_ns = message.slot, message.samples, message.at_ns
         gauges = samples.gauges
         samples = message.samples = replace(samples, gauges=replace(gauges, values=_within_bounds(gauges.values)))
         samples = message.samples = self._within_layout(slot, samples)
+        rows, tables = self._fit(slot, samples), (samples.counters, samples.gauges)
+        spread = _spread(slot, tables, rows, at_ns)
+        if any(is_partial for _, is_partial in spread):
+            self._move(slot, slot.rows, replace(slot.block.layout, has_per_cell_times=True))
+        is_late, block = at_ns < slot.newest_ns, slot.block
+        if is_late and block.windows is not None:
+            block.windows.apply_late(slot.index, slot.newest_ns, at_ns, tables, rows, slot.history)
+        read = at_ns, samples.counters.metric, samples.gauges.metric, samples.row
+        if not slot.history.contains(read):
+            if is_late:
+                late = LateMessage(message, rows)
+                yield late
+                for update in late.transitions:
+                    slot.history.update(update)
+            slot.history.insert(read, max(slot.newest_ns, at_ns) - self.spec.lateness_ns)
+        slot.newest_ns = max(slot.newest_ns, at_ns)
+        device, time = np.array([slot.index], np.intp), np.array([at_ns], np.int64)
+        fits = [store.mapping(table) for store, table in zip((block.counters, block.gauges), tables, strict=True)]
+        assert fits[0] is not None and fits[1] is not None
+        (counts, _), (levels, _) = spread
+        own = block.deltas(device, time, (fits[0], counts[:, rows]), (fits[1], levels[:, rows]), rows)
+        whole = block.deltas(device, time, (fits[0], counts), (fits[1], levels))
+        yield from self._apply([message], block, own, whole, is_late=is_late)
+
+    def _fit(self, slot: DeviceSlot, samples: Samples) -> Indices:
+        """Move a device into the block that has also the rows and columns of a message; return the message's rows."""
         index_of = {row: index for index, row in enumerate(slot.rows)}
         for row in samples.row:
             index_of.setdefault(row, len(index_of))
@@ -169,20 +186,7 @@ class ReadingStore:
             _merged_columns(former.gauges, samples.gauges), len(index_of), former.has_per_cell_times,
         )  # fmt: skip
         self._move(slot, tuple(index_of), layout)
-        rows = np.array([index_of[row] for row in samples.row], np.intp)
-        spread = [
-            _spread(store, slot.index, table, rows, at_ns)
-            for store, table in ((slot.block.counters, samples.counters), (slot.block.gauges, samples.gauges))
-        ]
-        if any(is_partial for _, is_partial in spread) and not layout.has_per_cell_times:
-            self._move(slot, slot.rows, replace(layout, has_per_cell_times=True))
-        if at_ns < slot.newest_ns and slot.block.windows is not None:
-            tables = samples.counters, samples.gauges
-            slot.block.windows.apply_late(slot.index, slot.newest_ns, at_ns, tables, rows, slot.history)
-        self._add_to_history(message, rows)
-        is_late = at_ns < slot.newest_ns
-        slot.newest_ns = max(slot.newest_ns, at_ns)
-        self._apply_irregular(message, rows, [values for values, _ in spread], is_late=is_late)
+        return np.array([index_of[row] for row in samples.row], np.intp)
 
     def _within_layout(self, slot: DeviceSlot, samples: Samples) -> Samples:
         """Return a message without the new rows and columns for which its device has no room."""
@@ -213,42 +217,6 @@ class ReadingStore:
         row = tuple(samples.row[i] for i in rows)
         return replace(samples, row=row, rows_digest=0, counters=counters, gauges=gauges, row_delay_us=delays)
 
-    def _add_to_history(self, message: PendingMessage, rows: Indices) -> None:
-        slot, samples, at_ns = message.slot, message.samples, message.at_ns
-        newest_ns = max(slot.newest_ns, at_ns)
-        read = at_ns, samples.counters.metric, samples.gauges.metric, samples.row
-        if slot.history.contains(read):
-            return
-        if at_ns < slot.newest_ns:
-            late = LateMessage(message, rows)
-            self.observer.on_late(late)
-            for update in late.transitions:
-                slot.history.update(update)
-        slot.history.insert(read, newest_ns - self.spec.lateness_ns)
-
-    def _apply_irregular(self, message: PendingMessage, rows: Indices, spread: list[Cells], *, is_late: bool) -> None:
-        """Process a message with its own rows, and store it with all rows of the device."""
-        slot, samples = message.slot, message.samples
-        block = slot.block
-        device, at_ns = np.array([slot.index], np.intp), np.array([message.at_ns], np.int64)
-        deltas = []
-        for store, table, values in zip(
-            (block.counters, block.gauges), (samples.counters, samples.gauges), spread, strict=True
-        ):
-            mapping = store.mapping(table)
-            assert mapping is not None
-            deltas.append(TableDelta(store, device, mapping, values[None, :, rows], at_ns, rows))
-        batch = MessageBatch(block.layout.row_kind, [message], deltas[0], deltas[1])
-        self.observer.on_batch(batch)
-        for of, update in batch.transitions:
-            of.history.update(update)
-        self._close_windows([message], block, device, at_ns)
-        whole = [replace(delta, values=values[None], rows=None) for delta, values in zip(deltas, spread, strict=True)]
-        if block.windows is not None and not is_late:
-            block.windows.attached.observe(whole[1])
-        for delta in whole:
-            delta.store.apply(delta)
-
     def _add_slot(self, key: Key, samples: Samples) -> DeviceSlot:
         rows = tuple(dict.fromkeys(samples.row))
         rows = samples.row if rows == samples.row else rows  # the tuple that other devices share
@@ -266,18 +234,10 @@ class ReadingStore:
     def _move(self, slot: DeviceSlot, rows: tuple[str, ...], layout: BlockLayout) -> None:
         """Move a device into the block of a layout, unless it is there."""
         former = slot.block
-        if layout == former.layout:
-            return
-        block = self.block(layout)
-        index = block.add()
-        block.counters.move_in(index, former.counters, slot.index)
-        block.gauges.move_in(index, former.gauges, slot.index)
-        if block.windows is not None and former.windows is not None:
-            block.windows.move_in(index, former.windows, slot.index)
-        former.remove(slot.index)
-        if not former.device_count:
-            del self.blocks[former.layout]
-        slot.block, slot.index, slot.rows = block, index, rows
+        if layout != former.layout:
+            self.block(layout).move_in(slot, rows)
+            if not former.device_count:
+                del self.blocks[former.layout]
 
 
 def _stacked(tables: list[Cells]) -> Cells:
@@ -311,16 +271,19 @@ def _merged_columns(columns: tuple[Column, ...], table: Table) -> tuple[Column, 
     return tuple(dict.fromkeys((*columns, *zip(table.metric, table.index, strict=True))))
 
 
-def _spread(store: ColumnStore, device: int, table: Table, rows: Indices, at_ns: int) -> tuple[Cells, bool]:
-    """Return a table over all rows of the device, absent where it brings nothing new, and whether a column is partial.
+def _spread(slot: DeviceSlot, tables: tuple[Table, Table], rows: Indices, at_ns: int) -> list[tuple[Cells, bool]]:
+    """Return tables over all rows of a device, absent where they bring nothing new, and whether a column is partial.
 
     A column is partial where the table brings new readings of some of the cells that were read before.
     """
-    mapping = store.mapping(table)
-    assert mapping is not None
-    values = np.full((len(mapping.columns), store.values.shape[2]), store.absent, store.values.dtype)
-    values[:, rows] = table.values
-    times = store.times(device, mapping.columns)
-    values[times >= at_ns] = store.absent
-    new = ~is_absent(values)
-    return values, bool((new.any(axis=1) & (~new & (times > 0)).any(axis=1)).any())
+    found = []
+    for store, table in zip((slot.block.counters, slot.block.gauges), tables, strict=True):
+        mapping = store.mapping(table)
+        assert mapping is not None
+        values = np.full((len(mapping.columns), store.rows), store.absent, store.values.dtype)
+        values[:, rows] = table.values
+        times = store.times(slot.index, mapping.columns)
+        values[times >= at_ns] = store.absent
+        new = ~is_absent(values)
+        found.append((values, bool((new.any(axis=1) & (~new & (times > 0)).any(axis=1)).any())))
+    return found

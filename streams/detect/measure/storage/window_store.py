@@ -3,31 +3,61 @@
 A window [n, n+1) x `width_ns` of a source of a device is over with its first reading in a later one, and final once a
 reading is `lateness_ns` past its end; what comes later changes nothing. Until then a late reading is put in its place.
 `closed` are the columns at the end of the window that is over but not final, `base` those of the last final window.
-Which columns are stored and which windows are sent is for streams.detect.measure.windows.
+Which windows are sent is for window_selection.py and peer_selection.py.
 """
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import Generic, Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from streams.detect.measure.storage.array_codec import ArrayDecoder, ArrayEncoder, Numbers
+from streams.detect.measure.storage.array_codec import ArrayCodec, Numbers
 from streams.detect.measure.storage.column_store import (
+    NONE,
     Cells,
     Column,
     ColumnStore,
+    DeviceArrays,
     Indices,
-    TableDelta,
     Times,
     is_absent,
 )
+from streams.detect.measure.storage.excursions import BER, Excursions
 from streams.detect.measure.storage.reading_history import ReadingHistory
-from streams.wire.models import Table
+from streams.detect.measure.storage.selection_state import SelectionState
+from streams.fabric.catalogue import Metric
+from streams.wire.models import NO_INDEX, RowKind, Table
 
-NONE = -1
-"""No window."""
+ERRORS = frozenset(
+    {
+        Metric.RX_ERRORS, Metric.RX_FCS_ERRORS, Metric.RX_SYMBOL_ERRORS, Metric.PCS_SYMBOL_ERRORS,
+        Metric.FEC_UNCORRECTED_CODEWORDS, Metric.LINK_ERROR_RECOVERIES, Metric.LOCAL_LINK_INTEGRITY_ERRORS,
+    }
+)  # fmt: skip
+"""Counters that stand still on a healthy port: any growth is notable."""
+
+CONTEXT = frozenset(
+    {
+        Metric.RX_PACKETS, Metric.RX_DISCARDS, Metric.LANE_RAW_ERRORS, Metric.FEC_CODEWORDS_BY_ERRORS,
+    }
+)  # fmt: skip
+"""Counters that grow on a healthy port, sent together with errors."""
+
+RAILS = (
+    Metric.RX_BYTES, Metric.TX_BYTES, Metric.LOCAL_ACK_TIMEOUTS, Metric.ROCE_SLOW_RESTARTS,
+    Metric.PCIE_STALLED_READ_SECONDS, Metric.PCIE_STALLED_WRITE_SECONDS,
+)  # fmt: skip
+"""Counters by which rails are compared, sent of all ports of a host."""
+
+_HOST_PORTS = 32
+"""No host has more. Of a device with more, a switch, RAILS are not stored: they are a third of the cost of windows."""
+
+OPTICS = (Metric.RX_POWER_DBM, Metric.TX_POWER_DBM, Metric.MEDIA_SNR_DB, Metric.HOST_SNR_DB)
+LEVELS = frozenset({Metric.PRE_FEC_BER, Metric.MODULE_TEMPERATURE_C, *OPTICS})
+FEC: tuple[Column, Column] = ((Metric.FEC_CORRECTED_BITS, NO_INDEX), (Metric.RX_BITS, NO_INDEX))
+"""Corrected bits and all bits, from which the pre-FEC BER is derived where it is not read."""
 
 Number = TypeVar("Number", int, Times)
 
@@ -48,73 +78,32 @@ class WindowSpec:
         return (number + 1) * self.width_ns + self.lateness_ns
 
 
-@dataclass(frozen=True, slots=True)
-class ClosedWindows:
-    """Windows of different devices that are final: indices in the block, and in the messages of the batch."""
-
-    devices: Indices
-    messages: Indices
-    numbers: Times
+Final = tuple[Indices, Indices, Times]
+"""Windows of different devices: their indices in the block and in the messages of the batch, and their numbers."""
 
 
-class DeviceState(Protocol):
-    """State by device that others attach to the windows of a block; it grows and moves with them."""
-
-    def grow(self, devices: int) -> None:
-        """Make room."""
-
-    def clear(self, device: int) -> None:
-        """Reset the state of an index that another device takes."""
-
-    def move_in(self, device: int, other: "DeviceState", former: int) -> None:
-        """Take over a device from another block, which has some of its columns and the first of its rows."""
-
-    def observe(self, gauges: TableDelta) -> None:
-        """Process the gauges of messages before they are stored; their windows are open."""
-
-    def observe_late(self, device: int, at_ns: int, gauges: Table, rows: Indices, history: ReadingHistory) -> None:
-        """Process the gauges of a late message, whose window is not final."""
-
-    def pack(self, places: Numbers, encoder: ArrayEncoder) -> None:
-        """Write the state of the devices at these indices into a snapshot."""
-
-    def unpack(self, count: int, decoder: ArrayDecoder) -> None:
-        """Read what `pack` wrote of so many devices."""
-
-
-State = TypeVar("State", bound=DeviceState)
-
-
-class WindowColumns:
+class WindowColumns(DeviceArrays):
     """Some columns of a column store at the ends of windows; shape (devices, columns, rows).
 
-    Columns that are `compared` come first; the others have no base, because only their newest reading is sent.
+    Columns that are `compared` come first; the others have no base, because only their newest reading is sent. `closed`
+    is valid of devices with a pending window only.
     """
 
+    base: Cells
+    closed: Cells
+    base_ns: Times
+    closed_ns: Times
+
     def __init__(self, store: ColumnStore, compared: Collection[int], others: Collection[int] = ()) -> None:
-        self.store = store
         own = [[place for place, (metric, _) in enumerate(store.columns) if metric in of] for of in (compared, others)]
-        self.compared = len(own[0])
-        self.columns: tuple[Column, ...] = tuple(store.columns[place] for place in chain(*own))
+        super().__init__(tuple(store.columns[place] for place in chain(*own)), store.rows)
+        self.store, self.compared = store, len(own[0])
         self.store_columns = np.array([*chain(*own)], np.intp)
-        self.index_of = {column: place for place, column in enumerate(self.columns)}
-        rows, kind = store.values.shape[2], store.values.dtype
-        self.base: Cells = np.empty((0, self.compared, rows), kind)
-        self.closed: Cells = np.empty((0, len(self.columns), rows), kind)
-        self.base_ns: Times = np.zeros((0, len(self.columns)), np.int64)
-        self.closed_ns: Times = np.zeros((0, len(self.columns)), np.int64)
-
-    def grow(self, devices: int) -> None:
-        """Make room."""
-        former, columns = self.closed_ns.shape
-        self.base, self.closed = _grown(self.base, devices), _grown(self.closed, devices)
-        more = np.zeros((devices - former, columns), np.int64)
-        self.base_ns, self.closed_ns = (np.concatenate([times, more]) for times in (self.base_ns, self.closed_ns))
-
-    def clear(self, device: int) -> None:
-        """Forget all readings of a device: none is comparable with the next ones."""
-        self.base[device] = self.closed[device] = self.store.absent
-        self.base_ns[device] = self.closed_ns[device] = 0
+        kind = store.values.dtype
+        self._array("base", "cr", kind, store.absent, self.compared)
+        self._array("closed", "cr", kind, store.absent)
+        self._array("base_ns", "c", np.int64, 0)
+        self._array("closed_ns", "c", np.int64, 0)
 
     def close(self, devices: Indices) -> None:
         """Copy the last readings, which are those of the end of a window."""
@@ -140,71 +129,51 @@ class WindowColumns:
             self.closed[device, place, rows[read]] = values[read]
             self.closed_ns[device, place] = at_ns
 
-    def move_in(self, device: int, other: "WindowColumns", former: int) -> None:
-        """Take over a device from a block with some of these columns and the first of these rows."""
-        self.clear(device)
-        rows = other.base.shape[2]
-        for was, column in enumerate(other.columns):
-            place = self.index_of.get(column)
-            if place is None:
-                continue  # the other block derives from it what this one reads
-            if was < other.compared:
-                self.base[device, place, :rows] = other.base[former, was]
-            self.closed[device, place, :rows] = other.closed[former, was]
-            self.base_ns[device, place] = other.base_ns[former, was]
-            self.closed_ns[device, place] = other.closed_ns[former, was]
+    def exchange(self, codec: ArrayCodec, places: Numbers, newest: Times, closed: Numbers) -> None:
+        """Write or fill the devices at these indices, as differences to the last readings, most of which are zero.
+
+        Closed windows are written of the devices with a pending one only: a healthy port adds to a snapshot its traffic
+        of a minute ago. Times are differences to the column before: columns are most often read together.
+        """
+        for column, place in enumerate(self.store_columns.tolist()):
+            last = self.store.values[places, place]
+            if column < self.compared:
+                codec.exchange_below(self.base, (places, column), last)
+            codec.exchange_below(self.closed, (places[closed], column), last[closed])
+        for times, own, former in ((self.base_ns, places, newest), (self.closed_ns, places[closed], newest[closed])):
+            before = former
+            for column in range(len(self.columns)):
+                codec.exchange(times, (own, column), before)
+                before = times[own, column]
 
 
-def _grown(cells: Cells, devices: int) -> Cells:
-    values = np.empty((devices, *cells.shape[1:]), cells.dtype)
-    values[: len(cells)] = cells
-    return values
-
-
-class WindowStore(Generic[State]):
+class WindowStore(DeviceArrays):
     """The windows of a block: which window of each device is open, and which is over but not final.
 
-    `attached` is state of those who select windows to send; it is only grown, cleared and moved here.
+    `selection` is the state of those who select windows to send.
     """
 
-    def __init__(self, counters: WindowColumns, gauges: WindowColumns, spec: WindowSpec, attached: State) -> None:
-        self.counters, self.gauges, self.attached = counters, gauges, attached
-        self.spec = spec
-        self.open: Times = np.empty(0, np.int64)
-        self.pending: Times = np.empty(0, np.int64)
-        self.next_ns: Times = np.empty(0, np.int64)
-        """By device: the event time of its next change. It follows from the two above."""
+    open: Times
+    pending: Times
+    next_ns: Times
+    """By device: the event time of its next change. It follows from the two above."""
 
-    def grow(self, devices: int) -> None:
-        """Make room."""
-        more = devices - len(self.open)
-        for columns in (self.counters, self.gauges):
-            columns.grow(devices)
-        self.attached.grow(devices)
-        none = np.full(more, NONE, np.int64)
-        self.open, self.pending = np.concatenate([self.open, none]), np.concatenate([self.pending, none])
-        self.next_ns = np.concatenate([self.next_ns, np.zeros(more, np.int64)])
+    def __init__(
+        self, counters: WindowColumns, gauges: WindowColumns, spec: WindowSpec, levels: tuple[Column, ...]
+    ) -> None:
+        super().__init__((), counters.rows)
+        self.counters, self.gauges, self.spec = counters, gauges, spec
+        judged = tuple(column for column in gauges.columns if column == BER or column[0] in OPTICS)
+        self.excursions = Excursions(judged, self.rows, spec.ber_limit, spec.dip)
+        self.selection = SelectionState(levels, self.rows, self.excursions)
+        self._array("open", "", np.int64, NONE)
+        self._array("pending", "", np.int64, NONE)
+        self._array("next_ns", "", np.int64, 0)
 
-    def clear(self, device: int) -> None:
-        """Reset an index that another device takes."""
-        for columns in (self.counters, self.gauges):
-            columns.clear(device)
-        self.attached.clear(device)
-        self.open[device] = self.pending[device] = NONE
-        self.next_ns[device] = 0
-
-    def restarted(self, device: int) -> None:
-        """Forget the counters of a device that restarted: what a window not yet final had counted is unknown."""
-        self.counters.clear(device)
-
-    def move_in(self, device: int, other: "WindowStore[State]", former: int) -> None:
-        """Take over a device that has other columns or rows now."""
-        self.clear(device)
-        self.counters.move_in(device, other.counters, former)
-        self.gauges.move_in(device, other.gauges, former)
-        self.attached.move_in(device, other.attached, former)
-        self.open[device], self.pending[device] = other.open[former], other.pending[former]
-        self.plan(np.array([device]))
+    @property
+    def parts(self) -> tuple[DeviceArrays, ...]:
+        """All arrays by device."""
+        return self, self.counters, self.gauges, self.excursions, self.selection
 
     def plan(self, devices: Indices) -> None:
         """Set the time of the next change of these devices."""
@@ -212,7 +181,7 @@ class WindowStore(Generic[State]):
         over_ns = np.where(open_ == NONE, 0, (open_ + 1) * self.spec.width_ns)
         self.next_ns[devices] = np.where(pending == NONE, over_ns, self.spec.final_ns(pending))
 
-    def roll(self, devices: Indices, at_ns: Times) -> Iterator[ClosedWindows]:
+    def roll(self, devices: Indices, at_ns: Times) -> Iterator[Final]:
         """Yield the windows that readings of different devices make final; call before the readings are stored.
 
         Each result must be processed before the next one is requested.
@@ -234,13 +203,13 @@ class WindowStore(Generic[State]):
         yield from self._settle(moved, at_ns[later], messages[later])
         self.plan(devices)
 
-    def _settle(self, devices: Indices, at_ns: Times, messages: Indices) -> Iterator[ClosedWindows]:
+    def _settle(self, devices: Indices, at_ns: Times, messages: Indices) -> Iterator[Final]:
         pending = self.pending[devices]
         due = (pending != NONE) & (self.spec.final_ns(pending) <= at_ns)
         if not np.count_nonzero(due):
             return
         final = devices[due]
-        yield ClosedWindows(final, messages[due], pending[due])
+        yield final, messages[due], pending[due]
         self.counters.settle(final)
         self.gauges.settle(final)
         self.pending[final] = NONE
@@ -257,7 +226,7 @@ class WindowStore(Generic[State]):
         """Put a reading that is older than the newest into its window, unless that is final."""
         number = at_ns // self.spec.width_ns
         if number == self.open[device] or self.spec.final_ns(number) > newest_ns:
-            self.attached.observe_late(device, at_ns, tables[1], rows, history)
+            self.excursions.observe_late(device, at_ns, tables[1], rows, history)
         if number != self.open[device] - 1 or self.spec.final_ns(number) <= newest_ns:
             return
         if self.pending[device] == NONE:
@@ -267,3 +236,26 @@ class WindowStore(Generic[State]):
             self.plan(np.array([device]))
         for columns, table in zip((self.counters, self.gauges), tables, strict=True):
             columns.patch(device, table, rows, at_ns)
+
+    def exchange(self, codec: ArrayCodec, places: Numbers, newest: Times) -> None:
+        """Write or fill the devices at these indices, whose last readings are exchanged already."""
+        codec.exchange(self.open, places)
+        codec.exchange(self.pending, places)
+        self.selection.exchange(codec, places)
+        self.plan(places)
+        for columns in (self.counters, self.gauges):
+            columns.exchange(codec, places, newest, self.pending[places] != NONE)
+
+
+def make_windows(kind: RowKind, counters: ColumnStore, gauges: ColumnStore, spec: WindowSpec) -> WindowStore | None:
+    """Return the windows of a block; None where its rows are no ports, or it has none of the columns."""
+    if kind is not RowKind.ROW_KIND_PORT:
+        return None
+    derived = BER not in gauges.index_of and all(column in counters.index_of for column in FEC)
+    compared = ERRORS | CONTEXT | ({metric for metric, _ in FEC} if derived else set())
+    compared |= set(RAILS) if counters.rows <= _HOST_PORTS else {Metric.TX_BYTES}  # by which uplinks are compared
+    own = WindowColumns(counters, compared), WindowColumns(gauges, {Metric.SPEED_BPS}, LEVELS)
+    if not (own[0].columns or own[1].columns):
+        return None
+    levels = ((BER,) if derived else ()) + tuple(column for column in own[1].columns if column[0] in LEVELS)
+    return WindowStore(*own, spec, levels)
