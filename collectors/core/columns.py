@@ -5,7 +5,7 @@ reading costs two array assignments and no Python loop over values.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +15,10 @@ import orjson
 
 from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER, NO_INDEX, Samples, Table
+
+_NOTABLE_DELAY_US = 1000
+"""Rows read within a millisecond count as simultaneous: nothing is measured at a finer resolution."""
+_MOST_DELAY_US = 2**31 - 1
 
 
 class CellKey(NamedTuple):
@@ -95,6 +99,40 @@ class Layout:
             self._counters.table(counters, rows, ABSENT_COUNTER, "<u8"),
             self._gauges.table(gauges, rows, np.nan, "<f8"),
         )
+
+
+class RowReading(NamedTuple):
+    """The values of one row, each with its metric and lane, at the middle of its own reading."""
+
+    at_ns: int
+    slots: tuple[tuple[Metric, int], ...]
+    values: Sequence[float | None]
+
+
+class RowComposer:
+    """Composes a reading of rows that are read one after the other.
+
+    Caches the layout of the last reading, which is nearly always that of the next.
+    """
+
+    def __init__(self) -> None:
+        self._key: list[tuple[str, tuple[tuple[Metric, int], ...]]] = []
+        self._layout = Layout(())
+
+    def compose(self, rows: Mapping[str, RowReading], received_at_ns: int, boot_id: int) -> Reading:
+        """Return one row for each name; there is at least one."""
+        ordered = sorted(rows.items())
+        key = [(name, row.slots) for name, row in ordered]
+        if key != self._key:
+            self._key = key
+            self._layout = Layout([CellKey(name, *slot) for name, slots in key for slot in slots])
+        sampled_ns = min(row.at_ns for _, row in ordered)
+        delays = tuple(min((row.at_ns - sampled_ns) // 1000, _MOST_DELAY_US) for _, row in ordered)
+        return Reading(
+            sampled_ns, max(received_at_ns, sampled_ns), boot_id, self._layout.row, self._layout.rows_digest,
+            *self._layout.tables([value for _, row in ordered for value in row.values]),
+            delays if max(delays) >= _NOTABLE_DELAY_US else (),
+        )  # fmt: skip
 
 
 def json_lines(samples: Samples) -> Iterator[str]:

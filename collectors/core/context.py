@@ -1,5 +1,6 @@
 """The dependencies of a running collector, supplied by its process or by a test, and the identity of its messages."""
 
+import asyncio
 import contextlib
 import os
 import random
@@ -11,6 +12,7 @@ from collectors.core.clock import SystemClock
 from collectors.core.columns import Reading
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.params import Core
+from collectors.core.poll import StatusSchedule
 from collectors.core.publisher import Publisher
 from streams.health.health import Health, HealthParams
 from streams.instrument.clock import Clock
@@ -85,6 +87,34 @@ class Emitter:
     def _next(self, device: str, kind: str) -> int:
         self._sequence[device, kind] += 1
         return self._sequence[device, kind]
+
+
+class StatusReporter:
+    """Publishes the status of one device when it is due, with the time of its last sample."""
+
+    def __init__(self, emitter: Emitter, device: str, cadence_s: float, every_s: float, clock: Clock) -> None:
+        self._emitter = emitter
+        self._device = device
+        self._cadence_s = cadence_s
+        self._schedule = StatusSchedule(device, cadence_s, every_s)
+        self._clock = clock
+        self.last_sample_ns = 0
+
+    def sampled(self, at_ns: int) -> None:
+        """Record that a sample was sent, which implies that the device is reachable."""
+        self.last_sample_ns = at_ns
+        self._schedule.sampled(asyncio.get_running_loop().time())
+
+    def report(self, *, reachable: bool, error: str = "") -> None:
+        """Publish the status if it changed, or if one is due."""
+        if self._schedule.is_due(asyncio.get_running_loop().time(), reachable=reachable, error=error):
+            emitter = self._emitter
+            emitter.status(
+                CollectorStatus(
+                    emitter.collector, emitter.run, emitter.source, self._device, self._clock.now_ns(), reachable,
+                    error, self.last_sample_ns, 0, int(self._cadence_s * 1e9),
+                )
+            )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

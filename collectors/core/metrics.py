@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -45,77 +45,71 @@ Name = Literal[
 
 Gauge = Literal["waiting", "clock_offset_seconds", "sensors_left_out"]
 
-HELP: dict[Name | Gauge, str] = {
-    "offered": "Records handed to the publisher, by topic.",
-    "acknowledged": "Records written to Kafka with acks=all, including those that an earlier run left in the spool.",
-    "settled": "Records of this process that Kafka or the spool has, or that Kafka can never accept.",
-    "acknowledged_rows": "Rows of samples in the acknowledged records.",
-    "refused": "Records past the buffer's limit: lost, never acknowledged.",
-    "rejected": "Records that Kafka can never accept: too large, or not allowed.",
-    "spooled": "Records written to the spool and fsynced, by topic.",
-    "spool_full": "Times that the spool had no room for all waiting records.",
-    "spool_failed": "Times that the disk refused an access to the spool: read-only, full, broken.",
-    "spool_damaged": "Times that the spool file was damaged and a new one was created.",
-    "spool_lost": "Records in damaged spool files.",
-    "retried": "Deliveries that failed and were repeated.",
-    "updates": "Values received from devices.",
-    "clock_replaced": "Timestamps more than 1 s ahead, replaced by the local time.",
-    "coarse_times": "Counters that were left out because their times are whole seconds and their readings frequent.",
-    "unreadable": "Values of known paths that could not be interpreted.",
-    "unknown": "Values of a foreign stream that are not collected, by measurement.",
-    "poisoned": "Records of a foreign stream, or lines of them, that could not be parsed.",
-    "unnamed": "Values of a port that the device did not name.",
-    "out_of_bounds": "Paths and ports past the limit of one target.",
-    "reconnects": "Connections opened again after one ended.",
-    "reloads": "Times that the configuration was reloaded.",
-    "reload_refused": "Times that a changed configuration was invalid and the old one stayed in force.",
-    "late": "Scheduled readings left out because an earlier one was still running.",
-    "overdue": "Readings cancelled at their deadline.",
-    "restricted": "Functions whose counters are not read because reading them does harm.",
-    "throttled": "Times that a target exceeded its rate limit and was delayed.",
-    "not_admitted": "Streams that were refused: not one of the targets, or too many of one.",
-    "waiting": "Records that Kafka has not acknowledged yet.",
-    "clock_offset_seconds": "Device clock minus local clock.",
-    "sensors_left_out": "Sensors that may be a port's and match none.",
-}
-"""The help text of each metric; a test keeps it complete."""
-
 _TOPIC, _DEVICE, _NOTHING = "topic", "device, or the local reader", "empty"
 
-UNIT_AND_LABEL: dict[Name | Gauge, tuple[str, str]] = {
-    "offered": ("records", _TOPIC),
-    "acknowledged": ("records", _TOPIC),
-    "settled": ("records", _TOPIC),
-    "acknowledged_rows": ("rows", _TOPIC),
-    "refused": ("records", _TOPIC),
-    "rejected": ("records", _TOPIC),
-    "spooled": ("records", _TOPIC),
-    "spool_full": ("times", _NOTHING),
-    "spool_failed": ("times", _NOTHING),
-    "spool_damaged": ("times", _NOTHING),
-    "spool_lost": ("records", _NOTHING),
-    "retried": ("records", _NOTHING),
-    "updates": ("values", _DEVICE),
-    "clock_replaced": ("timestamps", _DEVICE),
-    "coarse_times": ("values", _DEVICE),
-    "unreadable": ("values", _DEVICE),
-    "unknown": ("values", "measurement"),
-    "poisoned": ("records", _NOTHING),
-    "unnamed": ("values", _DEVICE),
-    "out_of_bounds": ("values", _DEVICE),
-    "reconnects": ("connections", _DEVICE),
-    "reloads": ("times", _NOTHING),
-    "reload_refused": ("times", _NOTHING),
-    "late": ("readings", _DEVICE),
-    "overdue": ("readings", _DEVICE),
-    "restricted": ("functions", "port"),
-    "throttled": ("times", "device, local reader or source topic"),
-    "not_admitted": ("streams", _NOTHING),
-    "waiting": ("records", _NOTHING),
-    "clock_offset_seconds": ("seconds", _DEVICE),
-    "sensors_left_out": ("sensors", _DEVICE),
+
+class Meaning(NamedTuple):
+    """The unit of a metric, the meaning of its label `of`, and its help text."""
+
+    unit: str
+    label: str
+    help: str
+
+
+MEANINGS: dict[Name | Gauge, Meaning] = {
+    "offered": Meaning("records", _TOPIC, "Records handed to the publisher, by topic."),
+    "acknowledged": Meaning(
+        "records",
+        _TOPIC,
+        "Records written to Kafka with acks=all, including those that an earlier run left in the spool.",
+    ),
+    "settled": Meaning(
+        "records", _TOPIC, "Records of this process that Kafka or the spool has, or that Kafka can never accept."
+    ),
+    "acknowledged_rows": Meaning("rows", _TOPIC, "Rows of samples in the acknowledged records."),
+    "refused": Meaning("records", _TOPIC, "Records past the buffer's limit: lost, never acknowledged."),
+    "rejected": Meaning("records", _TOPIC, "Records that Kafka can never accept: too large, or not allowed."),
+    "spooled": Meaning("records", _TOPIC, "Records written to the spool and fsynced, by topic."),
+    "spool_full": Meaning("times", _NOTHING, "Times that the spool had no room for all waiting records."),
+    "spool_failed": Meaning(
+        "times", _NOTHING, "Times that the disk refused an access to the spool: read-only, full, broken."
+    ),
+    "spool_damaged": Meaning("times", _NOTHING, "Times that the spool file was damaged and a new one was created."),
+    "spool_lost": Meaning("records", _NOTHING, "Records in damaged spool files."),
+    "retried": Meaning("records", _NOTHING, "Deliveries that failed and were repeated."),
+    "updates": Meaning("values", _DEVICE, "Values received from devices."),
+    "clock_replaced": Meaning("timestamps", _DEVICE, "Timestamps more than 1 s ahead, replaced by the local time."),
+    "coarse_times": Meaning(
+        "values",
+        _DEVICE,
+        "Counters that were left out because their times are whole seconds and their readings frequent.",
+    ),
+    "unreadable": Meaning("values", _DEVICE, "Values of known paths that could not be interpreted."),
+    "unknown": Meaning("values", "measurement", "Values of a foreign stream that are not collected, by measurement."),
+    "poisoned": Meaning(
+        "records", _NOTHING, "Records of a foreign stream, or lines of them, that could not be parsed."
+    ),
+    "unnamed": Meaning("values", _DEVICE, "Values of a port that the device did not name."),
+    "out_of_bounds": Meaning("values", _DEVICE, "Paths and ports past the limit of one target."),
+    "reconnects": Meaning("connections", _DEVICE, "Connections opened again after one ended."),
+    "reloads": Meaning("times", _NOTHING, "Times that the configuration was reloaded."),
+    "reload_refused": Meaning(
+        "times", _NOTHING, "Times that a changed configuration was invalid and the old one stayed in force."
+    ),
+    "late": Meaning("readings", _DEVICE, "Scheduled readings left out because an earlier one was still running."),
+    "overdue": Meaning("readings", _DEVICE, "Readings cancelled at their deadline."),
+    "restricted": Meaning("functions", "port", "Functions whose counters are not read because reading them does harm."),
+    "throttled": Meaning(
+        "times", "device, local reader or source topic", "Times that a target exceeded its rate limit and was delayed."
+    ),
+    "not_admitted": Meaning(
+        "streams", _NOTHING, "Streams that were refused: not one of the targets, or too many of one."
+    ),
+    "waiting": Meaning("records", _NOTHING, "Records that Kafka has not acknowledged yet."),
+    "clock_offset_seconds": Meaning("seconds", _DEVICE, "Device clock minus local clock."),
+    "sensors_left_out": Meaning("sensors", _DEVICE, "Sensors that may be a port's and match none."),
 }
-"""The unit of each metric, and the meaning of its label `of`."""
+"""The meaning of each metric; a test keeps it complete."""
 
 
 class CollectorMetrics:
@@ -165,7 +159,7 @@ def _families(
     families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
     for (name, label), value in sorted(values.items()):
         if name not in families:
-            families[name] = kind(f"railsight_collector_{name}", HELP[name], labels=["of"])
+            families[name] = kind(f"railsight_collector_{name}", MEANINGS[name].help, labels=["of"])
         families[name].add_metric([label], value)
     yield from families.values()
 

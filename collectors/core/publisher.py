@@ -16,10 +16,10 @@ import structlog
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import IncompatibleBrokerVersion, KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
 
-from collectors.core.buffer import BufferedRecord
-from collectors.core.disk_buffer import buffer_of
+from collectors.core.buffer import buffer_of
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.params import Core
+from collectors.core.spool import BufferedRecord
 from streams.wire.errors import Misconfigured
 from streams.wire.kafka_clients import stop_client, throttle_metadata_refresh
 from streams.wire.models import CollectorStatus, Samples

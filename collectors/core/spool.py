@@ -8,12 +8,12 @@ The calls block: run them in a thread.
 import contextlib
 import sqlite3
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 import orjson
 
-from collectors.core.buffer import BufferedRecord
 from streams.wire.errors import Misconfigured
 from streams.wire.topics import BY_NAME, PartitionScheme, Record, Topic
 
@@ -26,8 +26,23 @@ _LOCK_S = 5.0
 """The time that the previous owner of the file may take to end."""
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _READ_BYTES = 8 << 20
+_RECORD_OVERHEAD = 200
+"""Python's own bytes for a Record in a deque, measured with sys.getsizeof on its parts."""
 
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class BufferedRecord:
+    """One record in the buffer; `rows` is the number of rows of samples in it."""
+
+    record: Record
+    rows: int = 0
+
+    @property
+    def size(self) -> int:
+        """Its size in memory, in bytes."""
+        return len(self.record.value or b"") + len(self.record.key) + _RECORD_OVERHEAD
 
 
 class Damaged(OSError):

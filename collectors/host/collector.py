@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 
 import structlog
 
-from collectors.core.context import CollectorContext
-from collectors.core.poll import Pace, StatusSchedule, poll
+from collectors.core.columns import RowComposer
+from collectors.core.context import CollectorContext, StatusReporter
+from collectors.core.poll import Pace, poll
 from collectors.core.spec import Spec
 from collectors.host import facts, lldp
 from collectors.host.event_listener import EventListener
@@ -16,12 +17,12 @@ from collectors.host.gpu import Gpu, Gpus, nvml_of_this_machine
 from collectors.host.nccl import NcclWitness
 from collectors.host.params import Params
 from collectors.host.ports import KnownPorts
-from collectors.host.sampling import Composer, Sampler, ThreadCalls
+from collectors.host.sampling import Sampler, ThreadCalls
 from collectors.kernel.discover import Discovery
 from collectors.kernel.ports import Port
 from collectors.kernel.tree import Tree
 from streams.wire.errors import Misconfigured, Reject
-from streams.wire.models import CollectorStatus, Component, Facts, Neighbor, RowKind, Samples, Source
+from streams.wire.models import Component, Facts, Neighbor, RowKind, Samples, Source
 
 _log = structlog.get_logger("railsight.host")
 
@@ -49,7 +50,7 @@ class HostAgent:
         self._finding: ThreadCalls[Found] = ThreadCalls(params.deadline_s)
         self._finding_gpus: ThreadCalls[tuple[Gpu, ...]] = ThreadCalls(params.deadline_s)
         self._sampler = Sampler(tree, gpus, params.deadline_s, context.metrics, context.clock)
-        self._composers = {kind: Composer() for kind in (RowKind.ROW_KIND_PORT, RowKind.ROW_KIND_GPU)}
+        self._composers = {kind: RowComposer() for kind in (RowKind.ROW_KIND_PORT, RowKind.ROW_KIND_GPU)}
         self._machine = facts.Machine()
         self._gpu_folders: dict[str, str] = {}
         self._gpus_found: dict[str, Gpu] = {}
@@ -57,8 +58,9 @@ class HostAgent:
         self._published: tuple[object, ...] = ()
         self._looks = asyncio.Lock()
         self._found_s = self._facts_s = -math.inf
-        self._statuses = StatusSchedule(self.device, params.cadence_s, params.status_every_s)
-        self._last_sample_ns = 0
+        self._statuses = StatusReporter(
+            self._emitter, self.device, params.cadence_s, params.status_every_s, context.clock
+        )
         self._warned: set[str] = set()
 
     async def run(self) -> None:
@@ -155,21 +157,12 @@ class HostAgent:
 
     def _report_status(self, samples: list[Samples]) -> None:
         """Report the status; a host without anything to read sends none, because it would be silent for ever."""
-        now_s = asyncio.get_running_loop().time()
         if samples:
-            self._statuses.sampled(now_s)
-            self._last_sample_ns = max(sample.sampled_at_ns for sample in samples)
-        elif not self._last_sample_ns:
+            self._statuses.sampled(max(sample.sampled_at_ns for sample in samples))
+        elif not self._statuses.last_sample_ns:
             return
         error = "" if samples else f"nothing answers: {', '.join(sorted(self._sampler.hung)) or 'no port, no GPU'}"
-        if self._statuses.is_due(now_s, reachable=not error, error=error):
-            emitter = self._emitter
-            self._emitter.status(
-                CollectorStatus(
-                    emitter.collector, emitter.run, emitter.source, self.device, self._clock.now_ns(), not error, error,
-                    self._last_sample_ns, 0, int(self._params.cadence_s * 1e9),
-                )
-            )  # fmt: skip
+        self._statuses.report(reachable=not error, error=error)
 
     def _emit_facts(self) -> None:
         """Publish Facts at each change, and periodically."""

@@ -12,13 +12,13 @@ import structlog
 
 from collectors.core.context import CollectorContext, DeviceEvent, Emitter
 from collectors.core.publisher import Publisher
-from collectors.host.kernel_log import KernelLog
-from collectors.host.lines import BootTime, SystemBootTime, Times
+from collectors.host.kernel_log import LABEL, KernelLog
+from collectors.host.lines import Times, system_boot_ns
 from collectors.host.links import AdminStates, Links, ports_of
 from collectors.host.log_sources import LogFile, LogSource, Place, kmsg_of, place_of
 from collectors.host.params import Params
 from collectors.host.ports import KnownPorts
-from collectors.host.rate_limit import RateLimiter
+from collectors.host.rate_limit import RateLimitedEmitter
 from collectors.kernel.tree import Tree
 from collectors.kernel.values import boot_time_ns
 from streams.wire.errors import Reject
@@ -93,16 +93,6 @@ class Tally:
         return taken
 
 
-class TreeBootTime:
-    """The BootTime of another machine's tree, in whole seconds: `btime` of its `/proc/stat`."""
-
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
-
-    def zero_ns(self) -> int:
-        return boot_time_ns(self._tree.read_kernel_text("stat"))
-
-
 class EventListener:
     """The event listener of one host. All messages of the host go through `emitter`."""
 
@@ -130,7 +120,7 @@ class EventListener:
         self._begin_log(boot_id)
         if self._tree.is_live:
             self.links = Links(
-                self._tree, self._ports, AdminStates(self._shut.load() or ()), self._bound(), self._context, self.emit
+                self._tree, self._ports, AdminStates(self._shut.load() or ()), self._limited("links"), self._context
             )
 
     def _begin_log(self, boot_id: int) -> None:
@@ -148,16 +138,18 @@ class EventListener:
             return
         not_before_ns = now_ns - int(self._params.backlog_s * 1e9) if is_device and not source.has_resumed else 0
         self.log = KernelLog(
-            source, _times(self._zero(), place if source.has_resumed else None, boot_id), self._ports,
-            self._bound(), self._context.metrics, self.emit,
+            source, _times(self._boot_ns, place if source.has_resumed else None, boot_id), self._ports,
+            self._limited(LABEL), self._context.metrics, self.emit,
             boot_id=boot_id, of_device=is_device, not_before_ns=not_before_ns,
         )  # fmt: skip
 
-    def _bound(self) -> RateLimiter:
-        return RateLimiter(self._params.events_per_s, self._params.events_burst)
+    def _limited(self, label: str) -> RateLimitedEmitter:
+        params = self._params
+        return RateLimitedEmitter(params.events_per_s, params.events_burst, self._context.metrics, label, self.emit)
 
-    def _zero(self) -> BootTime:
-        return SystemBootTime() if self._tree.is_live else TreeBootTime(self._tree)
+    def _boot_ns(self) -> int:
+        """Return the boot time; of another machine's tree in whole seconds, 0 if unknown."""
+        return system_boot_ns() if self._tree.is_live else boot_time_ns(self._tree.read_kernel_text("stat"))
 
     async def run(self) -> None:
         """Read both until cancelled, or return at once without either."""
@@ -220,7 +212,7 @@ def _is_device(path: Path) -> bool:
         return False
 
 
-def _times(zero: BootTime, place: Place | None, boot_id: int) -> Times:
+def _times(zero: Callable[[], int], place: Place | None, boot_id: int) -> Times:
     """Return the times as an earlier process left them; remaining lines of the previous boot use its boot time."""
     if place is None:
         return Times(zero)

@@ -11,7 +11,7 @@ from collectors.host.lines import Line, Times, parse, record
 from collectors.host.log_sources import LogSource, Place
 from collectors.host.messages import About, Classified, classify, is_renaming
 from collectors.host.ports import KnownPorts
-from collectors.host.rate_limit import RateLimitedEmitter, RateLimiter
+from collectors.host.rate_limit import RateLimitedEmitter
 from collectors.kernel.ports import Role
 from streams.wire.errors import Reject
 from streams.wire.models import EventKind
@@ -29,15 +29,16 @@ class KernelLog:
     """Follows one log. `emit` takes an event and the time at which it was read."""
 
     def __init__(
-        self, source: LogSource, times: Times, ports: KnownPorts, bound: RateLimiter, metrics: CollectorMetrics,
-        emit: Callable[[DeviceEvent, int], None], *, boot_id: int, of_device: bool, not_before_ns: int,
+        self, source: LogSource, times: Times, ports: KnownPorts, limited: RateLimitedEmitter,
+        metrics: CollectorMetrics, emit: Callable[[DeviceEvent, int], None], *,
+        boot_id: int, of_device: bool, not_before_ns: int,
     ) -> None:  # fmt: skip
         self._source = source
         self._times = times
         self._ports = ports
         self._metrics = metrics
         self._emit_event = emit
-        self._limited = RateLimitedEmitter(bound, metrics, LABEL, emit)
+        self._limited = limited
         self._boot_id = boot_id
         self._parse = record if of_device else None
         self._not_before_ns = not_before_ns

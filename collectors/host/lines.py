@@ -9,9 +9,9 @@ minutes in a month, and `dmesg -T` is off by as much. A line that is read when i
 
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Protocol
 
 from streams.wire.errors import Reject
 
@@ -152,31 +152,24 @@ _AGREE_NS = 2_000_000_000
 """Tolerance between a stamp in whole seconds and the kernel's clock, if both are of the same boot."""
 
 
-class BootTime(Protocol):
-    """The time at which the kernel's clock was 0."""
+def system_boot_ns() -> int:
+    """Return the boot time of the running kernel, when its clock was 0, in Unix ns.
 
-    def zero_ns(self) -> int:
-        """Return Unix time in ns; 0 if unknown."""
-        ...
-
-
-class SystemBootTime:
-    """The boot time of the running kernel: its monotonic clock stops during a suspend, as that of the log does."""
-
-    def zero_ns(self) -> int:
-        """See BootTime; a step of the time of day moves it, and older stamps get the corrected time."""
-        return time.time_ns() - time.monotonic_ns()  # noqa: TID251 — the two clocks are what is compared here
+    Its monotonic clock stops during a suspend, as that of the log does. A step of the time of day moves it, and older
+    stamps get the corrected time.
+    """
+    return time.time_ns() - time.monotonic_ns()  # noqa: TID251 — the two clocks are what is compared here
 
 
 @dataclass(slots=True)
 class Times:
     """Computes the time of each line, in the order in which they were written.
 
-    `boot_zero_ns` is the boot time of the lines' boot, if it is not the running one; else 0. `lag_ns` is the known
-    delay of the log's clock behind the time of day.
+    `zero` returns the boot time in Unix ns, 0 if unknown. `boot_zero_ns` is that of the lines' boot, if it is not the
+    running one; else 0. `lag_ns` is the known delay of the log's clock behind the time of day.
     """
 
-    zero: BootTime
+    zero: Callable[[], int]
     lag_ns: int = 0
     boot_zero_ns: int = 0
     last_us: int = 0
@@ -206,4 +199,4 @@ class Times:
 
     def zero_ns(self) -> int:
         """Return the boot time of the lines' boot; 0 if unknown."""
-        return self.boot_zero_ns or self.zero.zero_ns()
+        return self.boot_zero_ns or self.zero()

@@ -24,7 +24,7 @@ import structlog
 
 from collectors.core.context import CollectorContext, DeviceEvent
 from collectors.host.ports import KnownPort, KnownPorts
-from collectors.host.rate_limit import RateLimitedEmitter, RateLimiter
+from collectors.host.rate_limit import RateLimitedEmitter
 from collectors.kernel.ports import Role
 from collectors.kernel.tree import Tree
 from collectors.kernel.values import is_enabled
@@ -195,11 +195,11 @@ class Rtnetlink:
 
 
 class Links:
-    """The links of one host. `emit` takes an event and the time at which it was read."""
+    """The links of one host."""
 
     def __init__(
-        self, tree: Tree, ports: KnownPorts, states: AdminStates, bound: RateLimiter, context: CollectorContext,
-        emit: Callable[[DeviceEvent, int], None], opened: Callable[[], Listener] = Rtnetlink,
+        self, tree: Tree, ports: KnownPorts, states: AdminStates, limited: RateLimitedEmitter,
+        context: CollectorContext, opened: Callable[[], Listener] = Rtnetlink,
     ) -> None:  # fmt: skip
         self._net = f"{tree.sys}/class/net"
         self._tree = tree
@@ -207,7 +207,7 @@ class Links:
         self._states = states
         self._metrics = context.metrics
         self._clock = context.clock
-        self._limited = RateLimitedEmitter(bound, context.metrics, LABEL, emit)
+        self._limited = limited
         self._opened = opened
         self._listener: Listener | None = None
         self._looked_at: tuple[KnownPort, ...] | None = None

@@ -18,7 +18,7 @@ from collectors.core.poll import Pace, poll
 from collectors.host.log_sources import LogFile, Place
 from collectors.host.params import Params
 from collectors.host.ports import KnownPorts
-from collectors.host.rate_limit import RateLimitedEmitter, RateLimiter
+from collectors.host.rate_limit import RateLimitedEmitter
 from streams.wire.bounds import clean
 from streams.wire.errors import Reject, Retry
 from streams.wire.models import EventKind
@@ -192,8 +192,7 @@ class NcclWitness:
         self._params = params
         self._context = context
         self._ports = ports
-        limit = RateLimiter(params.events_per_s, params.events_burst)
-        self._emitter = RateLimitedEmitter(limit, context.metrics, _LABEL, emit)
+        self._emitter = RateLimitedEmitter(params.events_per_s, params.events_burst, context.metrics, _LABEL, emit)
         self._files: dict[str, LogFile] = {}
         self._has_looked = False
         self._changes = RasChanges(params.nccl_straggler_queries)

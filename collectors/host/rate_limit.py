@@ -26,113 +26,73 @@ class _Bucket:
     left_out: int = 0
 
 
-class RateLimiter:
-    """The rate limiter of one host."""
+class RateLimitedEmitter:
+    """The limited events of one `label`. `emit` takes an event and the time at which it was read."""
 
-    def __init__(self, per_s: float, burst: int) -> None:
+    def __init__(
+        self, per_s: float, burst: int, metrics: CollectorMetrics, label: str, emit: Callable[[DeviceEvent, int], None]
+    ) -> None:
         self._per_s = per_s
         self._burst = burst
+        self._metrics = metrics
+        self._label = label
+        self._emit_event = emit
         self._buckets: OrderedDict[Key, _Bucket] = OrderedDict()
         self._withheld: set[Key] = set()
-        self.left_out = 0
-        """The number of events that were replaced."""
 
     @property
     def waits(self) -> bool:
         """True if an event waits."""
         return bool(self._withheld)
 
-    def admit(self, happening: DeviceEvent, now_s: float) -> tuple[DeviceEvent, ...]:
-        """Return the events to send now: this one, or none."""
-        key = _key(happening)
+    def emit(self, happening: DeviceEvent, now_ns: int, now_s: float) -> None:
+        """Emit an event, now or when the rate allows."""
+        # The ups and downs of a link are one key, so that the last one is its state; so are those of its admin state.
+        key = happening.port, _TURNS.get(happening.kind, happening.kind), happening.code
         bucket = self._bucket(key, now_s)
         if bucket.withheld is None and bucket.tokens >= 1:
             bucket.tokens -= 1
-            return (happening,)
+            self._emit_event(happening, now_ns)
+            return
         if bucket.withheld is not None:
             bucket.left_out += 1
-            self.left_out += 1
+            self._metrics.add("throttled", self._label)
         bucket.withheld = happening
         self._withheld.add(key)
-        return ()
 
-    def due(self, now_s: float) -> tuple[DeviceEvent, ...]:
-        """Return the waiting events that may be sent by now."""
-        return tuple(self._release(key for key in sorted(self._withheld) if self._bucket(key, now_s).tokens >= 1))
+    def flush(self, now_ns: int, now_s: float) -> None:
+        """Emit the events that are due."""
+        self._release([key for key in sorted(self._withheld) if self._bucket(key, now_s).tokens >= 1], now_ns)
 
-    def rest(self) -> tuple[DeviceEvent, ...]:
-        """Return all waiting events, at the end."""
-        return tuple(self._release(sorted(self._withheld)))
+    def end(self, now_ns: int) -> None:
+        """Emit all waiting events."""
+        self._release(sorted(self._withheld), now_ns)
 
-    def _release(self, keys: Iterable[Key]) -> list[DeviceEvent]:
-        result = []
-        for key in list(keys):
+    def _release(self, keys: Iterable[Key], now_ns: int) -> None:
+        for key in keys:
             bucket = self._buckets[key]
             happening = bucket.withheld
             assert happening is not None
             if bucket.left_out:
                 happening = replace(happening, detail=f"{happening.detail} ({bucket.left_out} before it left out)")
-            result.append(happening)
             bucket.tokens, bucket.withheld, bucket.left_out = max(0.0, bucket.tokens - 1), None, 0
             self._withheld.discard(key)
-        return result
+            self._emit_event(happening, now_ns)
 
     def _bucket(self, key: Key, now_s: float) -> _Bucket:
         bucket = self._buckets.get(key)
         if bucket is None:
             if len(self._buckets) >= _MOST_KEYS:
-                self._forget()
+                self._evict()
             bucket = self._buckets[key] = _Bucket(self._burst, now_s)
         self._buckets.move_to_end(key)
         bucket.tokens = min(self._burst, bucket.tokens + max(0.0, now_s - bucket.at_s) * self._per_s)
         bucket.at_s = now_s
         return bucket
 
-    def _forget(self) -> None:
+    def _evict(self) -> None:
         """Evict the longest idle bucket; if all wait, its event is dropped and counted."""
         key = next((key for key in self._buckets if key not in self._withheld), next(iter(self._buckets)))
         bucket = self._buckets.pop(key)
         self._withheld.discard(key)
-        self.left_out += bucket.withheld is not None
-
-
-def _key(happening: DeviceEvent) -> Key:
-    """Group the ups and downs of a link, and those of its administrative state, so that the last one is the state."""
-    return happening.port, _TURNS.get(happening.kind, happening.kind), happening.code
-
-
-class RateLimitedEmitter:
-    """The emitter of one `label`. `emit` takes an event and the time at which it was read."""
-
-    def __init__(
-        self, bound: RateLimiter, metrics: CollectorMetrics, label: str, emit: Callable[[DeviceEvent, int], None]
-    ) -> None:
-        self._bound = bound
-        self._metrics = metrics
-        self._label = label
-        self._emit_event = emit
-        self._left_out = 0
-
-    @property
-    def waits(self) -> bool:
-        """True if an event waits."""
-        return self._bound.waits
-
-    def emit(self, happening: DeviceEvent, now_ns: int, now_s: float) -> None:
-        """Emit an event, now or when the rate allows."""
-        self._all(self._bound.admit(happening, now_s), now_ns)
-
-    def flush(self, now_ns: int, now_s: float) -> None:
-        """Emit the events that are due."""
-        self._all(self._bound.due(now_s), now_ns)
-        if (more := self._bound.left_out - self._left_out) > 0:
-            self._metrics.add("throttled", self._label, more)
-            self._left_out = self._bound.left_out
-
-    def end(self, now_ns: int) -> None:
-        """Emit all waiting events."""
-        self._all(self._bound.rest(), now_ns)
-
-    def _all(self, happenings: Iterable[DeviceEvent], now_ns: int) -> None:
-        for happening in happenings:
-            self._emit_event(happening, now_ns)
+        self._metrics.add("throttled", self._label, int(bucket.withheld is not None))

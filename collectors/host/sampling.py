@@ -3,10 +3,10 @@
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
-from collectors.core.columns import CellKey, Layout, Reading
+from collectors.core.columns import RowReading
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.tasks import in_thread
 from collectors.host.gpu import Gpu, Gpus, Values
@@ -18,6 +18,7 @@ from streams.instrument.clock import Clock
 from streams.wire.errors import Reject
 
 Answer = TypeVar("Answer")
+Device = TypeVar("Device")
 
 
 class ThreadCalls(Generic[Answer]):
@@ -110,60 +111,20 @@ class PcieReader:
             return None
 
 
-_NOTABLE_DELAY_US = 1000
-_MOST_DELAY_US = 2**31 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class GroupReading:
-    """The values of one device, at the middle of its reading."""
-
-    at_ns: int
-    values: Values
-
-
-def merged(rows: Iterable[tuple[str, GroupReading]]) -> dict[str, GroupReading]:
+def merged(rows: Iterable[tuple[str, int, Values]]) -> dict[str, RowReading]:
     """Merge the readings of each row, at the time of the first; a row without values is omitted."""
-    found: dict[str, GroupReading] = {}
-    for row, result in rows:
-        if not result.values:
-            continue
-        before = found.get(row)
-        found[row] = (
-            result
-            if before is None
-            else GroupReading(min(before.at_ns, result.at_ns), {**before.values, **result.values})
-        )
-    return found
+    found: dict[str, tuple[int, Values]] = {}
+    for row, at_ns, values in rows:
+        if values:
+            before_ns, before = found.get(row, (at_ns, {}))
+            found[row] = min(before_ns, at_ns), before | values
+    return {
+        row: RowReading(at_ns, tuple(values), tuple(values.values())) for row, (at_ns, values) in found.items()
+    }  # fmt: skip
 
 
-class Composer:
-    """Caches the layout of the last reading, which is nearly always that of the next."""
-
-    def __init__(self) -> None:
-        self._places: tuple[CellKey, ...] = ()
-        self._layout = Layout(())
-
-    def compose(self, rows: Mapping[str, GroupReading], received_at_ns: int, boot_id: int) -> Reading:
-        """Return one row for each name; there is at least one."""
-        ordered = sorted(rows.items())
-        places = tuple(CellKey(row, *place) for row, result in ordered for place in sorted(result.values))
-        if places != self._places:
-            self._places, self._layout = places, Layout(places)
-        values = [
-            int(result.values[place]) if place[0].counter else float(result.values[place])
-            for _, result in ordered
-            for place in sorted(result.values)
-        ]
-        sampled_ns = min(result.at_ns for _, result in ordered)
-        delays = tuple(min((result.at_ns - sampled_ns) // 1000, _MOST_DELAY_US) for _, result in ordered)
-        return Reading(
-            sampled_ns, max(received_at_ns, sampled_ns), boot_id, self._layout.row, self._layout.rows_digest,
-            *self._layout.tables(values), delays if max(delays) >= _NOTABLE_DELAY_US else (),
-        )  # fmt: skip
-
-
-Rows = dict[str, GroupReading]
+Dated = tuple[int, Values]
+"""The values of one device, and the middle of its reading in Unix ns."""
 
 
 class Sampler:
@@ -172,7 +133,7 @@ class Sampler:
     def __init__(self, tree: Tree, gpus: Gpus, deadline_s: float, metrics: CollectorMetrics, clock: Clock) -> None:
         self._tree = tree
         self._gpus = gpus
-        self._asks: ThreadCalls[GroupReading] = ThreadCalls(deadline_s)
+        self._asks: ThreadCalls[Dated] = ThreadCalls(deadline_s)
         self._metrics = metrics
         self._clock = clock
 
@@ -183,31 +144,24 @@ class Sampler:
 
     async def read(
         self, ports: Iterable[KnownPort], folders: Mapping[str, str], gpus: Mapping[str, Gpu]
-    ) -> tuple[Rows, Rows]:
+    ) -> tuple[dict[str, RowReading], dict[str, RowReading]]:
         """Return the values of ports and GPUs, by name; `folders` are those of the GPUs' PCI functions."""
         physical = [known for known in ports if not known.port.is_virtual]
         links = {known.port.pci: known.port.folder for known in physical if known.port.pci} | dict(folders)
         reader = PcieReader(self._tree)
         answers = await self._asks.call(
-            [(f"pcie {pci}", self._link(reader, folder)) for pci, folder in links.items()]
-            + [(f"gpu {pci}", self._gpu(gpu)) for pci, gpu in gpus.items()]
+            [(f"pcie {pci}", partial(self._dated, reader.read, folder)) for pci, folder in links.items()]
+            + [(f"gpu {pci}", partial(self._dated, self._gpus.read, gpu)) for pci, gpu in gpus.items()]
         )
         if reader.refused:
             self._metrics.add("unreadable", "pcie", reader.refused)
-        nothing = GroupReading(0, {})
-        of_ports = [(known.name, answers.get(f"pcie {known.port.pci}", nothing)) for known in physical]
-        of_gpus = [(pci, answers.get(f"{what} {pci}", nothing))
+        nothing: Dated = 0, {}
+        of_ports = [(known.name, *answers.get(f"pcie {known.port.pci}", nothing)) for known in physical]
+        of_gpus = [(pci, *answers.get(f"{what} {pci}", nothing))
                    for pci in {**folders, **gpus} for what in ("pcie", "gpu")]  # fmt: skip
         return merged(of_ports), merged(of_gpus)
 
-    def _link(self, reader: PcieReader, folder: str) -> Callable[[], GroupReading]:
-        return lambda: self._timed(lambda: reader.read(folder))
-
-    def _gpu(self, gpu: Gpu) -> Callable[[], GroupReading]:
-        return lambda: self._timed(lambda: self._gpus.read(gpu))
-
-    def _timed(self, read: Callable[[], Values]) -> GroupReading:
-        """Date a reading at its middle."""
+    def _dated(self, read: Callable[[Device], Values], device: Device) -> Dated:
         began_ns = self._clock.now_ns()
-        values = read()
-        return GroupReading((began_ns + self._clock.now_ns()) // 2, values)
+        values = read(device)
+        return (began_ns + self._clock.now_ns()) // 2, values

@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator
 
 import structlog
 
-from collectors.core.context import CollectorContext, Emitter
+from collectors.core.columns import RowComposer
+from collectors.core.context import CollectorContext, Emitter, StatusReporter
 from collectors.core.metrics import CollectorMetrics
-from collectors.core.poll import Pace, StatusSchedule, poll
+from collectors.core.poll import Pace, poll
 from collectors.core.spec import Spec
 from collectors.core.tasks import in_thread
 from collectors.kernel import values
@@ -19,11 +20,11 @@ from collectors.kernel.ports import Names, Port, Role, components, roles
 from collectors.kernel.tree import Tree
 from collectors.nic.ethtool import Ethtool, ethtool_of
 from collectors.nic.params import Params
-from collectors.nic.polling import Composer, PollRounds
+from collectors.nic.polling import PollRounds
 from collectors.nic.reading import PortReader, PortReading
 from streams.instrument.clock import Clock
 from streams.wire.errors import Misconfigured
-from streams.wire.models import CollectorStatus, Component, Facts, Samples, Source
+from streams.wire.models import Component, Facts, Samples, Source
 
 _log = structlog.get_logger("railsight.nic")
 
@@ -45,7 +46,7 @@ class HostReader:
         self._wanted = wanted
         self._discovery = Discovery(tree, params.exclude, params.max_ports)
         self._rounds = PollRounds(params.deadline_s)
-        self._composer = Composer()
+        self._composer = RowComposer()
         self._names = Names(params.port_name)
         self._ports: tuple[Port, ...] = ()
         self._name_of: dict[str, str] = {}
@@ -53,13 +54,12 @@ class HostReader:
         self._readers: dict[str, PortReader] = {}
         self._generation: object = None
         self._discovered_s = self._facts_s = -math.inf
-        self._statuses = StatusSchedule(self.device, params.cadence_s, params.status_every_s)
+        self._statuses = StatusReporter(emitter, self.device, params.cadence_s, params.status_every_s, clock)
         self._discovering: asyncio.Future[tuple[Port, ...]] | None = None
         self._boot_id = self._booted_ns = 0
         self._published: tuple[Component, ...] | None = None
         self._last_error = ""
         """The reason for the last missing reading, empty without one."""
-        self._last_sample_ns = 0
         self._warned: set[tuple[str, str]] = set()
 
     async def run(self, rng: random.Random) -> None:
@@ -72,10 +72,12 @@ class HostReader:
         readings = await self._rounds.read(self._readers.values())
         samples = None
         self._record(readings)
-        named = {self._name_of[identity]: reading for identity, reading in readings.items() if reading.has_values}
-        if named:
-            samples = self._emitter.samples(self.device, self._composer.compose(named, self._boot_id))
-            self._last_sample_ns = samples.sampled_at_ns
+        found = {self._name_of[identity]: reading for identity, reading in readings.items() if reading.has_values}
+        if found:
+            rows = {name: reading.row for name, reading in found.items()}
+            received_ns = max(reading.ended_ns for reading in found.values())
+            samples = self._emitter.samples(self.device, self._composer.compose(rows, received_ns, self._boot_id))
+            self._statuses.sampled(samples.sampled_at_ns)
         self._report_status(is_reached=samples is not None)
         self._emit_facts()
         return samples
@@ -159,20 +161,10 @@ class HostReader:
 
     def _report_status(self, *, is_reached: bool) -> None:
         error = "" if is_reached else self._unreachable_reason()
-        now_s = asyncio.get_running_loop().time()
-        if is_reached:
-            self._statuses.sampled(now_s)
         if error and error != self._last_error:
             _log.warning("no reading", device=self.device, why=error)
         self._last_error = error
-        if not self._statuses.is_due(now_s, reachable=is_reached, error=error):
-            return
-        self._emitter.status(
-            CollectorStatus(
-                self._emitter.collector, self._emitter.run, self._emitter.source, self.device, self._clock.now_ns(),
-                is_reached, error, self._last_sample_ns, 0, int(self._params.cadence_s * 1e9),
-            )
-        )  # fmt: skip
+        self._statuses.report(reachable=is_reached, error=error)
 
     def _unreachable_reason(self) -> str:
         if self._discovering is not None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
+from collectors.core.columns import RowReading
 from collectors.kernel import values
 from collectors.kernel.ports import Port
 from collectors.kernel.signals import SATURATES
@@ -59,14 +60,12 @@ _MS = 1_000_000
 
 
 class PortReading(NamedTuple):
-    """One reading of a port: values in the order of `slots`, None for absent ones.
+    """One reading of a port; absent values are None.
 
     `refused` counts refused files and invalid contents; `saturated` names the counters at the limit of old hardware.
     """
 
-    slots: tuple[Slot, ...]
-    values: list[float | None]
-    middle_ns: int
+    row: RowReading
     ended_ns: int
     refused: int
     saturated: frozenset[str]
@@ -74,7 +73,7 @@ class PortReading(NamedTuple):
     @property
     def has_values(self) -> bool:
         """True if any value was read."""
-        return any(value is not None for value in self.values)
+        return any(value is not None for value in self.row.values)
 
 
 class PortReader:
@@ -131,9 +130,8 @@ class PortReader:
             for slot, place in self._picked:
                 found[slot] = driver.values[place]
         ended_ns = self._clock.now_ns()
-        return PortReading(
-            self._slots, found, (began_ns + ended_ns) // 2, ended_ns, self._refused, frozenset(self._saturated)
-        )
+        row = RowReading((began_ns + ended_ns) // 2, self._slots, found)
+        return PortReading(row, ended_ns, self._refused, frozenset(self._saturated))
 
     def _choose(self) -> None:
         """Try every source of each metric that has none yet, and select the best."""

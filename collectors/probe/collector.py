@@ -9,8 +9,7 @@ from pathlib import Path
 
 import structlog
 
-from collectors.core.context import CollectorContext
-from collectors.core.poll import StatusSchedule
+from collectors.core.context import CollectorContext, StatusReporter
 from collectors.core.spec import Spec
 from collectors.probe.mesh import Rails, find_rails, flows_of
 from collectors.probe.params import Params
@@ -22,7 +21,7 @@ from streams.fabric.inventory import InvalidInventory, read_folder
 from streams.fabric.inventory_folder import table_files
 from streams.wire.access import PROBE, Access
 from streams.wire.errors import Misconfigured
-from streams.wire.models import CollectorStatus, ProbeReport, Source
+from streams.wire.models import ProbeReport, Source
 from streams.wire.topics import COLLECTOR_STATUS, PROBES, encode
 
 _MAX_NS = 2**31 - 1
@@ -107,13 +106,12 @@ class ProbeAgent:
         self._responder = Responder(params, frozenset(), os.urandom(4), key, time.monotonic())
         self._answering = ResponderSockets(self._responder, params.dscp, params.port, new_socket)
         self.prober = Prober(params, key, new_socket)
-        self._emitter = context.emitter(Source.SOURCE_PROBE)
         self._identity = Identity(self.device, context.collector, context.run)
-        self._statuses = StatusSchedule(self.device, params.window_s, params.status_every_s)
+        emitter = context.emitter(Source.SOURCE_PROBE)
+        self._statuses = StatusReporter(emitter, self.device, params.window_s, params.status_every_s, context.clock)
         self._rails = Rails()
         self._read_state: object = None
         self._planned_hour = -1
-        self._last_report_ns = 0
         self._stalls_reported = 0
 
     @property
@@ -190,16 +188,8 @@ class ProbeAgent:
         stalls, self._stalls_reported = self.prober.stalls - self._stalls_reported, self.prober.stalls
         report = compose(self._identity, self.prober.evaluate(), begin_ns, end_ns, now_ns, stalls)
         self._context.publisher.offer(encode(PROBES, report), rows=len(report.flow_sent))
-        self._last_report_ns = end_ns
-        now_s = asyncio.get_running_loop().time()
-        self._statuses.sampled(now_s)
-        if self._statuses.is_due(now_s, reachable=True):
-            self._emitter.status(
-                CollectorStatus(
-                    self._emitter.collector, self._emitter.run, Source.SOURCE_PROBE, self.device, now_ns,
-                    reachable=True, last_sample_at_ns=end_ns, cadence_ns=int(self._params.window_s * _NS),
-                )
-            )  # fmt: skip
+        self._statuses.sampled(end_ns)
+        self._statuses.report(reachable=True)
         return report
 
     def close(self) -> None:

@@ -12,9 +12,9 @@ from typing import TypeVar
 
 import structlog
 
-from collectors.core.context import DeviceEvent, Emitter
+from collectors.core.context import DeviceEvent, Emitter, StatusReporter
 from collectors.core.metrics import CollectorMetrics
-from collectors.core.poll import Pace, StatusSchedule, log_reachability, poll
+from collectors.core.poll import Pace, log_reachability, poll
 from collectors.snmp import facts, mib, port_index, vendor_optics
 from collectors.snmp.ber import Column, Value
 from collectors.snmp.engine import Engines
@@ -26,7 +26,7 @@ from collectors.snmp.reading import Composer, RestartDetection
 from collectors.snmp.traps import notification
 from streams.instrument.clock import Clock
 from streams.wire.errors import Reject, Retry
-from streams.wire.models import CollectorStatus, EventKind, Facts, Samples
+from streams.wire.models import EventKind, Facts, Samples
 
 Kind = TypeVar("Kind")
 _log = structlog.get_logger("railsight.snmp")
@@ -75,9 +75,8 @@ class DeviceReader:
         self._optics_due_s = float("-inf")
         self._facts_wanted = asyncio.Event()
         self._disabled: set[str] = set()
-        self._statuses = StatusSchedule(target.name, params.cadence_s, params.status_every_s)
+        self._statuses = StatusReporter(emitter, target.name, params.cadence_s, params.status_every_s, clock)
         self._reachable, self._error = False, "not read yet"
-        self._last_sample_ns = 0
 
     async def run(self) -> None:
         """Poll at each cadence, and request facts concurrently."""
@@ -101,8 +100,7 @@ class DeviceReader:
         )
         self._metrics.add("updates", self.name, sum(len(column) for column in cells.values()))
         samples = self._emitter.samples(self.name, reading)
-        self._last_sample_ns = samples.sampled_at_ns
-        self._statuses.sampled(asyncio.get_running_loop().time())
+        self._statuses.sampled(samples.sampled_at_ns)
         self._set_reachable(reachable=True)
         return samples
 
@@ -323,11 +321,4 @@ class DeviceReader:
         if reachable != self._reachable or error != self._error:
             log_reachability(_log, self.name, self._reachable, reachable=reachable, error=error)
         self._reachable, self._error = reachable, error
-        if not self._statuses.is_due(asyncio.get_running_loop().time(), reachable=reachable, error=error):
-            return
-        self._emitter.status(
-            CollectorStatus(
-                self._emitter.collector, self._emitter.run, self._emitter.source, self.name, self._clock.now_ns(),
-                reachable, error, self._last_sample_ns, 0, int(self._params.cadence_s * 1e9),
-            )
-        )  # fmt: skip
+        self._statuses.report(reachable=reachable, error=error)

@@ -94,8 +94,8 @@ def _stage_line(row: Row) -> str:
 
 
 def _collector_line(row: Row) -> str:
-    known = {f"railsight_collector_{name}": both for name, both in collector_metrics.UNIT_AND_LABEL.items()}
-    unit, label = known[row.name.removesuffix("_total") if row.kind == "counter" else row.name]
+    known = {f"railsight_collector_{name}": meaning for name, meaning in collector_metrics.MEANINGS.items()}
+    unit, label, _ = known[row.name.removesuffix("_total") if row.kind == "counter" else row.name]
     return _line(row, label, unit)
 
 

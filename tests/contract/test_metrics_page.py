@@ -32,7 +32,7 @@ def test_every_metric_has_a_unit_a_label_and_a_help_text() -> None:
     named = {*get_args(metrics.Counter), *get_args(metrics.Gauge)}
     assert set(metrics.UNIT) == set(metrics.HELP) == named
     of_collectors = {*get_args(collector_metrics.Name), *get_args(collector_metrics.Gauge)}
-    assert set(collector_metrics.UNIT_AND_LABEL) == set(collector_metrics.HELP) == of_collectors
+    assert set(collector_metrics.MEANINGS) == of_collectors
     for name, unit in metrics.UNIT.items():
         for base in ("seconds", "bytes", "records"):
             assert not name.removesuffix("_total").endswith(f"_{base}") or unit == base, name

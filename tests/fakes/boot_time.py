@@ -17,5 +17,5 @@ class SetZero:
 
     ns: int = ZERO
 
-    def zero_ns(self) -> int:
+    def __call__(self) -> int:
         return self.ns

@@ -20,7 +20,6 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from collectors.core.columns import CellKey, Layout, Reading
 from collectors.core.context import CollectorContext
-from collectors.core.disk_buffer import SpooledBuffer
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.params import Core, PublisherParams
 from collectors.core.publisher import KafkaPublisher
@@ -64,7 +63,6 @@ async def collector(bootstrap: str, folder: Path, state_file: Path, cadence_s: f
         context = CollectorContext(publisher, "outage", metrics)
         emitter = context.emitter(Source.SOURCE_GNMI)
         buffer = publisher._buffer
-        assert isinstance(buffer, SpooledBuffer)
         offered = 0
         while True:
             values = [rng.getrandbits(48) for _ in range(PORTS * len(_METRICS))]
@@ -79,7 +77,7 @@ async def collector(bootstrap: str, folder: Path, state_file: Path, cadence_s: f
                         Acknowledgements(
                             context.run,
                             offered,
-                            buffer.promised,
+                            metrics.value("settled"),
                             metrics.value("refused"),
                             metrics.value("spooled"),
                             buffer.stored,

@@ -16,7 +16,7 @@ from collectors.core.context import CollectorContext
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.params import Core, PublisherParams
 from collectors.host.collector import SPEC, collect
-from collectors.host.lines import SystemBootTime, Times, record
+from collectors.host.lines import Times, record, system_boot_ns
 from collectors.host.log_sources import kmsg_of
 from collectors.host.params import Params
 from lab.servers.kernel_log_writer import KernelLogWriter, kernel_log_lines
@@ -207,14 +207,14 @@ def test_the_log_of_this_machine_is_read_completely() -> None:
         source = kmsg_of(Path("/dev/kmsg"), 1, None)
     except Reject as error:
         pytest.skip(f"the kernel log may not be read here: {error}")
-    clock, times = SystemClock(), Times(SystemBootTime())
+    clock, times = SystemClock(), Times(system_boot_ns)
     with contextlib.closing(source):
         chunk = source.read(1_000_000)
     now_ns = clock.now_ns()
     if not chunk.lines:
         pytest.skip("the kernel log is empty")
     assert chunk.is_drained and not chunk.refused and not chunk.lost
-    booted_ns = SystemBootTime().zero_ns()
+    booted_ns = system_boot_ns()
     for data in chunk.lines:
         line = record(data)
         at_ns = times.at_ns(line, now_ns, None)

@@ -7,11 +7,10 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from collectors.core import disk_buffer
-from collectors.core.buffer import BufferedRecord
-from collectors.core.disk_buffer import SpooledBuffer
+from collectors.core import buffer as core_buffer
+from collectors.core.buffer import Buffer
 from collectors.core.metrics import CollectorMetrics
-from collectors.core.spool import Spool
+from collectors.core.spool import BufferedRecord, Spool
 from lab.chaos.isolation import empty, fill
 from streams.wire.topics import EVENTS, Record
 from tests.fixtures.small_disk import run_on_small_disk, scenario
@@ -31,9 +30,9 @@ def test_what_was_accepted_survives_a_full_disk(tmp_path: Path) -> None:
 
 async def run(folder: Path) -> dict[str, object]:
     """Offer records until both bounds are met on a full disk, free the disk, and read everything back."""
-    disk_buffer._RETRY_S = 0.1
+    core_buffer._RETRY_S = 0.1
     metrics = CollectorMetrics()
-    buffer = SpooledBuffer(Spool(folder / "own.spool", 64 << 20), _MEMORY_BYTES, 0.0, metrics)
+    buffer = Buffer(Spool(folder / "own.spool", 64 << 20), _MEMORY_BYTES, 0.0, metrics)
     await buffer.open()
     work = asyncio.create_task(buffer.run())
     accepted: list[int] = []

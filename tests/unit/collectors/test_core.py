@@ -7,9 +7,10 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.core.buffer import BufferedRecord, MemoryBuffer
+from collectors.core.buffer import MemoryQueue
 from collectors.core.columns import CellKey, Layout, json_lines, rows_digest
-from collectors.core.metrics import HELP, CollectorMetrics, Gauge, Name
+from collectors.core.metrics import MEANINGS, CollectorMetrics, Gauge, Name
+from collectors.core.spool import BufferedRecord
 from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER, RowKind, Samples, Source
 from streams.wire.topics import EVENTS, Record
@@ -21,7 +22,7 @@ def record(size: int = 100) -> Record:
 
 def test_past_its_limit_the_buffer_refuses_the_newest() -> None:
     """Accepted records stay, in order; there is room again once the oldest are released."""
-    buffer = MemoryBuffer(3 * BufferedRecord(record()).size)
+    buffer = MemoryQueue(3 * BufferedRecord(record()).size, CollectorMetrics())
     assert [buffer.offer(BufferedRecord(record(), rows)) for rows in (1, 2, 3, 4)] == [True, True, True, False]
     assert [buffered.rows for buffered in buffer.oldest(10)] == [1, 2, 3]
     buffer.drop(1)
@@ -32,7 +33,7 @@ def test_past_its_limit_the_buffer_refuses_the_newest() -> None:
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 500))))
 def test_the_buffer_never_exceeds_its_limit(steps: list[tuple[bool, int]]) -> None:
     """For any sequence of records and sizes."""
-    buffer = MemoryBuffer(2000)
+    buffer = MemoryQueue(2000, CollectorMetrics())
     for is_offer, size in steps:
         if is_offer:
             buffer.offer(BufferedRecord(record(size)))
@@ -104,4 +105,4 @@ def test_metrics_are_returned_by_label_and_to_prometheus() -> None:
 
 def test_every_metric_has_a_help_text() -> None:
     """A name without one would fail at the first scrape."""
-    assert HELP.keys() == {*get_args(Name), *get_args(Gauge)}
+    assert MEANINGS.keys() == {*get_args(Name), *get_args(Gauge)}

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.core.buffer import BufferedRecord
-from collectors.core.spool import Damaged, Spool
+from collectors.core.spool import BufferedRecord, Damaged, Spool
 from streams.wire.errors import Misconfigured
 from tests.fixtures.spool_records import buffered, files_no_larger_than
 

@@ -7,11 +7,12 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
+from collectors.core.columns import RowReading
 from collectors.core.context import CollectorContext
 from collectors.core.params import Core
 from collectors.host.collector import SPEC, host_agent
 from collectors.host.gpu import Gpu
-from collectors.host.sampling import GroupReading, merged
+from collectors.host.sampling import merged
 from collectors.kernel.ports import Port
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Misconfigured
@@ -200,9 +201,7 @@ async def test_neighbours_are_facts_of_the_ports_that_they_are_at(tmp_path: Path
 def test_rows_that_say_nothing_are_none() -> None:
     """Two readings of one row are merged, at the time of the first."""
     a, b = {(Metric.PCIE_WIDTH_LANES, -1): 8.0}, {(Metric.GPU_POWER_W, -1): 1.0}
-    assert merged([("x", GroupReading(5, a)), ("x", GroupReading(3, b)), ("y", GroupReading(1, {}))]) == {
-        "x": GroupReading(3, a | b)
-    }
+    assert merged([("x", 5, a), ("x", 3, b), ("y", 1, {})]) == {"x": RowReading(3, (*a, *b), (8.0, 1.0))}
 
 
 def test_a_gpu_is_the_same_whatever_its_handle_is() -> None:

@@ -5,27 +5,24 @@ import re
 import shutil
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collectors.core.context import DeviceEvent
 from collectors.core.metrics import CollectorMetrics
-from collectors.host.kernel_log import KernelLog
+from collectors.host.kernel_log import LABEL, KernelLog
 from collectors.host.lines import MOST_BYTES, Times, parse
 from collectors.host.log_sources import Kmsg
 from collectors.host.messages import classify
 from collectors.host.ports import KnownPorts
-from collectors.host.rate_limit import RateLimiter
+from collectors.host.rate_limit import RateLimitedEmitter
 from streams.wire.errors import Reject
 from tests.fakes.boot_time import SetZero
 from tests.fakes.kmsg import FakeKmsg
 from tests.fixtures.host_agent import START_NS, listening, whole
 from tests.fixtures.host_tree import GPU, NIC0, NIC1, folder, machine
 from tests.fixtures.malformed_files import content, spoil
-
-if TYPE_CHECKING:
-    from collectors.core.context import DeviceEvent
 
 S = 10**9
 MANY = 10_000
@@ -76,9 +73,13 @@ async def test_ten_thousand_records_of_a_device(tmp_path: Path) -> None:
     await found.agent.find()
     names.adopt(known.port for known in found.agent.known.ports)
     result: list[DeviceEvent] = []
+
+    def emit(happening: DeviceEvent, _: int) -> None:
+        result.append(happening)
+
     log = KernelLog(
-        Kmsg(ring, 1, None), Times(SetZero(START_NS - 1000 * S)), names, RateLimiter(1.0, 20), metrics,
-        lambda happening, _: result.append(happening), boot_id=1, of_device=True, not_before_ns=0,
+        Kmsg(ring, 1, None), Times(SetZero(START_NS - 1000 * S)), names,
+        RateLimitedEmitter(1.0, 20, metrics, LABEL, emit), metrics, emit, boot_id=1, of_device=True, not_before_ns=0,
     )  # fmt: skip
     refused = sequence = 0
     for turn in range(MANY):

@@ -4,12 +4,13 @@ import asyncio
 import contextlib
 from pathlib import Path
 
+from collectors.core.context import DeviceEvent
 from collectors.core.metrics import CollectorMetrics
-from collectors.host.kernel_log import KernelLog
+from collectors.host.kernel_log import LABEL, KernelLog
 from collectors.host.lines import Times
 from collectors.host.log_sources import Kmsg
 from collectors.host.ports import KnownPorts
-from collectors.host.rate_limit import RateLimiter
+from collectors.host.rate_limit import RateLimitedEmitter
 from streams.wire.models import Event, EventKind
 from tests.fakes.boot_time import SetZero
 from tests.fakes.kmsg import FakeKmsg
@@ -218,9 +219,15 @@ def test_of_a_ring_that_no_one_knows_only_the_newest_is_reported() -> None:
     result: list[int] = []
     for since_s in (100, 200, 999):
         ring.write(since_s * 10**6, f"NVRM: Xid (PCI:0000:9b:00): {since_s}, x")
+
+    def emit(happening: DeviceEvent, _: int) -> None:
+        result.append(happening.code)
+
+    metrics = CollectorMetrics()
     log = KernelLog(
-        Kmsg(ring, 1, None), Times(SetZero(BOOT_S * S)), KnownPorts("rdma"), RateLimiter(1.0, 20), CollectorMetrics(),
-        lambda happening, _: result.append(happening.code), boot_id=1, of_device=True, not_before_ns=START_NS - 300 * S,
+        Kmsg(ring, 1, None), Times(SetZero(BOOT_S * S)), KnownPorts("rdma"),
+        RateLimitedEmitter(1.0, 20, metrics, LABEL, emit), metrics, emit,
+        boot_id=1, of_device=True, not_before_ns=START_NS - 300 * S,
     )  # fmt: skip
     assert log.look(START_NS, 0.0) and result == [999]
 

@@ -12,7 +12,7 @@ from collectors.core.context import CollectorContext, DeviceEvent
 from collectors.core.metrics import CollectorMetrics
 from collectors.host.links import HOLD_S, LINK_BYTES, AdminStates, Links
 from collectors.host.ports import KnownPorts
-from collectors.host.rate_limit import RateLimiter
+from collectors.host.rate_limit import RateLimitedEmitter
 from collectors.kernel.ports import Port
 from collectors.kernel.tree import Tree
 from streams.wire.models import EventKind
@@ -74,9 +74,9 @@ class Host:
         self.refusal: OSError | None = None
         self.now_s = 0.0
         self.links = Links(
-            Tree(root), self.ports, AdminStates(disabled), RateLimiter(1.0, 20),
-            CollectorContext(RecordingPublisher(), "test", self.metrics, clock=SetClock()),
-            lambda happening, _: self.events.append(happening), self._opened,
+            Tree(root), self.ports, AdminStates(disabled),
+            RateLimitedEmitter(1.0, 20, self.metrics, "links", lambda happening, _: self.events.append(happening)),
+            CollectorContext(RecordingPublisher(), "test", self.metrics, clock=SetClock()), self._opened,
         )  # fmt: skip
 
     def _opened(self) -> FakeRtnetlink:

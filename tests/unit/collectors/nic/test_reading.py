@@ -57,7 +57,7 @@ def reader(tree: Tree, source: Source | None = None, clock: SetClock | None = No
 
 
 def values_of(reading: PortReading) -> dict[tuple[Metric, int], float]:
-    return {slot: value for slot, value in zip(reading.slots, reading.values, strict=True) if value is not None}
+    return {slot: value for slot, value in zip(reading.row.slots, reading.row.values, strict=True) if value is not None}
 
 
 async def test_the_physical_layer_is_the_first_witness(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from collectors.core.disk_buffer import SpooledBuffer, buffer_of
+from collectors.core.buffer import buffer_of
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.params import PublisherParams
 from tests.fixtures.spool_records import buffered, files_no_larger_than
@@ -21,7 +21,6 @@ class Run:
         self.metrics = CollectorMetrics()
         params = PublisherParams.model_validate({"spool": folder, "spool_after_s": AFTER_S} | settings)
         buffer = buffer_of(params, "gnmi@a/b", self.metrics)
-        assert isinstance(buffer, SpooledBuffer)
         self.buffer = buffer
 
     async def until(self, holds: Callable[[], bool]) -> None:
@@ -53,7 +52,7 @@ async def test_nothing_is_written_while_kafka_answers_in_time(tmp_path: Path) ->
             assert now.buffer.offer(buffered(number))
             await asyncio.sleep(AFTER_S / 10)
             await now.buffer.release(len(await now.buffer.first(100)))
-        assert (now.metrics.value("spooled"), now.buffer.promised, len(now.buffer)) == (0, 30, 0)
+        assert (now.metrics.value("spooled"), now.metrics.value("settled"), len(now.buffer)) == (0, 30, 0)
 
 
 async def test_records_that_wait_too_long_are_on_disk_and_stay_in_order(tmp_path: Path) -> None:
@@ -63,7 +62,7 @@ async def test_records_that_wait_too_long_are_on_disk_and_stay_in_order(tmp_path
             now.buffer.offer(buffered(number))
         assert len(await now.buffer.first(4)) == 4
         await now.until(lambda: now.metrics.value("spooled") == 10)
-        assert now.buffer.promised == 10
+        assert now.metrics.value("settled") == 10
         now.buffer.offer(buffered(11))
         await now.buffer.release(3)
         assert await now.all() == list(range(4, 11))
@@ -76,8 +75,8 @@ async def test_a_new_run_returns_the_records_of_the_last_one_first(tmp_path: Pat
     async with running(tmp_path) as now:
         for number in range(1, 6):
             now.buffer.offer(buffered(number))
-        await now.until(lambda: now.buffer.promised == 5)
-        now.buffer._spool.close()  # as the kernel does for a killed process
+        await now.until(lambda: now.metrics.value("settled") == 5)
+        await now.buffer.close()  # all are on disk: the file is as a killed process leaves it
     async with running(tmp_path) as now:
         now.buffer.offer(buffered(6))
         assert await now.all() == [1, 2, 3, 4, 5]
@@ -112,10 +111,10 @@ async def test_a_disk_that_fails_leaves_memory_as_the_bound(tmp_path: Path) -> N
             now.buffer.offer(buffered(number, 50_000))
         with files_no_larger_than(200_000):
             await now.until(lambda: now.metrics.value("spool_failed") > 0)
-        assert now.buffer.promised == 0
+        assert now.metrics.value("settled") == 0
         assert await now.all() == list(range(20))
         await now.buffer.close()
-        assert now.buffer.promised == 20
+        assert now.metrics.value("settled") == 20
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
 
 
@@ -125,5 +124,5 @@ async def test_a_damaged_spool_is_reported_and_a_new_one_created(tmp_path: Path)
     async with running(tmp_path) as now:
         assert now.metrics.value("spool_damaged") == 1
         now.buffer.offer(buffered(1))
-        await now.until(lambda: now.buffer.promised == 1)
+        await now.until(lambda: now.metrics.value("settled") == 1)
         assert await now.all() == [1]
