@@ -11,13 +11,14 @@ from time import perf_counter, thread_time
 from typing import NamedTuple, TypeVar
 
 from lab.bench.statistics import Spread, spread_of
+from streams.detect.detector import Placement
 from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.topology import Topology
 from streams.locality.distance import Distances
 from streams.locality.export.write import FORMATS, export_text
 from streams.locality.fabric_state import FabricState
 from streams.locality.groups import Groups
-from streams.locality.impairments import Effect, Impairment
+from streams.locality.impairments import Impairment
 from streams.locality.params import LocalityParams
 from streams.locality.placement import place
 
@@ -120,9 +121,9 @@ def _impairments(topology: Topology, options: Options, chance: random.Random) ->
     slow = chance.sample(hosts, max(1, round(len(hosts) * options.impaired)))
     silent = chance.sample(hosts, max(1, round(len(hosts) * options.impaired)))
     return [
-        *(Impairment(link, Effect.OUT, "link/down", "is down", f"{n:032x}") for n, link in enumerate(down)),
-        *(Impairment(f"rail:{host}/0", Effect.DOUBTFUL, "rail/degraded", "is slow") for host in slow),
-        *(Impairment(f"device:{host}", Effect.DOUBTFUL, "telemetry/stale", "is silent") for host in silent),
+        *(Impairment(link, Placement.OUT, "link/down", "is down", f"{n:032x}") for n, link in enumerate(down)),
+        *(Impairment(f"rail:{host}/0", Placement.DOUBTFUL, "rail/degraded", "is slow") for host in slow),
+        *(Impairment(f"device:{host}", Placement.DOUBTFUL, "telemetry/stale", "is silent") for host in silent),
     ]
 
 

@@ -5,18 +5,20 @@ evaluated by `attribute`, which receives the episodes of all pods. All functions
 clock, and return the new state instead of changing the old one.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum, IntEnum
+from enum import Enum, IntEnum, auto
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from streams.detect.evidence.link_history import FOREVER
+from streams.detect.evidence.episodes import Conclusion, Ledger, PublishedEpisodes, Reconciled, prune
+from streams.detect.evidence.link_history import FOREVER, LinkHistory
 from streams.detect.evidence.params import SharedSettings
 from streams.detect.evidence.shared import SharedEvidence
 from streams.detect.evidence.subjects import port_subject
 from streams.detect.fabric_side import FabricSide
 from streams.detect.measure.monitors.monitor import MonitorSpec, ReplayedMonitorSpec
 from streams.detect.thresholds import Thresholds
+from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.intervals import Interval
 from streams.fabric.topology import Topology
@@ -62,13 +64,32 @@ class Scope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """All that a detector may read beside its own state."""
+    """All that a detector may read beside its own state, and the ledger of its episodes."""
 
-    settings: SharedSettings
+    ledger: Ledger
     topology: Topology
-    watermark_ns: int
     evidence: SharedEvidence
     hosts_by_pod: Mapping[str, Sequence[str]]
+
+    @property
+    def settings(self) -> SharedSettings:
+        """The settings that every detector may read."""
+        return self.ledger.settings
+
+    @property
+    def watermark_ns(self) -> int:
+        """The watermark of the evaluation."""
+        return self.ledger.watermark_ns
+
+    def reconcile(
+        self, published: PublishedEpisodes, conclusions: Sequence[Conclusion], pruned_until_ns: int = 0
+    ) -> Reconciled:
+        """Match conclusions with published episodes; see `Ledger`."""
+        return self.ledger.reconcile(published, conclusions, pruned_until_ns)
+
+    def next_ns(self, *times_ns: int) -> int:
+        """Return the first of these times that is still to come; FOREVER without one."""
+        return min((at_ns for at_ns in times_ns if at_ns > self.watermark_ns), default=FOREVER)
 
     def subject_at(self, port: Port) -> Subject:
         """Return the link that ends at a port, or the port where no link is known."""
@@ -121,8 +142,9 @@ class PodSide(Generic[P, S]):
     """The part of a snapshot for one key; a dataclass, or a tuple type, that pydantic can validate."""
 
     scope: Scope
-    evaluate: Callable[[P, str, S | None, Context], Evaluation[S]]
-    """(params, key, state, context): concludes from all that is retained, also when only the watermark moved."""
+    evaluate: Callable[[P, str, Any, Context], Evaluation[S]]
+    """(params, key, state, context): concludes from all that is retained, also when only the watermark moved. With
+    `observe` it is called where there is a state."""
 
     inputs: tuple[Input, ...] = ()
     observe: Callable[[P, S | None, Any, Context], Observed[S]] | None = None
@@ -131,7 +153,7 @@ class PodSide(Generic[P, S]):
     follows_link_history: bool = False
     """Is evaluated, together with all others of this kind, whenever the history of its link changes.
 
-    Its state is None until it returns one.
+    Without `observe` its state is None until it returns one.
     """
 
     link_retention_ns: Callable[[P, float], int] | None = None
@@ -148,21 +170,91 @@ class PodSide(Generic[P, S]):
     """(moved, existing): joins two states that a new inventory makes one."""
 
 
+class Placement(IntEnum):
+    """The effect of an open finding on its subject, for the placement of jobs."""
+
+    DOUBTFUL = 1
+    """It is up, and a job on it may be slow or fail."""
+    OUT = 2
+    """It carries nothing, or may not be used."""
+
+
+class JobDomain(Enum):
+    """The part of the cluster that a finding counts against in the verdict on a job."""
+
+    NETWORK = "network"
+    HOST = "host"
+    NEITHER = "neither"
+
+
+class FaultOf(Enum):
+    """The part whose history of faults a finding belongs to."""
+
+    LINK = auto()
+    HOST = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Detector(Generic[P]):
-    """One detector. `slug` and `condition` differ only by case and punctuation."""
+    """One detector: its condition, thresholds and evaluation, and the meaning of its findings for other rooms.
 
-    slug: str
+    A field without a default is a statement that every detector makes: other rooms read it here.
+    """
+
     condition: Condition
     version: str
     params: type[P]
     section: str
     """Its thresholds are `[detect.<section>]`."""
 
+    placement: Placement | None
+    """None: it is about no capacity that a placement could use."""
+
+    job_domain: JobDomain
+    lemon: FaultOf | None
+    """The history of which lemons are chosen; None: it is no fault of hardware."""
+
+    hidden_in: Mapping[str, str]
+    """By simulated fabric (`bench detection --fabric`), why its sources never show the fault."""
+
     fabric: FabricSide = field(default_factory=FabricSide)
     pod: PodSide[P, Any] | None = None
     monitor: MonitorSpec | ReplayedMonitorSpec | None = None
     """The monitor that it brings to `measure`, made from its own parameters."""
+
+    state_metric: Metric | None = None
+    """The readings to print where the evidence of a finding names no metric that is sampled."""
+
+    slug: str = field(init=False)
+    """The condition as `family/name`."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "slug", self.condition.slug)
+
+    def ledger(self, settings: SharedSettings, watermark_ns: int) -> Ledger:
+        """Return the ledger of its episodes at a watermark."""
+        return Ledger(self.condition, self.version, settings, watermark_ns)
+
+
+def link_follower(
+    evaluate: Callable[[P, str, PublishedEpisodes | None, Context], Evaluation[PublishedEpisodes]],
+    link_retention_ns: Callable[[P, float], int] | None = None,
+) -> PodSide[P, PublishedEpisodes]:
+    """Return the side of a detector that concludes from the history of a link alone."""
+    return PodSide(
+        PublishedEpisodes, Scope.LINK, evaluate, follows_link_history=True, link_retention_ns=link_retention_ns,
+        merge=lambda moved, existing: (*moved, *existing),
+    )  # fmt: skip
+
+
+def follow_link(
+    context: Context, history: LinkHistory, published: PublishedEpisodes | None, conclusions: Sequence[Conclusion],
+    waits: Iterable[int],
+) -> Evaluation[PublishedEpisodes]:  # fmt: skip
+    """Return the evaluation of a link's history; `waits` are times at which more may be concluded."""
+    known = prune(published or (), context.retained_since_ns)
+    known, episodes, due_ns = context.reconcile(known, conclusions, history.pruned_until_ns)
+    return Evaluation(known or None, episodes, min(due_ns, context.next_ns(*waits)))
 
 
 def input_of(observation: Observation) -> tuple[type, Any]:

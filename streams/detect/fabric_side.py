@@ -10,12 +10,11 @@ from enum import Enum, IntEnum
 from typing import Any, NamedTuple, Protocol
 
 from streams.detect.evidence.device_evidence import DeviceEvidence
-from streams.detect.evidence.episodes import PublishedEpisodes
+from streams.detect.evidence.episodes import Ledger, PublishedEpisodes
 from streams.detect.evidence.link_history import FOREVER
-from streams.detect.evidence.params import SharedSettings
 from streams.fabric.inventory_rows import HOST_LINK
 from streams.fabric.topology import Topology, TopologyLink
-from streams.wire.models import Cause, Condition, Endpoint, Episode, Finding, Message, Source
+from streams.wire.models import Cause, Condition, Endpoint, Episode, Finding, Message, Source, Subject
 
 
 class Loss(Enum):
@@ -132,6 +131,11 @@ class SeverityContext(Protocol):
         ...
 
 
+def under_a_job(finding: Finding, context: SeverityContext) -> bool:
+    """Rate a finding CRITICAL while a job runs on its host."""
+    return context.has_job(device_at(finding.subject), finding)
+
+
 def always(_finding: Finding, _context: SeverityContext) -> bool:
     """Rate every finding CRITICAL."""
     return True
@@ -155,12 +159,11 @@ class FabricEvaluator:
     """Makes an empty state; a dataclass."""
     on_message: Callable[[Any, Message], None]
     """Takes a message into the state; ignores those of other types."""
-    on_published: Callable[[Any, Finding], None]
+    evaluate: Callable[[Any, Ledger, Any, Topology], list[Episode]] | None = None
+    """Returns the episodes that changed; takes the detector's parameters, its ledger, the state and the topology."""
+    on_published: Callable[[Any, Finding], None] | None = None
     """Takes a published finding of any detector into the state."""
-    evaluate: Callable[[Any, SharedSettings, Any, Topology, int], list[Episode]]
-    """Returns the episodes that changed up to a watermark; takes the detector's parameters, the shared settings, the
-    state, the topology and the watermark."""
-    incomplete: Callable[[Any, SharedSettings, Any, Topology, int], Iterable[str]] | None = None
+    incomplete: Callable[[Any, Ledger, Any, Topology], Iterable[str]] | None = None
     """Returns the ids of the detector's findings that `complete` may change; takes the same as `evaluate`."""
     complete: Callable[[Any, Finding, Topology], Finding] | None = None
     """Returns a finding of the detector, completed with what the state shows, before its blast radius is estimated."""
@@ -208,10 +211,10 @@ class FabricSide:
     """Returns the cause that a parent of this detector gives to a child; None: the child keeps its own."""
 
     evaluate_device: (
-        Callable[[Any, SharedSettings, Mapping[str, PublishedEpisodes], DeviceEvidence, int], DeviceEvaluation] | None
+        Callable[[Any, Ledger, Mapping[str, PublishedEpisodes], DeviceEvidence], DeviceEvaluation] | None
     ) = None
-    """Evaluates a device from all evidence on it; takes the detector's parameters, the shared settings, the published
-    episodes, the evidence and the watermark."""
+    """Evaluates a device from all evidence on it; takes the detector's parameters, its ledger, the published episodes
+    and the evidence."""
 
     evaluator: FabricEvaluator | None = None
 
@@ -223,6 +226,11 @@ class FabricSide:
 
     settle_s: Callable[[Any], float] | None = None
     """Returns by how much a later observation may move the end of its findings, and of their children."""
+
+
+def device_at(subject: Subject) -> str:
+    """Return the device of a subject's first end; empty where it has none."""
+    return subject.a.device if subject.a is not None else ""
 
 
 def devices_of(finding: Finding) -> list[str]:

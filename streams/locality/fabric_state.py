@@ -11,10 +11,11 @@ from enum import IntEnum
 
 import numpy as np
 
+from streams.detect.detector import Placement
 from streams.fabric.graph import Floats, Ints, Mask
 from streams.fabric.topology import links_of_subject
 from streams.locality.groups import Groups
-from streams.locality.impairments import FABRIC, Effect, Impairment
+from streams.locality.impairments import FABRIC, Impairment
 
 MAX_ISSUES = 64
 """Impairments that are retained for one device; a person reads a few."""
@@ -61,10 +62,10 @@ class FabricState:
         for device in devices.tolist():
             self._add_issue(device, impairment)
         self.usability[hosts] = np.maximum(self.usability[hosts], impairment.effect)
-        if impairment.effect is Effect.OUT:
+        if impairment.effect is Placement.OUT:
             self.alive[links] = False
         host_links = links[self.groups.is_host_link[links]]
-        if impairment.effect is Effect.OUT or not len(devices):
+        if impairment.effect is Placement.OUT or not len(devices):
             below = np.setdiff1d(self._graph.lower[host_links], hosts)
             self.usability[below] = np.maximum(self.usability[below], Usability.DOUBTFUL)
             for host in below.tolist():

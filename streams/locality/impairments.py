@@ -5,32 +5,24 @@ capacity that a placement could use, and are left out. So are findings in shadow
 """
 
 from collections.abc import Iterable
-from enum import IntEnum
 from typing import NamedTuple
 
+from streams.detect.detector import Placement
+from streams.detect.detectors import DETECTORS
 from streams.fabric.ids import device_id
 from streams.fabric.inventory_rows import Device
 from streams.wire.control_scope import is_active
-from streams.wire.models import Action, Condition, Control, ControlKind, Finding, Remediation, RemediationState
+from streams.wire.models import Action, Control, ControlKind, Finding, Remediation, RemediationState
 
 FABRIC = "fabric:"
 """The subject of a maintenance of the whole fabric."""
-
-
-class Effect(IntEnum):
-    """The effect of an impairment on its subject."""
-
-    DOUBTFUL = 1
-    """It is up, and a job on it may be slow or fail."""
-    OUT = 2
-    """It carries nothing, or may not be used."""
 
 
 class Impairment(NamedTuple):
     """One reason not to use a subject; `source_id` is the id of the finding, remediation or control."""
 
     subject_id: str
-    effect: Effect
+    effect: Placement
     kind: str
     """The finding's slug, `isolated` or `maintenance`."""
     reason: str
@@ -41,20 +33,7 @@ class Impairment(NamedTuple):
         return f"{self.subject_id}: {self.reason}{source}"
 
 
-_EFFECTS = {
-    Condition.LINK_DOWN: Effect.OUT,
-    Condition.DEVICE_DOWN: Effect.OUT,
-    Condition.LINK_FLAP: Effect.DOUBTFUL,
-    Condition.LINK_DEGRADING: Effect.DOUBTFUL,
-    Condition.LINK_MISCABLED: Effect.DOUBTFUL,
-    Condition.RAIL_DEGRADED: Effect.DOUBTFUL,
-    Condition.HOST_PCIE_DEGRADED: Effect.DOUBTFUL,
-    Condition.HOST_GPU_FAULT: Effect.DOUBTFUL,
-    Condition.HOST_THERMAL_THROTTLE: Effect.DOUBTFUL,
-    Condition.PATH_LOSS: Effect.DOUBTFUL,
-    Condition.RAIL_UNREACHABLE: Effect.OUT,
-    Condition.TELEMETRY_STALE: Effect.DOUBTFUL,
-}
+_EFFECTS = {detector.condition: detector.placement for detector in DETECTORS}
 _ISOLATING = {
     Action.DRAIN_LINK, Action.REPAIR_LINK, Action.RESTORE_LINK, Action.RESET_NIC, Action.CORDON_HOST,
     Action.UNCORDON_HOST, Action.REBOOT_HOST,
@@ -86,7 +65,7 @@ def _subjects(finding: Finding) -> Iterable[str]:
 def of_remediations(remediations: Iterable[Remediation]) -> list[Impairment]:
     """Return the targets that are, or may be, taken out of service."""
     return [
-        Impairment(each.target.id, Effect.OUT, "isolated", f"{each.action.name} is {each.state.name}", each.id)
+        Impairment(each.target.id, Placement.OUT, "isolated", f"{each.action.name} is {each.state.name}", each.id)
         for each in remediations
         if each.action in _ISOLATING and each.state in _OUT_OF_SERVICE
     ]
@@ -95,7 +74,7 @@ def of_remediations(remediations: Iterable[Remediation]) -> list[Impairment]:
 def of_controls(controls: Iterable[Control], now_ns: int) -> list[Impairment]:
     """Return the subjects in maintenance by a control; one without a subject is for the whole fabric."""
     return [
-        Impairment(each.subject_id or FABRIC, Effect.OUT, "maintenance", each.reason or "in maintenance", each.id)
+        Impairment(each.subject_id or FABRIC, Placement.OUT, "maintenance", each.reason or "in maintenance", each.id)
         for each in controls
         if each.kind is ControlKind.MAINTENANCE and is_active(each, now_ns)
     ]
@@ -104,7 +83,9 @@ def of_controls(controls: Iterable[Control], now_ns: int) -> list[Impairment]:
 def of_devices(devices: Iterable[Device], now_ns: int) -> list[Impairment]:
     """Return the devices in maintenance by the inventory."""
     return [
-        Impairment(device_id(device.name), Effect.OUT, "maintenance", f"in maintenance until {until:%Y-%m-%d %H:%MZ}")
+        Impairment(
+            device_id(device.name), Placement.OUT, "maintenance", f"in maintenance until {until:%Y-%m-%d %H:%MZ}"
+        )
         for device in devices
         if (until := device.maintenance_until) is not None and until.timestamp() * 1e9 > now_ns
     ]

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from streams.config.kafka import KafkaSettings
+from streams.detect.detectors import DETECTORS
 from streams.fabric.catalogue import BY_NAME, Metric
 from streams.instrument.time_format import format_time
 from streams.report.records import findings_by_id_prefix, latest_revisions, remediations_of
@@ -22,16 +23,13 @@ from streams.store.queries.finding_queries import EventRow, ReadingRow, group_by
 from streams.store.queries.job_history import port_aliases
 from streams.wire import codec
 from streams.wire.errors import Misconfigured, Retry
-from streams.wire.models import Condition, Evidence, Finding, Remediation
+from streams.wire.models import Evidence, Finding, Remediation
 
 _MAX_ROWS = 10
 """Readings of a table inside the window: the first and the last half are printed, those between are counted."""
 _MAX_EVENTS = 12
 _MAX_TABLES = 8
-_DEFAULT_METRIC = {
-    Condition.LINK_FLAP: Metric.OPER_UP,
-    Condition.LINK_DOWN: Metric.OPER_UP,
-}
+_DEFAULT_METRIC = {one.condition: one.state_metric for one in DETECTORS if one.state_metric is not None}
 """The metric to print where the evidence names none that is sampled."""
 
 

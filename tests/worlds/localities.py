@@ -3,12 +3,13 @@
 from functools import cache
 
 from lab.world.demo_fabric import DemoShape, inventory
+from streams.detect.detector import Placement
 from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.topology import Topology
 from streams.locality.distance import Distances
 from streams.locality.fabric_state import FabricState
 from streams.locality.groups import Groups
-from streams.locality.impairments import Effect, Impairment
+from streams.locality.impairments import Impairment
 
 NOW_NS = 1_800_000_000 * 10**9
 
@@ -37,9 +38,9 @@ def distances(*impairments: Impairment, groups: Groups | None = None) -> Distanc
 
 def out(subject_id: str) -> Impairment:
     """Return a finding that takes a subject out."""
-    return Impairment(subject_id, Effect.OUT, "link/down", "is down", "0123456789abcdef")
+    return Impairment(subject_id, Placement.OUT, "link/down", "is down", "0123456789abcdef")
 
 
 def doubtful(subject_id: str, kind: str = "rail/degraded") -> Impairment:
     """Return a finding that makes a subject doubtful."""
-    return Impairment(subject_id, Effect.DOUBTFUL, kind, "is slower than its peers", "fedcba9876543210")
+    return Impairment(subject_id, Placement.DOUBTFUL, kind, "is slower than its peers", "fedcba9876543210")

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from lab.world.delivery_model import Cadence
 from lab.world.faults.congestion_incast import DELAYED
+from streams.detect.detectors import DETECTORS
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
@@ -73,20 +74,8 @@ def _by_nic(message: Message) -> Message | None:
     return message if getattr(message, "source", None) is Source.SOURCE_NIC else None
 
 
-_AT_HOSTS = {
-    Condition.HOST_PCIE_DEGRADED: "the PCIe link is read at the host",
-    Condition.HOST_GPU_FAULT: "GPU faults are in the host's kernel log",
-    Condition.RAIL_DEGRADED: "rails are compared by the counters of NICs",
-    Condition.CONGESTION_INCAST: "marked packets are counted by NICs and by gNMI",
-    Condition.CONGESTION_COLLAPSE: "the time that hosts are paused is counted by NICs",
-}
-
-
-_BY_PROBES = {
-    Condition.PATH_LOSS: "no counter shows the loss, and no probes are sent",
-    Condition.RAIL_UNREACHABLE: "its link is up, and no probes are sent",
-}
-
+_HIDDEN = {detector.condition: detector.hidden_in for detector in DETECTORS}
+"""By condition and fabric, why its sources never show the fault; rules for some of its faults are below."""
 
 _CONGESTION = (Condition.CONGESTION_PFC_STORM, Condition.CONGESTION_COLLAPSE, Condition.CONGESTION_INCAST)
 
@@ -106,10 +95,8 @@ def _too_short(truth: Truth, cadence_s: float) -> str:
 
 
 def _hidden_from_snmp(truth: Truth, kind: str, topology: Topology) -> str:
-    if truth.condition in _BY_PROBES:
-        return _BY_PROBES[truth.condition]
-    if truth.condition in _AT_HOSTS:
-        return _AT_HOSTS[truth.condition]
+    if (reason := _HIDDEN[truth.condition].get("snmp")) is not None:
+        return reason
     device = topology.devices.get(truth.device)
     if truth.condition is Condition.LINK_DEGRADING:
         if device is not None and device.kind == "host":
@@ -119,8 +106,6 @@ def _hidden_from_snmp(truth: Truth, kind: str, topology: Topology) -> str:
         return "polls of its neighbors lie further apart than links that are lost together ([detect.grouping] links_s)"
     if truth.condition is Condition.LINK_DOWN and truth.end_ns - truth.start_ns < 60 * 10**9:
         return "an outage of less than two polls may show in one of them, which has no duration"
-    if truth.condition is Condition.LINK_FLAP:
-        return "downs of seconds fall between two polls, and ifTable has no counter of them"
     if device is not None and device.kind == "host" and truth.condition in (
         Condition.TELEMETRY_STALE, Condition.FLEET_VERSION_DRIFT, Condition.HOST_THERMAL_THROTTLE,
         Condition.DEVICE_CLOCK_SKEW,
@@ -130,15 +115,9 @@ def _hidden_from_snmp(truth: Truth, kind: str, topology: Topology) -> str:
 
 
 def _hidden_from_nics(truth: Truth, kind: str, topology: Topology) -> str:
-    if truth.condition in _BY_PROBES:
-        return _BY_PROBES[truth.condition]
+    if (reason := _HIDDEN[truth.condition].get("nic")) is not None:
+        return reason
     device = topology.devices.get(truth.device)
-    if truth.condition in (Condition.HOST_PCIE_DEGRADED, Condition.HOST_GPU_FAULT):
-        return "PCIe links and GPUs are read by the host's agent"
-    if truth.condition in (Condition.LINK_MISCABLED, Condition.FLEET_VERSION_DRIFT):
-        return "neighbors and versions are facts of gNMI and of the host's agent"
-    if truth.condition is Condition.CONGESTION_IMBALANCE:
-        return "no uplink is read"
     if truth.condition is Condition.CONGESTION_INCAST and kind == "dropped":
         return "packets that the switch drops are counted by the switch"
     if truth.condition is Condition.CONGESTION_INCAST and kind == DELAYED:
@@ -156,7 +135,7 @@ def _hidden_from_nics(truth: Truth, kind: str, topology: Topology) -> str:
 
 
 def _hidden_without_pause(truth: Truth, _kind: str, _topology: Topology) -> str:
-    return "no port pauses another" if truth.condition is Condition.CONGESTION_PFC_STORM else ""
+    return _HIDDEN[truth.condition].get("no-pause", "")
 
 
 def _hidden_at_60_s(truth: Truth, _kind: str, _topology: Topology) -> str:

@@ -100,10 +100,9 @@ class DeviceEvaluator:
         episodes: list[Episode] = []
         state.due_ns = FOREVER
         for detector, evaluate in DEVICE_EVALUATORS:
-            slug, own = detector.slug, self._params.section(detector)
-            published = state.published.get(slug, {})
-            evaluation = evaluate(own, self._settings, published, evidence, self._state.watermark_ns)
-            state.published[slug] = evaluation.published
+            own, ledger = self._params.section(detector), detector.ledger(self._settings, self._state.watermark_ns)
+            evaluation = evaluate(own, ledger, state.published.get(detector.slug, {}), evidence)
+            state.published[detector.slug] = evaluation.published
             state.due_ns = min(state.due_ns, evaluation.due_ns)
             episodes += evaluation.episodes
         self._schedule(device, state)

@@ -186,10 +186,7 @@ def group_finding(topology: Topology, groups: GroupIndex, group: Group) -> Findi
     summary = root.summary if group.key.kind is GroupKind.COLLECTOR else f"{statement}; first: {root.summary}"
     cause = _group_cause(topology, group) if root.cause is Cause.UNKNOWN else None
     return replace(
-        root,
-        summary=summary,
-        cause=root.cause if cause is None else cause,
-        evidence=(*root.evidence, evidence),
+        root, summary=summary, cause=root.cause if cause is None else cause, evidence=(*root.evidence, evidence)
     )
 
 

@@ -134,10 +134,10 @@ class Attribute:
         ids: dict[str, None] = {}
         for detector, evaluator in FABRIC_EVALUATORS:
             arguments = (
-                self._params.section(detector), self._settings, self._state.evaluators[detector.slug], self._topology,
-                self._state.watermark_ns,
+                self._params.section(detector), detector.ledger(self._settings, self._state.watermark_ns),
+                self._state.evaluators[detector.slug], self._topology,
             )  # fmt: skip
-            for episode in evaluator.evaluate(*arguments):
+            for episode in evaluator.evaluate(*arguments) if evaluator.evaluate is not None else ():
                 self._set_episode(episode)
                 ids[episode.finding.id] = None
             if evaluator.incomplete is not None:
@@ -207,7 +207,8 @@ class Attribute:
             if finding is not None:
                 case.published = finding
                 for detector, evaluator in FABRIC_EVALUATORS:
-                    evaluator.on_published(self._state.evaluators[detector.slug], finding)
+                    if evaluator.on_published is not None:
+                        evaluator.on_published(self._state.evaluators[detector.slug], finding)
                 outputs.append(Output(FINDINGS, finding))
                 outputs.append(Output(FINDINGS_OPEN, None if finding.is_closed else finding, key=finding.id))
             self._schedule(identity, case)

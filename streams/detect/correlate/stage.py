@@ -18,6 +18,7 @@ from streams.detect.detector import NOW, Context, Detector, Observation, Observe
 from streams.detect.detectors import DETECTORS
 from streams.detect.evidence.deadlines import Deadlines
 from streams.detect.evidence.link_history import FOREVER, RECORDED_KINDS, LinkHistory
+from streams.detect.evidence.subjects import port_subject
 from streams.detect.measure.routing import pods_of
 from streams.detect.params import DetectParams
 from streams.fabric.ids import Port, port_id
@@ -48,9 +49,14 @@ log = logging.getLogger(__name__)
 class _Bound(NamedTuple):
     """The pod side of a detector with its thresholds."""
 
-    slug: str
+    detector: Detector[Any]
     side: PodSide[Any, Any]
     params: Any
+
+    @property
+    def slug(self) -> str:
+        """The name of its states in a snapshot."""
+        return self.detector.slug
 
 
 class _Unit(NamedTuple):
@@ -106,15 +112,14 @@ class Correlate:
         outputs = self._send_moved(topology)
         self._index_topology(topology)
         self._known_topology = topology
-        context = self._context()
-        for old, new in self._state.evidence.rebase(context.subject_at).items():
+        for old, new in self._state.evidence.rebase(self._subject_at).items():
             for one in self._units[_LINK].members:
                 self._move(one, old, new)
             self._deadlines.schedule(f"{_LINK} {new}", self._state.watermark_ns)
         for unit in self._units.values():
             for one in unit.members:
                 if one.side.rebase is not None:
-                    self._rebase(unit, one, context)
+                    self._rebase(unit, one)
         return outputs
 
     def _send_moved(self, topology: Topology) -> list[Output]:
@@ -150,7 +155,7 @@ class Correlate:
         if transfer.epoch >= self._revision_epoch:
             state.added_epochs += transfer.epoch + 1 - self._revision_epoch
             self._revisions = itertools.count((self._revision_epoch << 32) + 1)
-        renamed = state.evidence.receive(part.evidence, transfer.pod, self._context().subject_at)
+        renamed = state.evidence.receive(part.evidence, transfer.pod, self._subject_at)
         received = {(self._units[_LINK].name, key): None for key in renamed.values()}
         for unit in self._units.values():
             for one in unit.members:
@@ -174,7 +179,7 @@ class Correlate:
             if device.kind == "host":
                 self._hosts_by_pod[topology.pod_of(device.name)].append(device.name)
 
-    def _rebase(self, unit: _Unit, one: _Bound, context: Context) -> None:
+    def _rebase(self, unit: _Unit, one: _Bound) -> None:
         """Give the states of one detector the subjects that the inventory names."""
         assert one.side.rebase is not None
         assert one.side.subject_of is not None
@@ -184,9 +189,9 @@ class Correlate:
             end = subject.a or subject.z
             if end is None:
                 continue
-            now = context.subject_at(Port(end.device, end.port))
+            now = self._subject_at(Port(end.device, end.port))
             former_ids = subject.former_ids if now.id == key else (*subject.former_ids, key)
-            rebased = one.side.rebase(state, replace(now, former_ids=former_ids), context)
+            rebased = one.side.rebase(state, replace(now, former_ids=former_ids), self._context(one.detector))
             states[key] = rebased.state
             self._move(one, key, now.id)
             if rebased.evaluate_at_ns is not None:
@@ -278,7 +283,7 @@ class Correlate:
         evidence.set_silence(symptom)
         outputs = [Output(EPISODES, symptom, key=f"device:{symptom.device}")]
         is_restart = symptom.kind is SymptomKind.RESTARTED
-        if is_restart and evidence.add_restart(symptom, self._context().retained_since_ns):
+        if is_restart and evidence.add_restart(symptom, self._retained_since_ns):
             for key in evidence.links_of_device(symptom.device):
                 outputs += self._evaluate(self._units[_LINK], key)
             for unit in self._units.values():
@@ -291,16 +296,17 @@ class Correlate:
 
     def _link_symptom(self, symptom: Symptom) -> list[Output]:
         """Add a symptom to the history of its link."""
-        subject = self._context().subject_at(Port(symptom.device, symptom.port))
+        subject = self._subject_at(Port(symptom.device, symptom.port))
         is_new = self._state.evidence.link(subject).add(symptom)
         return self._evaluate(self._units[_LINK], subject.id) if is_new else []
 
     def _observe(self, one: _Bound, unit: _Unit, observation: Observation) -> list[Output]:
-        context = self._context()
-        key = self._key(one.side, observation, context)
+        key = self._key(one.side, observation)
         states = self._states(one)
         assert one.side.observe is not None
-        observed: Observed[Any] = one.side.observe(one.params, states.get(key), observation, context)
+        observed: Observed[Any] = one.side.observe(
+            one.params, states.get(key), observation, self._context(one.detector)
+        )
         if observed.state is None:
             states.pop(key, None)
         else:
@@ -312,7 +318,7 @@ class Correlate:
             self._schedule(unit, key, observed.evaluate_at_ns)
         return outputs
 
-    def _key(self, side: PodSide[Any, Any], observation: Observation, context: Context) -> str:
+    def _key(self, side: PodSide[Any, Any], observation: Observation) -> str:
         """Return the key of an observation; the pod of a port is that of its link."""
         scope = side.scope
         if scope is Scope.DEVICE:
@@ -321,7 +327,7 @@ class Correlate:
             return self._topology.pod_of(observation.device)
         if scope is Scope.PORT:
             return f"{observation.device}/{observation.port}"
-        subject = context.subject_at(Port(observation.device, observation.port))
+        subject = self._subject_at(Port(observation.device, observation.port))
         if side.follows_link_history:
             self._state.evidence.link(subject)
         return subject.pod if scope is Scope.POD else subject.id
@@ -331,7 +337,6 @@ class Correlate:
 
     def _evaluate(self, unit: _Unit, key: str) -> list[Output]:
         """Evaluate all detectors of a unit, and schedule the next evaluation."""
-        context = self._context()
         due_ns = FOREVER
         outputs: list[Output] = []
         history = None
@@ -339,10 +344,12 @@ class Correlate:
             history = self._state.evidence.links.get(key)
             if history is None:
                 return []
-            history.prune_before(context.retained_since_ns)
+            history.prune_before(self._retained_since_ns)
         for one in unit.members:
             states = self._states(one)
-            evaluation = one.side.evaluate(one.params, key, states.get(key), context)
+            if key not in states and one.side.observe is not None:
+                continue
+            evaluation = one.side.evaluate(one.params, key, states.get(key), self._context(one.detector))
             if evaluation.state is None:
                 states.pop(key, None)
             else:
@@ -374,9 +381,17 @@ class Correlate:
         finding = replace(episode.finding, revision=next(self._revisions), inventory_digest=self._topology.digest[:12])
         return Output(EPISODES, replace(episode, finding=finding))
 
-    def _context(self) -> Context:
-        state = self._state
-        return Context(self._settings, self._topology, state.watermark_ns, state.evidence, self._hosts_by_pod)
+    def _subject_at(self, port: Port) -> Subject:
+        return port_subject(self._topology, port)
+
+    @property
+    def _retained_since_ns(self) -> int:
+        """The time before which observations of links are pruned."""
+        return self._state.watermark_ns - self._settings.link_retention_ns
+
+    def _context(self, detector: Detector[Any]) -> Context:
+        ledger = detector.ledger(self._settings, self._state.watermark_ns)
+        return Context(ledger, self._topology, self._state.evidence, self._hosts_by_pod)
 
     def _states(self, one: _Bound) -> dict[str, Any]:
         """Return the states of a detector by key."""
@@ -391,4 +406,4 @@ def _with_own_state(replaced: SymptomsReplaced) -> SymptomsReplaced:
 
 def _bind(params: DetectParams, detector: Detector[Any]) -> _Bound:
     assert detector.pod is not None
-    return _Bound(detector.slug, detector.pod, params.section(detector))
+    return _Bound(detector, detector.pod, params.section(detector))

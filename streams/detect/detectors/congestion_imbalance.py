@@ -6,41 +6,23 @@ Opens when some windows in a row are uneven, closes after as many even ones. `me
 switches as one array, and emits windows only of switches that may be uneven.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from streams.detect.detector import NOW, Context, Detector, Evaluation, Observed, PodSide, Scope
-from streams.detect.evidence.episodes import (
-    Conclusion,
-    PublishedEpisodes,
-    finding_defaults,
-    has_open,
-    next_final_ns,
-    reconcile,
-)
+from streams.detect.detector import NOW, Context, Detector, Evaluation, JobDomain, Observed, PodSide, Scope
+from streams.detect.evidence.episodes import Conclusion, evidence_of
+from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.subjects import device_subject
 from streams.detect.evidence.uplinks import DIRECTIONS, deviations
-from streams.detect.evidence.windows import BadPeriod, bad_periods, next_check_ns, watch_window
-from streams.detect.fabric_side import CapacityEffect, FabricSide
+from streams.detect.evidence.windows import BadPeriod, Marks, watch_window
+from streams.detect.fabric_side import CapacityEffect, FabricSide, device_at
 from streams.detect.thresholds import Ratio, Thresholds, ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.intervals import closed, overlaps_any
-from streams.wire.models import (
-    Cause,
-    Condition,
-    Coverage,
-    Endpoint,
-    Evidence,
-    Finding,
-    PeerGroup,
-    PeerWindow,
-    Severity,
-    Source,
-    Subject,
-)
+from streams.wire.models import Cause, Condition, Coverage, Endpoint, PeerGroup, PeerWindow, Source, Subject
 
 
 class ImbalanceParams(Thresholds):
@@ -57,10 +39,6 @@ class ImbalanceParams(Thresholds):
 
     windows: ClassVar[int] = 5
     """In a row, uneven to open and even to close: a new collective has new flows, and with them new hashes."""
-
-
-SLUG = "congestion/imbalance"
-VERSION = "1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,78 +59,46 @@ class UplinkMark:
     """The bytes are those that the tier above sends down these links."""
 
 
-def conclusion(
+def _conclusion(
     params: ImbalanceParams, context: Context, subject: Subject, period: BadPeriod[UplinkMark]
 ) -> Conclusion:
     """Return the episode of a bad period."""
     marks, ended_at_ns = period.bad, period.ended_at_ns
-    first, last = marks[0], marks[-1]
+    span = begin_ns, end_ns = marks[0].begin_ns, marks[-1].end_ns
     worst = max(marks, key=lambda mark: abs(mark.off))
-    switch = subject.a.device if subject.a is not None else ""
-    lateness_ns = ns(context.settings.lateness_s)
+    switch = device_at(subject)
     received = worst.is_received
     verb, of_one, metric = ("receive", "receives", "rx_bytes") if received else ("carry", "carries", "tx_bytes")
-    full_at = Endpoint(switch, worst.full_port)
     cable = context.topology.link_at(Port(switch, worst.full_port)) if received else None
     sender = f"{switch}/{worst.full_port}" if cable is None else f"{cable.upper.device}/{cable.upper.port}"
-    finding = Finding(
-        **finding_defaults(context.settings, SLUG, VERSION),
-        condition=Condition.CONGESTION_IMBALANCE,
-        severity=Severity.WARNING,
-        subject=subject,
-        started_at_ns=first.begin_ns,
-        observed_at_ns=last.end_ns,
-        resolved_at_ns=None if ended_at_ns is None else last.end_ns,
-        detected_at_ns=marks[params.windows - 1].end_ns + lateness_ns,
-        summary=f"the {worst.peers + 1} uplinks of {switch} {verb} unevenly: "
+    rate_bps, mean_bps, uplinks = worst.mean_bps * (1 + worst.off), worst.mean_bps, worst.peers + 1
+    return Conclusion(
+        subject, begin_ns, end_ns, opened_ns=marks[params.windows - 1].end_ns + ns(context.settings.lateness_s),
+        seen_ns=end_ns, resolved_ns=None if ended_at_ns is None else end_ns, over_ns=ended_at_ns or FOREVER,
+        summary=f"the {uplinks} uplinks of {switch} {verb} unevenly: "
         f"{worst.port} {worst.off:+.0%} of the mean, {worst.full_port} is {worst.full:.0%} full",
         cause=Cause.CONGESTION,
         evidence=(
-            Evidence(
-                statement=f"{switch}/{worst.port} {of_one} {worst.mean_bps * (1 + worst.off) / 1e9:.1f} Gb/s; the mean "
-                f"of {worst.peers + 1} uplinks is {worst.mean_bps / 1e9:.1f}",
-                metric=metric,
-                at=Endpoint(switch, worst.port),
-                observed=worst.mean_bps * (1 + worst.off),
-                expected=worst.mean_bps,
-                comparison="peers",
-                peers=worst.peers,
-                window_start_ns=first.begin_ns,
-                window_end_ns=last.end_ns,
+            evidence_of(
+                f"{switch}/{worst.port} {of_one} {rate_bps / 1e9:.1f} Gb/s; the mean of {uplinks} uplinks is"
+                f" {mean_bps / 1e9:.1f}",
+                metric, Endpoint(switch, worst.port), span, rate_bps, mean_bps, "peers", worst.peers,
             ),
-            Evidence(
-                statement=f"{sender} is {worst.full:.0%} full",
-                metric=metric,
-                at=full_at,
-                observed=worst.full,
-                expected=params.busy,
-                comparison="threshold",
-                window_start_ns=worst.begin_ns,
-                window_end_ns=worst.end_ns,
+            evidence_of(
+                f"{sender} is {worst.full:.0%} full", metric, Endpoint(switch, worst.full_port),
+                (worst.begin_ns, worst.end_ns), worst.full, params.busy,
             ),
         ),
         confidence=0.9,
-        coverage=Coverage(seen=worst.peers + 1, expected=worst.peers + 1),
-    )
-    final_at = None if ended_at_ns is None else ended_at_ns + lateness_ns
-    return Conclusion(first.begin_ns, last.end_ns, finding, str(first.begin_ns), final_at)
+        coverage=Coverage(seen=uplinks, expected=uplinks),
+    )  # fmt: skip
 
 
-_CAPACITY = 64
-"""Windows retained of a switch: an hour."""
+ImbalanceState = Marks[UplinkMark]
+"""One switch: its windows since the first uneven one, and its published episodes."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImbalanceState:
-    """One switch: its windows since the first uneven one, and its published episodes."""
-
-    subject: Subject
-    marks: tuple[UplinkMark, ...] = ()
-    published: PublishedEpisodes = ()
-    pruned_until_ns: int = 0
-
-
-def observe(
+def _observe(
     params: ImbalanceParams, state: ImbalanceState | None, window: PeerWindow, context: Context
 ) -> Observed[ImbalanceState]:
     """Add a window, unless an uplink was down, trained or was shut in it."""
@@ -162,7 +108,7 @@ def observe(
     uplinks = [link.lower for link in context.topology.uplinks_of.get(switch, ()) if link.is_uplink]
     if any(overlaps_any(context.training_intervals(port), closed(window.since_ns, window.end_ns)) for port in uplinks):
         return Observed(state)
-    state = state or ImbalanceState(device_subject(context.topology, switch))
+    state = state or Marks(device_subject(context.topology, switch))
     changed = with_mark(state, mark)
     return Observed(changed, None if changed is state else NOW)
 
@@ -172,11 +118,7 @@ def with_mark(state: ImbalanceState, mark: UplinkMark) -> ImbalanceState:
     known = next((m for m in state.marks if m.begin_ns == mark.begin_ns), None)
     if mark.end_ns <= state.pruned_until_ns or (known is not None and known.source <= mark.source):
         return state
-    marks = sorted([*(m for m in state.marks if m is not known), mark], key=lambda one: one.begin_ns)
-    pruned_until_ns = state.pruned_until_ns
-    while len(marks) > _CAPACITY:
-        pruned_until_ns = marks.pop(0).end_ns
-    return replace(state, marks=tuple(marks), pruned_until_ns=pruned_until_ns)
+    return state.with_marks(sorted([*(m for m in state.marks if m is not known), mark], key=lambda one: one.begin_ns))
 
 
 def mark_of(params: ImbalanceParams, window: PeerWindow) -> UplinkMark:
@@ -208,41 +150,25 @@ def _mark(params: ImbalanceParams, window: PeerWindow, metric: Metric) -> Uplink
     )  # fmt: skip
 
 
-def evaluate(
-    params: ImbalanceParams, key: str, state: ImbalanceState | None, context: Context
-) -> Evaluation[ImbalanceState]:
+def evaluate(params: ImbalanceParams, key: str, state: ImbalanceState, context: Context) -> Evaluation[ImbalanceState]:
     """Conclude from the windows of a switch."""
-    if state is None:
-        return Evaluation(None)
-    settings, now_ns = context.settings, context.watermark_ns
-    watch = watch_window(settings, now_ns, is_read=context.is_reporting(key))
-    periods = list(
-        bad_periods(
-            state.marks, lambda mark: mark.is_bad, lambda bad: len(bad) >= params.windows, params.windows, watch
-        )
-    )
-    conclusions = [conclusion(params, context, state.subject, period) for period in periods]
-    published, episodes = reconcile(state.published, conclusions, now_ns, state.pruned_until_ns)
-    due_ns = min(next_check_ns(settings, periods, watch, now_ns), next_final_ns(conclusions, now_ns))
-    is_over = not any(mark.is_bad for mark in state.marks[-_CAPACITY // 2 :]) and not has_open(published)
-    return Evaluation(None if is_over else replace(state, published=published), episodes, due_ns)
-
-
-FABRIC = FabricSide(capacity=CapacityEffect.NONE)
+    watch = watch_window(context.settings, context.watermark_ns, is_read=context.is_reporting(key))
+    state, episodes, due_ns = state.conclude(
+        context.ledger, watch, lambda bad: len(bad) >= params.windows, params.windows,
+        lambda subject, period: _conclusion(params, context, subject, period),
+    )  # fmt: skip
+    return Evaluation(None if state.is_over else state, episodes, due_ns)
 
 
 DETECTOR = Detector(
-    slug=SLUG,
-    condition=Condition.CONGESTION_IMBALANCE,
-    version=VERSION,
+    Condition.CONGESTION_IMBALANCE,
+    version="1",
     params=ImbalanceParams,
     section="imbalance",
-    fabric=FABRIC,
-    pod=PodSide(
-        state=ImbalanceState,
-        scope=Scope.DEVICE,
-        inputs=(PeerGroup.SWITCH_UPLINKS,),
-        observe=observe,
-        evaluate=evaluate,
-    ),
+    placement=None,
+    job_domain=JobDomain.NETWORK,
+    lemon=None,
+    hidden_in={"nic": "no uplink is read"},
+    fabric=FabricSide(capacity=CapacityEffect.NONE),  # never CRITICAL (DETECTION 3a)
+    pod=PodSide(ImbalanceState, Scope.DEVICE, evaluate, (PeerGroup.SWITCH_UPLINKS,), _observe),
 )

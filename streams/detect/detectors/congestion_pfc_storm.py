@@ -8,19 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from streams.detect.detector import NOW, Context, Detector, Evaluation, Observed, PodSide, Scope
-from streams.detect.evidence.episodes import (
-    Conclusion,
-    PublishedEpisodes,
-    finding_defaults,
-    has_open,
-    next_final_ns,
-    prune,
-    reconcile,
-)
+from streams.detect.detector import NOW, Context, Detector, Evaluation, JobDomain, Observed, PodSide, Scope
+from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, confidence_of, evidence_of, has_open, prune
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.spells import LinkSpells, Spell, ends_at_ns, group_spells
-from streams.detect.evidence.subjects import BOTH_ENDS, ONE_END, subject_ends
+from streams.detect.evidence.subjects import subject_ends
 from streams.detect.fabric_side import Cases, FabricSide, SeverityContext
 from streams.detect.pfc_storm_tree import downstream, is_storm, paused_device, pausing_device, root_storm
 from streams.detect.thresholds import Ratio, Seconds, Thresholds, ns
@@ -68,19 +60,15 @@ class StormParams(Thresholds):
     """Closes when the port was free for this long: storms recur as the queue that caused them fills again."""
 
 
-SLUG = "congestion/pfc-storm"
-VERSION = "1"
-
 StormSpell = Spell[PauseBegan | PfcWatchdogStorm]
 
 
-def conclusion(
+def _conclusion(
     params: StormParams, context: Context, subject: Subject, origin: Endpoint, run: Sequence[StormSpell]
 ) -> Conclusion:
     """Return the episode of a group of spells in which `origin` pauses the other end."""
     begin_ns, end_ns = run[0].begin_ns, max(spell.end_ns for spell in run)
     free_ns = ends_at_ns(ns(params.quiet_s), run)
-    resolved = free_ns <= context.watermark_ns
     reporters = list(dict.fromkeys(spell.reporter for spell in run))
     ends = subject_ends(subject)
     missing = tuple(f"{end.device}/{end.port}" for end in ends if end not in reporters) or (
@@ -93,23 +81,17 @@ def conclusion(
     worst = max(run, key=_paused_ratio)
     queue = f" ({name})" if (name := _queue(worst.began)) else ""
     last_ns = max(spell.reported_ns if spell.end_ns == FOREVER else spell.end_ns for spell in run)
-    finding = Finding(
-        **finding_defaults(context.settings, SLUG, VERSION),
-        condition=Condition.CONGESTION_PFC_STORM,
-        severity=Severity.CRITICAL,
-        subject=subject,
-        started_at_ns=begin_ns,
-        observed_at_ns=last_ns,
-        resolved_at_ns=end_ns if resolved else None,
-        detected_at_ns=min(spell.reported_ns for spell in run),
+    return Conclusion(
+        subject, begin_ns, min(end_ns, FOREVER - 1), opened_ns=min(spell.reported_ns for spell in run),
+        seen_ns=last_ns, resolved_ns=end_ns if free_ns <= context.watermark_ns else None, over_ns=free_ns,
         summary=f"{origin.device}/{origin.port} pauses {victim}{queue} {_duration(worst)}, no traffic passes",
         cause=Cause.PCIE if stalls else Cause.NIC if at_host else Cause.SWITCH,
-        evidence=tuple(replace(one, peer=paused) for one in _evidence(params, origin, run, worst, stalls, last_ns)),
-        confidence=BOTH_ENDS if len(reporters) > 1 else ONE_END,
+        evidence=(replace(one, peer=paused) for one in _evidence(params, origin, run, worst, stalls, last_ns)),
+        confidence=confidence_of(reporters),
         coverage=Coverage(seen=len(reporters), expected=2, missing=missing),
-    )
-    final_at = None if free_ns == FOREVER else free_ns + ns(context.settings.lateness_s)
-    return Conclusion(begin_ns, min(end_ns, FOREVER - 1), finding, f"{begin_ns}/{origin.device}", final_at)
+        severity=Severity.CRITICAL,
+        anchor=f"{begin_ns}/{origin.device}",
+    )  # fmt: skip
 
 
 def _paused_ratio(spell: StormSpell) -> float:
@@ -132,40 +114,26 @@ def _evidence(
     params: StormParams, origin: Endpoint, run: Sequence[StormSpell], worst: StormSpell, stalls: float, last_ns: int
 ) -> Iterator[Evidence]:
     """Yield the end that pauses first: the root is found by it."""
+    span = run[0].begin_ns, last_ns
     if worst.is_instant:
-        yield Evidence(
-            statement=f"the PFC watchdog of {worst.reporter.device}/{worst.reporter.port} reports a pause without end",
-            metric="pfc_watchdog_storms",
-            at=origin,
-            window_start_ns=run[0].begin_ns,
-            window_end_ns=last_ns,
-        )
+        name = f"{worst.reporter.device}/{worst.reporter.port}"
+        statement = f"the PFC watchdog of {name} reports a pause without end"
+        yield evidence_of(statement, "pfc_watchdog_storms", origin, span, comparison="")
         return
     reporters = {spell.reporter for spell in run}
     at = "both ends" if len(reporters) > 1 else f"{worst.reporter.device}/{worst.reporter.port}"
-    yield Evidence(
-        statement=f"{origin.device}/{origin.port} pauses the far end {_paused_ratio(worst):.0%} of the time, and "
+    yield evidence_of(
+        f"{origin.device}/{origin.port} pauses the far end {_paused_ratio(worst):.0%} of the time, and "
         f"less than {params.traffic:.0%} of its speed arrives, by the counters of {at}",
-        metric=("pfc" if _queue(worst.began) else "pause") + ("_rx_frames" if worst.is_paused else "_tx_frames"),
-        at=origin,
-        observed=_paused_ratio(worst),
-        expected=params.paused,
-        comparison="threshold",
-        window_start_ns=run[0].begin_ns,
-        window_end_ns=last_ns,
-    )
+        ("pfc" if _queue(worst.began) else "pause") + ("_rx_frames" if worst.is_paused else "_tx_frames"),
+        origin, span, _paused_ratio(worst), params.paused,
+    )  # fmt: skip
     if stalls:
-        yield Evidence(
-            statement=f"the NIC at {origin.device}/{origin.port} waits for PCIe {stalls:.0%} of the time: "
+        yield evidence_of(
+            f"the NIC at {origin.device}/{origin.port} waits for PCIe {stalls:.0%} of the time: "
             "its host is the cause, not the fabric",
-            metric="pcie_stalled_write_seconds",
-            at=origin,
-            observed=stalls,
-            expected=params.stalled,
-            comparison="threshold",
-            window_start_ns=run[0].begin_ns,
-            window_end_ns=last_ns,
-        )
+            "pcie_stalled_write_seconds", origin, span, stalls, params.stalled,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +144,7 @@ class StormState:
     published: dict[str, PublishedEpisodes] = field(default_factory=dict)
 
 
-def observe(
+def _observe(
     _: StormParams, state: StormState | None, observed: Symptom | SymptomsReplaced, context: Context
 ) -> Observed[StormState]:
     """Add an observation to the spells."""
@@ -191,38 +159,34 @@ def _is_closed(state: StormState) -> bool:
     return not state.link.spells and not any(has_open(published) for published in state.published.values())
 
 
-def rebase(state: StormState, subject: Subject, context: Context) -> Observed[StormState]:
+def _rebase(state: StormState, subject: Subject, context: Context) -> Observed[StormState]:
     """Take over the subject of a new inventory; a link keeps its episodes."""
     return Observed(replace(state, link=replace(state.link, subject=subject)), context.watermark_ns)
 
 
-def merge(moved: StormState, existing: StormState) -> StormState:
+def _merge(moved: StormState, existing: StormState) -> StormState:
     """Return the spells and episodes of both."""
     devices = {*moved.published, *existing.published}
     published = {device: (*moved.published.get(device, ()), *existing.published.get(device, ())) for device in devices}
     return StormState(replace(moved.link, spells=(*moved.link.spells, *existing.link.spells)), published)
 
 
-def evaluate(params: StormParams, _: str, state: StormState | None, context: Context) -> Evaluation[StormState]:
+def _evaluate(params: StormParams, _: str, state: StormState, context: Context) -> Evaluation[StormState]:
     """Conclude from the spells, for each end that pauses."""
-    if state is None:
-        return Evaluation(None)
     link, published, now_ns = state.link, dict(state.published), context.watermark_ns
     by_origin: dict[Endpoint, list[StormSpell]] = {}
     for spell in link.spells:
         by_origin.setdefault(link.pause_origin(spell), []).append(spell)
-    quiet_ns = ns(params.quiet_s)
     episodes = []
     due_ns = FOREVER
     for origin, spells in by_origin.items():
-        runs = list(group_spells(quiet_ns, spells))
-        conclusions = [conclusion(params, context, link.subject, origin, run) for run in runs]
-        own, changed = reconcile(published.get(origin.device, ()), conclusions, now_ns)
+        runs = group_spells(ns(params.quiet_s), spells)
+        conclusions = [_conclusion(params, context, link.subject, origin, run) for run in runs]
+        own, changed, own_due_ns = context.reconcile(published.get(origin.device, ()), conclusions)
         episodes += changed
-        waits = [at_ns for run in runs if (at_ns := ends_at_ns(quiet_ns, run)) > now_ns]
-        due_ns = min(due_ns, next_final_ns(conclusions, now_ns), *waits)
-        final = [c for c in conclusions if c.final_at_ns is not None and c.final_at_ns <= now_ns]
-        gone_ns = max((c.end_ns for c in final), default=0)
+        due_ns = min(due_ns, own_due_ns)
+        final_ns = now_ns - ns(context.settings.lateness_s)
+        gone_ns = max((c.end_ns for c in conclusions if c.over_ns <= final_ns), default=0)
         evaluated = set(spells)
         link = replace(link, spells=tuple(s for s in link.spells if s not in evaluated or s.end_ns > gone_ns))
         published[origin.device] = prune(own, gone_ns + 1)
@@ -308,30 +272,21 @@ def _root_known_ns(_params: object, storm: Finding) -> int:
     return 2 * detected_ns - storm.started_at_ns
 
 
-FABRIC = FabricSide(
-    is_critical=_is_critical,
-    severity_due_ns=_root_known_ns,
-    explain=_explain,
-    affected_by=_affected_by,
-    child_cause=_child_cause,
-)
-
-
 DETECTOR = Detector(
-    slug=SLUG,
-    condition=Condition.CONGESTION_PFC_STORM,
-    version=VERSION,
+    Condition.CONGESTION_PFC_STORM,
+    version="1",
     params=StormParams,
     section="storm",
-    fabric=FABRIC,
-    pod=PodSide(
-        state=StormState,
-        scope=Scope.LINK,
-        inputs=(CongestionState.PAUSE_RECEIVED, CongestionState.PAUSE_SENT),
-        observe=observe,
-        evaluate=evaluate,
-        subject_of=lambda state: state.link.subject,
-        rebase=rebase,
-        merge=merge,
+    placement=None,
+    job_domain=JobDomain.NETWORK,
+    lemon=None,
+    hidden_in={"no-pause": "no port pauses another"},
+    fabric=FabricSide(
+        is_critical=_is_critical, severity_due_ns=_root_known_ns, explain=_explain, affected_by=_affected_by,
+        child_cause=_child_cause,
     ),
-)
+    pod=PodSide(
+        StormState, Scope.LINK, _evaluate, (CongestionState.PAUSE_RECEIVED, CongestionState.PAUSE_SENT), _observe,
+        subject_of=lambda state: state.link.subject, rebase=_rebase, merge=_merge,
+    ),
+)  # fmt: skip

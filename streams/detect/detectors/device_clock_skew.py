@@ -8,13 +8,12 @@ the samples meanwhile, so that no other detector depends on the clock.
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from streams.detect.detector import Detector
+from streams.detect.detector import Detector, JobDomain
 from streams.detect.evidence.device_evidence import DeviceEvidence, WrongClock
-from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, finding_defaults, next_final_ns, reconcile
+from streams.detect.evidence.episodes import Conclusion, Ledger, PublishedEpisodes
 from streams.detect.evidence.link_history import FOREVER
-from streams.detect.evidence.params import SharedSettings
 from streams.detect.evidence.subjects import collector_subject
-from streams.detect.fabric_side import CapacityEffect, DeviceEvaluation, FabricSide, GroupKey, GroupKind
+from streams.detect.fabric_side import CapacityEffect, DeviceEvaluation, FabricSide, GroupKey, GroupKind, device_at
 from streams.detect.thresholds import Seconds, Thresholds, ns
 from streams.fabric.topology import Topology
 from streams.wire.models import Cause, Condition, Coverage, Endpoint, Evidence, Finding, Severity, Subject
@@ -34,9 +33,6 @@ class ClockParams(Thresholds):
     """Right for this long; a clock that jumps forth and back is one finding. As `grouping.outlive_s` (choice)."""
 
 
-SLUG = "device/clock-skew"
-VERSION = "1"
-
 _WHOLE = ""
 """The part of the device that it evaluates: all of it."""
 
@@ -46,27 +42,19 @@ _CERTAIN, _MAY_BE_DELAY = 1.0, 0.9
 _LONGEST_DELAY_S = 600
 
 
-def evaluate(
-    params: ClockParams,
-    settings: SharedSettings,
-    published: Mapping[str, PublishedEpisodes],
-    evidence: DeviceEvidence,
-    watermark_ns: int,
+def _evaluate(
+    params: ClockParams, ledger: Ledger, published: Mapping[str, PublishedEpisodes], evidence: DeviceEvidence
 ) -> DeviceEvaluation:
     """Conclude on the clock of a device or collector from all sources that are dated by it."""
     conclusions = []
-    due_ns = FOREVER
     for clocks in _clusters(params, evidence.clocks):
         right_ns = max(clock.right_ns for clock in clocks)
         clear_ns = right_ns + ns(params.clear_s) if right_ns != FOREVER else FOREVER
-        if clear_ns > watermark_ns:
-            due_ns = min(due_ns, clear_ns)
+        if clear_ns > ledger.watermark_ns:
             right_ns = FOREVER
-        final_at_ns = clear_ns + ns(settings.lateness_s) if right_ns != FOREVER else None
-        finding = _finding(params, settings, evidence.subject, clocks, right_ns)
-        conclusions.append(Conclusion(clocks[0].since_ns, right_ns, finding, str(clocks[0].since_ns), final_at_ns))
-    current, episodes = reconcile(published.get(_WHOLE, ()), conclusions, watermark_ns)
-    return DeviceEvaluation({_WHOLE: current}, episodes, min(due_ns, next_final_ns(conclusions, watermark_ns)))
+        conclusions.append(_conclusion(params, evidence.subject, clocks, right_ns, clear_ns))
+    current, episodes, due_ns = ledger.reconcile(published.get(_WHOLE, ()), conclusions)
+    return DeviceEvaluation({_WHOLE: current}, episodes, due_ns)
 
 
 def _clusters(params: ClockParams, clocks: Sequence[WrongClock]) -> list[list[WrongClock]]:
@@ -84,32 +72,26 @@ def _clusters(params: ClockParams, clocks: Sequence[WrongClock]) -> list[list[Wr
     return clusters
 
 
-def _finding(
-    params: ClockParams, settings: SharedSettings, subject: Subject, clocks: Sequence[WrongClock], right_ns: int
-) -> Finding:
+def _conclusion(
+    params: ClockParams, subject: Subject, clocks: Sequence[WrongClock], right_ns: int, clear_ns: int
+) -> Conclusion:
     largest = max(clocks, key=lambda clock: abs(clock.offset_ns))
-    name = subject.a.device if subject.a else ""
+    name = device_at(subject)
     if largest.of_collector:
         subject, name = collector_subject(name), f"collector {name}"
     is_over = right_ns != FOREVER
-    detected_ns = min(clock.detected_ns for clock in clocks)
     last_ns = right_ns if is_over else max(clock.detected_ns for clock in clocks)
     offset_s = largest.offset_ns / 1e9
-    return Finding(
-        **finding_defaults(settings, SLUG, VERSION),
-        condition=Condition.DEVICE_CLOCK_SKEW,
-        severity=Severity.WARNING if abs(offset_s) >= params.warning_s else Severity.INFO,
-        subject=subject,
-        started_at_ns=clocks[0].since_ns,
-        observed_at_ns=last_ns,
-        resolved_at_ns=right_ns if is_over else None,
-        detected_at_ns=detected_ns,
+    return Conclusion(
+        subject, clocks[0].since_ns, right_ns, opened_ns=min(clock.detected_ns for clock in clocks), seen_ns=last_ns,
+        resolved_ns=right_ns if is_over else None, over_ns=clear_ns,
         summary=f"the clock of {name} is {_offset(largest.offset_ns)}",
         cause=Cause.COLLECTOR if largest.of_collector else Cause.DEVICE,
-        evidence=tuple(_evidence(params, name, clock, last_ns) for clock in clocks[:_MAX_EVIDENCE]),
+        evidence=(_evidence(params, name, clock, last_ns) for clock in clocks[:_MAX_EVIDENCE]),
         confidence=_CERTAIN if not -_LONGEST_DELAY_S < offset_s < 0 else _MAY_BE_DELAY,
         coverage=Coverage(seen=1, expected=1),
-    )
+        severity=Severity.WARNING if abs(offset_s) >= params.warning_s else Severity.INFO,
+    )  # fmt: skip
 
 
 _MAX_EVIDENCE = 8
@@ -149,18 +131,21 @@ def _hours(seconds: float) -> str:
 
 
 def _group_keys(finding: Finding, topology: Topology) -> tuple[GroupKey, ...]:
-    known = topology.devices.get(finding.subject.a.device) if finding.subject.a is not None else None
+    known = topology.devices.get(device_at(finding.subject))
     return (GroupKey(GroupKind.CLOCKS, known.site),) if known is not None else ()
 
 
-FABRIC = FabricSide(
-    explained_by_outages=False,
-    ends_with_parent=True,
-    capacity=CapacityEffect.NONE,
-    severity_by_detector=True,
-    group_keys=_group_keys,
-    evaluate_device=evaluate,
-)
-
-
-DETECTOR = Detector(SLUG, Condition.DEVICE_CLOCK_SKEW, VERSION, ClockParams, "clock", FABRIC)
+DETECTOR = Detector(
+    Condition.DEVICE_CLOCK_SKEW,
+    version="1",
+    params=ClockParams,
+    section="clock",
+    placement=None,
+    job_domain=JobDomain.NEITHER,
+    lemon=None,
+    hidden_in={},
+    fabric=FabricSide(
+        explained_by_outages=False, ends_with_parent=True, capacity=CapacityEffect.NONE, severity_by_detector=True,
+        group_keys=_group_keys, evaluate_device=_evaluate,
+    ),
+)  # fmt: skip

@@ -6,20 +6,28 @@ ends, or when nearly all of its links were lost there together, whether or not a
 telemetry/stale. What fails at the device meanwhile becomes its child in `attribute`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from streams.detect.detector import Detector
+from streams.detect.detector import Detector, FaultOf, JobDomain, Placement
 from streams.detect.evidence.device_evidence import DeviceEvidence, LostLink, Restart, Silence
-from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, finding_defaults, next_final_ns, reconcile
+from streams.detect.evidence.episodes import Conclusion, Ledger, PublishedEpisodes, evidence_of
 from streams.detect.evidence.link_history import FOREVER
-from streams.detect.evidence.params import GroupingParams, SharedSettings
-from streams.detect.fabric_side import DeviceEvaluation, FabricSide, GroupKey, Loss, SeverityContext, location_keys
+from streams.detect.evidence.params import GroupingParams
+from streams.detect.fabric_side import (
+    DeviceEvaluation,
+    FabricSide,
+    GroupKey,
+    Loss,
+    SeverityContext,
+    device_at,
+    location_keys,
+)
 from streams.detect.thresholds import Thresholds, ns
 from streams.fabric.intervals import Interval
 from streams.fabric.topology import Topology
-from streams.wire.models import Cause, Condition, Coverage, Endpoint, Evidence, Finding, Severity
+from streams.wire.models import Cause, Condition, Coverage, Endpoint, Evidence, Finding
 
 
 class DeviceDownParams(Thresholds):
@@ -240,9 +248,6 @@ def _silent_intervals(silences: dict[str, list[Silence]]) -> list[Interval]:
     return intervals or []
 
 
-SLUG = "device/down"
-VERSION = "1"
-
 _WHOLE = ""
 """The part of the device that it evaluates: all of it."""
 
@@ -250,73 +255,40 @@ _NEIGHBORS_ONLY = 0.8
 """Confidence where only neighbors report it: the ports or their cables may be at fault, and not the device."""
 
 
-def evaluate(
-    params: DeviceDownParams,
-    settings: SharedSettings,
-    published: Mapping[str, PublishedEpisodes],
-    evidence: DeviceEvidence,
-    watermark_ns: int,
+def _evaluate(
+    params: DeviceDownParams, ledger: Ledger, published: Mapping[str, PublishedEpisodes], evidence: DeviceEvidence
 ) -> DeviceEvaluation:
     """Conclude on one device from all evidence on it."""
-    outages = find_outages(params, settings.grouping, evidence)
-    conclusions = [_conclusion(params, settings, evidence, outage) for outage in outages]
-    current, episodes = reconcile(published.get(_WHOLE, ()), conclusions, watermark_ns)
-    return DeviceEvaluation({_WHOLE: current}, episodes, next_final_ns(conclusions, watermark_ns))
+    outages = find_outages(params, ledger.settings.grouping, evidence)
+    conclusions = [_conclusion(params, evidence, outage) for outage in outages]
+    current, episodes, due_ns = ledger.reconcile(published.get(_WHOLE, ()), conclusions)
+    return DeviceEvaluation({_WHOLE: current}, episodes, due_ns)
 
 
-def _conclusion(
-    params: DeviceDownParams, settings: SharedSettings, evidence: DeviceEvidence, outage: Outage
-) -> Conclusion:
+def _conclusion(params: DeviceDownParams, evidence: DeviceEvidence, outage: Outage) -> Conclusion:
     is_over = outage.end_ns != FOREVER
-    device = evidence.subject.a.device if evidence.subject.a else ""
+    device = device_at(evidence.subject)
     state = "restarted" if outage.is_restart else "was down" if is_over else "is down"
-    finding = Finding(
-        **finding_defaults(settings, SLUG, VERSION),
-        condition=Condition.DEVICE_DOWN,
-        severity=Severity.WARNING,
-        subject=evidence.subject,
-        started_at_ns=outage.begin_ns,
-        observed_at_ns=outage.end_ns if is_over else outage.detected_ns,
-        resolved_at_ns=outage.end_ns if is_over else None,
-        detected_at_ns=outage.detected_ns,
+    return Conclusion(
+        evidence.subject, outage.begin_ns, outage.end_ns, opened_ns=outage.detected_ns,
+        seen_ns=outage.end_ns if is_over else outage.detected_ns, resolved_ns=outage.end_ns if is_over else None,
+        over_ns=_later(outage.end_ns, ns(params.merge_s)),
         summary=f"{device} {state}",
         cause=Cause.REBOOT if outage.is_restart else Cause.UNKNOWN,
-        evidence=tuple(_evidence(device, evidence.links, outage)),
+        evidence=_evidence(device, evidence.links, outage),
         confidence=1.0 if outage.is_restart else 0.9 if outage.is_silent else _NEIGHBORS_ONLY,
         coverage=Coverage(seen=0, expected=len(evidence.silences) or None),
-    )
-    final_at_ns = outage.end_ns + ns(params.merge_s + settings.lateness_s) if is_over else None
-    anchor = f"boot/{outage.boot_id}" if outage.boot_id else str(outage.begin_ns)
-    return Conclusion(outage.begin_ns, outage.end_ns, finding, anchor, final_at_ns)
+        anchor=f"boot/{outage.boot_id}" if outage.boot_id else "",
+    )  # fmt: skip
 
 
-def _evidence(device: str, links: int, outage: Outage) -> list[Evidence]:
-    end_ns = outage.end_ns if outage.end_ns != FOREVER else outage.detected_ns
-    evidence = []
+def _evidence(device: str, links: int, outage: Outage) -> Iterator[Evidence]:
+    span = outage.begin_ns, outage.end_ns if outage.end_ns != FOREVER else outage.detected_ns
     if outage.is_restart:
-        evidence.append(
-            Evidence(
-                f"{device} has another boot id than before",
-                at=Endpoint(device),
-                comparison="threshold",
-                window_start_ns=outage.begin_ns,
-                window_end_ns=end_ns,
-            )
-        )
+        yield evidence_of(f"{device} has another boot id than before", "", Endpoint(device), span)
     if outage.lost_links:
-        evidence.append(
-            Evidence(
-                _lost_links_statement(device, links, outage),
-                metric="oper_up",
-                at=Endpoint(device),
-                observed=float(outage.lost_links),
-                expected=0.0,
-                comparison="both-ends",
-                window_start_ns=outage.begin_ns,
-                window_end_ns=end_ns,
-            )
-        )
-    return evidence
+        statement, lost = _lost_links_statement(device, links, outage), float(outage.lost_links)
+        yield evidence_of(statement, "oper_up", Endpoint(device), span, lost, 0.0, "both-ends")
 
 
 def _lost_links_statement(device: str, links: int, outage: Outage) -> str:
@@ -330,12 +302,11 @@ def _lost_links_statement(device: str, links: int, outage: Outage) -> str:
 
 def _is_critical(finding: Finding, context: SeverityContext) -> bool:
     """Rate a switch CRITICAL while it is down, if a neighbor is below its floor or a host has lost a rail."""
-    device = finding.subject.a.device if finding.subject.a else ""
-    return finding.resolved_at_ns is None and context.isolates_neighbor(device, finding)
+    return finding.resolved_at_ns is None and context.isolates_neighbor(device_at(finding.subject), finding)
 
 
 def _group_keys(finding: Finding, topology: Topology) -> tuple[GroupKey, ...]:
-    known = topology.devices.get(finding.subject.a.device) if finding.subject.a is not None else None
+    known = topology.devices.get(device_at(finding.subject))
     return location_keys(known.pod, known.plane) if known else ()
 
 
@@ -346,15 +317,17 @@ def _child_cause(parent: Finding, child: Finding) -> Cause | None:
     return Cause.REBOOT if parent.cause is Cause.REBOOT else None
 
 
-FABRIC = FabricSide(
-    loss=Loss.DEVICE,
-    ends_with_parent=True,
-    explained_by_outages=False,
-    group_keys=_group_keys,
-    is_critical=_is_critical,
-    child_cause=_child_cause,
-    evaluate_device=evaluate,
-)
-
-
-DETECTOR = Detector(SLUG, Condition.DEVICE_DOWN, VERSION, DeviceDownParams, "device_down", FABRIC)
+DETECTOR = Detector(
+    Condition.DEVICE_DOWN,
+    version="1",
+    params=DeviceDownParams,
+    section="device_down",
+    placement=Placement.OUT,
+    job_domain=JobDomain.NETWORK,
+    lemon=FaultOf.HOST,
+    hidden_in={},
+    fabric=FabricSide(
+        loss=Loss.DEVICE, ends_with_parent=True, explained_by_outages=False, group_keys=_group_keys,
+        is_critical=_is_critical, child_cause=_child_cause, evaluate_device=_evaluate,
+    ),
+)  # fmt: skip

@@ -6,25 +6,28 @@ driver reports that the GPU needs no action, or `reset_quiet_s` have passed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from typing import ClassVar
 
-from streams.detect.detector import NOW, Context, Detector, Evaluation, Observed, PodSide, Scope
-from streams.detect.evidence.episodes import (
-    Conclusion,
-    PublishedEpisodes,
-    finding_defaults,
-    has_open,
-    next_final_ns,
-    open_intervals,
-    prune,
-    reconcile,
+from streams.detect.detector import (
+    NOW,
+    Context,
+    Detector,
+    Evaluation,
+    FaultOf,
+    JobDomain,
+    Observed,
+    Placement,
+    PodSide,
+    Scope,
 )
+from streams.detect.evidence.episodes import Conclusion, evidence_of, open_intervals
 from streams.detect.evidence.link_history import FOREVER, growth_of, supersedes
 from streams.detect.evidence.port_faults import part_evidence
+from streams.detect.evidence.spells import PartState
 from streams.detect.evidence.subjects import part_subject
-from streams.detect.fabric_side import CapacityEffect, FabricSide
+from streams.detect.fabric_side import CapacityEffect, FabricSide, device_at
 from streams.detect.measure.monitors.monitor import Monitor, MonitorSpec
 from streams.detect.measure.storage.reading_store import ReadingStore
 from streams.detect.thresholds import Thresholds, ns
@@ -37,7 +40,6 @@ from streams.wire.models import (
     Event,
     EventKind,
     Evidence,
-    Finding,
     Severity,
     Subject,
     Symptom,
@@ -129,24 +131,24 @@ def grade(code: int) -> Grade:
     return Grade.NONE if code in _PROGRAM or code in _INFORMATION else Grade.UNKNOWN
 
 
-def xid_name(code: int) -> str:
+def _xid_name(code: int) -> str:
     """Return the text of an Xid; empty where the catalogue has none."""
     return _XIDS_BY_CODE[code][1] if code in _XIDS_BY_CODE else ""
 
 
-def xid_cause(code: int) -> Cause:
+def _xid_cause(code: int) -> Cause:
     """Return the part that is at fault."""
     if code == OFF_BUS:
         return Cause.GPU_OFF_BUS
     return Cause.NVLINK if code in _NVLINK else Cause.GPU_MEMORY if code in _MEMORY else Cause.GPU
 
 
-def reports_recovery(code: int, detail: str) -> bool:
+def _reports_recovery(code: int, detail: str) -> bool:
     """Return whether the driver reports that no action is needed: `… from 0x1 (GPU Reset Required) to 0x0 (None)`."""
     return code == RECOVERY and detail.rstrip().endswith("to 0x0 (None)")
 
 
-def xid_of_line(detail: str) -> int | None:
+def _xid_of_line(detail: str) -> int | None:
     """Return the Xid for lines of the driver that mean the same without one; None for others."""
     if "fallen off the bus" in detail:
         return OFF_BUS
@@ -166,57 +168,42 @@ class XidMonitor(Monitor):
     def process_event(self, event: Event, at_ns: int, readings: ReadingStore, topology: Topology) -> Iterator[Symptom]:
         if event.kind not in _KINDS or not event.port:
             return
-        xid = event.code if event.kind is EventKind.GPU_XID else xid_of_line(event.detail)
+        xid = event.code if event.kind is EventKind.GPU_XID else _xid_of_line(event.detail)
         if xid is not None and 0 <= xid < _MAX_XID:  # another code is no Xid
-            payload = GpuXid(xid, reports_recovery(xid, event.detail), event.detail)
+            payload = GpuXid(xid, _reports_recovery(xid, event.detail), event.detail)
             yield Symptom(event.device, event.port, payload, at_ns, source=event.source, by_event=True)
 
-
-SLUG = "host/gpu-fault"
-VERSION = "1"
 
 _MOST_EVIDENCE = 4
 
 
-def code_of(symptom: Symptom) -> int:
+def _code_of(symptom: Symptom) -> int:
     """Return the Xid, or the code for counted ECC errors."""
     return symptom.payload.xid if isinstance(symptom.payload, GpuXid) else ECC
 
 
-def conclusion(
+def _conclusion(
     context: Context, subject: Subject, run: Sequence[Symptom], ended_ns: int | None, known_ns: int
 ) -> Conclusion:
     """Return the episode of a fault. `ended_ns` is None while it goes on; `known_ns` is when the end is known."""
-    first, last = run[0], run[-1]
-    worst = max(run, key=lambda symptom: (grade(code_of(symptom)), -symptom.at_ns))
-    code = code_of(worst)
-    at = subject.a or Endpoint("")
-    finding = Finding(
-        **finding_defaults(context.settings, SLUG, VERSION),
-        condition=Condition.HOST_GPU_FAULT,
-        severity=Severity.CRITICAL if grade(code) >= Grade.UNCORRECTABLE else Severity.WARNING,
-        subject=subject,
-        started_at_ns=first.at_ns,
-        observed_at_ns=ended_ns or last.at_ns,
-        resolved_at_ns=ended_ns,
-        detected_at_ns=first.at_ns,
+    first, last = run[0].at_ns, run[-1].at_ns
+    worst = max(run, key=lambda symptom: (grade(_code_of(symptom)), -symptom.at_ns))
+    code, at = _code_of(worst), subject.a or Endpoint("")
+    return Conclusion(
+        subject, first, last, opened_ns=first, seen_ns=ended_ns or last, resolved_ns=ended_ns, over_ns=known_ns,
         summary=f"GPU {at.port} of {at.device}: {_headline(code, growth_of(worst))}",
-        cause=xid_cause(code),
-        evidence=(
-            *_evidence(at, run),
-            *part_evidence(context, at, (first.at_ns, ended_ns or FOREVER), (Fault.NVLINK,)),
-        ),
+        cause=_xid_cause(code),
+        evidence=(*_evidence(at, run), *part_evidence(context, at, (first, ended_ns or FOREVER), (Fault.NVLINK,))),
         confidence=1.0,
         coverage=Coverage(seen=1, expected=1),
-    )
-    final_at = known_ns + ns(context.settings.lateness_s) if ended_ns is not None else None
-    return Conclusion(first.at_ns, last.at_ns, finding, str(first.at_ns), final_at)
+        severity=Severity.CRITICAL if grade(code) >= Grade.UNCORRECTABLE else Severity.WARNING,
+    )  # fmt: skip
 
 
 def _headline(code: int, count: int) -> str:
     if code == ECC:
         return f"{count} uncorrectable ECC errors"
-    text = xid_name(code)
+    text = _xid_name(code)
     return f"Xid {code}, {text}" if text else f"Xid {code}, which is in no catalogue"
 
 
@@ -224,22 +211,17 @@ def _evidence(at: Endpoint, run: Sequence[Symptom]) -> Iterable[Evidence]:
     """Yield one for each Xid, the worst first: how often it was reported, from when to when."""
     by_code: dict[int, list[Symptom]] = {}
     for symptom in run:
-        by_code.setdefault(code_of(symptom), []).append(symptom)
+        by_code.setdefault(_code_of(symptom), []).append(symptom)
     graded = sorted(by_code.items(), key=lambda item: (-grade(item[0]), item[1][0].at_ns, item[0]))
     for code, reported in graded[:_MOST_EVIDENCE]:
         count = sum(map(growth_of, reported)) if code == ECC else len(reported)
         headline = _headline(code, count)
         repeated = len(reported) > 1 and code != ECC
-        yield Evidence(
-            statement=f"{headline}, reported {len(reported)} times" if repeated else headline,
-            metric="gpu_ecc_uncorrected" if code == ECC else "xid",
-            at=at,
-            observed=float(count),
-            expected=0.0,
-            comparison="threshold",
-            window_start_ns=reported[0].at_ns,
-            window_end_ns=reported[-1].at_ns,
-        )
+        yield evidence_of(
+            f"{headline}, reported {len(reported)} times" if repeated else headline,
+            "gpu_ecc_uncorrected" if code == ECC else "xid", at, (reported[0].at_ns, reported[-1].at_ns),
+            float(count), 0.0,
+        )  # fmt: skip
 
 
 _CAPACITY = 64
@@ -249,26 +231,11 @@ _RETENTION_NS = ns(3600)
 """A closed fault is retained this long: others of the same hour may be explained by it."""
 
 
-@dataclass(frozen=True, slots=True)
-class GpuState:
-    """One GPU that had a fault: its symptoms in order, and its published episodes."""
-
-    subject: Subject
-    symptoms: tuple[Symptom, ...] = ()
-    published: PublishedEpisodes = ()
-    pruned_until_ns: int = 0
-
-
-def device_of(state: GpuState) -> str:
-    """Return the host of a GPU, whose restart ends a fault."""
-    return state.subject.a.device if state.subject.a is not None else ""
-
-
-def observe(_: GpuParams, state: GpuState | None, symptom: Symptom, context: Context) -> Observed[GpuState]:
+def _observe(_: GpuParams, state: PartState | None, symptom: Symptom, context: Context) -> Observed[PartState]:
     """Add a symptom, unless it is irrelevant, known, or known more precisely."""
-    if not _is_relevant(symptom):
+    if grade(_code_of(symptom)) is Grade.NONE and not _is_recovered(symptom):
         return Observed(state)
-    state = state or GpuState(part_subject(context.topology, symptom.device, symptom.port, "gpu"))
+    state = state or PartState(part_subject(context.topology, symptom.device, symptom.port, "gpu"))
     if symptom in state.symptoms or any(supersedes(known, symptom) for known in state.symptoms):
         return Observed(state)
     symptoms = [known for known in state.symptoms if not supersedes(symptom, known)]
@@ -278,11 +245,6 @@ def observe(_: GpuParams, state: GpuState | None, symptom: Symptom, context: Con
         # One in the middle matters least: the first shows since when, the last until when.
         pruned_until_ns = max(pruned_until_ns, symptoms.pop(_CAPACITY // 2).at_ns)
     return Observed(replace(state, symptoms=tuple(symptoms), pruned_until_ns=pruned_until_ns), NOW)
-
-
-def _is_relevant(symptom: Symptom) -> bool:
-    """Return whether a symptom is of a fault of the GPU, or of its end."""
-    return grade(code_of(symptom)) is not Grade.NONE or _is_recovered(symptom)
 
 
 def _is_recovered(symptom: Symptom) -> bool:
@@ -296,39 +258,23 @@ def _order(symptom: Symptom) -> tuple[int, int, int, str]:
     return symptom.at_ns, symptom.kind, growth_of(symptom), ""
 
 
-def evaluate(params: GpuParams, _: str, state: GpuState | None, context: Context) -> Evaluation[GpuState]:
+def _evaluate(params: GpuParams, _: str, state: PartState, context: Context) -> Evaluation[PartState]:
     """Conclude from all symptoms of a GPU."""
-    if state is None:
-        return Evaluation(None)
     now_ns = context.watermark_ns
     retention_ns = _RETENTION_NS + ns(params.quiet_s)
-    state = _prune(state, now_ns - retention_ns)
-    restarts = [at_ns for _, at_ns in context.restarts(device_of(state))]
-    conclusions: list[Conclusion] = []
-    due_ns = FOREVER
-    for run, ended_ns, known_ns in _runs(params, state.symptoms, restarts):
-        is_over = known_ns <= now_ns
-        if not is_over:
-            due_ns = min(due_ns, known_ns)
-        conclusions.append(conclusion(context, state.subject, run, ended_ns if is_over else None, known_ns))
-    published, episodes = reconcile(state.published, conclusions, now_ns, state.pruned_until_ns)
+    before_ns, spans = now_ns - retention_ns, open_intervals(state.published)
+    state = state.pruned(
+        before_ns, (s for s in state.symptoms if s.at_ns >= before_ns or any(b <= s.at_ns <= e for b, e in spans))
+    )
+    restarts = [at_ns for _, at_ns in context.restarts(device_at(state.subject))]
+    conclusions = [
+        _conclusion(context, state.subject, run, ended_ns if known_ns <= now_ns else None, known_ns)
+        for run, ended_ns, known_ns in _runs(params, state.symptoms, restarts)
+    ]
+    published, episodes, due_ns = context.reconcile(state.published, conclusions, state.pruned_until_ns)
     state = replace(state, published=published)
-    due_ns = min(due_ns, next_final_ns(conclusions, now_ns), _prune_at_ns(state, retention_ns, now_ns))
+    due_ns = min(due_ns, state.prune_at_ns(retention_ns, now_ns))
     return Evaluation(state if state.symptoms or state.published else None, episodes, due_ns)
-
-
-def _prune(state: GpuState, before_ns: int) -> GpuState:
-    """Return the state without older symptoms and episodes that belong to nothing that is open."""
-    spans = open_intervals(state.published)
-    symptoms = tuple(s for s in state.symptoms if s.at_ns >= before_ns or any(b <= s.at_ns <= e for b, e in spans))
-    return replace(state, symptoms=symptoms, published=prune(state.published, before_ns))
-
-
-def _prune_at_ns(state: GpuState, retention_ns: int, watermark_ns: int) -> int:
-    """Return when a closed fault can be pruned; FOREVER while it is open, and where nothing is left."""
-    if not state.symptoms or has_open(state.published):
-        return FOREVER
-    return max(state.symptoms[-1].at_ns + retention_ns + 1, watermark_ns + _RETENTION_NS // 60)
 
 
 _Run = tuple[list[Symptom], int, int]
@@ -354,29 +300,28 @@ def _end(
     last = run[-1].at_ns
     ends = [s.at_ns for s in symptoms if _is_recovered(s) and s.at_ns >= last]
     ends += [at_ns for at_ns in restarts if at_ns > last]
-    needs_reset = max(grade(code_of(symptom)) for symptom in run) >= Grade.UNCORRECTABLE
+    needs_reset = max(grade(_code_of(symptom)) for symptom in run) >= Grade.UNCORRECTABLE
     quiet_ns = last + ns(params.reset_quiet_s if needs_reset else params.quiet_s)
     first = min(ends, default=FOREVER)
     return (first, first) if first < quiet_ns else (last, quiet_ns)
 
 
-FABRIC = FabricSide(capacity=CapacityEffect.NONE, severity_by_detector=True)
-
-
 DETECTOR = Detector(
-    slug=SLUG,
-    condition=Condition.HOST_GPU_FAULT,
-    version=VERSION,
+    Condition.HOST_GPU_FAULT,
+    version="1",
     params=GpuParams,
     section="gpu",
-    fabric=FABRIC,
+    placement=Placement.DOUBTFUL,
+    job_domain=JobDomain.HOST,
+    lemon=FaultOf.HOST,
+    hidden_in={
+        "snmp": "GPU faults are in the host's kernel log",
+        "nic": "PCIe links and GPUs are read by the host's agent",
+    },
+    fabric=FabricSide(capacity=CapacityEffect.NONE, severity_by_detector=True),
     pod=PodSide(
-        state=GpuState,
-        scope=Scope.PORT,
-        inputs=(SymptomKind.GPU_XID, SymptomKind.GPU_ECC_COUNTED),
-        observe=observe,
-        evaluate=evaluate,
-        device_of=device_of,
+        PartState, Scope.PORT, _evaluate, (SymptomKind.GPU_XID, SymptomKind.GPU_ECC_COUNTED), _observe,
+        device_of=lambda state: device_at(state.subject),
     ),
     monitor=MonitorSpec(lambda _: XidMonitor()),
-)
+)  # fmt: skip

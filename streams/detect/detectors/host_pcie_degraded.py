@@ -12,35 +12,18 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from streams.detect.detector import Context, Detector, Evaluation, Observed, PodSide, Scope
-from streams.detect.evidence.episodes import Conclusion, finding_defaults
-from streams.detect.evidence.link_history import FOREVER
-from streams.detect.evidence.port_faults import part_evidence
-from streams.detect.evidence.spells import PartSpell, PartState, SpellRules, evaluate_part, observe_part
-from streams.detect.evidence.subjects import part_subject
-from streams.detect.fabric_side import FabricSide, SeverityContext
+from streams.detect.detector import Detector, FaultOf, JobDomain, Placement
+from streams.detect.evidence.spells import PartSpells, PartStatement
+from streams.detect.fabric_side import FabricSide, under_a_job
 from streams.detect.measure.monitors.monitor import Monitor, MonitorSpec, NumberedSymptom
 from streams.detect.measure.monitors.transitions import record_transition, split_transitions
 from streams.detect.measure.storage.column_store import Column, ColumnMapping
 from streams.detect.measure.storage.message_batch import LateMessage, MessageBatch
 from streams.detect.measure.storage.reading_history import Transition
-from streams.detect.thresholds import Seconds, Thresholds, ns
+from streams.detect.thresholds import Seconds, Thresholds
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.wire.models import (
-    NO_INDEX,
-    Cause,
-    Condition,
-    Coverage,
-    Endpoint,
-    Evidence,
-    Finding,
-    RowKind,
-    Samples,
-    Severity,
-    Subject,
-    Symptom,
-)
+from streams.wire.models import NO_INDEX, Cause, Condition, RowKind, Samples, Symptom
 from streams.wire.symptoms import Fault, PcieLink, PcieLinkState, SymptomKind
 
 
@@ -216,108 +199,48 @@ def _place(samples: Samples, row: int) -> Place:
     return int(samples.source), int(samples.row_kind), samples.row[row]
 
 
-SLUG = "host/pcie-degraded"
-VERSION = "1"
-
 _FAULTS = (Fault.PCIE_SIGNAL, Fault.SLOT_POWER, Fault.NIC_FIRMWARE)
 
 
-def capacity(symptom: Symptom) -> float:
+def _capacity(symptom: Symptom) -> float:
     """Return the share of its capacity to which a link trained."""
     return symptom.payload.capacity_ratio if isinstance(symptom.payload, PcieLinkState) else 1.0
 
 
-def conclusion(params: PcieParams, context: Context, subject: Subject, spell: PartSpell, opens_ns: int) -> Conclusion:
-    """Return the episode of a spell, which opened at `opens_ns`."""
-    full_ns = spell.end_ns + ns(params.full_s) if spell.end_ns != FOREVER else FOREVER
-    over = full_ns <= context.watermark_ns
-    at = subject.a or Endpoint("")
-    link = spell.worst.payload.link if isinstance(spell.worst.payload, PcieLinkState) else None
-    share, trained = capacity(spell.worst), _describe(link)
+def _describe(worst: Symptom, name: str) -> PartStatement:
+    link = worst.payload.link if isinstance(worst.payload, PcieLinkState) else None
+    trained, share = "less than its maximum", _capacity(worst)
+    if link is not None:
+        lanes = f"x{link.width_lanes} of x{link.width_max_lanes} lanes"
+        trained = f"{lanes} at {link.speed_gtps:g} of {link.speed_max_gtps:g} GT/s"
     is_narrow = link is not None and link.width_lanes < link.width_max_lanes
-    finding = Finding(
-        **finding_defaults(context.settings, SLUG, VERSION),
-        condition=Condition.HOST_PCIE_DEGRADED,
-        severity=Severity.WARNING,
-        subject=subject,
-        started_at_ns=spell.begin_ns,
-        observed_at_ns=spell.end_ns if over else opens_ns,
-        resolved_at_ns=spell.end_ns if over else None,
-        detected_at_ns=opens_ns,
-        summary=f"PCIe of {at.device}/{at.port} trained at {trained}",
-        cause=Cause.PCIE_WIDTH if is_narrow else Cause.PCIE_SPEED,
-        evidence=(
-            Evidence(
-                statement=f"{at.device}/{at.port} trained at {trained}: {share:.0%} of its capacity",
-                metric="pcie_width_lanes" if is_narrow else "pcie_speed_gtps",
-                at=at,
-                observed=share,
-                expected=1.0,
-                comparison="peers",
-                window_start_ns=spell.begin_ns,
-                window_end_ns=spell.end_ns if over else opens_ns,
-            ),
-            *part_evidence(context, at, (spell.begin_ns, spell.end_ns), _FAULTS),
-        ),
-        confidence=0.95,
-        coverage=Coverage(seen=1, expected=1),
-    )
-    end_ns = spell.end_ns - 1 if over else FOREVER
-    final_at = full_ns + ns(context.settings.lateness_s) if over else None
-    return Conclusion(spell.begin_ns, end_ns, finding, str(spell.begin_ns), final_at)
-
-
-def _describe(link: PcieLink | None) -> str:
-    if link is None:
-        return "less than its maximum"
-    return (
-        f"x{link.width_lanes} of x{link.width_max_lanes} lanes at {link.speed_gtps:g} of {link.speed_max_gtps:g} GT/s"
-    )
-
-
-def _rules(params: PcieParams) -> SpellRules:
-    return SpellRules(params.open_after_s, params.full_s, _is_restored, capacity)
-
-
-def _is_restored(symptom: Symptom) -> bool:
-    return symptom.kind is SymptomKind.PCIE_RESTORED
-
-
-def observe(params: PcieParams, state: PartState | None, symptom: Symptom, context: Context) -> Observed[PartState]:
-    """Add a change of a link."""
-    return observe_part(
-        _rules(params), state, symptom, lambda: part_subject(context.topology, symptom.device, symptom.port, "pcie")
-    )
-
-
-def evaluate(params: PcieParams, _: str, state: PartState | None, context: Context) -> Evaluation[PartState]:
-    """Conclude from all changes of a link."""
-    return evaluate_part(
-        _rules(params), state, context,
-        lambda subject, spell, opens_ns: conclusion(params, context, subject, spell, opens_ns),
+    return PartStatement(
+        f"PCIe of {name} trained at {trained}", Cause.PCIE_WIDTH if is_narrow else Cause.PCIE_SPEED,
+        f"{name} trained at {trained}: {share:.0%} of its capacity",
+        "pcie_width_lanes" if is_narrow else "pcie_speed_gtps", share, 1.0, _FAULTS,
     )  # fmt: skip
 
 
-def _is_critical(finding: Finding, context: SeverityContext) -> bool:
-    return context.has_job(finding.subject.a.device if finding.subject.a else "", finding)
-
-
-FABRIC = FabricSide(link_fault_rank=3, is_critical=_is_critical)
-
+_SPELLS: PartSpells[PcieParams] = PartSpells(
+    begin=SymptomKind.PCIE_DEGRADED,
+    end=SymptomKind.PCIE_RESTORED,
+    role="pcie",
+    times=lambda params: (params.open_after_s, params.full_s),
+    describe=_describe,
+    confidence=0.95,
+    rank=_capacity,
+)
 
 DETECTOR = Detector(
-    slug=SLUG,
-    condition=Condition.HOST_PCIE_DEGRADED,
-    version=VERSION,
+    Condition.HOST_PCIE_DEGRADED,
+    version="1",
     params=PcieParams,
     section="pcie",
-    fabric=FABRIC,
-    pod=PodSide(
-        state=PartState,
-        scope=Scope.PORT,
-        inputs=(SymptomKind.PCIE_DEGRADED, SymptomKind.PCIE_RESTORED),
-        observe=observe,
-        evaluate=evaluate,
-    ),
+    placement=Placement.DOUBTFUL,
+    job_domain=JobDomain.HOST,
+    lemon=FaultOf.HOST,
+    hidden_in={"snmp": "the PCIe link is read at the host", "nic": "PCIe links and GPUs are read by the host's agent"},
+    fabric=FabricSide(link_fault_rank=3, is_critical=under_a_job),
+    pod=_SPELLS.pod_side(),
     monitor=MonitorSpec(PcieMonitor),
 )

@@ -12,22 +12,25 @@ from itertools import takewhile
 from operator import attrgetter
 from typing import ClassVar
 
-from streams.detect.detector import Context, Detector, Evaluation, PodSide, Scope
-from streams.detect.evidence.episodes import (
-    Conclusion,
-    PublishedEpisodes,
-    finding_defaults,
-    next_final_ns,
-    prune,
-    reconcile,
+from streams.detect.detector import (
+    Context,
+    Detector,
+    Evaluation,
+    FaultOf,
+    JobDomain,
+    Placement,
+    follow_link,
+    link_follower,
 )
+from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, confidence_of, evidence_of
 from streams.detect.evidence.link_history import FOREVER, LinkHistory, growth_of
 from streams.detect.evidence.port_faults import fault_cause, fault_evidence, reported_faults
-from streams.detect.evidence.subjects import BOTH_ENDS, ONE_END, link_name
+from streams.detect.evidence.subjects import link_name
 from streams.detect.fabric_side import FabricSide, Loss, SeverityContext, link_keys
 from streams.detect.thresholds import Seconds, Thresholds, ns
+from streams.fabric.catalogue import Metric
 from streams.fabric.intervals import Interval, merge_intervals
-from streams.wire.models import Cause, Condition, Endpoint, Evidence, Finding, Severity, Source, Symptom
+from streams.wire.models import Cause, Condition, Endpoint, Evidence, Finding, Source, Symptom
 from streams.wire.symptoms import SymptomKind
 
 
@@ -120,11 +123,7 @@ class _Counters:
                     yield s.since_ns, s.at_ns
 
 
-SLUG = "link/down"
-VERSION = "1"
-
-
-def conclusion(params: DownParams, context: Context, history: LinkHistory, span: Interval) -> Conclusion | None:
+def _conclusion(params: DownParams, context: Context, history: LinkHistory, span: Interval) -> Conclusion | None:
     """Return the episode of an outage; None where it is too short, or not yet long enough."""
     begin, end = span
     opens_ns = begin + ns(params.open_after_s)
@@ -133,28 +132,20 @@ def conclusion(params: DownParams, context: Context, history: LinkHistory, span:
     reporters = [
         e for e in history.ends() if any(b < min(end, opens_ns) and begin < until for b, until in history.downs(e))
     ]
-    resolved = end != FOREVER and context.watermark_ns >= end + ns(params.hold_up_s)
+    over_ns = end + ns(params.hold_up_s) if end != FOREVER else FOREVER
+    resolved = context.watermark_ns >= over_ns
     faults = reported_faults(history, span)
-    finding = Finding(
-        **finding_defaults(context.settings, SLUG, VERSION),
-        condition=Condition.LINK_DOWN,
-        severity=Severity.WARNING,
-        subject=history.subject,
-        started_at_ns=begin,
-        observed_at_ns=end if resolved else _last_seen_down(history, span),
-        resolved_at_ns=end if resolved else None,
-        detected_at_ns=opens_ns,
+    evidence = (_evidence(params, history, reporter, begin) for reporter in reporters)
+    return Conclusion(
+        history.subject, begin, end, opened_ns=opens_ns, seen_ns=end if resolved else _last_seen_down(history, span),
+        resolved_ns=end if resolved else None, over_ns=over_ns,
         summary=f"{link_name(history.subject)} is down",
         cause=fault_cause(faults, Cause.UNKNOWN),
-        evidence=(
-            *(_evidence(params, history, reporter, begin) for reporter in reporters),
-            *fault_evidence(faults, span),
-        ),
-        confidence=BOTH_ENDS if len(reporters) > 1 else ONE_END,
+        evidence=(*evidence, *fault_evidence(faults, span)),
+        confidence=confidence_of(reporters),
         coverage=history.coverage(reporters),
-    )
-    final_at = end + ns(params.hold_up_s + context.settings.lateness_s) if end != FOREVER else None
-    return Conclusion(begin, end, finding, str(begin), final_at, (begin,))
+        down_at_ns=(begin,),
+    )  # fmt: skip
 
 
 def _last_seen_down(history: LinkHistory, span: Interval) -> int:
@@ -168,35 +159,27 @@ def _evidence(params: DownParams, history: LinkHistory, end: Endpoint, begin: in
     since = next(b for b, until in history.downs(end) if until > begin)
     first = next((s for s in history.at(end) if s.kind is SymptomKind.WENT_DOWN and s.at_ns == since), None)
     how = "by an event" if first is not None and first.by_event else "by its state"
-    return Evidence(
-        statement=f"{end.device}/{end.port} reported down {how}",
-        metric="oper_up",
-        at=end,
-        observed=0.0,
-        expected=1.0,
-        comparison="both-ends" if len(history.ends()) > 1 else "threshold",
-        window_start_ns=max(since, begin),
-        window_end_ns=begin + ns(params.open_after_s),
-    )
+    return evidence_of(
+        f"{end.device}/{end.port} reported down {how}", "oper_up", end,
+        (max(since, begin), begin + ns(params.open_after_s)), 0.0, 1.0,
+        "both-ends" if len(history.ends()) > 1 else "threshold",
+    )  # fmt: skip
 
 
 _POLL_JITTER = 0.25
 """Of an interval between two polls."""
 
 
-def evaluate(
+def _evaluate(
     params: DownParams, key: str, state: PublishedEpisodes | None, context: Context
 ) -> Evaluation[PublishedEpisodes]:
     """Conclude from the history of the link."""
-    history, now_ns = context.evidence.links[key], context.watermark_ns
+    history = context.evidence.links[key]
     failures = list(_failures(params, ns(context.settings.link.admin_grace_s), history))
-    conclusions = [c for span in failures if (c := conclusion(params, context, history, span)) is not None]
-    published = prune(state or (), context.retained_since_ns)
-    published, episodes = reconcile(published, conclusions, now_ns, history.pruned_until_ns)
+    conclusions = [c for span in failures if (c := _conclusion(params, context, history, span)) is not None]
     hold, wait = ns(params.hold_up_s), ns(params.open_after_s)
-    times = [t for begin, end in failures for t in (begin + wait, end + hold if end != FOREVER else FOREVER)]
-    due = min((t for t in times if t > now_ns), default=FOREVER)
-    return Evaluation(published or None, episodes, min(due, next_final_ns(conclusions, now_ns)))
+    waits = (t for begin, end in failures for t in (begin + wait, end + hold if end != FOREVER else FOREVER))
+    return follow_link(context, history, state, conclusions, waits)
 
 
 def _failures(params: DownParams, admin_grace_ns: int, history: LinkHistory) -> Iterator[Interval]:
@@ -272,28 +255,19 @@ def _is_critical(finding: Finding, context: SeverityContext) -> bool:
     return link is not None and not context.has_redundancy(link, finding)
 
 
-FABRIC = FabricSide(
-    loss=Loss.LINK,
-    ends_with_parent=True,
-    link_fault_rank=0,
-    group_keys=link_keys,
-    is_critical=_is_critical,
-    settle_s=attrgetter("hold_up_s"),
-)
-
-
 DETECTOR = Detector(
-    slug=SLUG,
-    condition=Condition.LINK_DOWN,
-    version=VERSION,
+    Condition.LINK_DOWN,
+    version="1",
     params=DownParams,
     section="down",
-    fabric=FABRIC,
-    pod=PodSide(
-        state=PublishedEpisodes,
-        scope=Scope.LINK,
-        evaluate=evaluate,
-        follows_link_history=True,
-        merge=lambda moved, existing: (*moved, *existing),
+    placement=Placement.OUT,
+    job_domain=JobDomain.NETWORK,
+    lemon=FaultOf.LINK,
+    hidden_in={},
+    fabric=FabricSide(
+        loss=Loss.LINK, ends_with_parent=True, link_fault_rank=0, group_keys=link_keys, is_critical=_is_critical,
+        settle_s=attrgetter("hold_up_s"),
     ),
-)
+    pod=link_follower(_evaluate),
+    state_metric=Metric.OPER_UP,
+)  # fmt: skip

@@ -15,23 +15,26 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from streams.detect.detector import Context, Detector, Evaluation, PodSide, Scope
-from streams.detect.evidence.episodes import (
-    Conclusion,
-    PublishedEpisodes,
-    finding_defaults,
-    next_final_ns,
-    prune,
-    reconcile,
+from streams.detect.detector import (
+    Context,
+    Detector,
+    Evaluation,
+    FaultOf,
+    JobDomain,
+    Placement,
+    follow_link,
+    link_follower,
 )
+from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, confidence_of, evidence_of
 from streams.detect.evidence.link_history import FOREVER, LinkHistory, excused_intervals, growth_of
 from streams.detect.evidence.port_faults import fault_cause, fault_evidence, reported_faults
-from streams.detect.evidence.subjects import BOTH_ENDS, ONE_END, link_name
+from streams.detect.evidence.subjects import link_name
 from streams.detect.fabric_side import FabricSide, Loss, SeverityContext, link_keys
 from streams.detect.thresholds import Seconds, Thresholds, ns
+from streams.fabric.catalogue import Metric
 from streams.fabric.intervals import Interval, closed, overlaps_any
 from streams.fabric.inventory_rows import HOST_LINK
-from streams.wire.models import Cause, Condition, Endpoint, Evidence, Finding, Severity, Source, Symptom
+from streams.wire.models import Cause, Condition, Endpoint, Evidence, Finding, Source, Symptom
 from streams.wire.symptoms import SymptomKind
 
 
@@ -213,9 +216,6 @@ def open_outages_due(params: FlapParams, history: LinkHistory) -> Iterator[int]:
             yield from (begin + ns(preset.outage_s) for end in history.ends() for begin, _ in history.downs(end))
 
 
-SLUG = "link/flap"
-VERSION = "1"
-
 _METRICS = {
     SymptomKind.WENT_DOWN: ("oper_up", "its state"),
     SymptomKind.DOWNS_COUNTED: ("link_down_events", "its counter of downs"),
@@ -223,35 +223,28 @@ _METRICS = {
 }
 
 
-def conclusion(
+def _conclusion(
     params: FlapParams, context: Context, history: LinkHistory, run: list[Symptom], hits: list[Hit], before_ns: int
 ) -> Conclusion:
     """Return the episode of a run. `before_ns` is the end of the episode before it, whose downs do not begin this."""
-    begin, last = run[0].at_ns, run[-1].at_ns
+    span = begin, last = run[0].at_ns, run[-1].at_ns
     first = min(hits, key=lambda hit: (hit.at_ns, hit.since_ns))
     most = max(hits, key=lambda hit: (hit.downs, -hit.at_ns))
-    quiet = ns(params.quiet_s)
-    resolved = context.watermark_ns >= last + quiet
+    over_ns = last + ns(params.quiet_s)
     ports = {(s.device, s.port) for s in run}
     reporters = [end for end in history.ends() if (end.device, end.port) in ports]
-    faults = reported_faults(history, (begin, last))
-    finding = Finding(
-        **finding_defaults(context.settings, SLUG, VERSION),
-        condition=Condition.LINK_FLAP,
-        severity=Severity.WARNING,
-        subject=history.subject,
-        started_at_ns=first.since_ns if first.since_ns > before_ns else begin,
-        observed_at_ns=last,
-        resolved_at_ns=last if resolved else None,
-        detected_at_ns=first.at_ns,
+    faults = reported_faults(history, span)
+    return Conclusion(
+        history.subject, begin, last, opened_ns=first.at_ns, seen_ns=last,
+        resolved_ns=last if context.watermark_ns >= over_ns else None, over_ns=over_ns,
         summary=f"{link_name(history.subject)} went down {most.downs} times",
         cause=fault_cause(faults, Cause.UNKNOWN),
-        evidence=(*(_evidence(end, hits, run) for end in reporters), *fault_evidence(faults, (begin, last))),
-        confidence=BOTH_ENDS if len(reporters) > 1 else ONE_END,
+        evidence=(*(_evidence(end, hits, run) for end in reporters), *fault_evidence(faults, span)),
+        confidence=confidence_of(reporters),
         coverage=history.coverage(reporters),
-    )
-    downs = tuple(dict.fromkeys(s.at_ns for s in run if s.kind is SymptomKind.WENT_DOWN))
-    return Conclusion(begin, last, finding, str(begin), last + quiet + ns(context.settings.lateness_s), downs)
+        started_ns=first.since_ns if first.since_ns > before_ns else begin,
+        down_at_ns=tuple(dict.fromkeys(s.at_ns for s in run if s.kind is SymptomKind.WENT_DOWN)),
+    )  # fmt: skip
 
 
 def _most_by_one_source(symptoms: Iterable[Symptom]) -> list[int]:
@@ -268,24 +261,16 @@ def _evidence(end: Endpoint, hits: list[Hit], run: list[Symptom]) -> Evidence:
     own = [hit for hit in hits if hit.counter.end == end]
     if not own:
         at = _most_by_one_source(s for s in run if (s.device, s.port) == (end.device, end.port))
-        return Evidence(
-            f"{end.device}/{end.port} changed state or counted changes {len(at)} times", at=end,
-            comparison="both-ends", window_start_ns=at[0], window_end_ns=at[-1],
-        )  # fmt: skip
+        statement = f"{end.device}/{end.port} changed state or counted changes {len(at)} times"
+        return evidence_of(statement, "", end, (at[0], at[-1]), comparison="both-ends")
     best = max(own, key=lambda hit: (hit.downs, -hit.at_ns))
     metric, how = _METRICS[best.counter.kind]
     preset = FLAP_PRESETS[best.preset]
-    return Evidence(
-        statement=f"{end.device}/{end.port} went down {best.downs} times in {preset.window_s:g} s"
+    return evidence_of(
+        f"{end.device}/{end.port} went down {best.downs} times in {preset.window_s:g} s"
         f" by {'its events' if best.counter.by_event else how} (preset {best.preset})",
-        metric=metric,
-        at=end,
-        observed=float(best.downs),
-        expected=float(preset.downs),
-        comparison="threshold",
-        window_start_ns=best.since_ns,
-        window_end_ns=best.at_ns,
-    )
+        metric, end, (best.since_ns, best.at_ns), float(best.downs), float(preset.downs),
+    )  # fmt: skip
 
 
 def link_retention_ns(params: FlapParams, lateness_s: float) -> int:
@@ -294,37 +279,31 @@ def link_retention_ns(params: FlapParams, lateness_s: float) -> int:
     return ns(max(*windows, params.quiet_s) + params.quiet_s + 2 * lateness_s)
 
 
-def evaluate(
+def _evaluate(
     params: FlapParams, key: str, state: PublishedEpisodes | None, context: Context
 ) -> Evaluation[PublishedEpisodes]:
     """Conclude from the history of the link.
 
     Transitions before the end of a maintenance at an end of the link do not count together with later ones.
     """
-    history, restarts, now_ns = context.evidence.links[key], context.evidence.restarts, context.watermark_ns
+    history, restarts = context.evidence.links[key], context.evidence.restarts
     maintained_until_ns = context.topology.maintenance_until_ns(end.device for end in history.ends())
     excused = excused_intervals(context.settings.link, history, restarts)
     seen = [s for s in history.symptoms if is_transition(s) and not overlaps_any(excused, closed(begin_ns(s), s.at_ns))]
     counters = {
-        name: count_downs(preset, history, [*excused, *boot_intervals(preset, history, restarts)], now_ns)
+        name: count_downs(
+            preset, history, [*excused, *boot_intervals(preset, history, restarts)], context.watermark_ns
+        )
         for name in params.presets
         if seen and (preset := FLAP_PRESETS[name])
-    }
+    }  # fmt: skip
     conclusions: list[Conclusion] = []
-    due = min((_after(t, now_ns) for t in open_outages_due(params, history)), default=FOREVER)
     for run in _runs(seen, ns(params.quiet_s)):
         hits = list(find_hits(counters, run, maintained_until_ns))
         if hits:
             before_ns = conclusions[-1].end_ns if conclusions else 0
-            conclusions.append(conclusion(params, context, history, run, hits, before_ns))
-            due = min(due, _after(run[-1].at_ns + ns(params.quiet_s), now_ns))
-    published = prune(state or (), context.retained_since_ns)
-    published, episodes = reconcile(published, conclusions, now_ns, history.pruned_until_ns)
-    return Evaluation(published or None, episodes, min(due, next_final_ns(conclusions, now_ns)))
-
-
-def _after(at_ns: int, watermark_ns: int) -> int:
-    return at_ns if at_ns > watermark_ns else FOREVER
+            conclusions.append(_conclusion(params, context, history, run, hits, before_ns))
+    return follow_link(context, history, state, conclusions, open_outages_due(params, history))
 
 
 def _runs(seen: list[Symptom], quiet_ns: int) -> Iterator[list[Symptom]]:
@@ -346,22 +325,16 @@ def _is_critical(finding: Finding, context: SeverityContext) -> bool:
     return not context.has_redundancy(link, finding)
 
 
-FABRIC = FabricSide(loss=Loss.LINK_INTERMITTENT, link_fault_rank=1, group_keys=link_keys, is_critical=_is_critical)
-
-
 DETECTOR = Detector(
-    slug=SLUG,
-    condition=Condition.LINK_FLAP,
-    version=VERSION,
+    Condition.LINK_FLAP,
+    version="1",
     params=FlapParams,
     section="flap",
-    fabric=FABRIC,
-    pod=PodSide(
-        state=PublishedEpisodes,
-        scope=Scope.LINK,
-        evaluate=evaluate,
-        follows_link_history=True,
-        link_retention_ns=link_retention_ns,
-        merge=lambda moved, existing: (*moved, *existing),
-    ),
+    placement=Placement.DOUBTFUL,
+    job_domain=JobDomain.NETWORK,
+    lemon=FaultOf.LINK,
+    hidden_in={"snmp": "downs of seconds fall between two polls, and ifTable has no counter of them"},
+    fabric=FabricSide(loss=Loss.LINK_INTERMITTENT, link_fault_rank=1, group_keys=link_keys, is_critical=_is_critical),
+    pod=link_follower(_evaluate, link_retention_ns),
+    state_metric=Metric.OPER_UP,
 )

@@ -9,18 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from streams.detect.detector import NOW, Context, Detector, Evaluation, Observed, PodSide, Scope
-from streams.detect.evidence.episodes import (
-    Conclusion,
-    PublishedEpisodes,
-    finding_defaults,
-    has_open,
-    next_final_ns,
-    prune,
-    reconcile,
-)
+from streams.detect.detector import NOW, Context, Detector, Evaluation, JobDomain, Observed, Placement, PodSide, Scope
+from streams.detect.evidence.episodes import BOTH_ENDS, Conclusion, PublishedEpisodes, evidence_of, has_open, prune
 from streams.detect.evidence.link_history import FOREVER
-from streams.detect.evidence.subjects import BOTH_ENDS, link_name, subject_ends
+from streams.detect.evidence.subjects import link_name, subject_ends
 from streams.detect.fabric_side import CapacityEffect, Cases, FabricSide, are_concurrent, devices_of
 from streams.detect.thresholds import Seconds, Thresholds, ns
 from streams.fabric.ids import Port
@@ -35,7 +27,6 @@ from streams.wire.models import (
     Episode,
     Evidence,
     Finding,
-    Severity,
     Source,
     Status,
     Subject,
@@ -57,14 +48,17 @@ class MiscabledParams(Thresholds):
     """Closes when no end has a neighbor for a day: a port out of use does not stay miscabled."""
 
 
-SLUG = "link/miscabled"
-VERSION = "1"
+_CAPACITY = 64
+"""Reports retained of a link; the neighbor of an end changes only when a cable is moved."""
+
+_INVENTORY_LEAD_NS = ns(3600)
+"""`measure` adopts an inventory up to this long before this stage, and reports links by it."""
 
 _ONE_END = 0.7
 """Confidence with the report of one end; the other may have no LLDP."""
 
 
-def order(report: CablingReport) -> tuple[int, str, str, Source, NeighborMatch, str, str]:
+def _order(report: CablingReport) -> tuple[int, str, str, Source, NeighborMatch, str, str]:
     """Return the key by which reports are ordered."""
     return (
         report.at_ns, report.device, report.port, report.source, report.neighbor_match, report.remote_device,
@@ -72,35 +66,58 @@ def order(report: CablingReport) -> tuple[int, str, str, Source, NeighborMatch, 
     )  # fmt: skip
 
 
-def conclusion(
-    context: Context, subject: Subject, wrong: Sequence[CablingReport], times: tuple[int, int, int], final_ns: int
-) -> Conclusion:
-    """Return the episode of a run; `times` are when it began, opened and ended (FOREVER while it lasts)."""
-    begin_ns, opens_ns, run_end_ns = times
-    over = run_end_ns != FOREVER
-    reports = sorted(wrong, key=order)
+Reporter = tuple[str, Source]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkCabling:
+    """The cabling reports of one link of which an end had an unexpected neighbor, and its published episodes."""
+
+    subject: Subject
+    reports: tuple[CablingReport, ...] = ()
+    published: PublishedEpisodes = ()
+    pruned_until_ns: int = 0
+    closing: tuple[Episode, ...] = ()
+    """Episodes to publish because the inventory moved the link."""
+
+
+@dataclass(slots=True)
+class MiscabledRun:
+    """From the first unexpected neighbor until an end has the expected one, or no end has a neighbor for long."""
+
+    begin_ns: int
+    opens_ns: int
+    """The time at which it has lasted long enough."""
+    wrong: dict[Reporter, CablingReport] = field(default_factory=dict)
+    lost: dict[Reporter, int] = field(default_factory=dict)
+    """The time at which each reporter lost the unexpected neighbor."""
+    end_ns: int = FOREVER
+
+    @property
+    def lost_ns(self) -> int:
+        """The time since which no reporter has a neighbor; FOREVER while one does."""
+        return max(self.lost.values()) if len(self.lost) == len(self.wrong) else FOREVER
+
+
+def _conclusion(context: Context, subject: Subject, run: MiscabledRun, over_ns: int) -> Conclusion:
+    """Return the episode of a run that has opened."""
+    over = run.end_ns != FOREVER
+    reports = sorted(run.wrong.values(), key=_order)
     view = _InventoryView(subject, context.topology, reports)
     ends = subject_ends(subject)
     ports = {(report.device, report.port) for report in reports}
     missing = tuple(f"{end.device}/{end.port}" for end in ends if (end.device, end.port) not in ports)
-    finding = Finding(
-        **finding_defaults(context.settings, SLUG, VERSION),
-        condition=Condition.LINK_MISCABLED,
-        severity=Severity.WARNING,
-        subject=subject,
-        started_at_ns=begin_ns,
-        observed_at_ns=run_end_ns if over else max(reports[-1].at_ns, opens_ns),
-        resolved_at_ns=run_end_ns if over else None,
-        detected_at_ns=opens_ns,
+    return Conclusion(
+        subject, run.begin_ns, run.end_ns - 1 if over else FOREVER, opened_ns=run.opens_ns,
+        seen_ns=run.end_ns if over else max(reports[-1].at_ns, run.opens_ns),
+        resolved_ns=run.end_ns if over else None, over_ns=over_ns,
         summary=view.summary,
         cause=view.cause,
-        evidence=tuple(view.evidence(report, run_end_ns) for report in reports),
+        evidence=(view.evidence(report, run.end_ns) for report in reports),
         confidence=_ONE_END if missing else BOTH_ENDS,
         coverage=Coverage(seen=len(ends) - len(missing), expected=len(ends), missing=missing),
-    )
-    final_at = None if final_ns == FOREVER else final_ns
-    end_ns = run_end_ns - 1 if over else FOREVER
-    return Conclusion(begin_ns, end_ns, finding, str(begin_ns), final_at, related=view.related)
+        related=view.related,
+    )  # fmt: skip
 
 
 class _InventoryView:
@@ -166,61 +183,19 @@ class _InventoryView:
         if self._is_wrong_plane(far):
             detail += f" (plane {self._plane_of[far.device]} instead of {self._own.plane if self._own else None})"
         instead = f" instead of {expected.device}/{expected.port}" if expected is not None else ""
-        return Evidence(
-            statement=f"{near.device}/{near.port} has the LLDP neighbor {far.device}/{far.port}{instead}{detail}",
-            metric="lldp_neighbor",
-            at=Endpoint(report.device, report.port),
-            peer=Endpoint(report.remote_device, report.remote_port),
-            comparison="inventory",
-            window_start_ns=report.at_ns,
-            window_end_ns=None if end_ns == FOREVER else end_ns,
-        )
+        line = evidence_of(
+            f"{near.device}/{near.port} has the LLDP neighbor {far.device}/{far.port}{instead}{detail}",
+            "lldp_neighbor", Endpoint(report.device, report.port),
+            (report.at_ns, None if end_ns == FOREVER else end_ns), comparison="inventory",
+        )  # fmt: skip
+        return replace(line, peer=Endpoint(report.remote_device, report.remote_port))
 
 
 def _ends(cable: TopologyLink) -> str:
     return f"{cable.lower.device}/{cable.lower.port} -- {cable.upper.device}/{cable.upper.port}"
 
 
-_CAPACITY = 64
-"""Reports retained of a link; the neighbor of an end changes only when a cable is moved."""
-
-_INVENTORY_LEAD_NS = ns(3600)
-"""`measure` adopts an inventory up to this long before this stage, and reports links by it."""
-
-Reporter = tuple[str, Source]
-
-
-@dataclass(frozen=True, slots=True)
-class LinkCabling:
-    """The cabling reports of one link of which an end had an unexpected neighbor, and its published episodes."""
-
-    subject: Subject
-    reports: tuple[CablingReport, ...] = ()
-    published: PublishedEpisodes = ()
-    pruned_until_ns: int = 0
-    closing: tuple[Episode, ...] = ()
-    """Episodes to publish because the inventory moved the link."""
-
-
-@dataclass(slots=True)
-class MiscabledRun:
-    """From the first unexpected neighbor until an end has the expected one, or no end has a neighbor for long."""
-
-    begin_ns: int
-    opens_ns: int
-    """The time at which it has lasted long enough."""
-    wrong: dict[Reporter, CablingReport] = field(default_factory=dict)
-    lost: dict[Reporter, int] = field(default_factory=dict)
-    """The time at which each reporter lost the unexpected neighbor."""
-    end_ns: int = FOREVER
-
-    @property
-    def lost_ns(self) -> int:
-        """The time since which no reporter has a neighbor; FOREVER while one does."""
-        return max(self.lost.values()) if len(self.lost) == len(self.wrong) else FOREVER
-
-
-def observe(
+def _observe(
     _: MiscabledParams, state: LinkCabling | None, cabling: CablingReport, context: Context
 ) -> Observed[LinkCabling]:
     """Add a report."""
@@ -233,12 +208,12 @@ def _with_report(state: LinkCabling, cabling: CablingReport) -> LinkCabling:
     if cabling in state.reports:
         return state
     reports = list(state.reports)
-    insort(reports, cabling, key=order)
+    insort(reports, cabling, key=_order)
     pruned_until_ns = reports.pop(0).at_ns if len(reports) > _CAPACITY else state.pruned_until_ns
     return replace(state, reports=tuple(reports), pruned_until_ns=pruned_until_ns)
 
 
-def rebase(state: LinkCabling, subject: Subject, context: Context) -> Observed[LinkCabling]:
+def _rebase(state: LinkCabling, subject: Subject, context: Context) -> Observed[LinkCabling]:
     """Take over the subject of a new inventory.
 
     A link that leads elsewhere now is evaluated by later reports only; its finding keeps its subject and is closed.
@@ -258,7 +233,7 @@ def rebase(state: LinkCabling, subject: Subject, context: Context) -> Observed[L
     return Observed(LinkCabling(subject, reports, (), state.pruned_until_ns, tuple(closing)), now_ns)
 
 
-def merge(moved: LinkCabling, existing: LinkCabling) -> LinkCabling:
+def _merge(moved: LinkCabling, existing: LinkCabling) -> LinkCabling:
     """Return the reports and episodes of both."""
     merged = moved
     for cabling in existing.reports:
@@ -268,42 +243,34 @@ def merge(moved: LinkCabling, existing: LinkCabling) -> LinkCabling:
     )
 
 
-def evaluate(params: MiscabledParams, _: str, state: LinkCabling | None, context: Context) -> Evaluation[LinkCabling]:
+def _evaluate(params: MiscabledParams, _: str, state: LinkCabling, context: Context) -> Evaluation[LinkCabling]:
     """Conclude from the neighbors."""
-    if state is None:
-        return Evaluation(None)
     now_ns, lateness_ns = context.watermark_ns, ns(context.settings.lateness_s)
-    conclusions, due_ns = [], FOREVER
+    conclusions, waits = [], []
     for run in _runs(params, state.reports):
         if run.opens_ns > min(run.end_ns, run.lost_ns):
             continue
+        waits.append(run.opens_ns)
         if run.opens_ns > now_ns:
-            due_ns = min(due_ns, run.opens_ns)
             continue
-        final_ns = FOREVER if run.end_ns == FOREVER else run.end_ns + lateness_ns
+        over_ns = run.end_ns
         if run.end_ns == FOREVER and run.lost_ns != FOREVER:
             lost_ns = run.lost_ns + ns(params.lost_s)
-            if lost_ns > now_ns:
-                due_ns = min(due_ns, lost_ns)
-            else:
-                run.end_ns, final_ns = run.lost_ns, lost_ns + lateness_ns
-        wrong = list(run.wrong.values())
-        conclusions.append(
-            conclusion(context, state.subject, wrong, (run.begin_ns, run.opens_ns, run.end_ns), final_ns)
-        )
-    published, episodes = reconcile(state.published, conclusions, now_ns, state.pruned_until_ns)
+            waits.append(lost_ns)
+            if lost_ns <= now_ns:
+                run.end_ns, over_ns = run.lost_ns, lost_ns
+        conclusions.append(_conclusion(context, state.subject, run, over_ns))
+    published, episodes, due_ns = context.reconcile(state.published, conclusions, state.pruned_until_ns)
     published = prune(published, state.reports[0].at_ns if state.reports else now_ns)
     episodes = [*state.closing, *episodes]
     state = replace(state, published=published, closing=())
-    due_ns = min(due_ns, next_final_ns(conclusions, now_ns))
+    due_ns = min(due_ns, context.next_ns(*waits))
     if due_ns != FOREVER:
         return Evaluation(state, episodes, due_ns)
     if _is_closed(params, state, lateness_ns, now_ns):
         return Evaluation(None, episodes)
     next_ns = (state.reports[-1].at_ns if state.reports else 0) + lateness_ns + 1
-    if next_ns <= now_ns:
-        next_ns += ns(params.lost_s)
-    return Evaluation(state, episodes, next_ns if next_ns > now_ns else FOREVER)
+    return Evaluation(state, episodes, context.next_ns(next_ns if next_ns > now_ns else next_ns + ns(params.lost_s)))
 
 
 def _is_closed(params: MiscabledParams, state: LinkCabling, lateness_ns: int, watermark_ns: int) -> bool:
@@ -387,30 +354,21 @@ def _link_devices(cases: Cases, subject_id: str) -> list[str]:
     return [] if link is None else [link.lower.device, link.upper.device]
 
 
-FABRIC = FabricSide(
-    explained_by_outages=False,
-    capacity=CapacityEffect.NONE,
-    severity_by_detector=True,
-    explain=_explain,
-    affected_by=_affected_by,
-)
-
-
 DETECTOR = Detector(
-    slug=SLUG,
-    condition=Condition.LINK_MISCABLED,
-    version=VERSION,
+    Condition.LINK_MISCABLED,
+    version="1",
     params=MiscabledParams,
     section="miscabled",
-    fabric=FABRIC,
-    pod=PodSide(
-        state=LinkCabling,
-        scope=Scope.LINK,
-        inputs=(CablingReport,),
-        observe=observe,
-        evaluate=evaluate,
-        subject_of=lambda state: state.subject,
-        rebase=rebase,
-        merge=merge,
+    placement=Placement.DOUBTFUL,
+    job_domain=JobDomain.NETWORK,
+    lemon=None,
+    hidden_in={"nic": "neighbors and versions are facts of gNMI and of the host's agent"},
+    fabric=FabricSide(
+        explained_by_outages=False, capacity=CapacityEffect.NONE, severity_by_detector=True, explain=_explain,
+        affected_by=_affected_by,
     ),
-)
+    pod=PodSide(
+        LinkCabling, Scope.LINK, _evaluate, (CablingReport,), _observe, subject_of=lambda state: state.subject,
+        rebase=_rebase, merge=_merge,
+    ),
+)  # fmt: skip

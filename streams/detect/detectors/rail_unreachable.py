@@ -8,17 +8,9 @@ is left to link/down. Without reports of the host nothing is concluded.
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from streams.detect.detector import NOW, Context, Detector, Evaluation, Observed, PodSide, Scope
-from streams.detect.evidence.episodes import (
-    Conclusion,
-    PublishedEpisodes,
-    finding_defaults,
-    has_open,
-    next_final_ns,
-    reconcile,
-)
-from streams.detect.evidence.link_history import FOREVER
-from streams.detect.evidence.probe_verdicts import ProbePeriod, ProbeStatement, ProbeVerdict, Verdicts, probe_conclusion
+from streams.detect.detector import NOW, Context, Detector, Evaluation, JobDomain, Observed, Placement, PodSide, Scope
+from streams.detect.evidence.episodes import PublishedEpisodes, has_open
+from streams.detect.evidence.probe_verdicts import ProbeStatement, ProbeVerdict, Verdicts, probe_conclusion
 from streams.detect.fabric_side import Cases, FabricSide, are_concurrent, takes_a_rail_from_a_job
 from streams.detect.thresholds import Thresholds, ns
 from streams.fabric.ids import Port, device_id
@@ -46,10 +38,6 @@ class UnreachableParams(Thresholds):
     """Answering for this long; a rail that comes and goes is one finding (choice)."""
 
 
-SLUG = "rail/unreachable"
-VERSION = "1"
-
-
 def _verdict(params: UnreachableParams, window: RailProbes, topology: Topology) -> ProbeVerdict:
     """Return the verdict on a window in which the rail is not reached."""
     name = f"{window.device}/{window.port}"
@@ -74,18 +62,6 @@ def _verdict(params: UnreachableParams, window: RailProbes, topology: Topology) 
     return ProbeVerdict(window.begin_ns, window.end_ns, window.end_ns, lost, sent, summary, statements)
 
 
-def conclusion(params: UnreachableParams, context: Context, subject: Subject, period: ProbePeriod) -> Conclusion:
-    """Return the episode of a period."""
-    fields = {
-        **finding_defaults(context.settings, SLUG, VERSION),
-        "condition": Condition.RAIL_UNREACHABLE,
-        "subject": subject,
-        "cause": Cause.UNKNOWN,
-        "coverage": Coverage(seen=1, expected=1),
-    }
-    return probe_conclusion(fields, period, params.clear_s, context.settings, context.watermark_ns)
-
-
 @dataclass(frozen=True, slots=True)
 class RailProbeState:
     """One rail: its windows that may still change, the verdicts on all, and its published episodes."""
@@ -98,7 +74,7 @@ class RailProbeState:
     final_ns: int = 0
 
 
-def observe(
+def _observe(
     _: UnreachableParams, state: RailProbeState | None, probes: RailProbes, context: Context
 ) -> Observed[RailProbeState]:
     """Add a window of one partition, or replace it. Its time must not replace an earlier one: evaluate now."""
@@ -122,12 +98,8 @@ def _subject(context: Context, probes: RailProbes) -> Subject:
     )  # fmt: skip
 
 
-def evaluate(
-    params: UnreachableParams, _: str, state: RailProbeState | None, context: Context
-) -> Evaluation[RailProbeState]:
+def _evaluate(params: UnreachableParams, _: str, state: RailProbeState, context: Context) -> Evaluation[RailProbeState]:
     """Conclude from all windows of a rail."""
-    if state is None:
-        return Evaluation(None)
     now_ns, lateness_ns, clear_ns = context.watermark_ns, ns(context.settings.lateness_s), ns(params.clear_s)
     verdicts, width_ns = state.verdicts, 1
     for end, own in state.windows.items():
@@ -138,17 +110,18 @@ def evaluate(
             verdict = _verdict(params, window, context.topology) if is_bad else None
             verdicts = verdicts.with_pending(int(end), verdict)
     periods = [one for one in verdicts.periods(params.open_windows, width_ns, clear_ns) if one.opened_ns]
-    conclusions = [conclusion(params, context, state.subject, period) for period in periods]
-    published, episodes = reconcile(state.published, conclusions, now_ns)
+    answering = Coverage(seen=1, expected=1)
+    conclusions = [
+        probe_conclusion(state.subject, period, params.clear_s, now_ns, Cause.UNKNOWN, answering) for period in periods
+    ]
+    published, episodes, due_ns = context.reconcile(state.published, conclusions)
     final_ns = max(state.final_ns, now_ns - lateness_ns)
     settled = verdicts.settled(final_ns, params.open_windows, width_ns, clear_ns)
     windows = {end: own for end, own in state.windows.items() if int(end) > final_ns}
-    due = [period.end_ns + clear_ns for period in periods]
-    due += [int(end) if int(end) > now_ns else int(end) + lateness_ns for end in windows]
+    due = [int(end) if int(end) > now_ns else int(end) + lateness_ns for end in windows]
     if settled.period is not None and not has_open(published):
         due.append(settled.period.end_ns + clear_ns + lateness_ns)
-    due_ns = min((at for at in due if at > now_ns), default=FOREVER)
-    due_ns = min(due_ns, next_final_ns(conclusions, now_ns))
+    due_ns = min(due_ns, context.next_ns(*due))
     if not windows and settled == Verdicts() and not has_open(published):
         return Evaluation(None, episodes)
     return Evaluation(RailProbeState(state.subject, windows, settled, published, final_ns), episodes, due_ns)
@@ -196,21 +169,15 @@ def _explain(finding: Finding, cases: Cases) -> tuple[Finding, Finding | None]:
     return finding, next((fault for fault in faults if are_concurrent(fault, finding)), None)
 
 
-FABRIC = FabricSide(explain=_explain, is_critical=takes_a_rail_from_a_job)
-
-
 DETECTOR = Detector(
-    slug=SLUG,
-    condition=Condition.RAIL_UNREACHABLE,
-    version=VERSION,
+    Condition.RAIL_UNREACHABLE,
+    version="1",
     params=UnreachableParams,
     section="unreachable",
-    fabric=FABRIC,
-    pod=PodSide(
-        state=RailProbeState,
-        scope=Scope.PORT,
-        inputs=(RailProbes,),
-        observe=observe,
-        evaluate=evaluate,
-    ),
+    placement=Placement.OUT,
+    job_domain=JobDomain.NETWORK,
+    lemon=None,
+    hidden_in=dict.fromkeys(("snmp", "nic"), "its link is up, and no probes are sent"),
+    fabric=FabricSide(explain=_explain, is_critical=takes_a_rail_from_a_job),
+    pod=PodSide(RailProbeState, Scope.PORT, _evaluate, (RailProbes,), _observe),
 )

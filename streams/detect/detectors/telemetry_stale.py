@@ -6,24 +6,16 @@ neighbors lost as well is a finding of device/down and the parent of this one.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from streams.detect.detector import Detector
+from streams.detect.detector import Detector, JobDomain, Placement
 from streams.detect.evidence.device_evidence import DeviceEvidence, Silence
-from streams.detect.evidence.episodes import (
-    Conclusion,
-    PublishedEpisodes,
-    finding_defaults,
-    has_open,
-    next_final_ns,
-    reconcile,
-)
+from streams.detect.evidence.episodes import Conclusion, Ledger, PublishedEpisodes, evidence_of, has_open
 from streams.detect.evidence.link_history import FOREVER
-from streams.detect.evidence.params import SharedSettings
 from streams.detect.evidence.subjects import input_subject
 from streams.detect.fabric_side import (
     CapacityEffect,
@@ -33,6 +25,7 @@ from streams.detect.fabric_side import (
     GroupKey,
     GroupKind,
     SeverityContext,
+    device_at,
     location_keys,
 )
 from streams.detect.thresholds import Seconds, Thresholds, ns
@@ -48,7 +41,6 @@ from streams.wire.models import (
     Finding,
     InputLoss,
     Message,
-    Severity,
     Subject,
 )
 
@@ -80,52 +72,35 @@ class StaleParams(Thresholds):
         return max(round(self.cadences * cadence_ns), ns(self.at_least_s)) if cadence_ns else ns(self.unlearned_s)
 
 
-SLUG = "telemetry/stale"
-VERSION = "1"
-
-
-def evaluate(
-    _: StaleParams,
-    settings: SharedSettings,
-    published: Mapping[str, PublishedEpisodes],
-    evidence: DeviceEvidence,
-    watermark_ns: int,
+def _evaluate(
+    _: StaleParams, ledger: Ledger, published: Mapping[str, PublishedEpisodes], evidence: DeviceEvidence
 ) -> DeviceEvaluation:
     """Conclude on each source of a device."""
     current: dict[str, PublishedEpisodes] = {}
     episodes: list[Episode] = []
     due_ns = FOREVER
     for source, silences in evidence.silences.items():
-        conclusions = [_conclusion(settings, evidence.subject, silence) for silence in silences]
-        current[source], changed = reconcile(published.get(source, ()), conclusions, watermark_ns)
+        conclusions = [_conclusion(evidence.subject, silence) for silence in silences]
+        current[source], changed, source_due_ns = ledger.reconcile(published.get(source, ()), conclusions)
         episodes += changed
-        due_ns = min(due_ns, next_final_ns(conclusions, watermark_ns))
+        due_ns = min(due_ns, source_due_ns)
     return DeviceEvaluation(current, episodes, due_ns)
 
 
-def _conclusion(settings: SharedSettings, subject: Subject, silence: Silence) -> Conclusion:
+def _conclusion(subject: Subject, silence: Silence) -> Conclusion:
     is_over = silence.resumed_ns != FOREVER
-    device = subject.a.device if subject.a else ""
-    source = silence.source.label
+    device, source = device_at(subject), silence.source.label
     last_ns = silence.resumed_ns if is_over else silence.detected_ns
-    finding = Finding(
-        **finding_defaults(settings, SLUG, VERSION),
-        condition=Condition.TELEMETRY_STALE,
-        severity=Severity.WARNING,
-        subject=subject,
-        started_at_ns=silence.since_ns,
-        observed_at_ns=last_ns,
-        resolved_at_ns=silence.resumed_ns if is_over else None,
-        detected_at_ns=silence.detected_ns,
+    return Conclusion(
+        subject, silence.since_ns, silence.resumed_ns - 1 if is_over else FOREVER, opened_ns=silence.detected_ns,
+        seen_ns=last_ns, resolved_ns=silence.resumed_ns if is_over else None, over_ns=silence.resumed_ns,
         summary=f"{device}: no telemetry from {source}",
         cause=_cause(silence),
         evidence=(_evidence(device, silence, last_ns),),
         confidence=1.0,
         coverage=Coverage(silence.live_sources, silence.live_sources + 1, missing=(f"{device}/{source}",)),
-    )
-    final_at_ns = silence.resumed_ns + ns(settings.lateness_s) if is_over else None
-    end_ns = silence.resumed_ns - 1 if is_over else FOREVER
-    return Conclusion(silence.since_ns, end_ns, finding, f"{source}/{silence.since_ns}", final_at_ns)
+        anchor=f"{source}/{silence.since_ns}",
+    )  # fmt: skip
 
 
 def _cause(silence: Silence) -> Cause:
@@ -140,19 +115,17 @@ def _evidence(device: str, silence: Silence, last_ns: int) -> Evidence:
         reason = f"; its collector {silence.collector} is silent too"
     elif silence.collector_error:
         reason = f"; collector {silence.collector} reports: {silence.collector_error}"
-    return Evidence(
-        statement=f"{silence.source.label} of {device} delivered no data{reason}",
-        at=Endpoint(device),
-        observed=(last_ns - silence.since_ns) / 1e9,
-        expected=(silence.detected_ns - silence.since_ns) / 1e9,
-        comparison="threshold",
-        window_start_ns=silence.since_ns,
-        window_end_ns=last_ns,
-        collector=silence.collector,
-        source=silence.source,
-        error=silence.collector_error,
-    )
+    line = evidence_of(
+        f"{silence.source.label} of {device} delivered no data{reason}", "", Endpoint(device),
+        (silence.since_ns, last_ns), (last_ns - silence.since_ns) / 1e9,
+        (silence.detected_ns - silence.since_ns) / 1e9,
+    )  # fmt: skip
+    return replace(line, collector=silence.collector, source=silence.source, error=silence.collector_error)
 
+
+# Of the pipeline itself: a consumer lost records that the brokers deleted before it read them. One finding for a
+# consumer and a topic. It opens at the report of a loss, and resolves when none followed for `loss_s`: the records
+# themselves never come back. Two owners of one partition may report the same records, which count once.
 
 _MAX_LOSSES = 1024
 """Of one consumer and topic: a consumer that retention overtakes all the time reports one each fetch."""
@@ -186,26 +159,19 @@ def add_message(state: LossState, message: Message) -> None:
         state.due_ns = 0
 
 
-def add_published(_state: LossState, _finding: Finding) -> None:
-    """Ignore the findings of others."""
-
-
-def evaluate_losses(
-    params: StaleParams, settings: SharedSettings, state: LossState, _topology: Topology, watermark_ns: int
-) -> list[Episode]:
+def evaluate_losses(params: StaleParams, ledger: Ledger, state: LossState, _topology: Topology) -> list[Episode]:
     """Conclude on every input with a loss; return the episodes that changed."""
-    if watermark_ns < state.due_ns:
+    if ledger.watermark_ns < state.due_ns:
         return []
     state.due_ns = FOREVER
     episodes: list[Episode] = []
     for identity, known in list(state.inputs.items()):
         conclusions = [
-            _loss_conclusion(params, settings, cluster, watermark_ns) for cluster in _clusters(params, known.losses)
+            _loss_conclusion(params, ledger.watermark_ns, cluster) for cluster in _clusters(params, known.losses)
         ]
-        known.published, changed = reconcile(known.published, conclusions, watermark_ns)
+        known.published, changed, due_ns = ledger.reconcile(known.published, conclusions)
         episodes += changed
-        times = (at_ns for one in conclusions for at_ns in (one.end_ns, one.final_at_ns or FOREVER))
-        state.due_ns = min([state.due_ns, *(at_ns for at_ns in times if at_ns > watermark_ns)])
+        state.due_ns = min(state.due_ns, due_ns)
         if not has_open(known.published):
             del state.inputs[identity]
     return episodes
@@ -223,30 +189,20 @@ def _clusters(params: StaleParams, losses: Iterable[InputLoss]) -> Iterator[list
         yield cluster
 
 
-def _loss_conclusion(
-    params: StaleParams, settings: SharedSettings, losses: list[InputLoss], watermark_ns: int
-) -> Conclusion:
+def _loss_conclusion(params: StaleParams, watermark_ns: int, losses: list[InputLoss]) -> Conclusion:
     first, last = losses[0], losses[-1]
     clear_ns = last.at_ns + ns(params.loss_s)
-    is_over = clear_ns <= watermark_ns
     evidence = tuple(_loss_evidence(losses))
     lost = round(sum(one.observed or 0 for one in evidence))
-    finding = Finding(
-        **finding_defaults(settings, SLUG, VERSION),
-        condition=Condition.TELEMETRY_STALE,
-        severity=Severity.WARNING,
-        subject=input_subject(first.consumer, first.topic),
-        started_at_ns=first.at_ns,
-        observed_at_ns=last.at_ns,
-        resolved_at_ns=clear_ns if is_over else None,
-        detected_at_ns=first.at_ns,
+    return Conclusion(
+        input_subject(first.consumer, first.topic), first.at_ns, clear_ns, opened_ns=first.at_ns, seen_ns=last.at_ns,
+        resolved_ns=clear_ns if clear_ns <= watermark_ns else None, over_ns=clear_ns,
         summary=f"{first.consumer} lost {lost} records of {first.topic}: they were deleted before they were read",
         cause=Cause.RETENTION,
         evidence=evidence,
         confidence=1.0,
         coverage=Coverage(0, 1, missing=(f"{first.consumer}/{first.topic}",)),
-    )
-    return Conclusion(first.at_ns, clear_ns, finding, str(first.at_ns), clear_ns + ns(settings.lateness_s))
+    )  # fmt: skip
 
 
 def _loss_evidence(losses: list[InputLoss]) -> Iterator[Evidence]:
@@ -259,15 +215,9 @@ def _loss_evidence(losses: list[InputLoss]) -> Iterator[Evidence]:
         statement = f"{count} records of {where} from offset {ranges[0][0]} on were deleted before they were read"
         if any(loss.is_recreated for loss in own):
             statement += "; the topic was created again, and what was unread of the former one is not counted"
-        yield Evidence(
-            statement=statement,
-            metric="input_lost_records",
-            observed=float(count),
-            expected=0.0,
-            comparison="threshold",
-            window_start_ns=own[0].at_ns,
-            window_end_ns=own[-1].at_ns,
-        )
+        yield evidence_of(
+            statement, "input_lost_records", None, (own[0].at_ns, own[-1].at_ns), float(count), 0.0
+        )  # fmt: skip
 
 
 _FABRIC = GroupKey(GroupKind.FABRIC)
@@ -304,18 +254,25 @@ def _group_keys(finding: Finding, topology: Topology) -> tuple[GroupKey, ...]:
     return (*location_keys(known.pod, None), _FABRIC) if known is not None else ()
 
 
-FABRIC = FabricSide(
-    is_silence=True,
-    ends_with_parent=True,
-    capacity=CapacityEffect.NONE,
-    group_keys=_group_keys,
-    is_critical=_is_critical,
-    severity_due_ns=_severity_due_ns,
-    evaluate_device=evaluate,
-    evaluator=FabricEvaluator(LossState, add_message, add_published, evaluate_losses),
-    silence_limit_ns=StaleParams.limit_ns,
-    min_silent_ratio=attrgetter("unseen_ratio"),
+DETECTOR = Detector(
+    Condition.TELEMETRY_STALE,
+    version="1",
+    params=StaleParams,
+    section="stale",
+    placement=Placement.DOUBTFUL,
+    job_domain=JobDomain.NEITHER,
+    lemon=None,
+    hidden_in={},
+    fabric=FabricSide(
+        is_silence=True,
+        ends_with_parent=True,
+        capacity=CapacityEffect.NONE,
+        group_keys=_group_keys,
+        is_critical=_is_critical,
+        severity_due_ns=_severity_due_ns,
+        evaluate_device=_evaluate,
+        evaluator=FabricEvaluator(LossState, add_message, evaluate_losses),
+        silence_limit_ns=StaleParams.limit_ns,
+        min_silent_ratio=attrgetter("unseen_ratio"),
+    ),
 )
-
-
-DETECTOR = Detector(SLUG, Condition.TELEMETRY_STALE, VERSION, StaleParams, "stale", FABRIC)

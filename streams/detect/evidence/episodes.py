@@ -1,56 +1,77 @@
 """Reconciles the conclusions of a detector with the episodes that it has published.
 
-A detector concludes from all observations that are retained; `reconcile` gives each conclusion an id, keeps the id for
-the life of the episode, and returns only what changed: OPEN, UPDATED, RESOLVED, RETRACTED, and the final revision.
+A detector concludes from all observations that are retained; `Ledger.reconcile` gives each conclusion an id, keeps the
+id for the life of the episode, and returns only what changed: OPEN, UPDATED, RESOLVED, RETRACTED, the final revision.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sized
 from dataclasses import dataclass, replace
-from typing import TypedDict
+from typing import NamedTuple
 
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.params import SharedSettings
+from streams.detect.thresholds import ns
 from streams.fabric.ids import finding_id
-from streams.wire.models import Episode, Finding, Status
+from streams.fabric.intervals import Interval
+from streams.wire.models import (
+    BlastRadius,
+    Cause,
+    Condition,
+    Coverage,
+    Endpoint,
+    Episode,
+    Evidence,
+    Finding,
+    Forecast,
+    Severity,
+    Status,
+    Subject,
+)
+
+BOTH_ENDS, ONE_END = 0.95, 0.6
+"""The confidence of a finding that both ends of the link show, or one. Our own numbers, so that a reader can
+distinguish the two cases."""
 
 
-class FindingDefaults(TypedDict):
-    """The fields that all unpublished findings of a detector share."""
-
-    id: str
-    revision: int
-    final: bool
-    status: Status
-    detector: str
-    detector_version: str
-    settings_digest: str
-
-
-def finding_defaults(settings: SharedSettings, slug: str, version: str) -> FindingDefaults:
-    """Return the fields of a `Finding(...)` that its detector does not conclude; `reconcile` sets id and status."""
-    return {
-        "id": "", "revision": 0, "final": False, "status": Status.OPEN,
-        "detector": slug, "detector_version": version, "settings_digest": settings.digest,
-    }  # fmt: skip
+def confidence_of(reporters: Sized) -> float:
+    """Return the confidence in what these ends of a link show."""
+    return BOTH_ENDS if len(reporters) > 1 else ONE_END
 
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """One episode as the observations show it now.
+    """One episode as the observations show it now, without what its detector's descriptor has.
 
-    `begin_ns` and `end_ns` are the interval of its evidence: conclusions that overlap are one episode. `finding` has
-    no id, revision or status yet. It is final once the watermark passes `final_at_ns` (None: it is not over).
+    `begin_ns` and `end_ns` are the interval of its evidence: conclusions that overlap are one episode.
     """
 
+    subject: Subject
     begin_ns: int
     end_ns: int
-    finding: Finding
-    anchor: str
-    final_at_ns: int | None = None
+    opened_ns: int
+    """The time at which it could be detected."""
+    seen_ns: int
+    """The time of the newest observation."""
+    resolved_ns: int | None
+    """The time of its end; None while it is open."""
+    over_ns: int
+    """The watermark at which nothing can continue it; FOREVER while it lasts. It is final after the lateness."""
+    summary: str
+    cause: Cause
+    evidence: Iterable[Evidence]
+    confidence: float
+    coverage: Coverage | None = None
+    severity: Severity = Severity.WARNING
+    started_ns: int | None = None
+    """None: the begin of the evidence."""
+    anchor: str = ""
+    """Names the episode in its id; empty: the begin of the evidence."""
     down_at_ns: tuple[int, ...] = ()
     related: tuple[str, ...] = ()
     is_continuous: bool = False
     """The evidence lasts: that its end alone is later needs no revision before the final one."""
+    blast_radius: BlastRadius | None = None
+    forecast: Forecast | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,52 +90,87 @@ class PublishedEpisode:
 PublishedEpisodes = tuple[PublishedEpisode, ...]
 
 
-def reconcile(
-    state: PublishedEpisodes, conclusions: Iterable[Conclusion], watermark_ns: int, pruned_until_ns: int = 0
-) -> tuple[PublishedEpisodes, list[Episode]]:
-    """Match conclusions with published episodes; return the new state and the episodes to publish (revision 0).
+class Reconciled(NamedTuple):
+    """The published episodes, those that changed (revision 0), and the watermark at which one changes with time."""
 
-    An episode that began with observations which were pruned since, up to `pruned_until_ns`, keeps its beginning. One
-    that is final and was never published is ignored then: an observation that excuses it, such as an administrative
-    down, may be among the pruned ones.
-    """
-    unmatched = list(state)
-    result: list[PublishedEpisode] = []
-    out: list[Episode] = []
-    for conclusion in conclusions:
-        known = next((s for s in unmatched if s.overlaps(conclusion.begin_ns, conclusion.end_ns)), None)
-        if known is None and conclusion.begin_ns <= pruned_until_ns and _is_final(conclusion, watermark_ns):
-            continue
-        if known is not None:
-            unmatched.remove(known)
-            if known.episode.finding.final:
-                result.append(known)  # final: observations beyond the lateness change nothing
+    published: PublishedEpisodes
+    episodes: list[Episode]
+    due_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Publishes the episodes of one detector at one watermark."""
+
+    condition: Condition
+    version: str
+    settings: SharedSettings
+    watermark_ns: int
+
+    def reconcile(
+        self, published: PublishedEpisodes, conclusions: Iterable[Conclusion], pruned_until_ns: int = 0
+    ) -> Reconciled:
+        """Match conclusions with published episodes.
+
+        An episode that began with observations which were pruned since, up to `pruned_until_ns`, keeps its beginning.
+        One that is final and was never published is ignored then: an observation that excuses it, such as an
+        administrative down, may be among the pruned ones.
+        """
+        unmatched = list(published)
+        result: list[PublishedEpisode] = []
+        out: list[Episode] = []
+        due_ns = FOREVER
+        for one in conclusions:
+            begin_ns, final_ns, finding = one.begin_ns, self._final_ns(one), self.finding(one)
+            due_ns = min([due_ns, *(at_ns for at_ns in (one.over_ns, final_ns) if at_ns > self.watermark_ns)])
+            known = next((s for s in unmatched if s.overlaps(one.begin_ns, one.end_ns)), None)
+            if known is None and one.begin_ns <= pruned_until_ns and finding.final:
                 continue
-            if known.begin_ns <= pruned_until_ns:
-                conclusion = _as_begun(known, conclusion)  # noqa: PLW2901 — the same conclusion, dated as it was
-        episode = _episode(known, conclusion, watermark_ns)
-        if known is None or _differs(episode, known.episode, is_continuous=conclusion.is_continuous):
-            episode = _opened_or_updated(known, episode)
-            out.append(episode)
-        else:
-            episode = known.episode
-        result.append(PublishedEpisode(conclusion.begin_ns, conclusion.end_ns, episode))
-    for known in unmatched:
-        if known.episode.finding.final:
-            result.append(known)
-        else:
-            out.append(_retracted(known.episode))
-    return tuple(result), out
+            if known is not None:
+                unmatched.remove(known)
+                if known.episode.finding.final:
+                    result.append(known)  # final: observations beyond the lateness change nothing
+                    continue
+                if known.begin_ns <= pruned_until_ns:
+                    begin_ns, finding = min(known.begin_ns, one.begin_ns), _as_begun(known.episode.finding, finding)
+            episode = _episode(known, one, finding)
+            if known is None or _differs(episode, known.episode, is_continuous=one.is_continuous):
+                episode = _opened_or_updated(known, episode)
+                out.append(episode)
+            else:
+                episode = known.episode
+            result.append(PublishedEpisode(begin_ns, one.end_ns, episode))
+        for known in unmatched:
+            if known.episode.finding.final:
+                result.append(known)
+            else:
+                out.append(_retracted(known.episode))
+        return Reconciled(tuple(result), out, due_ns)
+
+    def _final_ns(self, one: Conclusion) -> int:
+        return FOREVER if one.over_ns == FOREVER else one.over_ns + ns(self.settings.lateness_s)
+
+    def finding(self, one: Conclusion) -> Finding:
+        """Return the finding of a conclusion, without an id."""
+        slug = self.condition.slug
+        return Finding(
+            "", 0, self._final_ns(one) <= self.watermark_ns, self.condition, Status.OPEN, one.severity, one.subject,
+            one.begin_ns if one.started_ns is None else one.started_ns, one.seen_ns, one.resolved_ns, one.opened_ns,
+            summary=one.summary, cause=one.cause, evidence=tuple(one.evidence), confidence=one.confidence,
+            coverage=one.coverage, blast_radius=one.blast_radius, forecast=one.forecast, detector=slug,
+            detector_version=self.version, settings_digest=self.settings.digest,
+        )  # fmt: skip
 
 
-def _as_begun(known: PublishedEpisode, conclusion: Conclusion) -> Conclusion:
-    before, now = known.episode.finding, conclusion.finding
-    finding = replace(
-        now,
-        started_at_ns=min(before.started_at_ns, now.started_at_ns),
-        detected_at_ns=min(before.detected_at_ns or before.started_at_ns, now.detected_at_ns or now.started_at_ns),
-    )
-    return replace(conclusion, begin_ns=min(known.begin_ns, conclusion.begin_ns), finding=finding)
+def evidence_of(
+    statement: str, metric: str, at: Endpoint | None, span: tuple[int, int | None], observed: float | None = None,
+    expected: float | None = None, comparison: str = "threshold", peers: int | None = None,
+) -> Evidence:  # fmt: skip
+    """Return a line of evidence on the time `span`."""
+    return Evidence(
+        statement, metric, at, observed=observed, expected=expected, comparison=comparison, peers=peers,
+        window_start_ns=span[0], window_end_ns=span[1],
+    )  # fmt: skip
 
 
 def has_open(state: PublishedEpisodes) -> bool:
@@ -122,7 +178,7 @@ def has_open(state: PublishedEpisodes) -> bool:
     return any(not known.episode.finding.final for known in state)
 
 
-def open_intervals(state: PublishedEpisodes) -> list[tuple[int, int]]:
+def open_intervals(state: PublishedEpisodes) -> list[Interval]:
     """Return the evidence of the episodes that can still change, ends included."""
     return [(known.begin_ns, known.end_ns) for known in state if not known.episode.finding.final]
 
@@ -132,20 +188,19 @@ def prune(state: PublishedEpisodes, before_ns: int) -> PublishedEpisodes:
     return tuple(known for known in state if known.end_ns >= before_ns or not known.episode.finding.final)
 
 
-def _is_final(conclusion: Conclusion, watermark_ns: int) -> bool:
-    return conclusion.final_at_ns is not None and conclusion.final_at_ns <= watermark_ns
+def _as_begun(before: Finding, now: Finding) -> Finding:
+    return replace(
+        now,
+        started_at_ns=min(before.started_at_ns, now.started_at_ns),
+        detected_at_ns=min(before.detected_at_ns or before.started_at_ns, now.detected_at_ns or now.started_at_ns),
+    )
 
 
-def _episode(known: PublishedEpisode | None, conclusion: Conclusion, watermark_ns: int) -> Episode:
+def _episode(known: PublishedEpisode | None, one: Conclusion, fresh: Finding) -> Episode:
     """Return the conclusion with the id and subject of its episode, and its status if nothing else changed."""
-    fresh = conclusion.finding
-    final = _is_final(conclusion, watermark_ns)
     if known is None:
-        identity, subject, status = (
-            finding_id(fresh.detector, fresh.subject.id, conclusion.anchor),
-            fresh.subject,
-            Status.OPEN,
-        )
+        identity = finding_id(fresh.detector, fresh.subject.id, one.anchor or str(one.begin_ns))
+        subject, status = fresh.subject, Status.OPEN
     else:
         before = known.episode.finding
         identity, subject, status = before.id, before.subject, before.status
@@ -153,8 +208,7 @@ def _episode(known: PublishedEpisode | None, conclusion: Conclusion, watermark_n
         status = Status.RESOLVED
     elif status is Status.RESOLVED:
         status = Status.UPDATED
-    whole = replace(fresh, id=identity, subject=subject, status=status, final=final)
-    return Episode(whole, conclusion.down_at_ns, conclusion.related)
+    return Episode(replace(fresh, id=identity, subject=subject, status=status), one.down_at_ns, one.related)
 
 
 def _differs(episode: Episode, known: Episode, *, is_continuous: bool) -> bool:
@@ -176,9 +230,3 @@ def _opened_or_updated(known: PublishedEpisode | None, episode: Episode) -> Epis
 
 def _retracted(episode: Episode) -> Episode:
     return replace(episode, finding=replace(episode.finding, status=Status.RETRACTED, final=False))
-
-
-def next_final_ns(conclusions: Sequence[Conclusion], watermark_ns: int) -> int:
-    """Return the watermark at which the next of them becomes final; FOREVER if none will."""
-    due = (c.final_at_ns for c in conclusions if c.final_at_ns is not None and c.final_at_ns > watermark_ns)
-    return min(due, default=FOREVER)

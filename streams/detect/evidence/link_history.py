@@ -13,14 +13,7 @@ from streams.detect.evidence.params import LinkParams
 from streams.detect.evidence.subjects import subject_ends
 from streams.detect.thresholds import ns
 from streams.fabric.intervals import Interval, merge_intervals
-from streams.wire.models import (
-    IDLE_NS,
-    Coverage,
-    Endpoint,
-    Source,
-    Subject,
-    Symptom,
-)
+from streams.wire.models import IDLE_NS, Coverage, Endpoint, Source, Subject, Symptom
 from streams.wire.symptoms import SESSION_FAULTS, CounterGrowth, Fault, PortFault, PortTransition, SymptomKind
 
 _FAULT_NS, _FLAG_NS = ns(600), ns(60)

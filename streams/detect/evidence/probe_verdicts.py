@@ -7,13 +7,11 @@ period to which they belong. The state of a subject is as large after a day as a
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from streams.detect.evidence.episodes import Conclusion
+from streams.detect.evidence.episodes import Conclusion, evidence_of
 from streams.detect.evidence.link_history import FOREVER
-from streams.detect.evidence.params import SharedSettings
 from streams.detect.thresholds import ns
-from streams.wire.models import Endpoint, Evidence, Finding, Severity, Source
+from streams.wire.models import Cause, Coverage, Endpoint, Evidence, Source, Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +90,6 @@ class Verdicts:
         return Verdicts(last, {end: one for end, one in self.pending.items() if end not in final})
 
 
-def period_end_ns(period: ProbePeriod, clear_ns: int, watermark_ns: int) -> int:
-    """Return when a period ended; FOREVER while it goes on."""
-    return period.last_ns if period.end_ns + clear_ns <= watermark_ns else FOREVER
-
-
 def _in_order(pending: Mapping[str, ProbeVerdict]) -> Iterable[ProbeVerdict]:
     return sorted(pending.values(), key=lambda verdict: verdict.end_ns)
 
@@ -121,29 +114,26 @@ def _extended(period: ProbePeriod, verdict: ProbeVerdict, enough: int) -> ProbeP
 
 
 def probe_conclusion(
-    fields: Mapping[str, Any], period: ProbePeriod, clear_s: float, settings: SharedSettings, watermark_ns: int
+    subject: Subject, period: ProbePeriod, clear_s: float, watermark_ns: int, cause: Cause, coverage: Coverage
 ) -> Conclusion:
-    """Return the episode of a period; `fields` of the finding are those of the detector, its subject and its cause."""
-    end_ns = period_end_ns(period, ns(clear_s), watermark_ns)
-    is_over, worst = end_ns != FOREVER, period.worst
-    finding = Finding(
-        **fields,
-        severity=Severity.WARNING,
-        started_at_ns=period.begin_ns,
-        observed_at_ns=period.last_ns,
-        resolved_at_ns=period.last_ns if is_over else None,
-        detected_at_ns=period.opened_ns,
+    """Return the episode of a period."""
+    clear_ns = period.end_ns + ns(clear_s)
+    is_over, worst = clear_ns <= watermark_ns, period.worst
+    return Conclusion(
+        subject, period.begin_ns, period.last_ns if is_over else FOREVER, opened_ns=period.opened_ns,
+        seen_ns=period.last_ns, resolved_ns=period.last_ns if is_over else None, over_ns=clear_ns,
         summary=worst.summary,
-        evidence=tuple(_probe_evidence(one, worst) for one in worst.statements),
+        cause=cause,
+        evidence=(_probe_evidence(one, worst) for one in worst.statements),
         confidence=worst.confidence,
-    )
-    final_at_ns = period.end_ns + ns(clear_s + settings.lateness_s) if is_over else None
-    return Conclusion(period.begin_ns, end_ns, finding, str(period.begin_ns), final_at_ns, is_continuous=True)
+        coverage=coverage,
+        is_continuous=True,
+    )  # fmt: skip
 
 
 def _probe_evidence(statement: ProbeStatement, worst: ProbeVerdict) -> Evidence:
     at = Endpoint(statement.device, statement.port) if statement.device else None
-    return Evidence(
-        statement.text, metric="probe_loss", at=at, observed=statement.observed, expected=statement.expected,
-        comparison="threshold", window_start_ns=worst.begin_ns, window_end_ns=worst.last_ns, source=Source.SOURCE_PROBE,
+    line = evidence_of(
+        statement.text, "probe_loss", at, (worst.begin_ns, worst.last_ns), statement.observed, statement.expected
     )  # fmt: skip
+    return replace(line, source=Source.SOURCE_PROBE)

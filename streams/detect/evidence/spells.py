@@ -3,27 +3,21 @@
 from bisect import insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
-from streams.detect.detector import NOW, Context, Evaluation, Observed
-from streams.detect.evidence.episodes import (
-    Conclusion,
-    PublishedEpisodes,
-    has_open,
-    next_final_ns,
-    open_intervals,
-    prune,
-    reconcile,
-)
+from streams.detect.detector import NOW, Context, Evaluation, Observed, PodSide, Scope
+from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, evidence_of, has_open, open_intervals, prune
 from streams.detect.evidence.link_history import FOREVER
-from streams.detect.evidence.subjects import subject_ends
-from streams.detect.thresholds import ns
-from streams.wire.models import Endpoint, Source, Subject, Symptom, SymptomsReplaced
+from streams.detect.evidence.port_faults import part_evidence
+from streams.detect.evidence.subjects import part_subject, subject_ends
+from streams.detect.thresholds import Thresholds, ns
+from streams.wire.models import Cause, Coverage, Endpoint, Source, Subject, Symptom, SymptomsReplaced
 from streams.wire.symptoms import (
     CnpThrottledBegan,
     CongestionBegan,
     CongestionEnded,
     CongestionState,
+    Fault,
     IncastBegan,
     LinkFullBegan,
     PauseBegan,
@@ -31,6 +25,7 @@ from streams.wire.symptoms import (
     PfcWatchdogStorm,
     SlowedByCnpBegan,
     SlowedByLossBegan,
+    SymptomKind,
     ThrottledByPauseBegan,
 )
 
@@ -40,15 +35,7 @@ _PART_CAPACITY = 64
 _RETENTION_NS = ns(3600)
 """A closed episode is retained this long: other findings of the same hour may have it as their parent."""
 
-
-class SpellRules(NamedTuple):
-    """The meaning of a detector's symptoms, and its times."""
-
-    open_after_s: float
-    clear_s: float
-    is_end: Callable[[Symptom], bool]
-    rank: Callable[[Symptom], float]
-    """Lower is worse."""
+P = TypeVar("P", bound=Thresholds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,93 +56,133 @@ class PartState:
     published: PublishedEpisodes = ()
     pruned_until_ns: int = 0
 
+    def pruned(self, before_ns: int, symptoms: Iterable[Symptom]) -> "PartState":
+        """Return the state with these symptoms, without older episodes that are final."""
+        return replace(self, symptoms=tuple(symptoms), published=prune(self.published, before_ns))
 
-Conclude = Callable[[Subject, PartSpell, int], Conclusion]
-"""(subject, spell, opens_ns): the episode of a spell that opened."""
-
-
-def observe_part(
-    rules: SpellRules, state: PartState | None, symptom: Symptom, subject: Callable[[], Subject]
-) -> Observed[PartState]:
-    """Add a symptom, unless it is known, whatever the reading before it was."""
-    if state is None:
-        if rules.is_end(symptom):
-            return Observed(None)
-        state = PartState(subject())
-
-    def order(one: Symptom) -> tuple[int, int, float]:
-        return one.at_ns, one.kind, rules.rank(one)
-
-    if any(order(symptom) == order(known) for known in state.symptoms):
-        return Observed(state)
-    symptoms = list(state.symptoms)
-    insort(symptoms, symptom, key=order)
-    pruned_until_ns = state.pruned_until_ns
-    if len(symptoms) > _PART_CAPACITY:
-        pruned_until_ns = max(pruned_until_ns, symptoms.pop(0).at_ns)
-    return Observed(replace(state, symptoms=tuple(symptoms), pruned_until_ns=pruned_until_ns), NOW)
+    def prune_at_ns(self, retention_ns: int, watermark_ns: int) -> int:
+        """Return when a closed episode can be pruned; FOREVER while it is open, and where nothing is left."""
+        if not self.symptoms or has_open(self.published):
+            return FOREVER
+        return max(self.symptoms[-1].at_ns + retention_ns + 1, watermark_ns + _RETENTION_NS // 60)
 
 
-def evaluate_part(
-    rules: SpellRules, state: PartState | None, context: Context, conclude: Conclude
-) -> Evaluation[PartState]:
-    """Conclude from all symptoms of a part."""
-    if state is None:
-        return Evaluation(None)
-    now_ns = context.watermark_ns
-    state = _prune(rules, state, now_ns - _RETENTION_NS)
-    conclusions: list[Conclusion] = []
-    due_ns = FOREVER
-    for spell in _part_spells(rules, state.symptoms):
-        opens_ns = spell.begin_ns + ns(rules.open_after_s)
-        if spell.end_ns < opens_ns:
-            continue
-        if opens_ns > now_ns:
-            due_ns = min(due_ns, opens_ns)
-            continue
-        conclusions.append(conclude(state.subject, spell, opens_ns))
-        if spell.end_ns != FOREVER and (clear_ns := spell.end_ns + ns(rules.clear_s)) > now_ns:
-            due_ns = min(due_ns, clear_ns)
-    published, episodes = reconcile(state.published, conclusions, now_ns, state.pruned_until_ns)
-    state = replace(state, published=published)
-    due_ns = min(due_ns, next_final_ns(conclusions, now_ns), _prune_at_ns(state, now_ns))
-    return Evaluation(state if state.symptoms or state.published else None, episodes, due_ns)
+@dataclass(frozen=True, slots=True)
+class PartStatement:
+    """The sentences of a finding on a part; each line of evidence is of the spell so far."""
+
+    summary: str
+    cause: Cause
+    statement: str
+    metric: str
+    observed: float | None
+    expected: float | None
+    faults: tuple[Fault, ...] = ()
+    """Faults that the device reports of the part and that belong to the evidence."""
 
 
-def _prune(rules: SpellRules, state: PartState, before_ns: int) -> PartState:
-    """Return the state without older symptoms and episodes that belong to nothing that is open."""
-    spans = open_intervals(state.published)
-    symptoms = list(state.symptoms)
-    while len(symptoms) > 1 and symptoms[1].at_ns < before_ns:
-        if any(begin <= symptoms[0].at_ns <= end for begin, end in spans):
-            break
-        symptoms.pop(0)
-    if len(symptoms) == 1 and rules.is_end(symptoms[0]) and symptoms[0].at_ns < before_ns:
-        symptoms.clear()
-    return replace(state, symptoms=tuple(symptoms), published=prune(state.published, before_ns))
+@dataclass(frozen=True, slots=True)
+class PartSpells(Generic[P]):
+    """A condition of a part of a host that begins and ends with a symptom.
 
+    It opens after `open_after_s` and is over once the part has been well for `clear_s`; spells that are closer are
+    one. Everything is concluded from the retained symptoms.
+    """
 
-def _prune_at_ns(state: PartState, watermark_ns: int) -> int:
-    """Return when a closed episode can be pruned; FOREVER while it is open, and where nothing is left."""
-    if not state.symptoms or has_open(state.published):
-        return FOREVER
-    return max(state.symptoms[-1].at_ns + _RETENTION_NS + 1, watermark_ns + _RETENTION_NS // 60)
+    begin: SymptomKind
+    end: SymptomKind
+    role: str
+    """Of the subject."""
+    times: Callable[[P], tuple[float, float]]
+    """Returns `open_after_s` and `clear_s`."""
+    describe: Callable[[Symptom, str], PartStatement]
+    """(worst symptom, name of the part)"""
+    confidence: float
+    rank: Callable[[Symptom], float] = lambda _: 0.0
+    """Lower is worse. All alike: the first symptom of a spell is its evidence, which does not depend on their order."""
 
+    def pod_side(self) -> PodSide[P, PartState]:
+        """Return the evaluation by part."""
+        return PodSide(PartState, Scope.PORT, self._evaluate, (self.begin, self.end), self._observe)
 
-def _part_spells(rules: SpellRules, symptoms: Sequence[Symptom]) -> list[PartSpell]:
-    """Return the spells; those closer than `clear_s` are one."""
-    spells: list[PartSpell] = []
-    for symptom in symptoms:
-        last = spells[-1] if spells else None
-        if rules.is_end(symptom):
-            if last is not None and last.end_ns == FOREVER:
-                spells[-1] = replace(last, end_ns=symptom.at_ns)
-        elif last is None or (last.end_ns != FOREVER and symptom.at_ns >= last.end_ns + ns(rules.clear_s)):
-            spells.append(PartSpell(symptom.at_ns, FOREVER, symptom))
-        else:
-            worst = min(last.worst, symptom, key=lambda s: (rules.rank(s), s.at_ns))
-            spells[-1] = PartSpell(last.begin_ns, FOREVER, worst)
-    return spells
+    def _observe(self, _: P, state: PartState | None, symptom: Symptom, context: Context) -> Observed[PartState]:
+        """Add a symptom, unless it is known, whatever the reading before it was."""
+        if state is None:
+            if symptom.kind is self.end:
+                return Observed(None)
+            state = PartState(part_subject(context.topology, symptom.device, symptom.port, self.role))
+        if any(self._order(symptom) == self._order(known) for known in state.symptoms):
+            return Observed(state)
+        symptoms = list(state.symptoms)
+        insort(symptoms, symptom, key=self._order)
+        pruned_until_ns = state.pruned_until_ns
+        if len(symptoms) > _PART_CAPACITY:
+            pruned_until_ns = max(pruned_until_ns, symptoms.pop(0).at_ns)
+        return Observed(replace(state, symptoms=tuple(symptoms), pruned_until_ns=pruned_until_ns), NOW)
+
+    def _order(self, symptom: Symptom) -> tuple[int, int, float]:
+        return symptom.at_ns, symptom.kind, self.rank(symptom)
+
+    def _evaluate(self, params: P, _: str, state: PartState, context: Context) -> Evaluation[PartState]:
+        open_after_s, clear_s = self.times(params)
+        state = self._prune(state, context.watermark_ns - _RETENTION_NS)
+        spells = self._spells(state.symptoms, ns(clear_s))
+        opening = [(spell, spell.begin_ns + ns(open_after_s)) for spell in spells]
+        opening = [(spell, opens_ns) for spell, opens_ns in opening if spell.end_ns >= opens_ns]
+        conclusions = [
+            self._conclusion(context, state.subject, spell, opens_ns, ns(clear_s))
+            for spell, opens_ns in opening
+            if opens_ns <= context.watermark_ns
+        ]
+        published, episodes, due_ns = context.reconcile(state.published, conclusions, state.pruned_until_ns)
+        state = replace(state, published=published)
+        waits = (opens_ns for _, opens_ns in opening)
+        due_ns = min(due_ns, context.next_ns(*waits), state.prune_at_ns(_RETENTION_NS, context.watermark_ns))
+        return Evaluation(state if state.symptoms or state.published else None, episodes, due_ns)
+
+    def _conclusion(
+        self, context: Context, subject: Subject, spell: PartSpell, opens_ns: int, clear_ns: int
+    ) -> Conclusion:
+        begin_ns, end_ns = spell.begin_ns, spell.end_ns
+        over_ns = end_ns + clear_ns if end_ns != FOREVER else FOREVER
+        over, at = over_ns <= context.watermark_ns, subject.a or Endpoint("")
+        last_ns = end_ns if over else opens_ns
+        worst = self.describe(spell.worst, f"{at.device}/{at.port}")
+        line = evidence_of(
+            worst.statement, worst.metric, at, (begin_ns, last_ns), worst.observed, worst.expected, "peers"
+        )  # fmt: skip
+        faults = part_evidence(context, at, (begin_ns, end_ns), worst.faults) if worst.faults else []
+        return Conclusion(
+            subject, begin_ns, end_ns - 1 if over else FOREVER, opens_ns, last_ns, end_ns if over else None, over_ns,
+            worst.summary, worst.cause, (line, *faults), self.confidence, Coverage(seen=1, expected=1),
+        )  # fmt: skip
+
+    def _prune(self, state: PartState, before_ns: int) -> PartState:
+        """Return the state without older symptoms and episodes that belong to nothing that is open."""
+        spans = open_intervals(state.published)
+        symptoms = list(state.symptoms)
+        while len(symptoms) > 1 and symptoms[1].at_ns < before_ns:
+            if any(begin <= symptoms[0].at_ns <= end for begin, end in spans):
+                break
+            symptoms.pop(0)
+        if len(symptoms) == 1 and symptoms[0].kind is self.end and symptoms[0].at_ns < before_ns:
+            symptoms.clear()
+        return state.pruned(before_ns, symptoms)
+
+    def _spells(self, symptoms: Sequence[Symptom], clear_ns: int) -> list[PartSpell]:
+        """Return the spells; those closer than `clear_ns` are one."""
+        spells: list[PartSpell] = []
+        for symptom in symptoms:
+            last = spells[-1] if spells else None
+            if symptom.kind is self.end:
+                if last is not None and last.end_ns == FOREVER:
+                    spells[-1] = replace(last, end_ns=symptom.at_ns)
+            elif last is None or (last.end_ns != FOREVER and symptom.at_ns >= last.end_ns + clear_ns):
+                spells.append(PartSpell(symptom.at_ns, FOREVER, symptom))
+            else:
+                worst = min(last.worst, symptom, key=lambda s: (self.rank(s), s.at_ns))
+                spells[-1] = PartSpell(last.begin_ns, FOREVER, worst)
+        return spells
 
 
 _CAPACITY = 64

@@ -54,10 +54,3 @@ def part_subject(topology: Topology, host: str, part: str, role: str) -> Subject
     return replace(
         port_subject(topology, port), id=port_id(port), a=Endpoint(host, part), z=None, role=role, former_ids=()
     )
-
-
-BOTH_ENDS = 0.95
-"""Both ends of the link show it."""
-
-ONE_END = 0.6
-"""One end shows it."""

@@ -2,15 +2,18 @@
 
 from bisect import insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
-from streams.detect.evidence.link_history import FOREVER
+from streams.detect.detector import NOW, Context, Evaluation, Observed, PodSide, Scope
+from streams.detect.evidence.episodes import Conclusion, Ledger, PublishedEpisodes, has_open, open_intervals, prune
+from streams.detect.evidence.link_history import FOREVER, LinkHistory, training_intervals
 from streams.detect.evidence.params import SharedSettings
-from streams.detect.thresholds import ns
+from streams.detect.evidence.trend import CrossingForecast
+from streams.detect.thresholds import Thresholds, ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.intervals import Interval
-from streams.wire.models import NO_INDEX, Endpoint, Source, Window
+from streams.wire.models import NO_INDEX, Endpoint, Episode, Source, Subject, Window
 
 WEEK_NS = ns(7 * 86_400)
 _WHOLE_NS = ns(3600)
@@ -140,16 +143,144 @@ def _window_order(window: Window) -> tuple[int, str, str, Source]:
     return window.begin_ns, window.device, window.port, window.source
 
 
-class _Window(Protocol):
-    """The window that a mark is of."""
+P = TypeVar("P", bound=Thresholds)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowHit:
+    """A bad window of a side. `rule` names what was wrong, `observed` is how much."""
+
+    side: Side
+    window: Window
+    rule: str
+    metric: Metric
+    observed: float
+    expected: float
+    is_case: bool
+    """Enough bad windows came together for a finding."""
+    index: int = NO_INDEX
+    forecast: CrossingForecast | None = None
+
+
+class BadRun(NamedTuple):
+    """Hits between which the link was never healthy for long."""
+
+    hits: list[WindowHit]
+    ends_at_ns: int
+    """The time at which it ends if no hit follows; FOREVER while an end was not read after its last hit."""
+
+    @property
+    def cases(self) -> list[WindowHit]:
+        """The hits that suffice for an episode."""
+        return [hit for hit in self.hits if hit.is_case]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowState:
+    """The windows of one link, and its published episodes."""
+
+    history: WindowHistory = field(default_factory=WindowHistory)
+    published: PublishedEpisodes = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRules(Generic[P]):
+    """A condition of a link that is up, by the windows of its ends.
+
+    It opens with the first case, and is over once each rule was quiet at each side for its time, if the port was read:
+    it stays open while it is not. Windows in which the link trained do not count. An open episode is concluded from the
+    retained windows again and again: what `hits` finds must not depend on windows that were dropped.
+    """
+
+    hits: Callable[[P, Side, Sequence[Window]], Iterable[WindowHit]]
+    """(params, side, its windows in order)"""
+    has_step: Callable[[Window], bool]
+    """Returns whether a level moved by a step: such windows are retained for a week, of each hour the last."""
+    quiet_s: Callable[[P, WindowHit], float]
+    """Returns how long no such hit may follow. A forecast needs no reading: it did not come true."""
+    conclude: Callable[[P, Context, LinkHistory, Sequence[Window], BadRun], Conclusion]
+    """(params, context, link, all windows, run)"""
+
+    def pod_side(self) -> PodSide[P, WindowState]:
+        """Return the evaluation by link."""
+        return PodSide(
+            WindowState, Scope.LINK, self._evaluate, (Window,), self._observe, follows_link_history=True,
+            merge=lambda moved, existing: WindowState(
+                existing.history.merge(moved.history), (*moved.published, *existing.published)
+            ),
+        )  # fmt: skip
+
+    def _observe(self, _: P, state: WindowState | None, window: Window, __: Context) -> Observed[WindowState]:
+        state = state or WindowState()
+        history = state.history.with_window(window)
+        if history is state.history:
+            return Observed(state)
+        return Observed(WindowState(history, state.published), NOW)
+
+    def _evaluate(self, params: P, key: str, state: WindowState, context: Context) -> Evaluation[WindowState]:
+        history, now_ns = state.history, context.watermark_ns
+        link = context.evidence.links[key]
+        first_ns = min((window.begin_ns for window in history.windows), default=context.retained_since_ns)
+        published = prune(state.published, min(context.retained_since_ns, first_ns))
+        sides = history.outside(training_intervals(context.settings.link, link, context.evidence.restarts))
+        hits = sorted(
+            (hit for side, windows in sides.items() for hit in self.hits(params, side, windows)),
+            key=lambda hit: (hit.window.end_ns, hit.side, hit.rule, hit.index),
+        )
+        runs = [run for run in self._runs(params, hits, history, open_intervals(published)) if run.cases]
+        conclusions = [self.conclude(params, context, link, history.windows, run) for run in runs]
+        published, episodes, due_ns = context.reconcile(published, conclusions, history.pruned_until_ns)
+        bad = {id(hit.window) for hit in hits}
+        steps = {id(window) for window in history.windows if self.has_step(window)}
+        history = history.downsampled(now_ns, open_intervals(published), bad, steps)
+        left = WindowState(history, published) if history.windows or has_open(published) else None
+        return Evaluation(left, episodes, min(due_ns, history.next_downsample_ns(now_ns)))
+
+    def _runs(
+        self, params: P, hits: Sequence[WindowHit], history: WindowHistory, spans: Sequence[Interval]
+    ) -> Iterator[BadRun]:
+        """Yield runs of hits. Two hits with dropped windows between them stay in one run if they were (`spans`)."""
+        own: list[WindowHit] = []
+        for hit in hits:
+            since_ns, begin_ns = own[-1].window.begin_ns if own else 0, hit.window.begin_ns
+            was_one = since_ns < history.pruned_until_ns and any(b <= since_ns and begin_ns < e for b, e in spans)
+            if own and not was_one and begin_ns > (ends_at_ns := self._ends_at_ns(params, own, history, begin_ns)):
+                yield BadRun(own, ends_at_ns)
+                own = []
+            own.append(hit)
+        if own:
+            yield BadRun(own, self._ends_at_ns(params, own, history, FOREVER))
+
+    def _ends_at_ns(self, params: P, hits: Sequence[WindowHit], history: WindowHistory, until_ns: int) -> int:
+        """Return when a run ends: each rule quiet at each side for its time, with a window read before `until_ns`."""
+        ends_at_ns = 0
+        for hit in {(hit.side, hit.rule): hit for hit in hits}.values():
+            end_ns = hit.window.end_ns
+            was_read = hit.forecast is not None or any(
+                side_of(w) == hit.side and end_ns <= w.begin_ns < until_ns for w in history.windows
+            )
+            ends_at_ns = max(ends_at_ns, end_ns + ns(self.quiet_s(params, hit)) if was_read else FOREVER)
+        return ends_at_ns
+
+
+# Bad periods of a device's windows: bad windows in a row begin one, enough good ones after it end it. `measure` emits
+# windows that may be bad, and some after each (`[detect.window] watch`). Where no window follows the last bad one,
+# because a link was down or a device was not read, the period ends once those windows have passed: a bad one would
+# have been emitted. While the device is silent that is not known, and the period goes on.
+
+
+class _Mark(Protocol):
+    """One window of a device or rail, as its detector judged it."""
 
     @property
     def begin_ns(self) -> int: ...
     @property
     def end_ns(self) -> int: ...
+    @property
+    def is_bad(self) -> bool: ...
 
 
-Mark = TypeVar("Mark", bound=_Window)
+Mark = TypeVar("Mark", bound=_Mark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +298,7 @@ class WatchWindow:
     duration_ns: int
     reported_until_ns: int
 
-    def ends_at_ns(self, last: _Window) -> int:
+    def ends_at_ns(self, last: _Mark) -> int:
         """Return when a period ends if no window follows its last bad one."""
         return last.end_ns + self.duration_ns
 
@@ -179,11 +310,7 @@ def watch_window(settings: SharedSettings, watermark_ns: int, *, is_read: bool) 
 
 
 def bad_periods(
-    marks: Iterable[Mark],
-    is_bad: Callable[[Mark], bool],
-    is_case: Callable[[list[Mark]], bool],
-    enough_good: int,
-    watch: WatchWindow,
+    marks: Iterable[Mark], is_case: Callable[[list[Mark]], bool], enough_good: int, watch: WatchWindow
 ) -> Iterator[BadPeriod[Mark]]:
     """Yield the bad periods of a device's windows, in order of time.
 
@@ -196,7 +323,7 @@ def bad_periods(
             if is_case(bad):
                 yield BadPeriod(bad, watch.ends_at_ns(bad[-1]))
             bad, good = [], 0
-        if is_bad(mark):
+        if mark.is_bad:
             bad, good = [*bad, mark], 0
         elif not is_case(bad):
             bad = []
@@ -210,11 +337,44 @@ def bad_periods(
         yield BadPeriod(bad, ended_at_ns if ended_at_ns <= watch.reported_until_ns else None)
 
 
-def next_check_ns(
-    settings: SharedSettings, periods: Iterable[BadPeriod[Mark]], watch: WatchWindow, watermark_ns: int
-) -> int:
-    """Return the watermark at which a period may end; while its device is silent, one window later each time."""
-    due = (
-        watch.ends_at_ns(period.bad[-1]) + ns(settings.lateness_s) for period in periods if period.ended_at_ns is None
-    )
-    return min((at if at > watermark_ns else watermark_ns + ns(settings.window.width_s) for at in due), default=FOREVER)
+_MARKS = 64
+"""Windows retained of a device or rail: an hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks(Generic[Mark]):
+    """The windows of a device or rail since the first bad one, and its published episodes."""
+
+    subject: Subject
+    marks: tuple[Mark, ...] = ()
+    published: PublishedEpisodes = ()
+    pruned_until_ns: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing is retained that can change, and no new period has begun."""
+        return not any(mark.is_bad for mark in self.marks[-_MARKS // 2 :]) and not has_open(self.published)
+
+    def with_marks(self, marks: Sequence[Mark]) -> Self:
+        """Return the state with these windows in order, of too many the newest."""
+        if len(marks) <= _MARKS:
+            return replace(self, marks=tuple(marks))
+        return replace(self, marks=tuple(marks[-_MARKS:]), pruned_until_ns=marks[-_MARKS - 1].end_ns)
+
+    def conclude(
+        self, ledger: Ledger, watch: WatchWindow, is_case: Callable[[list[Mark]], bool], enough_good: int,
+        conclude: Callable[[Subject, BadPeriod[Mark]], Conclusion],
+    ) -> tuple[Self, list[Episode], int]:  # fmt: skip
+        """Return the state, the episodes that changed, and when one changes with time.
+
+        A period of a silent device may end with each window that passes.
+        """
+        settings, now_ns = ledger.settings, ledger.watermark_ns
+        periods = list(bad_periods(self.marks, is_case, enough_good, watch))
+        conclusions = [conclude(self.subject, period) for period in periods]
+        published, episodes, due_ns = ledger.reconcile(self.published, conclusions, self.pruned_until_ns)
+        for period in periods:
+            if period.ended_at_ns is None:
+                at_ns = watch.ends_at_ns(period.bad[-1]) + ns(settings.lateness_s)
+                due_ns = min(due_ns, at_ns if at_ns > now_ns else now_ns + ns(settings.window.width_s))
+        return replace(self, published=published), episodes, due_ns

@@ -6,8 +6,9 @@ A finding that only reports missing data affects no job: it belongs to the cover
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from streams.detect.detector import JobDomain
 from streams.fabric.intervals import intersect, merge_intervals, overlaps_any, total_length
-from streams.report.job.domain import Domain, domain_of
+from streams.report.job.domain import domain_of
 from streams.report.job.footprint import JobFootprint
 from streams.wire.models import Condition, Finding, Severity
 
@@ -28,12 +29,12 @@ class Impact:
         return self.finding.severity >= Severity.WARNING or any(child.is_significant for child in self.children)
 
     @property
-    def domain(self) -> Domain:
+    def domain(self) -> JobDomain:
         """The domain of the root finding, which explains its children; of a neutral one, that of its children."""
-        if (own := domain_of(self.finding)) is not Domain.NEITHER:
+        if (own := domain_of(self.finding)) is not JobDomain.NEITHER:
             return own
         below = {child.domain for child in self.children if child.is_significant}
-        return next((domain for domain in (Domain.NETWORK, Domain.HOST) if domain in below), Domain.NEITHER)
+        return next((domain for domain in (JobDomain.NETWORK, JobDomain.HOST) if domain in below), JobDomain.NEITHER)
 
 
 def job_impacts(footprint: JobFootprint, findings: Iterable[Finding]) -> tuple[Impact, ...]:

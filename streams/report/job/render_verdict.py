@@ -3,9 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from streams.detect.detector import JobDomain
 from streams.fabric.intervals import Interval
 from streams.instrument.time_format import format_duration, format_time
-from streams.report.job.domain import Domain
 from streams.report.job.footprint import PortCoverage
 from streams.report.job.impact import Impact
 from streams.report.job.summary import summary_lines
@@ -29,14 +29,14 @@ def verdict_lines(verdict: Verdict) -> Iterator[str]:
         yield from summary_lines(verdict.summary, end)
     yield _answer(verdict)
     yield ""
-    own = [impact for impact in verdict.impacts if impact.domain is not Domain.HOST]
+    own = [impact for impact in verdict.impacts if impact.domain is not JobDomain.HOST]
     yield "impact" if own else "impact: none known"
     for impact in own:
         yield from _impact_lines(impact, "  ")
     if len(own) < len(verdict.impacts):
         yield "hosts"
     for impact in verdict.impacts:
-        if impact.domain is Domain.HOST:
+        if impact.domain is JobDomain.HOST:
             yield from _impact_lines(impact, "  ")
     yield from _witness_lines(verdict)
     yield from collective_lines(verdict.collectives, _MAX_LINES)
@@ -47,12 +47,12 @@ def verdict_lines(verdict: Verdict) -> Iterator[str]:
 
 
 def _answer(verdict: Verdict) -> str:
-    hosts = len(verdict.significant(Domain.HOST))
+    hosts = len(verdict.significant(JobDomain.HOST))
     about_hosts = f"{_findings(hosts)} about its hosts"
     observed = _percent(verdict.coverage.share)
     match verdict.conclusion:
         case Conclusion.NETWORK:
-            answer = f"NOT CLEAN (network): {_findings(len(verdict.significant(Domain.NETWORK)))} affected it"
+            answer = f"NOT CLEAN (network): {_findings(len(verdict.significant(JobDomain.NETWORK)))} affected it"
         case Conclusion.UNKNOWN:
             ports = verdict.coverage.ports
             unread = sum(not port.share for port in ports)

@@ -6,10 +6,10 @@ from typing import Any
 
 import orjson
 
+from streams.detect.detector import JobDomain
 from streams.detect.detectors.telemetry_stale import StaleParams
 from streams.detect.thresholds import ns
 from streams.fabric.intervals import Interval
-from streams.report.job.domain import Domain
 from streams.report.job.footprint import Coverage, JobFootprint, Names, PortCoverage, job_coverage, job_footprint
 from streams.report.job.impact import Impact, is_coverage_gap, job_impacts
 from streams.report.job.summary import JobSummary, summaries
@@ -46,7 +46,7 @@ class Verdict:
     rails: tuple[RailBandwidth, ...] = ()
     """Shares of the nominal bandwidth that its rails delivered. They decide nothing: a job may send less."""
 
-    def significant(self, domain: Domain) -> list[Impact]:
+    def significant(self, domain: JobDomain) -> list[Impact]:
         """Return the significant impacts of a domain."""
         return [impact for impact in self.impacts if impact.is_significant and impact.domain is domain]
 
@@ -57,7 +57,7 @@ class Verdict:
             return Conclusion.NETWORK
         if not self.is_covered:
             return Conclusion.UNKNOWN
-        if self.significant(Domain.HOST):
+        if self.significant(JobDomain.HOST):
             return Conclusion.HOST
         return Conclusion.UNKNOWN if self.unexplained or self.slow_collectives else Conclusion.CLEAN
 
@@ -78,7 +78,7 @@ class Verdict:
     @property
     def is_clean(self) -> bool:
         """True if no significant finding about the network affected the job."""
-        return not self.significant(Domain.NETWORK)
+        return not self.significant(JobDomain.NETWORK)
 
     @property
     def is_covered(self) -> bool:

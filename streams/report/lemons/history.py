@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from streams.config.kafka import KafkaSettings
+from streams.detect.detector import FaultOf
+from streams.detect.detectors import DETECTORS
 from streams.fabric.ids import device_id
 from streams.report.lemons.score import Fault, FaultKind, Fleet, Part, is_lemon, scores
 from streams.runtime.topic_io import publish, read_newest
 from streams.store.clickhouse import QueryClient
 from streams.store.enum_labels import enum_label
 from streams.store.queries.lemon_history import (
-    HOST_CONDITIONS,
     PART_KINDS,
     LinkEnds,
     PartsRow,
@@ -25,7 +26,8 @@ from streams.store.queries.lemon_history import (
 from streams.wire.models import Lemon
 from streams.wire.topics import LEMONS, encode, tombstone
 
-_HOST_LABELS = frozenset(map(enum_label, HOST_CONDITIONS))
+_CONDITIONS = [one.condition for one in DETECTORS if one.lemon is not None]
+_HOST_LABELS = frozenset(enum_label(one.condition) for one in DETECTORS if one.lemon is FaultOf.HOST)
 _OUTCOMES = {"not_qualified": FaultKind.FAILED_REPAIR, "relapsed": FaultKind.RELAPSE}
 
 
@@ -34,7 +36,7 @@ def query_lemons(client: QueryClient, since_ns: int, until_ns: int) -> list[Lemo
     links = {link.id: link for link in query_links(client, until_ns)}
     hosts = {device_id(name) for name in query_hosts(client, until_ns)}
     found: list[tuple[FaultKind, str, int]] = []
-    for row in query_faults(client, since_ns, until_ns):
+    for row in query_faults(client, _CONDITIONS, since_ns, until_ns):
         subject = device_id(row.device) if row.condition in _HOST_LABELS else row.subject_id
         found.append((FaultKind.FINDING, subject, row.at_ns))
     found += [(_OUTCOMES[row.outcome], row.subject_id, row.at_ns) for row in query_outcomes(client, since_ns, until_ns)]

@@ -10,16 +10,6 @@ from streams.store.clickhouse import QueryClient
 from streams.store.enum_labels import enum_label
 from streams.wire.models import Condition
 
-LINK_CONDITIONS = (Condition.LINK_FLAP, Condition.LINK_DOWN, Condition.LINK_DEGRADING)
-HOST_CONDITIONS = (
-    Condition.HOST_GPU_FAULT,
-    Condition.HOST_PCIE_DEGRADED,
-    Condition.HOST_THERMAL_THROTTLE,
-    Condition.RAIL_DEGRADED,
-    Condition.DEVICE_DOWN,
-)
-"""Faults of hardware; what traffic, cabling or a collector causes is no fault of a part."""
-
 PART_KINDS = ("transceiver", "nic")
 
 NEWEST_NS = 2 * 86_400 * 10**9
@@ -99,10 +89,9 @@ _HISTORY = (
 )
 
 
-def query_faults(client: QueryClient, since_ns: int, until_ns: int) -> list[FaultRow]:
-    """Return the root findings of hardware that started in [since, until)."""
-    conditions = [enum_label(condition) for condition in (*LINK_CONDITIONS, *HOST_CONDITIONS)]
-    parameters = {"since": since_ns, "until": until_ns, "conditions": conditions}
+def query_faults(client: QueryClient, conditions: Iterable[Condition], since_ns: int, until_ns: int) -> list[FaultRow]:
+    """Return the root findings of these conditions that started in [since, until)."""
+    parameters = {"since": since_ns, "until": until_ns, "conditions": list(map(enum_label, conditions))}
     return [FaultRow(*row) for row in client.query(_FAULTS, parameters)]
 
 

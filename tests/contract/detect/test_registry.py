@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 import re
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,18 @@ from orjson import loads
 from pydantic import ValidationError
 
 from dashboards.queries.fabric import OPEN_FINDINGS
+from lab.bench.detection.fabrics import FABRICS
 from lab.world.faults import FAULT_OF, FAULTS
 from streams.decide.policy import load_policy
 from streams.detect import detectors
 from streams.detect.correlate.stage import Correlate
+from streams.detect.detector import Detector, JobDomain
 from streams.detect.detectors import DETECTORS
 from streams.detect.params import DetectParams
+from streams.locality.impairments import of_findings
 from streams.replay.score import score
+from streams.report.job.domain import domain_of
+from streams.wire.models import Cause
 from tests.contract.detect.cases import LABELLED, case_findings, case_messages
 from tests.worlds.live_stages import LiveStages
 
@@ -85,6 +91,24 @@ def test_the_simulation_injects_it_and_the_benchmark_scores_it(slug: str) -> Non
 def test_the_policy_has_a_rule_for_its_first_occurrence(slug: str) -> None:
     """A condition without a rule gets no remediation, and no hint for people."""
     assert any(rule.condition is BY_SLUG[slug].condition and rule.occurrences == 1 for rule in load_policy().rules)
+
+
+@pytest.mark.parametrize("slug", BY_SLUG)
+def test_other_rooms_read_its_meaning_from_its_descriptor(slug: str) -> None:
+    """Its effect on placement, its domain in the verdict on a job, its history for lemons, and which fabrics hide it.
+
+    The descriptor has no default for any of them, and names only fabrics that exist.
+    """
+    detector = BY_SLUG[slug]
+    finding = next(one for one in case_findings(slug) if one.detector == slug and not one.is_closed)
+    effects = {one.effect for one in of_findings([replace(finding, shadow=None)])}
+    assert effects == ({detector.placement} if detector.placement is not None else set())
+    of_cause = replace(finding, cause=Cause.UNKNOWN, subject=replace(finding.subject, role=""))
+    assert domain_of(of_cause) is detector.job_domain
+    assert detector.lemon is None or detector.job_domain is not JobDomain.NEITHER
+    assert detector.hidden_in.keys() <= FABRICS.keys()
+    required = {one.name for one in fields(Detector) if one.init and one.default is MISSING is one.default_factory}
+    assert {"placement", "job_domain", "lemon", "hidden_in"} <= required
 
 
 def test_the_dashboard_shows_every_detector() -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from streams.detect.correlate.stage import Correlate
 from streams.detect.detector import Context
-from streams.detect.detectors.congestion_imbalance import ImbalanceState, evaluate, mark_of, with_mark
+from streams.detect.detectors.congestion_imbalance import DETECTOR, ImbalanceState, evaluate, mark_of, with_mark
 from streams.detect.evidence.shared import SharedEvidence
+from streams.detect.evidence.windows import Marks
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
@@ -160,10 +161,10 @@ def test_two_sources_are_one_window() -> None:
     rows = [window(n, source, 2.9e12 if source is Source.SOURCE_GNMI else 2e12) for n in range(6)
             for source in (Source.SOURCE_GNMI, Source.SOURCE_SNMP)]  # fmt: skip
     for order in (rows, rows[::-1]):
-        own = ImbalanceState(Subject(f"device:{LEAF}", Endpoint(LEAF)))
+        own: ImbalanceState = Marks(Subject(f"device:{LEAF}", Endpoint(LEAF)))
         for row in order:
             own = with_mark(own, mark_of(params.imbalance, row))
-        context = Context(params.shared, topology(), at(600), SharedEvidence(), {})
+        context = Context(DETECTOR.ledger(params.shared, at(600)), topology(), SharedEvidence(), {})
         _, episodes_, due = evaluate(params.imbalance, LEAF, own, context)
         emitted.append((episodes_, due))
     assert emitted[0] == emitted[1]

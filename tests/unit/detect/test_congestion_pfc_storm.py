@@ -7,7 +7,7 @@ import pytest
 
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
-from streams.detect.evidence.subjects import BOTH_ENDS, ONE_END
+from streams.detect.evidence.episodes import BOTH_ENDS, ONE_END
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric

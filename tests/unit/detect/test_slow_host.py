@@ -7,12 +7,14 @@ import pytest
 
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
+from streams.detect.detector import JobDomain
+from streams.detect.detectors.rail_degraded import DETECTOR
 from streams.detect.detectors.rail_degraded.hosts import HostsState, add_host_rates, evaluate_hosts
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.report.job.domain import Domain, domain_of
+from streams.report.job.domain import domain_of
 from streams.wire.models import Cause, Condition, Finding, HostRates, Samples, Severity, Source, Status
 from tests.worlds.observations import after, at, last, samples
 from tests.worlds.small_world import findings, play
@@ -52,8 +54,8 @@ def emitted(windows: Iterator[HostRates], top: Topology = TOP) -> list[Finding]:
     for window in windows:
         add_host_rates(state, window)
         for watermark_ns in (window.end_ns + ns(30) - 1, window.end_ns + ns(30)):
-            found += evaluate_hosts(params.rail, params.shared, state, top, watermark_ns)
-    found += evaluate_hosts(params.rail, params.shared, state, top, at(36_000))
+            found += evaluate_hosts(params.rail, DETECTOR.ledger(params.shared, watermark_ns), state, top)
+    found += evaluate_hosts(params.rail, DETECTOR.ledger(params.shared, at(36_000)), state, top)
     return [replace(episode.finding, revision=n) for n, episode in enumerate(found)]
 
 
@@ -116,7 +118,7 @@ def test_what_is_a_slow_host(rows_of: RowsOf, cause: Cause, severity: Severity, 
     assert (after(final.started_at_ns), after(final.resolved_at_ns)) == (20 + 60 * 7, 20 + 60 * 13)
     assert after(revisions[0].detected_at_ns) == 20 + 60 * 10 + 30
     assert summary in final.summary
-    assert domain_of(final) is Domain.HOST
+    assert domain_of(final) is JobDomain.HOST
 
 
 def test_counters_of_a_host_of_a_small_job_are_compared_with_the_hosts_of_other_jobs() -> None:
@@ -148,7 +150,7 @@ def test_order_and_repetition_decide_nothing() -> None:
     windows = list(rates(slow(0.6)))
     for window in (*reversed(windows), *windows):
         add_host_rates(state, window)
-    found = evaluate_hosts(params.rail, params.shared, state, TOP, at(36_000))
+    found = evaluate_hosts(params.rail, DETECTOR.ledger(params.shared, at(36_000)), state, TOP)
     (straight,) = last(emitted(iter(windows)))
     (shuffled,) = last([replace(episode.finding, revision=n) for n, episode in enumerate(found)])
     assert replace(shuffled, revision=0) == replace(straight, revision=0)

@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from streams.detect.detector import Placement
 from streams.fabric.inventory import Device
-from streams.locality.impairments import Effect, of_controls, of_devices, of_findings, of_remediations
+from streams.locality.impairments import of_controls, of_devices, of_findings, of_remediations
 from streams.wire.models import (
     Action,
     BlastRadius,
@@ -32,7 +33,7 @@ REMEDIATION = Remediation(
 )
 
 
-def effects(*findings: Finding) -> list[tuple[str, Effect]]:
+def effects(*findings: Finding) -> list[tuple[str, Placement]]:
     """Return the subjects and the effects of findings."""
     return [(each.subject_id, each.effect) for each in of_findings(findings)]
 
@@ -40,7 +41,7 @@ def effects(*findings: Finding) -> list[tuple[str, Effect]]:
 def test_an_open_finding_makes_its_subject_doubtful_or_takes_it_out() -> None:
     """A link that is down carries nothing; a slow rail is doubtful."""
     down = replace(FINDING, condition=Condition.LINK_DOWN, subject=Subject("link:a/0--b/0"))
-    assert effects(FINDING, down) == [("rail:h/3", Effect.DOUBTFUL), ("link:a/0--b/0", Effect.OUT)]
+    assert effects(FINDING, down) == [("rail:h/3", Placement.DOUBTFUL), ("link:a/0--b/0", Placement.OUT)]
     assert str(of_findings([FINDING])[0]) == "rail:h/3: slow (rail/degraded f1)"
 
 
@@ -64,7 +65,7 @@ def test_a_dead_collector_makes_its_hosts_doubtful() -> None:
     stale = replace(
         FINDING, condition=Condition.TELEMETRY_STALE, subject=Subject("collector:c"), blast_radius=BlastRadius(("h",))
     )
-    assert effects(stale) == [("device:h", Effect.DOUBTFUL)]
+    assert effects(stale) == [("device:h", Placement.DOUBTFUL)]
 
 
 def test_an_isolated_target_is_out_until_it_is_restored() -> None:
@@ -88,5 +89,5 @@ def test_maintenance_is_out_while_it_lasts() -> None:
     assert of_controls([control], NOW_NS + 1) == of_controls([replace(control, kind=ControlKind.EXCLUDE)], NOW_NS) == []
     until = datetime.fromtimestamp(NOW_NS / 1e9, UTC) + timedelta(hours=1)
     device = Device("h", "host", "host", maintenance_until=until)
-    assert [each.effect for each in of_devices([device, Device("i", "host", "host")], NOW_NS)] == [Effect.OUT]
+    assert [each.effect for each in of_devices([device, Device("i", "host", "host")], NOW_NS)] == [Placement.OUT]
     assert of_devices([device], NOW_NS + 2 * 3600 * 10**9) == []

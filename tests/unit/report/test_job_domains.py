@@ -10,9 +10,10 @@ from lab.world.fault_placement import FaultPlacer
 from lab.world.faults import FAULT_OF
 from lab.world.negative_cases import slow_host, xid_of_a_program
 from lab.world.scenario import START_NS
+from streams.detect.detector import JobDomain
 from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.job_placement import FOREVER, JobAllocation
-from streams.report.job.domain import HOST_CONDITIONS, NEUTRAL_CONDITIONS, Domain, domain_of
+from streams.report.job.domain import HOST_CONDITIONS, NEUTRAL_CONDITIONS, domain_of
 from streams.report.job.footprint import Coverage, JobFootprint, PortCoverage, job_footprint
 from streams.report.job.impact import is_coverage_gap, job_impacts
 from streams.report.job.render_verdict import verdict_lines
@@ -115,18 +116,18 @@ def test_every_condition_of_hosts_is_listed() -> None:
 @pytest.mark.parametrize(
     ("example", "domain"),
     [
-        (_at_host(Condition.DEVICE_DOWN), Domain.HOST),
-        (_at_host(Condition.DEVICE_DOWN, subject=LEAF), Domain.NETWORK),
-        (_at_host(Condition.RAIL_DEGRADED, cause=Cause.PCIE), Domain.HOST),
-        (_at_host(Condition.RAIL_DEGRADED, cause=Cause.NIC), Domain.NETWORK),
-        (_at_host(Condition.CONGESTION_PFC_STORM, cause=Cause.PCIE), Domain.NETWORK),
-        (_at_host(Condition.PATH_LOSS, subject=LEAF), Domain.NETWORK),
-        (_at_host(Condition.RAIL_UNREACHABLE), Domain.NETWORK),
-        (_at_host(Condition.FLEET_VERSION_DRIFT), Domain.NEITHER),
+        (_at_host(Condition.DEVICE_DOWN), JobDomain.HOST),
+        (_at_host(Condition.DEVICE_DOWN, subject=LEAF), JobDomain.NETWORK),
+        (_at_host(Condition.RAIL_DEGRADED, cause=Cause.PCIE), JobDomain.HOST),
+        (_at_host(Condition.RAIL_DEGRADED, cause=Cause.NIC), JobDomain.NETWORK),
+        (_at_host(Condition.CONGESTION_PFC_STORM, cause=Cause.PCIE), JobDomain.NETWORK),
+        (_at_host(Condition.PATH_LOSS, subject=LEAF), JobDomain.NETWORK),
+        (_at_host(Condition.RAIL_UNREACHABLE), JobDomain.NETWORK),
+        (_at_host(Condition.FLEET_VERSION_DRIFT), JobDomain.NEITHER),
     ],
 )  # fmt: skip
 def test_a_finding_is_about_the_network_or_a_host_by_its_condition_subject_and_cause(
-    example: Finding, domain: Domain
+    example: Finding, domain: JobDomain
 ) -> None:
     """A host that is down is no network; what a host does to others is."""
     assert domain_of(example) is domain

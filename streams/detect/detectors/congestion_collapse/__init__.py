@@ -7,7 +7,7 @@ all pods, joins those of one job and finds the storm that causes them.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from streams.detect.detector import Context, Detector, Evaluation, Observed, PodSide, Scope
+from streams.detect.detector import Context, Detector, Evaluation, JobDomain, Observed, PodSide, Scope
 from streams.detect.detectors.congestion_collapse.groups import (
     CollapseParams,
     Group,
@@ -17,16 +17,7 @@ from streams.detect.detectors.congestion_collapse.groups import (
     groups_of,
     throttled_links,
 )
-from streams.detect.evidence.episodes import (
-    Conclusion,
-    PublishedEpisodes,
-    finding_defaults,
-    has_open,
-    next_final_ns,
-    open_intervals,
-    prune,
-    reconcile,
-)
+from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, has_open, open_intervals, prune
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.probe_delays import ProbeDelays, last_end_ns, observe_delays, prune_delays
 from streams.detect.evidence.spells import LinkSpells, ends_at_ns, report_delay_ns
@@ -51,14 +42,11 @@ from streams.wire.models import (
 )
 from streams.wire.symptoms import CongestionState, SlowedByCnpBegan, ThrottledBegan, ThrottledByPauseBegan
 
-SLUG = "congestion/collapse"
-VERSION = "1"
-
 _CONFIDENCE = 0.9
 """Each throttled port counts pause or notifications, and traffic, itself; no counter shows the common reason."""
 
 
-def conclusion(
+def _conclusion(
     params: CollapseParams,
     context: Context,
     subject: Subject,
@@ -85,31 +73,23 @@ def conclusion(
     where = f"{len(rails)} rails" if len(rails) > 1 else widest.name
     throttling = _throttling(links.values())
     headline = f"{count} of {widest.hosts} hosts of {where} in {subject.pod} {throttling} and send {tx_ratio:.0%}"
-    finding = Finding(
-        **finding_defaults(context.settings, SLUG, VERSION),
-        condition=Condition.CONGESTION_COLLAPSE,
-        severity=Severity.CRITICAL,
-        subject=subject,
-        started_at_ns=begin_ns,
-        observed_at_ns=last_ns,
-        resolved_at_ns=end_ns if free_ns <= context.watermark_ns else None,
-        detected_at_ns=_detected_ns(params, widest),
+    return Conclusion(
+        subject, begin_ns, min(end_ns, FOREVER - 1), opened_ns=_detected_ns(params, widest), seen_ns=last_ns,
+        resolved_ns=end_ns if free_ns <= context.watermark_ns else None, over_ns=free_ns,
         summary=f"{headline} of what they sent before",
         cause=_cause(links.values()),
         evidence=(
-            *_evidence(params, part, tx_ratio, (begin_ns, last_ns)),
-            *_delay_evidence(params, span, links, delays),
+            *_evidence(params, part, tx_ratio, (begin_ns, last_ns)), *_delay_evidence(params, span, links, delays)
         ),
         confidence=_CONFIDENCE,
         coverage=Coverage(seen=count, expected=widest.hosts),
+        severity=Severity.CRITICAL,
         blast_radius=BlastRadius(
             hosts=hosts,
             jobs=topology.jobs_on(hosts, begin_ns),
             gpus=sum(topology.devices[host].gpus for host in hosts if host in topology.devices),
         ),
-    )
-    final_at = None if free_ns == FOREVER else free_ns + ns(context.settings.lateness_s)
-    return Conclusion(begin_ns, min(end_ns, FOREVER - 1), finding, str(begin_ns), final_at)
+    )  # fmt: skip
 
 
 def _detected_ns(params: CollapseParams, group: Group) -> int:
@@ -219,7 +199,7 @@ class CollapseState:
     """Of active probes, by link of the rail."""
 
 
-def observe(
+def _observe(
     _: CollapseParams, state: CollapseState | None, observed: Symptom | SymptomsReplaced | RailDelays, context: Context
 ) -> Observed[CollapseState]:
     """Add an observation; evaluate with the next batch of the pod."""
@@ -237,12 +217,8 @@ def observe(
     return Observed(changed, batch_ns)
 
 
-def evaluate(
-    params: CollapseParams, _: str, state: CollapseState | None, context: Context
-) -> Evaluation[CollapseState]:
+def _evaluate(params: CollapseParams, _: str, state: CollapseState, context: Context) -> Evaluation[CollapseState]:
     """Conclude on one pod."""
-    if state is None:
-        return Evaluation(None)
     quiet_ns, now_ns = ns(params.quiet_s), context.watermark_ns
     by_key = list(throttled_links(context.topology, state.links, quiet_ns))
     throttled = [link for _, link in by_key]
@@ -251,19 +227,17 @@ def evaluate(
     free = {span: _free_ns(quiet_ns, throttled, span) for span in spans}
     closed_ns = now_ns - ns(context.settings.lateness_s)
     conclusions = [
-        conclusion(params, context, state.subject, groups, span, free_ns, state.delays)
+        _conclusion(params, context, state.subject, groups, span, free_ns, state.delays)
         for span, free_ns in free.items()
         if _can_change(state.published, span, free_ns, closed_ns)
     ]
-    published, episodes = reconcile(state.published, conclusions, now_ns)
-    waits = (*free.values(), *(_gone_ns(params, link) for link in throttled), FOREVER)
-    due_ns = min(next_final_ns(conclusions, now_ns), *(at_ns for at_ns in waits if at_ns > now_ns))
+    published, episodes, due_ns = context.reconcile(state.published, conclusions)
+    waits = [*free.values(), *(_gone_ns(params, link) for link in throttled)]
     left = _prune(params, replace(state, published=published), by_key, context)
-    gone_ns = last_end_ns(left.delays) + ns(params.quiet_s + params.remember_s)
-    if left.delays and gone_ns > now_ns:
-        due_ns = min(due_ns, gone_ns)
+    if left.delays:
+        waits.append(last_end_ns(left.delays) + ns(params.quiet_s + params.remember_s))
     is_retained = left.links or left.delays or has_open(left.published)
-    return Evaluation(left if is_retained else None, episodes, due_ns)
+    return Evaluation(left if is_retained else None, episodes, min(due_ns, context.next_ns(*waits)))
 
 
 def _free_ns(quiet_ns: int, throttled: Iterable[ThrottledLink], span: Interval) -> int:
@@ -384,26 +358,20 @@ def _summarized(root: Finding, members: Iterable[Finding]) -> Finding:
     )
 
 
-FABRIC = FabricSide(explained_by_outages=False, is_critical=always, explain=_explain, affected_by=_affected_by)
-
-
 DETECTOR = Detector(
-    slug=SLUG,
-    condition=Condition.CONGESTION_COLLAPSE,
-    version=VERSION,
+    Condition.CONGESTION_COLLAPSE,
+    version="1",
     params=CollapseParams,
     section="collapse",
-    fabric=FABRIC,
+    placement=None,
+    job_domain=JobDomain.NETWORK,
+    lemon=None,
+    hidden_in={"snmp": "the time that hosts are paused is counted by NICs"},
+    fabric=FabricSide(explained_by_outages=False, is_critical=always, explain=_explain, affected_by=_affected_by),
     pod=PodSide(
-        state=CollapseState,
-        scope=Scope.POD,
-        inputs=(
-            CongestionState.THROTTLED_BY_PAUSE,
-            CongestionState.SLOWED_BY_CNP,
-            CongestionState.SLOWED_BY_LOSS,
+        CollapseState, Scope.POD, _evaluate, (
+            CongestionState.THROTTLED_BY_PAUSE, CongestionState.SLOWED_BY_CNP, CongestionState.SLOWED_BY_LOSS,
             RailDelays,
-        ),
-        observe=observe,
-        evaluate=evaluate,
+        ), _observe,
     ),
-)
+)  # fmt: skip

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from streams.detect.detector import Context, Detector, Evaluation, Observed, PodSide, Scope
-from streams.detect.detectors.congestion_incast import report
+from streams.detect.detector import Context, Detector, Evaluation, JobDomain, Observed, PodSide, Scope
 from streams.detect.detectors.congestion_incast.attribution import (
     ConcurrentSpells,
     concerns_other_pods,
@@ -23,14 +22,14 @@ from streams.detect.detectors.congestion_incast.report import (
     FullLinks,
     Incast,
     IncastParams,
+    conclusion,
     congestion_state,
     delay_periods,
     delayed_spells,
     prune_full,
 )
-from streams.detect.evidence.episodes import PublishedEpisodes, has_open, next_final_ns, prune, reconcile
+from streams.detect.evidence.episodes import Ledger, PublishedEpisodes, has_open, prune
 from streams.detect.evidence.link_history import FOREVER
-from streams.detect.evidence.params import SharedSettings
 from streams.detect.evidence.probe_delays import ProbeDelays, last_end_ns, observe_delays, prune_delays
 from streams.detect.evidence.spells import Began, LinkSpells, Spell, ends_at_ns, group_spells
 from streams.detect.fabric_side import CapacityEffect, FabricEvaluator, FabricSide
@@ -42,7 +41,6 @@ from streams.wire.models import (
     BlastRadius,
     Condition,
     Endpoint,
-    Episode,
     Evidence,
     Finding,
     Message,
@@ -90,11 +88,8 @@ class IncastState:
         return self if any((self.links, self.cnp_throttled, self.pause_throttled, self.full, self.delays)) else None
 
 
-def observe(
-    _: IncastParams,
-    state: IncastState | None,
-    observed: Symptom | SymptomsReplaced | RailDelays,
-    context: Context,
+def _observe(
+    _: IncastParams, state: IncastState | None, observed: Symptom | SymptomsReplaced | RailDelays, context: Context
 ) -> Observed[IncastState]:
     """Add an observation; evaluate with the next batch of the pod."""
     state = state or IncastState()
@@ -105,7 +100,7 @@ def observe(
         if delays is state.delays:
             return Observed(state.or_none())
         return Observed(replace(state, delays=delays), batch_ns)
-    match report.congestion_state(observed):
+    match congestion_state(observed):
         case CongestionState.INCAST:
             known = state.links.get(subject.id) or IncastLink(LinkSpells(subject))
             spells = known.spells.observe(observed)
@@ -129,10 +124,7 @@ def observe(
 
 
 def _add(
-    throttled: Mapping[str, LinkSpells[Began]],
-    subject: Subject,
-    observed: Symptom | SymptomsReplaced,
-    context: Context,
+    throttled: Mapping[str, LinkSpells[Began]], subject: Subject, observed: Symptom | SymptomsReplaced, context: Context
 ) -> tuple[dict[str, LinkSpells[Began]], bool, bool]:
     """Return the throttled links after an observation, whether it is new, and whether it concerns other pods."""
     known = throttled.get(subject.id) or LinkSpells(subject)
@@ -142,10 +134,8 @@ def _add(
     return links, is_new, concerns_other_pods(context.topology, observed, known, spells)
 
 
-def evaluate(params: IncastParams, _: str, state: IncastState | None, context: Context) -> Evaluation[IncastState]:
+def _evaluate(params: IncastParams, _: str, state: IncastState, context: Context) -> Evaluation[IncastState]:
     """Conclude on all links of a pod."""
-    if state is None:
-        return Evaluation(None)
     quiet_ns, remember_ns, now_ns = ns(params.quiet_s), ns(params.remember_s), context.watermark_ns
     concurrent = ConcurrentSpells(state.cnp_throttled, state.pause_throttled)
     known = state.links | dict(_delayed_only(params, state, now_ns))
@@ -157,24 +147,23 @@ def evaluate(params: IncastParams, _: str, state: IncastState | None, context: C
     for key, link in known.items():
         delays = delay_periods(params, state.delays.get(key))
         conclusions = [
-            report.conclusion(params, context, incast, concurrent, delays)
+            conclusion(params, context, incast, concurrent, delays)
             for incast in incasts[key]
             if not _was_rejected(params, context, link, incast) and _is_alone(params, context.topology, incast, incasts)
         ]
-        published, changed = reconcile(link.published, conclusions, now_ns)
+        published, changed, own_due_ns = context.reconcile(link.published, conclusions)
         episodes += changed
         ended = [(incast.end_ns, ends_at_ns(quiet_ns, incast.run)) for incast in incasts[key]]
         frees = [(end_ns, free_ns) for end_ns, free_ns in ended if free_ns != FOREVER]
         gone = [(end_ns, free_ns + remember_ns) for end_ns, free_ns in frees]
-        waits = (at_ns for _, at_ns in (*frees, *gone) if at_ns > now_ns)
-        due_ns = min(due_ns, next_final_ns(conclusions, now_ns), *waits)
+        due_ns = min(due_ns, own_due_ns, context.next_ns(*(at_ns for _, at_ns in (*frees, *gone))))
         gone_ns = max((end_ns for end_ns, at_ns in gone if at_ns <= now_ns), default=0)
         left = IncastLink(link.spells.retain(lambda spell: spell.end_ns > gone_ns), prune(published, gone_ns + 1))  # noqa: B023 — called here
         remaining = [incast.begin_ns for incast in incasts[key] if incast.end_ns > gone_ns]
         if remaining or not left.is_closed:
             links[key] = left
         since_ns[key] = max(gone_ns, min(remaining, default=now_ns) - remember_ns)
-        due_ns = min(due_ns, *(at_ns for period in delays if (at_ns := period.closes_ns) > now_ns), FOREVER)
+        due_ns = min(due_ns, context.next_ns(*(period.closes_ns for period in delays)))
     full = prune_full(state.full, since_ns, now_ns - remember_ns)
     all_delays = prune_delays(state.delays, since_ns, now_ns - remember_ns, context)
     state = _without_old(replace(state, links=links, full=full, delays=all_delays), now_ns - remember_ns)
@@ -251,9 +240,6 @@ _STATES = frozenset(
     }
 )  # fmt: skip
 
-_BATCH_NS_OTHER = ns(10)
-"""Incasts are completed at this interval, as the pods evaluate them: their senders are reported one by one."""
-
 
 @dataclass(slots=True)
 class OtherPodsState:
@@ -291,16 +277,10 @@ def add_published(state: OtherPodsState, finding: Finding) -> None:
         state.incasts[finding.id] = finding.subject.id, finding.started_at_ns
 
 
-def evaluate_none(*_: object) -> list[Episode]:
-    """Return nothing: the incasts themselves are evaluated by pod."""
-    return []
-
-
-def incomplete(
-    params: IncastParams, _: SharedSettings, state: OtherPodsState, topology: Topology, watermark_ns: int
-) -> list[str]:
+def incomplete(params: IncastParams, ledger: Ledger, state: OtherPodsState, topology: Topology) -> list[str]:
     """Return the incasts on a rail and plane on which hosts began or ended to be throttled; prune old spells."""
-    last, state.batch = state.batch, watermark_ns // _BATCH_NS_OTHER
+    watermark_ns = ledger.watermark_ns
+    last, state.batch = state.batch, watermark_ns // _BATCH_NS
     if state.batch == last or not state.ports:
         return []
     places = {_place(link) for port in state.changed.values() if (link := _link_at(topology, port)) is not None}
@@ -404,32 +384,25 @@ def _victims(topology: Topology, pod: str, at_ns: int, slowed: Iterable[_Slowed]
                 break
 
 
-FABRIC = FabricSide(
-    capacity=CapacityEffect.NONE,
-    evaluator=FabricEvaluator(OtherPodsState, add_message, add_published, evaluate_none, incomplete, complete),
-)
-
-
 DETECTOR = Detector(
-    slug=report.SLUG,
-    condition=Condition.CONGESTION_INCAST,
-    version=report.VERSION,
+    Condition.CONGESTION_INCAST,
+    version="1",
     params=IncastParams,
     section="incast",
-    fabric=FABRIC,
-    pod=PodSide(
-        state=IncastState,
-        scope=Scope.POD,
-        inputs=(
-            CongestionState.INCAST,
-            CongestionState.CNP_THROTTLED,
-            CongestionState.THROTTLED_BY_PAUSE,
-            CongestionState.SLOWED_BY_CNP,
-            CongestionState.SLOWED_BY_LOSS,
-            CongestionState.FULL,
-            RailDelays,
+    placement=None,
+    job_domain=JobDomain.NETWORK,
+    lemon=None,
+    hidden_in={"snmp": "marked packets are counted by NICs and by gNMI"},
+    fabric=FabricSide(  # never CRITICAL (DETECTION 3a); its senders and victims in other pods are named here
+        capacity=CapacityEffect.NONE,
+        evaluator=FabricEvaluator(
+            OtherPodsState, add_message, on_published=add_published, incomplete=incomplete, complete=complete
         ),
-        observe=observe,
-        evaluate=evaluate,
     ),
-)
+    pod=PodSide(
+        IncastState, Scope.POD, _evaluate, (
+            CongestionState.INCAST, CongestionState.CNP_THROTTLED, CongestionState.THROTTLED_BY_PAUSE,
+            CongestionState.SLOWED_BY_CNP, CongestionState.SLOWED_BY_LOSS, CongestionState.FULL, RailDelays,
+        ), _observe,
+    ),
+)  # fmt: skip

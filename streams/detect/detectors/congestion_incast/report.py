@@ -8,25 +8,14 @@ from pydantic import Field
 
 from streams.detect.detector import Context
 from streams.detect.detectors.congestion_incast.attribution import ConcurrentSpells, attribute_incast
-from streams.detect.evidence.episodes import Conclusion, finding_defaults
+from streams.detect.evidence.episodes import Conclusion, confidence_of, evidence_of
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.probe_delays import DelayPeriod, ProbeDelays
 from streams.detect.evidence.spells import LinkSpells, Spell, ends_at_ns
-from streams.detect.evidence.subjects import BOTH_ENDS, ONE_END, subject_ends
+from streams.detect.evidence.subjects import subject_ends
 from streams.detect.thresholds import Ratio, Seconds, Thresholds, ns
 from streams.fabric.intervals import Interval
-from streams.wire.models import (
-    BlastRadius,
-    Cause,
-    Condition,
-    Coverage,
-    Evidence,
-    Finding,
-    Severity,
-    Subject,
-    Symptom,
-    SymptomsReplaced,
-)
+from streams.wire.models import BlastRadius, Cause, Coverage, Evidence, Subject, Symptom, SymptomsReplaced
 from streams.wire.symptoms import CongestionState, IncastBegan, IncastReason, LinkFullBegan
 
 
@@ -115,9 +104,6 @@ def prune_full(full: FullLinks, since_ns: dict[str, int], old_ns: int) -> FullLi
     return {key: link for key, link in left.items() if link.spells}
 
 
-SLUG = "congestion/incast"
-VERSION = "1"
-
 _BY_HOST = (IncastReason.PAUSED_BY_HOST, IncastReason.STALLED_ON_PCIE, IncastReason.DROPPED_BY_HOST)
 _DROPPED = (IncastReason.DROPPED, IncastReason.DROPPED_BY_HOST)
 _METRICS = {
@@ -164,16 +150,11 @@ def congestion_state(observed: Symptom | SymptomsReplaced) -> CongestionState | 
 
 
 def conclusion(
-    params: IncastParams,
-    context: Context,
-    incast: Incast,
-    concurrent: ConcurrentSpells,
-    delays: Sequence[DelayPeriod],
+    params: IncastParams, context: Context, incast: Incast, concurrent: ConcurrentSpells, delays: Sequence[DelayPeriod]
 ) -> Conclusion:
     """Return the episode of an incast; `delays` are those of the probes of and to its rail."""
     subject, run = incast.link.subject, incast.run
     free_ns = ends_at_ns(ns(params.quiet_s), run)
-    resolved = free_ns <= context.watermark_ns
     reporters = list(dict.fromkeys(spell.reporter for spell in run))
     missing = tuple(f"{e.device}/{e.port}" for e in subject_ends(subject) if e not in reporters)
     last_ns = max(spell.reported_ns if spell.end_ns == FOREVER else spell.end_ns for spell in run)
@@ -182,15 +163,9 @@ def conclusion(
     span = incast.begin_ns, incast.end_ns
     found = attribute_incast(context.topology, cable, span, concurrent) if cable is not None else None
     headline = _headline(incast, worst)
-    finding = Finding(
-        **finding_defaults(context.settings, SLUG, VERSION),
-        condition=Condition.CONGESTION_INCAST,
-        severity=Severity.WARNING,
-        subject=subject,
-        started_at_ns=incast.begin_ns,
-        observed_at_ns=last_ns,
-        resolved_at_ns=incast.end_ns if resolved else None,
-        detected_at_ns=incast.reported_ns,
+    return Conclusion(
+        subject, incast.begin_ns, min(incast.end_ns, FOREVER - 1), opened_ns=incast.reported_ns, seen_ns=last_ns,
+        resolved_ns=incast.end_ns if free_ns <= context.watermark_ns else None, over_ns=free_ns,
         summary=headline,
         cause=_cause(incast, worst),
         evidence=(
@@ -198,12 +173,10 @@ def conclusion(
             *delay_evidence(params, incast.link.subject, span, delays),
             *(found.evidence if found is not None else ()),
         ),
-        blast_radius=BlastRadius(hosts=found.victims) if found is not None and found.victims else None,
-        confidence=BOTH_ENDS if len(reporters) > 1 else ONE_END,
+        confidence=confidence_of(reporters),
         coverage=Coverage(seen=len(reporters), expected=2, missing=missing),
-    )
-    final_at = None if free_ns == FOREVER else free_ns + ns(context.settings.lateness_s)
-    return Conclusion(incast.begin_ns, min(incast.end_ns, FOREVER - 1), finding, str(incast.begin_ns), final_at)
+        blast_radius=BlastRadius(hosts=found.victims) if found is not None and found.victims else None,
+    )  # fmt: skip
 
 
 def _weight(spell: Spell[IncastBegan]) -> tuple[bool, bool, float]:
@@ -254,16 +227,11 @@ def _evidence(
     limits = dict.fromkeys(_BY_HOST, params.pauses) | {IncastReason.DELAYED: params.full}
     default = "roce_ecn_marked_packets" if worst.reporter == incast.link.subject.a else "port_ecn_marked_packets"
     reason = worst.began.reason
-    yield Evidence(
-        statement=f"by the counters of {worst.reporter.device}/{worst.reporter.port}: {headline}",
-        metric=_METRICS.get(reason, default),
-        at=worst.reporter,
-        observed=worst.began.ratio,
-        expected=None if reason in _DROPPED else limits.get(reason, params.marked),
-        comparison="threshold",
-        window_start_ns=incast.begin_ns,
-        window_end_ns=last_ns,
-    )
+    yield evidence_of(
+        f"by the counters of {worst.reporter.device}/{worst.reporter.port}: {headline}", _METRICS.get(reason, default),
+        worst.reporter, (incast.begin_ns, last_ns), worst.began.ratio,
+        None if reason in _DROPPED else limits.get(reason, params.marked),
+    )  # fmt: skip
     if reason is IncastReason.STALLED_ON_PCIE:
         yield Evidence(
             f"its NIC waits for PCIe at least {params.stalled:.0%} of the time: its host is the cause",

@@ -5,10 +5,10 @@ version at which links fail significantly more often than at the others of the c
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from streams.detect.detector import Detector
+from streams.detect.detector import Detector, JobDomain
 from streams.detect.detectors.fleet_version_drift.cohorts import (
     Cohort,
     CohortAssessment,
@@ -20,9 +20,8 @@ from streams.detect.detectors.fleet_version_drift.cohorts import (
     compare_fault_rates,
     merge_counts,
 )
-from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, finding_defaults, reconcile
+from streams.detect.evidence.episodes import Conclusion, Ledger, PublishedEpisodes
 from streams.detect.evidence.link_history import FOREVER
-from streams.detect.evidence.params import SharedSettings
 from streams.detect.fabric_side import CapacityEffect, FabricEvaluator, FabricSide, devices_of
 from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
@@ -119,7 +118,7 @@ class DriftFacts(NamedTuple):
         return sum(running.devices for running in self.versions.values())
 
 
-def summary_of(facts: DriftFacts, *, is_faulty: bool) -> str:
+def _summary(facts: DriftFacts, *, is_faulty: bool) -> str:
     """Return the summary."""
     version, expected = facts.version, facts.assessment.expected
     instead = f"not {expected}" if facts.assessment.by_list else f"{expected} is what most run"
@@ -127,7 +126,7 @@ def summary_of(facts: DriftFacts, *, is_faulty: bool) -> str:
     return f"{facts.cohort.name}: {version.devices} of {facts.total} devices run {version.version}, {instead}{faulty}"
 
 
-def evidence_of(facts: DriftFacts, confidence: float) -> Iterator[Evidence]:
+def _statements(facts: DriftFacts, confidence: float) -> Iterator[Evidence]:
     """Yield the shares of the versions, some devices with this one, and the comparison of failure rates."""
     version, total, rates = facts.version, facts.total, facts.rates
     largest = sorted(facts.versions.values(), key=lambda running: -running.devices)[:_MAX_NAMED]
@@ -156,29 +155,24 @@ def evidence_of(facts: DriftFacts, confidence: float) -> Iterator[Evidence]:
         )
 
 
-SLUG = "fleet/version-drift"
-VERSION = "1"
-
 _MAX_HOSTS = 16
 """Hosts that a finding names; the rest are in `facts`."""
 
 
-def evaluate(
-    params: DriftParams, settings: SharedSettings, state: FleetState, _topology: Topology, watermark_ns: int
-) -> list[Episode]:
+def _evaluate(params: DriftParams, ledger: Ledger, state: FleetState, _topology: Topology) -> list[Episode]:
     """Conclude at each time of a change, in order, once the census of all partitions can have arrived."""
     episodes: list[Episode] = []
-    while (at_ns := state.next_ns) + ns(settings.lateness_s) <= watermark_ns:
+    while (at_ns := state.next_ns) + ns(ledger.settings.lateness_s) <= ledger.watermark_ns:
         for census in state.pending:
             if census.at_ns <= at_ns:
                 state.shards[str(census.shard)] = census
         state.pending = [census for census in state.pending if census.at_ns > at_ns]
-        drifting = _assess_cohorts(params, settings, state, at_ns)
-        episodes += _close_and_reconcile(params, settings, state, drifting, at_ns, watermark_ns)
+        drifting = _assess_cohorts(params, ledger, state, at_ns)
+        episodes += _close_and_reconcile(params, ledger, state, drifting, at_ns)
     return episodes
 
 
-def _assess_cohorts(params: DriftParams, settings: SharedSettings, state: FleetState, now_ns: int) -> set[str]:
+def _assess_cohorts(params: DriftParams, ledger: Ledger, state: FleetState, now_ns: int) -> set[str]:
     """Update the drift of each version that should not run; return their subjects."""
     horizon_ns = now_ns - ns(params.days * 86_400)
     state.faults = {identity: fault for identity, fault in state.faults.items() if fault.at_ns >= horizon_ns}
@@ -194,28 +188,28 @@ def _assess_cohorts(params: DriftParams, settings: SharedSettings, state: FleetS
         for version in assessment.drifting:
             subject_id = _subject_id(cohort, version)
             drifting.add(subject_id)
-            drift = _open_drift(ns(settings.lateness_s), state, subject_id, cohort, versions[version], now_ns)
+            drift = _open_drift(ns(ledger.settings.lateness_s), state, subject_id, cohort, versions[version], now_ns)
             rates = compare_fault_rates(params, version, versions, state.faults.values(), now_ns)
             facts = DriftFacts(cohort, versions[version], versions, assessment, rates)
-            drift.finding = _finding(params, settings, drift, facts, now_ns)
+            drift.finding = ledger.finding(_conclusion(params, drift, facts, now_ns))
     return drifting
 
 
 def _close_and_reconcile(
-    params: DriftParams, settings: SharedSettings, state: FleetState, drifting: set[str], now_ns: int, watermark_ns: int
+    params: DriftParams, ledger: Ledger, state: FleetState, drifting: set[str], now_ns: int
 ) -> list[Episode]:
     """Close the drifts that are over; return the episodes that changed."""
     episodes: list[Episode] = []
     for subject_id, drift in list(state.drifts.items()):
         if subject_id not in drifting and drift.end_ns == FOREVER:
             drift.end_ns = now_ns
-        episodes += _reconcile(settings, drift, watermark_ns)
+        episodes += _reconcile(ledger, drift)
         if drift.end_ns == FOREVER:
             state.due_ns = min(state.due_ns, now_ns + ns(params.look_s))
         elif all(one.episode.finding.final for one in drift.published):
             del state.drifts[subject_id]
         else:
-            state.due_ns = min(state.due_ns, now_ns + ns(settings.lateness_s))
+            state.due_ns = min(state.due_ns, now_ns + ns(ledger.settings.lateness_s))
     return episodes
 
 
@@ -241,26 +235,22 @@ def _open_drift(
     return state.drifts[subject_id]
 
 
-def _finding(params: DriftParams, settings: SharedSettings, drift: Drift, facts: DriftFacts, now_ns: int) -> Finding:
+def _conclusion(params: DriftParams, drift: Drift, facts: DriftFacts, now_ns: int) -> Conclusion:
     cause = _cause(params, facts, now_ns)
     is_faulty = cause is Cause.VERSION_FAULTY
     is_warning = is_faulty or cause is Cause.VERSION_NOT_ALLOWED
     hosts = tuple(sorted(facts.version.members)[:_MAX_HOSTS]) if facts.cohort.kind == "nic" else ()
-    return Finding(
-        **finding_defaults(settings, SLUG, VERSION),
-        condition=Condition.FLEET_VERSION_DRIFT,
-        severity=Severity.WARNING if is_warning else Severity.INFO,
-        subject=drift.subject,
-        started_at_ns=drift.begin_ns,
-        observed_at_ns=now_ns,
-        detected_at_ns=drift.detected_ns,
-        summary=summary_of(facts, is_faulty=is_faulty),
+    return Conclusion(
+        drift.subject, drift.begin_ns, FOREVER, opened_ns=drift.detected_ns, seen_ns=now_ns, resolved_ns=None,
+        over_ns=FOREVER,
+        summary=_summary(facts, is_faulty=is_faulty),
         cause=cause,
-        evidence=tuple(evidence_of(facts, params.confidence)),
+        evidence=_statements(facts, params.confidence),
         confidence=0.9,
         coverage=Coverage(seen=facts.total, expected=facts.total),
+        severity=Severity.WARNING if is_warning else Severity.INFO,
         blast_radius=BlastRadius(hosts=hosts),
-    )
+    )  # fmt: skip
 
 
 def _cause(params: DriftParams, facts: DriftFacts, now_ns: int) -> Cause:
@@ -273,24 +263,32 @@ def _cause(params: DriftParams, facts: DriftFacts, now_ns: int) -> Cause:
     return Cause.VERSION_NOT_ALLOWED if facts.assessment.by_list else Cause.VERSION_DRIFT
 
 
-def _reconcile(settings: SharedSettings, drift: Drift, watermark_ns: int) -> list[Episode]:
+def _reconcile(ledger: Ledger, drift: Drift) -> list[Episode]:
+    """Reconcile the finding of a drift, which was concluded when it was last assessed."""
     assert drift.finding is not None
-    is_over, finding = drift.end_ns != FOREVER, drift.finding
-    if is_over:
-        finding = replace(finding, resolved_at_ns=drift.end_ns, observed_at_ns=drift.end_ns)
-    final_ns = drift.end_ns + ns(settings.lateness_s) if is_over else None
-    end_ns = drift.end_ns - 1 if is_over else FOREVER
-    conclusion = Conclusion(drift.begin_ns, end_ns, finding, str(drift.begin_ns), final_ns)
-    drift.published, episodes = reconcile(drift.published, [conclusion], watermark_ns)
+    end_ns, found = drift.end_ns, drift.finding
+    is_over = end_ns != FOREVER
+    conclusion = Conclusion(
+        found.subject, drift.begin_ns, end_ns - 1 if is_over else FOREVER, opened_ns=drift.detected_ns,
+        seen_ns=end_ns if is_over else found.observed_at_ns, resolved_ns=end_ns if is_over else None, over_ns=end_ns,
+        summary=found.summary, cause=found.cause, evidence=found.evidence, confidence=found.confidence or 0.0,
+        coverage=found.coverage, severity=found.severity, blast_radius=found.blast_radius,
+    )  # fmt: skip
+    drift.published, episodes, _ = ledger.reconcile(drift.published, [conclusion])
     return episodes
 
 
-FABRIC = FabricSide(
-    explained_by_outages=False,
-    capacity=CapacityEffect.BY_DETECTOR,
-    severity_by_detector=True,
-    evaluator=FabricEvaluator(FleetState, add_message, add_published, evaluate),
-)
-
-
-DETECTOR = Detector(SLUG, Condition.FLEET_VERSION_DRIFT, VERSION, DriftParams, "drift", FABRIC)
+DETECTOR = Detector(
+    Condition.FLEET_VERSION_DRIFT,
+    version="1",
+    params=DriftParams,
+    section="drift",
+    placement=None,
+    job_domain=JobDomain.NEITHER,
+    lemon=None,
+    hidden_in={"nic": "neighbors and versions are facts of gNMI and of the host's agent"},
+    fabric=FabricSide(
+        explained_by_outages=False, capacity=CapacityEffect.BY_DETECTOR, severity_by_detector=True,
+        evaluator=FabricEvaluator(FleetState, add_message, _evaluate, add_published),
+    ),
+)  # fmt: skip

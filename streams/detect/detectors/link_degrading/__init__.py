@@ -6,42 +6,20 @@ will be crossed. Loss by congestion does not count, nor does what a link loses t
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
-from streams.detect.detector import NOW, Context, Detector, Evaluation, Observed, PodSide, Scope
-from streams.detect.detectors.link_degrading.rules import (
-    LEVELS,
-    LOSSES,
-    TREND,
-    DegradingParams,
-    RuleHit,
-    has_step,
-    rule_hits,
-)
-from streams.detect.evidence.episodes import (
-    Conclusion,
-    PublishedEpisodes,
-    finding_defaults,
-    has_open,
-    next_final_ns,
-    open_intervals,
-    prune,
-    reconcile,
-)
-from streams.detect.evidence.link_history import FOREVER, LinkHistory, training_intervals
+from streams.detect.detector import Context, Detector, FaultOf, JobDomain, Placement
+from streams.detect.detectors.link_degrading.rules import LEVELS, LOSSES, TREND, DegradingParams, has_step, rule_hits
+from streams.detect.evidence.episodes import Conclusion, confidence_of, evidence_of
+from streams.detect.evidence.link_history import LinkHistory
 from streams.detect.evidence.port_faults import fault_cause, fault_evidence, reported_faults
-from streams.detect.evidence.subjects import BOTH_ENDS, ONE_END, link_name
+from streams.detect.evidence.subjects import link_name
 from streams.detect.evidence.trend import uncorrectable_probability
-from streams.detect.evidence.windows import WindowHistory, indexed_values, side_endpoint, side_of
+from streams.detect.evidence.windows import BadRun, WindowHit, WindowRules, indexed_values, side_endpoint
 from streams.detect.fabric_side import FabricSide, SeverityContext
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
-from streams.fabric.intervals import Interval
 from streams.fabric.inventory_rows import HOST_LINK
 from streams.wire.models import Cause, Condition, Endpoint, Evidence, Finding, Forecast, Severity, Window
-
-SLUG = "link/degrading"
-VERSION = "1"
 
 HINTS = {
     Cause.CABLE: "transceiver or cable: clean or reseat both ends, then replace",
@@ -55,58 +33,34 @@ HINTS = {
 _ORDER = ("losing", "noisy", "rx_symbol_errors", "link_error_recoveries", "fading", TREND)
 
 
-@dataclass(frozen=True, slots=True)
-class BadRun:
-    """Hits between which the link was never healthy for long."""
-
-    hits: list[RuleHit]
-    ends_at_ns: int
-    """The time at which it ends if no hit follows; FOREVER while an end was not read after its last hit."""
-
-    @property
-    def cases(self) -> list[RuleHit]:
-        """The hits that suffice for an episode."""
-        return [hit for hit in self.hits if hit.is_case]
-
-
-def conclusion(
+def _conclusion(
     params: DegradingParams, context: Context, link: LinkHistory, windows: Sequence[Window], run: BadRun
 ) -> Conclusion:
     """Return the episode of a run. `windows` are all that are retained of the link."""
-    first, last = run.cases[0], run.hits[-1]
-    lateness_ns = ns(context.settings.lateness_s)
-    begin = _begin_ns(params, run, first)
+    first, last = run.cases[0], run.hits[-1].window
+    since_ns = first.window.end_ns - ns(params.span_s)
+    begin = min(hit.window.begin_ns for hit in run.hits if hit.window.end_ns > since_ns)
     ports = {(hit.side[0], hit.side[1]) for hit in run.hits if hit.rule != TREND or hit.is_case}
     reporters = [end for end in link.ends() if (end.device, end.port) in ports]
-    resolved = run.ends_at_ns != FOREVER and context.watermark_ns >= run.ends_at_ns
+    resolved = context.watermark_ns >= run.ends_at_ns
     best = strongest_hits(run.cases)
-    span = begin, last.window.end_ns
+    span = begin, last.end_ns
     faults = reported_faults(link, span)
     cause = fault_cause(faults, _cause(params, link, run, windows))
-    finding = Finding(
-        **finding_defaults(context.settings, SLUG, VERSION),
-        condition=Condition.LINK_DEGRADING,
-        severity=Severity.INFO if all(case.rule in (TREND, "fading") for case in run.cases) else Severity.WARNING,
-        subject=link.subject,
-        started_at_ns=begin,
-        observed_at_ns=last.window.at_ns,
-        resolved_at_ns=last.window.end_ns if resolved else None,
-        detected_at_ns=first.window.end_ns + lateness_ns,
+    return Conclusion(
+        link.subject, run.hits[0].window.begin_ns, last.end_ns,
+        opened_ns=first.window.end_ns + ns(context.settings.lateness_s), seen_ns=last.at_ns,
+        resolved_ns=last.end_ns if resolved else None, over_ns=run.ends_at_ns,
         summary=f"{link_name(link.subject)} {headline(best[0])}; {HINTS[cause]}",
         cause=cause,
         evidence=(*_evidence(params, best, run.hits, windows), *fault_evidence(faults, span)),
-        confidence=BOTH_ENDS if len(reporters) > 1 else ONE_END,
+        confidence=confidence_of(reporters),
         coverage=link.coverage(reporters),
+        severity=Severity.INFO if all(case.rule in (TREND, "fading") for case in run.cases) else Severity.WARNING,
+        started_ns=begin,
+        anchor=str(begin),
         forecast=None if resolved else _forecast(run),
-    )
-    final_at = None if run.ends_at_ns == FOREVER else run.ends_at_ns + lateness_ns
-    return Conclusion(run.hits[0].window.begin_ns, last.window.end_ns, finding, str(begin), final_at)
-
-
-def _begin_ns(params: DegradingParams, run: BadRun, case: RuleHit) -> int:
-    """Return the begin of the first window that made the first case."""
-    since = case.window.end_ns - ns(params.span_s)
-    return min(hit.window.begin_ns for hit in run.hits if hit.window.end_ns > since)
+    )  # fmt: skip
 
 
 def _forecast(run: BadRun) -> Forecast | None:
@@ -137,15 +91,9 @@ def _cause(params: DegradingParams, link: LinkHistory, run: BadRun, windows: Seq
     return Cause.NIC if at_host else Cause.SWITCH
 
 
-def loses_traffic(finding: Finding) -> bool:
-    """Return whether frames are lost, and not only corrected or expected to be lost."""
-    names = {metric.name.lower() for metric in LOSSES}
-    return any(evidence.metric in names for evidence in finding.evidence)
-
-
-def strongest_hits(cases: Sequence[RuleHit]) -> list[RuleHit]:
+def strongest_hits(cases: Sequence[WindowHit]) -> list[WindowHit]:
     """Return the largest hit of each rule and end, of any source, and of forecasts the newest; worst rule first."""
-    best: dict[tuple[str, Metric | None, str, str], RuleHit] = {}
+    best: dict[tuple[str, Metric | None, str, str], WindowHit] = {}
     for case in cases:
         at = (case.rule, case.metric if case.rule in ("fading", TREND) else None, *case.side[:2])
         if at not in best or case.rule == TREND or case.observed > best[at].observed:
@@ -153,7 +101,7 @@ def strongest_hits(cases: Sequence[RuleHit]) -> list[RuleHit]:
     return sorted(best.values(), key=lambda case: (_ORDER.index(case.rule), -case.observed, case.side))
 
 
-def headline(case: RuleHit) -> str:
+def headline(case: WindowHit) -> str:
     """Return the strongest hit as the predicate of a sentence."""
     end = f"{case.side[0]}/{case.side[1]}"
     match case.rule:
@@ -171,39 +119,34 @@ def headline(case: RuleHit) -> str:
             return f"counts {case.observed:.0f} {case.metric.name.lower()} a minute at {end}"
 
 
-def _level(case: RuleHit) -> str:
+def _level(case: WindowHit) -> str:
     return LEVELS.get(case.metric, "pre-FEC BER")
 
 
-def _limit(case: RuleHit) -> str:
+def _limit(case: WindowHit) -> str:
     return f"{case.expected:.1f}" if case.metric in LEVELS else f"{case.expected:.0e}"
 
 
 def _evidence(
-    params: DegradingParams, best: Sequence[RuleHit], hits: Sequence[RuleHit], all_windows: Sequence[Window]
+    params: DegradingParams, best: Sequence[WindowHit], hits: Sequence[WindowHit], all_windows: Sequence[Window]
 ) -> Iterator[Evidence]:
     """Yield the strongest hits, then the lanes and FEC bins of their ends; `hits` are all of the episode."""
     for case in best:
         begin_ns = case.window.end_ns - ns(params.span_s)
         if case.forecast is not None:
             begin_ns = min(s.window.begin_ns for s in hits if s.is_case and s.rule == TREND and s.side == case.side)
-        yield Evidence(
-            statement=f"{case.side[0]}/{case.side[1]}: {_statement(params, case)}",
-            metric=case.metric.name.lower(),
-            at=side_endpoint(case.side),
-            observed=case.observed,
-            expected=case.expected,
-            comparison="trend" if case.forecast is not None else "threshold",
-            window_start_ns=begin_ns,
-            window_end_ns=case.window.end_ns,
-        )
+        yield evidence_of(
+            f"{case.side[0]}/{case.side[1]}: {_statement(params, case)}", case.metric.name.lower(),
+            side_endpoint(case.side), (begin_ns, case.window.end_ns), case.observed, case.expected,
+            "trend" if case.forecast is not None else "threshold",
+        )  # fmt: skip
     for end in dict.fromkeys((case.side[0], case.side[1]) for case in best):
         windows = [w for w in all_windows if (w.device, w.port) == end and w.end_ns > hits[0].window.begin_ns]
         yield from _of_lanes(params, Endpoint(*end), windows)
         yield from _of_bins(Endpoint(*end), windows)
 
 
-def _statement(params: DegradingParams, case: RuleHit) -> str:
+def _statement(params: DegradingParams, case: WindowHit) -> str:
     match case.rule:
         case "losing":
             how = case.metric.name.lower()
@@ -270,87 +213,6 @@ def _of_bins(end: Endpoint, windows: Sequence[Window]) -> Iterator[Evidence]:
         )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class DegradingState:
-    """The windows of one link, and its published episodes."""
-
-    history: WindowHistory = field(default_factory=WindowHistory)
-    published: PublishedEpisodes = ()
-
-
-def observe(_: DegradingParams, state: DegradingState | None, window: Window, __: Context) -> Observed[DegradingState]:
-    """Add a window."""
-    state = state or DegradingState()
-    history = state.history.with_window(window)
-    if history is state.history:
-        return Observed(state)
-    return Observed(DegradingState(history, state.published), NOW)
-
-
-def merge(moved: DegradingState, existing: DegradingState) -> DegradingState:
-    """Return the windows and episodes of both."""
-    return DegradingState(existing.history.merge(moved.history), (*moved.published, *existing.published))
-
-
-def evaluate(
-    params: DegradingParams, key: str, state: DegradingState | None, context: Context
-) -> Evaluation[DegradingState]:
-    """Conclude from the windows."""
-    if state is None:
-        return Evaluation(None)
-    history, now_ns = state.history, context.watermark_ns
-    link = context.evidence.links[key]
-    first_ns = min((window.begin_ns for window in history.windows), default=context.retained_since_ns)
-    published = prune(state.published, min(context.retained_since_ns, first_ns))
-    sides = history.outside(training_intervals(context.settings.link, link, context.evidence.restarts))
-    hits = sorted(
-        (hit for side, windows in sides.items() for hit in rule_hits(params, side, windows)),
-        key=lambda hit: (hit.window.end_ns, hit.side, hit.rule, hit.index),
-    )
-    runs = [run for run in _runs(params, hits, history, open_intervals(published)) if run.cases]
-    conclusions = [conclusion(params, context, link, history.windows, run) for run in runs]
-    published, episodes = reconcile(published, conclusions, now_ns, history.pruned_until_ns)
-    bad = {id(hit.window) for hit in hits}
-    steps = {id(window) for window in history.windows if has_step(window)}
-    history = history.downsampled(now_ns, open_intervals(published), bad, steps)
-    due = min((run.ends_at_ns for run in runs if run.ends_at_ns > now_ns), default=FOREVER)
-    due = min(due, next_final_ns(conclusions, now_ns), history.next_downsample_ns(now_ns))
-    left = DegradingState(history, published) if history.windows or has_open(published) else None
-    return Evaluation(left, episodes, due)
-
-
-def _runs(
-    params: DegradingParams, hits: Sequence[RuleHit], history: WindowHistory, spans: Sequence[Interval]
-) -> Iterator[BadRun]:
-    """Yield runs of hits. Two hits with dropped windows between them stay in one run if they were (`spans`)."""
-    own: list[RuleHit] = []
-    for hit in hits:
-        since_ns, begin_ns = own[-1].window.begin_ns if own else 0, hit.window.begin_ns
-        was_one = since_ns < history.pruned_until_ns and any(b <= since_ns and begin_ns < e for b, e in spans)
-        if own and not was_one and begin_ns > _ends_at_ns(params, own, history, begin_ns):
-            yield BadRun(own, _ends_at_ns(params, own, history, begin_ns))
-            own = []
-        own.append(hit)
-    if own:
-        yield BadRun(own, _ends_at_ns(params, own, history, FOREVER))
-
-
-def _ends_at_ns(params: DegradingParams, hits: Sequence[RuleHit], history: WindowHistory, until_ns: int) -> int:
-    """Return when a run ends: each rule quiet at each side for long enough, with a window read before `until_ns`.
-
-    A forecast needs no such window: it did not come true, whether or not the port was read.
-    """
-    last = {(hit.side, hit.rule): hit.window for hit in hits}
-    ends_at_ns = 0
-    for (side, rule), window in last.items():
-        wait = params.trend_over_s if rule == TREND else params.quiet_s
-        was_read = rule == TREND or any(
-            side_of(w) == side and window.end_ns <= w.begin_ns < until_ns for w in history.windows
-        )
-        ends_at_ns = max(ends_at_ns, window.end_ns + ns(wait) if was_read else FOREVER)
-    return ends_at_ns
-
-
 _LOSS_METRICS = frozenset(metric.name.lower() for metric in LOSSES)
 
 
@@ -362,23 +224,22 @@ def _is_critical(finding: Finding, context: SeverityContext) -> bool:
     return loses_frames and context.has_job(link.lower.device, finding)
 
 
-FABRIC = FabricSide(link_fault_rank=2, is_critical=_is_critical)
-
+_RULES: WindowRules[DegradingParams] = WindowRules(
+    hits=rule_hits,
+    has_step=has_step,
+    quiet_s=lambda params, hit: params.trend_over_s if hit.rule == TREND else params.quiet_s,
+    conclude=_conclusion,
+)
 
 DETECTOR = Detector(
-    slug=SLUG,
-    condition=Condition.LINK_DEGRADING,
-    version=VERSION,
+    Condition.LINK_DEGRADING,
+    version="1",
     params=DegradingParams,
     section="degrading",
-    fabric=FABRIC,
-    pod=PodSide(
-        state=DegradingState,
-        scope=Scope.LINK,
-        inputs=(Window,),
-        observe=observe,
-        evaluate=evaluate,
-        follows_link_history=True,
-        merge=merge,
-    ),
+    placement=Placement.DOUBTFUL,
+    job_domain=JobDomain.NETWORK,
+    lemon=FaultOf.LINK,
+    hidden_in={},
+    fabric=FabricSide(link_fault_rank=2, is_critical=_is_critical),
+    pod=_RULES.pod_side(),
 )

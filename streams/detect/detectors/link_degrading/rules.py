@@ -7,14 +7,13 @@ the load is congestion and no hit. Each rule is a line of DETECTION 3, as Degrad
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from streams.detect.evidence.params import TrendParams
-from streams.detect.evidence.trend import CrossingForecast, Point, forecast_crossing
-from streams.detect.evidence.windows import Side, indexed_values, total, value
+from streams.detect.evidence.trend import Point, forecast_crossing
+from streams.detect.evidence.windows import Side, WindowHit, indexed_values, total, value
 from streams.detect.thresholds import Ratio, Thresholds, ns
 from streams.fabric.catalogue import Metric
 from streams.wire.models import NO_INDEX, Window
@@ -77,24 +76,9 @@ LEVELS = {
 TREND = "trend"
 
 
-@dataclass(frozen=True, slots=True)
-class RuleHit:
-    """A bad window of a side. `rule` names what was wrong, `observed` is how much over the last `span_s`."""
-
-    side: Side
-    window: Window
-    rule: str
-    metric: Metric
-    observed: float
-    expected: float
-    is_case: bool
-    index: int = NO_INDEX
-    forecast: CrossingForecast | None = None
-
-
-def rule_hits(params: DegradingParams, side: Side, windows: Sequence[Window]) -> list[RuleHit]:
+def rule_hits(params: DegradingParams, side: Side, windows: Sequence[Window]) -> list[WindowHit]:
     """Return all hits of one side, in order of event time."""
-    found: list[RuleHit] = []
+    found: list[WindowHit] = []
     for rule in _RULES:
         found += rule(params, side, windows)
     return sorted(found, key=lambda hit: (hit.window.begin_ns, hit.rule, hit.index))
@@ -118,7 +102,7 @@ def _end_ns(window: Window) -> int:
     return window.end_ns
 
 
-def _losing(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[RuleHit]:
+def _losing(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[WindowHit]:
     for window in windows:
         metric, count = loss(window)
         if not count:
@@ -130,7 +114,7 @@ def _losing(params: DegradingParams, side: Side, windows: Sequence[Window]) -> I
         packets = total(recent, Metric.RX_PACKETS)
         lossy = not packets or sum(losing) / packets >= params.loss_ratio
         case = len(losing) >= params.windows and sum(losing) >= params.errors and lossy
-        yield RuleHit(side, window, "losing", metric, sum(losing), float(params.errors), case)
+        yield WindowHit(side, window, "losing", metric, sum(losing), float(params.errors), case)
 
 
 def is_congestion(params: DegradingParams, windows: Sequence[Window]) -> bool:
@@ -159,7 +143,7 @@ def _correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
     return sum((x - means[0]) * (y - means[1]) for x, y in pairs) / math.sqrt(xx * yy)
 
 
-def _noisy(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[RuleHit]:
+def _noisy(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[WindowHit]:
     """Yield windows whose mean BER is not healthy.
 
     A case are several of them that fail, or fewer if the mean over all of `span_s` fails: a minute at many times the
@@ -175,10 +159,10 @@ def _noisy(params: DegradingParams, side: Side, windows: Sequence[Window]) -> It
         readings = sum(one.readings for w in recent for one in w.extremes if one.metric is Metric.PRE_FEC_BER)
         of_span = sum(means) * (window.end_ns - window.begin_ns) / ns(params.span_s)
         enough = failing >= params.windows or (of_span >= params.ber and readings >= params.windows)
-        yield RuleHit(side, window, "noisy", Metric.PRE_FEC_BER, ber, params.ber, ber >= params.ber and enough)
+        yield WindowHit(side, window, "noisy", Metric.PRE_FEC_BER, ber, params.ber, ber >= params.ber and enough)
 
 
-def _counting(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[RuleHit]:
+def _counting(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[WindowHit]:
     """Yield windows with symbol errors where no BER is read, and with link error recoveries."""
     limits = {
         Metric.RX_SYMBOL_ERRORS: params.symbols_per_min, Metric.LINK_ERROR_RECOVERIES: params.recoveries_per_min
@@ -189,14 +173,14 @@ def _counting(params: DegradingParams, side: Side, windows: Sequence[Window]) ->
             if metric is Metric.RX_SYMBOL_ERRORS and value(window, Metric.PRE_FEC_BER) is not None:
                 continue
             case = len(_recent(params, over, window)) >= params.windows
-            yield RuleHit(side, window, metric.name.lower(), metric, _per_min(window, metric), limit, case)
+            yield WindowHit(side, window, metric.name.lower(), metric, _per_min(window, metric), limit, case)
 
 
 def _per_min(window: Window, metric: Metric) -> float:
     return (value(window, metric) or 0.0) * 60e9 / max(window.at_ns - window.since_ns, 1)
 
 
-def _fading(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[RuleHit]:
+def _fading(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[WindowHit]:
     """Yield windows in which power or SNR is far below the best of the retained windows."""
     for metric, index in _levels(windows):
         best, dropped = -math.inf, []
@@ -210,7 +194,7 @@ def _fading(params: DegradingParams, side: Side, windows: Sequence[Window]) -> I
         for window, drop in dropped:
             low = [w for w, d in dropped if d >= params.drop_db]
             case = drop >= params.drop_db and len(_recent(params, low, window)) >= params.windows
-            yield RuleHit(side, window, "fading", metric, drop, params.drop_db, case, index)
+            yield WindowHit(side, window, "fading", metric, drop, params.drop_db, case, index)
 
 
 def _lowest(window: Window, metric: Metric, index: int) -> float:
@@ -223,7 +207,7 @@ def _levels(windows: Sequence[Window]) -> list[tuple[Metric, int]]:
     return sorted({(m, i) for w in windows for m, i in zip(w.metric, w.index, strict=True) if m in LEVELS})
 
 
-def _trending(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[RuleHit]:
+def _trending(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[WindowHit]:
     """Yield each step of a level towards its limit from which a forecast follows."""
     for metric, index in [(Metric.PRE_FEC_BER, NO_INDEX), *_levels(windows)]:
         points: list[Point] = []
@@ -240,7 +224,9 @@ def _trending(params: DegradingParams, side: Side, windows: Sequence[Window]) ->
                 points = [*points, (window.at_ns, level)] if (level > previous) is rises else []
                 limit = math.log10(params.ber) if rises else best - params.drop_db
                 if (found := forecast_crossing(params.trend, points, limit)) is not None:
-                    yield RuleHit(side, window, TREND, metric, now, params.ber if rises else limit, True, index, found)
+                    yield WindowHit(
+                        side, window, TREND, metric, now, params.ber if rises else limit, True, index, found
+                    )
 
 
 def has_step(window: Window) -> bool:
@@ -257,6 +243,6 @@ def _is_step(metric: Metric, moved: float) -> bool:
     return abs(moved) >= (0.225 if metric is Metric.PRE_FEC_BER else 0.45)
 
 
-_RULES: tuple[Callable[[DegradingParams, Side, Sequence[Window]], Iterator[RuleHit]], ...] = (
+_RULES: tuple[Callable[[DegradingParams, Side, Sequence[Window]], Iterator[WindowHit]], ...] = (
     _losing, _noisy, _counting, _fading, _trending,
 )  # fmt: skip

@@ -9,23 +9,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from streams.detect.detector import Context, Detector, Evaluation, PodSide, Scope
+from streams.detect.detector import Context, Detector, Evaluation, JobDomain, Placement, follow_link, link_follower
 from streams.detect.detectors.path_loss.flows import PathParams, device_of
 from streams.detect.detectors.path_loss.localize import Suspect, localize
-from streams.detect.evidence.episodes import (
-    Conclusion,
-    PublishedEpisodes,
-    finding_defaults,
-    has_open,
-    next_final_ns,
-    prune,
-    reconcile,
-)
+from streams.detect.evidence.episodes import Conclusion, Ledger, PublishedEpisodes, confidence_of, has_open
 from streams.detect.evidence.link_history import FOREVER, LinkHistory
-from streams.detect.evidence.params import SharedSettings
 from streams.detect.evidence.port_faults import fault_evidence, reported_faults, session_downs
-from streams.detect.evidence.probe_verdicts import ProbePeriod, ProbeStatement, ProbeVerdict, Verdicts, probe_conclusion
-from streams.detect.evidence.subjects import BOTH_ENDS, ONE_END, device_subject, link_name, port_subject
+from streams.detect.evidence.probe_verdicts import ProbeStatement, ProbeVerdict, Verdicts, probe_conclusion
+from streams.detect.evidence.subjects import device_subject, link_name, port_subject
 from streams.detect.fabric_side import (
     Cases,
     FabricEvaluator,
@@ -39,11 +30,8 @@ from streams.detect.thresholds import ns
 from streams.fabric.ids import Port
 from streams.fabric.intervals import Interval, merge_intervals
 from streams.fabric.topology import Topology
-from streams.wire.models import Cause, Condition, Coverage, Episode, Finding, Message, ProbeWindow, Severity, Subject
+from streams.wire.models import Cause, Condition, Coverage, Episode, Finding, Message, ProbeWindow, Subject
 from streams.wire.symptoms import SESSION_FAULTS, Fault
-
-SLUG = "path/loss"
-VERSION = "1"
 
 _CERTAIN, _NOT_DISTINGUISHED, _NOT_LOCATED = 0.9, 0.6, 0.5
 """Confidence in one element, in one of several with the same flows, and in a flow whose trace shows no place."""
@@ -115,21 +103,6 @@ def _coverage(cells: Sequence[ProbeWindow]) -> ProbeStatement:
     return ProbeStatement(text, "", "", probers, probers + left_out)
 
 
-def conclusion(
-    params: PathParams, settings: SharedSettings, subject: Subject, period: ProbePeriod, watermark_ns: int
-) -> Conclusion:
-    """Return the episode of a period."""
-    coverage = period.worst.statements[-1]
-    fields = {
-        **finding_defaults(settings, SLUG, VERSION),
-        "condition": Condition.PATH_LOSS,
-        "subject": subject,
-        "cause": Cause.SWITCH if period.worst.is_switch else Cause.UNKNOWN,
-        "coverage": Coverage(seen=round(coverage.observed), expected=round(coverage.expected)),
-    }
-    return probe_conclusion(fields, period, params.clear_s, settings, watermark_ns)
-
-
 _ENOUGH = 1
 """Verdicts that open a period: each is of several windows already."""
 
@@ -164,14 +137,9 @@ def add_message(state: PathState, message: Message) -> None:
         state.changed_ns = min(state.changed_ns, message.at_ns)
 
 
-def add_published(_state: PathState, _finding: Finding) -> None:
-    """Do nothing: findings of others change no verdict."""
-
-
-def evaluate(
-    params: PathParams, settings: SharedSettings, state: PathState, topology: Topology, watermark_ns: int
-) -> list[Episode]:
+def _evaluate(params: PathParams, ledger: Ledger, state: PathState, topology: Topology) -> list[Episode]:
     """Evaluate the windows that changed, and conclude on every subject."""
+    watermark_ns, lateness_ns = ledger.watermark_ns, ns(ledger.settings.lateness_s)
     if watermark_ns < min(state.changed_ns, state.due_ns):
         return []
     ends = sorted(map(int, state.windows))
@@ -181,13 +149,13 @@ def evaluate(
     state.changed_ns = next((end for end in ends if end > watermark_ns), FOREVER)
     episodes: list[Episode] = []
     state.due_ns = FOREVER
-    final_ns = max(state.final_ns, watermark_ns - ns(settings.lateness_s))
+    final_ns = max(state.final_ns, watermark_ns - lateness_ns)
     for key, own in list(state.subjects.items()):
-        episodes += _conclude(params, settings, state, own, watermark_ns)
+        episodes += _conclude(params, ledger, state, own)
         own.verdicts = own.verdicts.settled(final_ns, _ENOUGH, ns(params.window_s), ns(params.clear_s))
         if own.verdicts == Verdicts() and not has_open(own.published):
             del state.subjects[key]
-        pending = (int(end) + ns(settings.lateness_s) for end in own.verdicts.pending)
+        pending = (int(end) + lateness_ns for end in own.verdicts.pending)
         state.due_ns = min(state.due_ns, *pending, FOREVER)
     state.final_ns = final_ns
     oldest_ns = final_ns - params.windows * ns(params.window_s)
@@ -220,48 +188,46 @@ def _subject(topology: Topology, element: str) -> Subject:
     return port_subject(topology, Port(device, element[len(device) + 1 :]))
 
 
-def _conclude(
-    params: PathParams, settings: SharedSettings, state: PathState, own: LossState, watermark_ns: int
-) -> Sequence[Episode]:
-    periods = own.verdicts.periods(_ENOUGH, ns(params.window_s), ns(params.clear_s))
-    conclusions = [conclusion(params, settings, own.subject, period, watermark_ns) for period in periods]
-    own.published, episodes = reconcile(own.published, conclusions, watermark_ns)
-    clears = (period.end_ns + ns(params.clear_s) for period in periods)
-    due_ns = min((at for at in clears if at > watermark_ns), default=FOREVER)
-    state.due_ns = min(state.due_ns, due_ns, next_final_ns(conclusions, watermark_ns))
+def _conclude(params: PathParams, ledger: Ledger, state: PathState, own: LossState) -> list[Episode]:
+    conclusions = []
+    for period in own.verdicts.periods(_ENOUGH, ns(params.window_s), ns(params.clear_s)):
+        probers = period.worst.statements[-1]
+        coverage = Coverage(seen=round(probers.observed), expected=round(probers.expected))
+        cause = Cause.SWITCH if period.worst.is_switch else Cause.UNKNOWN
+        conclusions.append(probe_conclusion(own.subject, period, params.clear_s, ledger.watermark_ns, cause, coverage))
+    own.published, episodes, due_ns = ledger.reconcile(own.published, conclusions)
+    state.due_ns = min(state.due_ns, due_ns)
     return episodes
 
+
+# A link whose BFD or BGP session is down although the link is up; no prober is needed. A session over a link that is
+# up fails if the link drops packets silently. It fails as well while a port trains, its device restarts or is shut,
+# and with all sessions of a device when its routing ends: none of these is a fault of the link. Opens after
+# `session_hold_s`, if the session was up before. `attribute` joins it with what probes show.
 
 _NAMES = {Fault.BFD_SESSION_DOWN: "BFD", Fault.BGP_SESSION_DOWN: "BGP"}
 
 
-def session_conclusion(params: PathParams, context: Context, history: LinkHistory, span: Interval) -> Conclusion:
+def _session_conclusion(params: PathParams, context: Context, history: LinkHistory, span: Interval) -> Conclusion:
     """Return the episode of an interval in which a session is down and the link is up."""
     begin, end = span
     faults = [one for one in reported_faults(history, span) if one.fault in SESSION_FAULTS and one.end_ns > begin]
     reporters = list(dict.fromkeys(one.end for one in faults))
     sessions = " and ".join(_NAMES[fault] for fault in SESSION_FAULTS if any(one.fault is fault for one in faults))
-    is_over = end != FOREVER and end <= context.watermark_ns
-    finding = Finding(
-        **finding_defaults(context.settings, SLUG, VERSION),
-        condition=Condition.PATH_LOSS,
-        severity=Severity.WARNING,
-        subject=history.subject,
-        started_at_ns=begin,
-        observed_at_ns=end if is_over else begin,
-        resolved_at_ns=end if is_over else None,
-        detected_at_ns=begin + ns(params.session_hold_s),
+    is_over = end <= context.watermark_ns
+    return Conclusion(
+        history.subject, begin, end, opened_ns=begin + ns(params.session_hold_s), seen_ns=end if is_over else begin,
+        resolved_ns=end if is_over else None, over_ns=end,
         summary=f"{link_name(history.subject)} is up, but its {sessions} session is down",
         cause=Cause.UNKNOWN,
-        evidence=tuple(fault_evidence(faults, span)),
-        confidence=BOTH_ENDS if len(reporters) > 1 else ONE_END,
+        evidence=fault_evidence(faults, span),
+        confidence=confidence_of(reporters),
         coverage=history.coverage(reporters),
-    )
-    final_at_ns = end + ns(context.settings.lateness_s) if end != FOREVER else None
-    return Conclusion(begin, end, finding, f"session {begin}", final_at_ns)
+        anchor=f"session {begin}",
+    )  # fmt: skip
 
 
-def evaluate_sessions(
+def _evaluate_sessions(
     params: PathParams, key: str, state: PublishedEpisodes | None, context: Context
 ) -> Evaluation[PublishedEpisodes]:
     """Conclude from the history of the link."""
@@ -271,13 +237,8 @@ def evaluate_sessions(
     opened = [span for span in spans if span[0] + hold_ns <= now_ns]
     if not (state and has_open(state)) and not all(context.is_reporting(end.device) for end in history.ends()):
         opened = []  # a device that is not read may restart
-    conclusions = [session_conclusion(params, context, history, span) for span in opened]
-    published, episodes = reconcile(
-        prune(state or (), context.retained_since_ns), conclusions, now_ns, history.pruned_until_ns
-    )
-    times = (begin + hold_ns for begin, _ in spans)
-    due_ns = min((at for at in times if at > now_ns), default=FOREVER)
-    return Evaluation(published or None, episodes, min(due_ns, next_final_ns(conclusions, now_ns)))
+    conclusions = [_session_conclusion(params, context, history, span) for span in opened]
+    return follow_link(context, history, state, conclusions, (begin + hold_ns for begin, _ in spans))
 
 
 def _silent_spans(params: PathParams, context: Context, history: LinkHistory) -> Iterator[Interval]:
@@ -362,27 +323,21 @@ def _affected_by(changed: Finding, cases: Cases) -> Iterator[str]:
                     yield other.id
 
 
-FABRIC = FabricSide(
-    link_fault_rank=5,
-    explain=_explain,
-    affected_by=_affected_by,
-    is_critical=takes_a_rail_from_a_job,
-    evaluator=FabricEvaluator(PathState, add_message, add_published, evaluate),
-)
-
-
 DETECTOR = Detector(
-    slug=SLUG,
-    condition=Condition.PATH_LOSS,
-    version=VERSION,
+    Condition.PATH_LOSS,
+    version="1",
     params=PathParams,
     section="path",
-    fabric=FABRIC,
-    pod=PodSide(
-        state=PublishedEpisodes,
-        scope=Scope.LINK,
-        evaluate=evaluate_sessions,
-        follows_link_history=True,
-        merge=lambda moved, existing: (*moved, *existing),
+    placement=Placement.DOUBTFUL,
+    job_domain=JobDomain.NETWORK,
+    lemon=None,
+    hidden_in=dict.fromkeys(("snmp", "nic"), "no counter shows the loss, and no probes are sent"),
+    fabric=FabricSide(
+        link_fault_rank=5,
+        explain=_explain,
+        affected_by=_affected_by,
+        is_critical=takes_a_rail_from_a_job,
+        evaluator=FabricEvaluator(PathState, add_message, _evaluate),
     ),
+    pod=link_follower(_evaluate_sessions),
 )

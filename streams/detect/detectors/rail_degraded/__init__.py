@@ -8,35 +8,37 @@ lateness, when those of all hosts have arrived. A link that loses frames is also
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from streams.detect.detector import Context, Detector, Evaluation, Observed, PodSide, Scope
+from streams.detect.detector import (
+    Context,
+    Detector,
+    Evaluation,
+    FaultOf,
+    JobDomain,
+    Observed,
+    Placement,
+    PodSide,
+    Scope,
+)
 from streams.detect.detectors.rail_degraded.comparison import (
-    SLUG,
-    VERSION,
     RailParams,
     RailPort,
     RailReason,
     RailVerdict,
     compare_rails,
 )
-from streams.detect.detectors.rail_degraded.hosts import HostsState, add_host_rates, add_published, evaluate_hosts
-from streams.detect.evidence.episodes import (
-    Conclusion,
-    PublishedEpisodes,
-    finding_defaults,
-    has_open,
-    next_final_ns,
-    reconcile,
-)
+from streams.detect.detectors.rail_degraded.hosts import HostsState, add_host_rates, evaluate_hosts
+from streams.detect.evidence.episodes import Conclusion, evidence_of
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.port_faults import part_evidence
-from streams.detect.evidence.windows import BadPeriod, bad_periods, next_check_ns, watch_window
+from streams.detect.evidence.windows import BadPeriod, Marks, watch_window
 from streams.detect.fabric_side import (
     Cases,
     FabricEvaluator,
     FabricSide,
-    SeverityContext,
     are_concurrent,
     detection_order,
+    device_at,
+    under_a_job,
 )
 from streams.detect.thresholds import ns
 from streams.fabric.ids import Port
@@ -68,50 +70,33 @@ _FAULTS = (Fault.RETRIES_EXCEEDED, Fault.CORRUPT_PACKETS, Fault.PCIE_SIGNAL, Fau
 _ORDER = (RailReason.TRAINED_LOW, RailReason.PCIE, RailReason.SLOW, RailReason.RETRANSMITS)
 
 
-def is_case(params: RailParams, bad: Sequence[RailVerdict]) -> bool:
+def _is_case(params: RailParams, bad: Sequence[RailVerdict]) -> bool:
     """Return whether these bad windows suffice for an episode."""
     return len(bad) >= params.bad_windows or any(verdict.reason is RailReason.TRAINED_LOW for verdict in bad)
 
 
-def conclusion(params: RailParams, context: Context, subject: Subject, period: BadPeriod[RailVerdict]) -> Conclusion:
+def _conclusion(params: RailParams, context: Context, subject: Subject, period: BadPeriod[RailVerdict]) -> Conclusion:
     """Return the episode of a bad period."""
     bad, ended_at_ns = period.bad, period.ended_at_ns
-    first, last = bad[0], bad[-1]
+    span = begin_ns, end_ns = bad[0].begin_ns, bad[-1].end_ns
     worst = _worst(bad)
     subject = _at_port(context, subject, worst.port)
-    opened = next(bad[n] for n in range(len(bad)) if is_case(params, bad[: n + 1]))
+    opened = next(bad[n] for n in range(len(bad)) if _is_case(params, bad[: n + 1]))
     at = subject.a or Endpoint("")
-    lateness_ns = ns(context.settings.lateness_s)
-    finding = Finding(
-        **finding_defaults(context.settings, SLUG, VERSION),
-        condition=Condition.RAIL_DEGRADED,
-        severity=Severity.WARNING,
-        subject=subject,
-        started_at_ns=first.begin_ns,
-        observed_at_ns=last.end_ns,
-        resolved_at_ns=None if ended_at_ns is None else last.end_ns,
-        detected_at_ns=opened.end_ns + lateness_ns,
+    line = evidence_of(
+        f"{at.device}/{at.port} {_headline(worst)}", _METRICS[worst.reason], at, span, worst.observed, worst.expected,
+        "peers" if worst.peers else "threshold", worst.peers or None,
+    )  # fmt: skip
+    return Conclusion(
+        subject, begin_ns, end_ns, opened_ns=opened.end_ns + ns(context.settings.lateness_s), seen_ns=end_ns,
+        resolved_ns=None if ended_at_ns is None else end_ns, over_ns=ended_at_ns or FOREVER,
         summary=f"rail {subject.rail} of {at.device} {_headline(worst)}",
         cause=_CAUSES[worst.reason],
-        evidence=(
-            Evidence(
-                statement=f"{at.device}/{at.port} {_headline(worst)}",
-                metric=_METRICS[worst.reason],
-                at=at,
-                observed=worst.observed,
-                expected=worst.expected,
-                comparison="peers" if worst.peers else "threshold",
-                peers=worst.peers or None,
-                window_start_ns=first.begin_ns,
-                window_end_ns=last.end_ns,
-            ),
-            *part_evidence(context, at, (first.begin_ns, last.end_ns), _FAULTS),
-        ),
+        evidence=(line, *part_evidence(context, at, span, _FAULTS)),
         confidence=0.9 if worst.peers >= 2 * params.peers or worst.reason is RailReason.TRAINED_LOW else 0.7,
         coverage=Coverage(seen=worst.peers + 1, expected=worst.peers + 1) if worst.peers else None,
-    )
-    final_at = None if ended_at_ns is None else ended_at_ns + lateness_ns
-    return Conclusion(first.begin_ns, last.end_ns, finding, str(first.begin_ns), final_at, is_continuous=True)
+        is_continuous=True,
+    )  # fmt: skip
 
 
 def _at_port(context: Context, subject: Subject, port: str) -> Subject:
@@ -146,25 +131,6 @@ def _headline(verdict: RailVerdict) -> str:
     )
 
 
-_CAPACITY = 64
-"""Windows retained of a rail: an hour."""
-
-
-@dataclass(frozen=True, slots=True)
-class RailState:
-    """One rail of a host: its windows since the first bad one, and its published episodes."""
-
-    subject: Subject
-    marks: tuple[RailVerdict, ...] = ()
-    published: PublishedEpisodes = ()
-    pruned_until_ns: int = 0
-
-    @property
-    def is_over(self) -> bool:
-        """Nothing is retained that can change, and no new period has begun."""
-        return not any(mark.reason for mark in self.marks[-_CAPACITY // 2 :]) and not has_open(self.published)
-
-
 @dataclass(frozen=True, slots=True)
 class PodRails:
     """The rails of one pod."""
@@ -173,11 +139,11 @@ class PodRails:
     """Begin of a window -> host -> its rails in it; by the first source by number."""
     compared_until_ns: int = 0
     """The end of the newest window that was compared: one before it arrives too late."""
-    rails: dict[str, RailState] = field(default_factory=dict)
+    rails: dict[str, Marks[RailVerdict]] = field(default_factory=dict)
     """`host/rail` -> a rail that is or was bad."""
 
 
-def observe(_: RailParams, state: PodRails | None, window: PeerWindow, context: Context) -> Observed[PodRails]:
+def _observe(_: RailParams, state: PodRails | None, window: PeerWindow, context: Context) -> Observed[PodRails]:
     """Add the window of a host; evaluate once it is complete."""
     state = state or PodRails()
     if window.end_ns > state.compared_until_ns:
@@ -196,10 +162,8 @@ def _complete_ns(waiting: dict[int, dict[str, PeerWindow]], context: Context) ->
     return min((end + ns(context.settings.lateness_s) for end in ends), default=FOREVER)
 
 
-def evaluate(params: RailParams, key: str, state: PodRails | None, context: Context) -> Evaluation[PodRails]:
+def _evaluate(params: RailParams, key: str, state: PodRails, context: Context) -> Evaluation[PodRails]:
     """Compare the windows that are complete, and conclude on every rail that was bad."""
-    if state is None:
-        return Evaluation(None)
     now_ns, lateness_ns = context.watermark_ns, ns(context.settings.lateness_s)
     read = [host for host in context.hosts_by_pod.get(key, ()) if context.is_reporting(host)]
     waiting, rails, until_ns = dict(state.waiting), dict(state.rails), state.compared_until_ns
@@ -214,7 +178,11 @@ def evaluate(params: RailParams, key: str, state: PodRails | None, context: Cont
     episodes: list[Episode] = []
     due_ns = _complete_ns(waiting, context)
     for name, rail in list(rails.items()):
-        concluded, changed, next_ns = _conclude(params, context, rail, read)
+        watch = watch_window(context.settings, now_ns, is_read=device_at(rail.subject) in read)
+        concluded, changed, next_ns = rail.conclude(
+            context.ledger, watch, lambda bad: _is_case(params, bad), params.good_windows,
+            lambda subject, period: _conclusion(params, context, subject, period),
+        )  # fmt: skip
         episodes += changed
         due_ns = min(due_ns, next_ns)
         if concluded.is_over:
@@ -229,7 +197,7 @@ def _compare(
     context: Context,
     windows: dict[str, PeerWindow],
     read: Sequence[str],
-    rails: dict[str, RailState],
+    rails: dict[str, Marks[RailVerdict]],
 ) -> None:
     """Add the verdicts of one window to the rails; one whose link trained meanwhile is not slow."""
     for rail, verdict in compare_rails(params, context.topology, windows, read, rails.keys()).values():
@@ -237,18 +205,10 @@ def _compare(
         if overlaps_any(context.training_intervals(port), closed(windows[rail.host].since_ns, verdict.end_ns)):
             continue
         name = f"{rail.host}/{rail.rail}"
-        known = rails.get(name) or RailState(_rail_subject(rail, context.subject_at(port)))
-        rails[name] = _with_verdict(known, verdict)
-
-
-def _with_verdict(state: RailState, verdict: RailVerdict) -> RailState:
-    """Return the state with the verdict of the next window; windows come in order."""
-    if state.marks and verdict.begin_ns <= state.marks[-1].begin_ns:
-        return state
-    marks = (*state.marks, verdict)
-    if len(marks) <= _CAPACITY:
-        return replace(state, marks=marks)
-    return replace(state, marks=marks[-_CAPACITY:], pruned_until_ns=marks[-_CAPACITY - 1].end_ns)
+        known = rails.get(name) or Marks(_rail_subject(rail, context.subject_at(port)))
+        if not known.marks or verdict.begin_ns > known.marks[-1].begin_ns:
+            known = known.with_marks((*known.marks, verdict))
+        rails[name] = known
 
 
 def _rail_subject(rail: RailPort, link: Subject) -> Subject:
@@ -257,27 +217,6 @@ def _rail_subject(rail: RailPort, link: Subject) -> Subject:
         link, id=f"rail:{rail.host}/{rail.rail}", a=Endpoint(rail.host, rail.port), z=None, role="rail", rail=rail.rail,
         former_ids=(),
     )  # fmt: skip
-
-
-def _conclude(
-    params: RailParams, context: Context, state: RailState, read: Sequence[str]
-) -> tuple[RailState, list[Episode], int]:
-    settings, now_ns = context.settings, context.watermark_ns
-    host = state.subject.a.device if state.subject.a is not None else ""
-    watch = watch_window(settings, now_ns, is_read=host in read)
-    periods = list(
-        bad_periods(
-            state.marks,
-            lambda mark: bool(mark.reason),
-            lambda bad: is_case(params, bad),
-            params.good_windows,
-            watch,
-        )
-    )
-    conclusions = [conclusion(params, context, state.subject, period) for period in periods]
-    published, episodes = reconcile(state.published, conclusions, now_ns, state.pruned_until_ns)
-    due_ns = min(next_check_ns(settings, periods, watch, now_ns), next_final_ns(conclusions, now_ns))
-    return replace(state, published=published), episodes, due_ns
 
 
 _FAULTS_OF_HOSTS = (Condition.HOST_GPU_FAULT, Condition.HOST_PCIE_DEGRADED, Condition.HOST_THERMAL_THROTTLE)
@@ -371,30 +310,20 @@ def _affected_by(finding: Finding, cases: Cases) -> Iterator[str]:
                 yield other.id
 
 
-def _is_critical(finding: Finding, context: SeverityContext) -> bool:
-    return context.has_job(finding.subject.a.device if finding.subject.a else "", finding)
-
-
-FABRIC = FabricSide(
-    explain=_explain,
-    affected_by=_affected_by,
-    is_critical=_is_critical,
-    evaluator=FabricEvaluator(HostsState, add_host_rates, add_published, evaluate_hosts),
-)
-
-
 DETECTOR = Detector(
-    slug=SLUG,
-    condition=Condition.RAIL_DEGRADED,
-    version=VERSION,
+    Condition.RAIL_DEGRADED,
+    version="1",
     params=RailParams,
     section="rail",
-    fabric=FABRIC,
-    pod=PodSide(
-        state=PodRails,
-        scope=Scope.POD,
-        inputs=(PeerGroup.HOST_RAILS,),
-        observe=observe,
-        evaluate=evaluate,
+    placement=Placement.DOUBTFUL,
+    job_domain=JobDomain.NETWORK,
+    lemon=FaultOf.HOST,
+    hidden_in={"snmp": "rails are compared by the counters of NICs"},
+    fabric=FabricSide(
+        explain=_explain,
+        affected_by=_affected_by,
+        is_critical=under_a_job,
+        evaluator=FabricEvaluator(HostsState, add_host_rates, evaluate_hosts),
     ),
+    pod=PodSide(PodRails, Scope.POD, _evaluate, (PeerGroup.HOST_RAILS,), _observe),
 )

@@ -22,9 +22,6 @@ from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.wire.models import PeerWindow
 
-SLUG = "rail/degraded"
-VERSION = "1"
-
 
 class RailParams(Thresholds):
     """`[detect.rail]`: DETECTION 3, "Rails, against peers"."""
@@ -95,6 +92,10 @@ class RailVerdict:
     peers: int = 0
     port: str = ""
     """The port of the rail that is bad: on several planes a rail has one on each."""
+
+    @property
+    def is_bad(self) -> bool:
+        return self.reason is not RailReason.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,18 +251,10 @@ def compare_rails(
             observed, expected = float(found.observed[place, rail]), float(found.expected[place, rail])
             peers_count = 0 if reason is RailReason.TRAINED_LOW else int(found.peers[place])
             if reason or (port.host, port.rail) not in marks:  # of two planes the one that is bad
-                marks[port.host, port.rail] = (
-                    port,
-                    RailVerdict(
-                        begin_ns,
-                        end_ns,
-                        reason,
-                        observed if reason else 0.0,
-                        expected if reason else 0.0,
-                        peers_count,
-                        port.port,
-                    ),
-                )
+                if not reason:
+                    observed = expected = 0.0
+                verdict = RailVerdict(begin_ns, end_ns, reason, observed, expected, peers_count, port.port)
+                marks[port.host, port.rail] = port, verdict
     return marks
 
 

@@ -13,41 +13,20 @@ import numpy.typing as npt
 
 from streams.detect.detectors.rail_degraded.comparison import (
     MAD_TO_SIGMA,
-    SLUG,
-    VERSION,
     RailParams,
     RailReason,
     Values,
     median_of_others,
     spread_within,
 )
-from streams.detect.evidence.episodes import (
-    Conclusion,
-    PublishedEpisodes,
-    finding_defaults,
-    has_open,
-    next_final_ns,
-    reconcile,
-)
+from streams.detect.evidence.episodes import Conclusion, Ledger, evidence_of
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.params import SharedSettings
 from streams.detect.evidence.subjects import device_subject
-from streams.detect.evidence.windows import BadPeriod, bad_periods, next_check_ns, watch_window
+from streams.detect.evidence.windows import BadPeriod, Marks, watch_window
 from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
-from streams.wire.models import (
-    Cause,
-    Condition,
-    Coverage,
-    Endpoint,
-    Episode,
-    Evidence,
-    Finding,
-    HostRates,
-    Message,
-    Severity,
-    Subject,
-)
+from streams.wire.models import Cause, Coverage, Endpoint, Episode, Evidence, HostRates, Message, Severity, Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +56,10 @@ class HostVerdict:
     """The median of the job's other hosts."""
     peers: int = 0
     is_busy: bool = False
+
+    @property
+    def is_bad(self) -> bool:
+        return self.reason is not RailReason.NONE
 
 
 def compare_hosts(
@@ -136,31 +119,26 @@ _METRICS = {
 _ORDER = (RailReason.PCIE, RailReason.RETRANSMITS, RailReason.SLOW)
 
 
-def conclusion(
+def _conclusion(
     params: RailParams, settings: SharedSettings, subject: Subject, period: BadPeriod[HostVerdict]
 ) -> Conclusion:
     """Return the episode of a bad period. INFO while bytes alone show it: a host that waits carries less too."""
     bad, ended_at_ns = period.bad, period.ended_at_ns
-    first, last, worst = bad[0], bad[-1], _worst(bad)
-    at, lateness_ns = subject.a or Endpoint(""), ns(settings.lateness_s)
+    span = begin_ns, end_ns = bad[0].begin_ns, bad[-1].end_ns
+    worst, at = _worst(bad), subject.a or Endpoint("")
     has_reason = worst.reason is not RailReason.SLOW
-    finding = Finding(
-        **finding_defaults(settings, SLUG, VERSION),
-        condition=Condition.RAIL_DEGRADED,
-        severity=Severity.WARNING if has_reason else Severity.INFO,
-        subject=subject,
-        started_at_ns=first.begin_ns,
-        observed_at_ns=last.end_ns,
-        resolved_at_ns=None if ended_at_ns is None else last.end_ns,
-        detected_at_ns=bad[params.bad_windows - 1].end_ns + lateness_ns,
+    return Conclusion(
+        subject, begin_ns, end_ns,
+        opened_ns=bad[params.bad_windows - 1].end_ns + ns(settings.lateness_s), seen_ns=end_ns,
+        resolved_ns=None if ended_at_ns is None else end_ns, over_ns=ended_at_ns or FOREVER,
         summary=f"{at.device} {_headline(worst)}",
         cause=Cause.PCIE if worst.reason is RailReason.PCIE else Cause.HOST,
-        evidence=tuple(_evidence(at, worst, (first.begin_ns, last.end_ns))),
+        evidence=_evidence(at, worst, span),
         confidence=0.9 if has_reason and worst.peers >= 2 * params.peers else 0.7,
         coverage=Coverage(seen=worst.peers + 1, expected=worst.peers + 1),
-    )
-    final_at = None if ended_at_ns is None else ended_at_ns + lateness_ns
-    return Conclusion(first.begin_ns, last.end_ns, finding, str(first.begin_ns), final_at, is_continuous=True)
+        severity=Severity.WARNING if has_reason else Severity.INFO,
+        is_continuous=True,
+    )  # fmt: skip
 
 
 def _worst(bad: Sequence[HostVerdict]) -> HostVerdict:
@@ -186,44 +164,31 @@ def _rates(verdict: HostVerdict) -> str:
     return f"{verdict.rate_bps / 1e9:.1f} Gb/s a rail, {_share(verdict):.0%} of the {usual:.1f} Gb/s of the others"
 
 
-def _evidence(at: Endpoint, worst: HostVerdict, interval: tuple[int, int]) -> list[Evidence]:
+def _evidence(at: Endpoint, worst: HostVerdict, span: tuple[int, int]) -> list[Evidence]:
     """Return the reason first, and what the host carried."""
-    begin_ns, end_ns = interval
-    rates = Evidence(
-        f"{at.device} carries {_rates(worst)}", metric="tx_bytes", at=at, observed=worst.rate_bps,
-        expected=worst.usual_bps, comparison="peers", peers=worst.peers, window_start_ns=begin_ns,
-        window_end_ns=end_ns,
+    rates = evidence_of(
+        f"{at.device} carries {_rates(worst)}", "tx_bytes", at, span, worst.rate_bps, worst.usual_bps, "peers",
+        worst.peers,
     )  # fmt: skip
     if worst.reason is RailReason.SLOW:
         return [rates]
-    reason = Evidence(
-        f"{at.device} {_headline(worst)}", metric=_METRICS[worst.reason], at=at, observed=float(worst.rails),
-        expected=worst.read / 2, comparison="peers", peers=worst.peers, window_start_ns=begin_ns, window_end_ns=end_ns,
+    reason = evidence_of(
+        f"{at.device} {_headline(worst)}", _METRICS[worst.reason], at, span, float(worst.rails), worst.read / 2,
+        "peers", worst.peers,
     )  # fmt: skip
     return [reason, rates]
 
 
 _COUNTED = (RailReason.PCIE, RailReason.RETRANSMITS)
 
-_CAPACITY = 64
-"""Windows retained of a host: an hour."""
-
 
 @dataclass(frozen=True, slots=True)
-class HostState:
+class HostState(Marks[HostVerdict]):
     """One host: its windows since the first bad one, and its published episodes."""
 
-    subject: Subject
     marks: tuple[HostVerdict, ...] = ()
-    published: PublishedEpisodes = ()
-    pruned_until_ns: int = 0
     is_read: bool = True
     """The host was read in the newest window."""
-
-    @property
-    def is_over(self) -> bool:
-        """Return whether nothing is retained that can change, and no new period has begun."""
-        return not any(mark.reason for mark in self.marks[-_CAPACITY // 2 :]) and not has_open(self.published)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,14 +230,9 @@ def add_host_rates(state: HostsState, message: Message) -> None:
             known[host] = HostCells(message.source.value, *values)
 
 
-def add_published(_state: HostsState, _finding: Finding) -> None:
-    """Do nothing: findings of others change no verdict."""
-
-
-def evaluate_hosts(
-    params: RailParams, settings: SharedSettings, state: HostsState, topology: Topology, watermark_ns: int
-) -> list[Episode]:
+def evaluate_hosts(params: RailParams, ledger: Ledger, state: HostsState, topology: Topology) -> list[Episode]:
     """Compare the windows that are complete, and conclude on every host that was bad."""
+    settings, watermark_ns = ledger.settings, ledger.watermark_ns
     lateness_ns = ns(settings.lateness_s)
     complete = [begin for begin, end_ns in state.ends_ns.items() if end_ns + lateness_ns <= watermark_ns]
     if not complete and watermark_ns < state.due_ns:
@@ -284,8 +244,14 @@ def evaluate_hosts(
     episodes: list[Episode] = []
     state.due_ns = FOREVER
     for host, own in list(state.hosts.items()):
-        concluded, changed = _conclude(params, settings, state, own, watermark_ns)
+        reported_ns = min(watermark_ns, state.compared_until_ns + lateness_ns)
+        concluded, changed, due_ns = own.conclude(
+            ledger, watch_window(settings, reported_ns, is_read=own.is_read),
+            lambda bad: len(bad) >= params.bad_windows, params.good_windows,
+            lambda subject, period: _conclusion(params, settings, subject, period),
+        )  # fmt: skip
         episodes += changed
+        state.due_ns = min(state.due_ns, due_ns)
         if concluded.is_over:
             del state.hosts[host]
         else:
@@ -316,7 +282,8 @@ def _compare(
             if verdict.reason is RailReason.SLOW and host in state.jobs[job].unlike:
                 mark = replace(verdict, reason=RailReason.NONE)
             if mark.reason or known_host is not None:
-                state.hosts[host] = _with_mark(known_host or HostState(device_subject(topology, host)), mark)
+                known_host = known_host or HostState(device_subject(topology, host))
+                state.hosts[host] = known_host.with_marks((*known_host.marks, mark))
 
 
 def _add_job(params: RailParams, state: HostsState, job: str, verdicts: Mapping[str, HostVerdict]) -> None:
@@ -326,34 +293,3 @@ def _add_job(params: RailParams, state: HostsState, job: str, verdicts: Mapping[
         return
     slow = (host for host, verdict in verdicts.items() if verdict.reason is RailReason.SLOW)
     state.jobs[job] = JobState(known.compared + 1, tuple(sorted({*known.unlike, *slow})))
-
-
-def _with_mark(state: HostState, mark: HostVerdict) -> HostState:
-    """Return the state with the verdict on the next window; windows come in order."""
-    marks = (*state.marks, mark)
-    if len(marks) <= _CAPACITY:
-        return replace(state, marks=marks)
-    return replace(state, marks=marks[-_CAPACITY:], pruned_until_ns=marks[-_CAPACITY - 1].end_ns)
-
-
-def _conclude(
-    params: RailParams, settings: SharedSettings, state: HostsState, own: HostState, watermark_ns: int
-) -> tuple[HostState, list[Episode]]:
-    reported_ns = min(watermark_ns, state.compared_until_ns + ns(settings.lateness_s))
-    watch = watch_window(settings, reported_ns, is_read=own.is_read)
-    periods = list(
-        bad_periods(
-            own.marks,
-            lambda mark: bool(mark.reason),
-            lambda bad: len(bad) >= params.bad_windows,
-            params.good_windows,
-            watch,
-        )
-    )
-    conclusions = [conclusion(params, settings, own.subject, period) for period in periods]
-    published, episodes = reconcile(own.published, conclusions, watermark_ns, own.pruned_until_ns)
-    due_ns = min(
-        next_check_ns(settings, periods, watch, watermark_ns), next_final_ns(conclusions, watermark_ns)
-    )  # fmt: skip
-    state.due_ns = min(state.due_ns, due_ns)
-    return replace(own, published=published), episodes
