@@ -56,25 +56,25 @@ class Params(CollectorParams, LoginSettings):
     """The tag that names the device, if it is none of those in the tables."""
     devices: Annotated[dict[str, str], BeforeValidator(_object)] = Field(default_factory=dict)
     """The inventory's name of a device, by the value of its tag (for example an address)."""
-    gap_s: float = Field(default=0.5, gt=0, le=60)
+    gap_s: ClassVar[float] = 0.5
     """Values of one device that are further apart, by their own time, belong to different readings."""
-    span_s: float = Field(default=5.0, gt=0, le=600)
+    span_s: ClassVar[float] = 5.0
     """The maximum length of a reading."""
-    quiet_s: float = Field(default=0.25, ge=0.01, le=60)
+    quiet_s: ClassVar[float] = 0.25
     """A partition without new records for so long is complete: its readings are published."""
-    wait_s: float = Field(default=1.0, ge=0.01, le=60)
+    wait_s: ClassVar[float] = 1.0
     """The maximum delay of a reading."""
-    silent_s: float = Field(default=30.0, ge=1)
+    silent_s: ClassVar[float] = 30.0
     """A device without values for so long is reported as unreachable."""
-    forget_s: float = Field(default=3600.0, ge=60)
+    forget_s: ClassVar[float] = 3600.0
     """A silent device is not reported any more after so long."""
-    max_ports: int = Field(default=4096, ge=1)
+    max_ports: ClassVar[int] = 4096
     """The limit of ports of one device; values of more are left out and counted."""
-    max_devices: int = Field(default=50_000, ge=1)
+    max_devices: ClassVar[int] = 50_000
     """The limit of devices; values of more are left out and counted."""
-    max_waiting: int = Field(default=5_000, ge=10)
+    max_waiting: ClassVar[int] = 5_000
     """The limit of unacknowledged records: past it no more are read."""
-    once_records: int = Field(default=5_000, ge=1)
+    once_records: ClassVar[int] = 5_000
     """The number of a partition's newest records that `--once --print` reads."""
     file: Path | None = None
     """For `--once --print`: a file of records, one per line, instead of Kafka."""

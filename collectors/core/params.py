@@ -22,13 +22,13 @@ class PublisherParams(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    memory_bytes: int = Field(default=64 << 20, ge=1 << 16)
+    memory_bytes: ClassVar[int] = 64 << 20
     """Records that wait for Kafka in memory; past it, and past the spool, the newest are refused and counted."""
     spool: Path | None = None
     """A folder with one file per collector, by its name. Without it, unsent records are lost when the process ends."""
     spool_bytes: int = Field(default=1 << 30, ge=1 << 16)
     """The limit of the spool; past it the newest records are refused and counted."""
-    spool_after_s: float = Field(default=2.0, ge=0.1, le=60)
+    spool_after_s: ClassVar[float] = 2.0
     """Records are spooled after Kafka has acknowledged none for so long; a kill loses those that came since."""
 
 
@@ -59,7 +59,7 @@ class CollectorParams(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    status_every_s: float = Field(default=EVERY_S, ge=0.5)
+    status_every_s: ClassVar[float] = EVERY_S
     """The interval of statuses of a target whose samples arrive; otherwise one is sent at each cadence."""
     publisher: PublisherParams = PublisherParams()
     """The buffer between the collector and Kafka."""
@@ -86,7 +86,7 @@ class TargetParams(CollectorParams):
 
     share_group: str = Field(default="", pattern=r"^[A-Za-z0-9._-]*$")
     """Processes of one group, each configured with all targets, divide them; without it this one reads all of them."""
-    share_session_s: float = Field(default=10.0, ge=6, le=300)
+    share_session_s: ClassVar[float] = 10.0
     """The others take over a member's targets after so long without it. Brokers accept no less than 6 by default."""
 
     def with_overrides(self, target: BaseModel, name: str, *groups: frozenset[str]) -> Self:

@@ -2,7 +2,7 @@
 
 import ipaddress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, field_validator, model_validator
@@ -72,19 +72,19 @@ class Params(CollectorParams):
     """Allow devices to connect without TLS from other machines."""
     cadence_s: float = Field(default=10.0, ge=0.05, le=3600)
     """The interval that the devices are configured to send in; without samples for three of them a device is silent."""
-    quiet_s: float = Field(default=0.05, ge=0.005, le=5)
+    quiet_s: ClassVar[float] = 0.05
     """A burst is over when the device has sent no sample for this long."""
-    once_s: float = Field(default=20.0, gt=0)
+    once_s: ClassVar[float] = 20.0
     """`--once` waits so long, and at least two cadences, for a device's first reading."""
-    max_message_bytes: int = Field(default=4 << 20, ge=1 << 16)
+    max_message_bytes: ClassVar[int] = 4 << 20
     """The largest message, and the largest one that is sent in parts; a larger one ends its stream."""
-    max_streams: int = Field(default=32, ge=1)
+    max_streams: ClassVar[int] = 32
     """The limit of streams of one device at a time; another is refused."""
-    max_ports: int = Field(default=4096, ge=1)
+    max_ports: ClassVar[int] = 4096
     """The limit of ports of one device; more are left out and counted."""
-    max_paths: int = Field(default=200_000, ge=1000)
+    max_paths: ClassVar[int] = 200_000
     """The limit of paths of one device; more are left out and counted."""
-    max_updates_per_s: int = Field(default=250_000, ge=1000)
+    max_updates_per_s: ClassVar[int] = 250_000
     """A device that sends more is read more slowly, so that it does not delay the others."""
 
     @model_validator(mode="after")

@@ -1,7 +1,7 @@
 """Settings of the gNMI collector: its targets, cadence and login."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import orjson
 from pydantic import (
@@ -45,7 +45,6 @@ class Target(_Strict):
     """The profiles of its vendor, if its Capabilities do not identify it."""
     cadence_s: float | None = Field(default=None, ge=0.05, le=3600)
     encoding: Encoding | None = None
-    max_updates_per_s: int | None = Field(default=None, ge=1000)
     tls: bool | None = None
     ca_file: Path | None = None
     cert_file: Path | None = None
@@ -93,27 +92,27 @@ class Params(TargetParams):
     """The interval of samples that is requested from a device."""
     encoding: Encoding = "auto"
     """The encoding of updates; `auto` selects the profile's first one that the device supports."""
-    quiet_s: float = Field(default=0.05, ge=0.005, le=5)
+    quiet_s: ClassVar[float] = 0.05
     """A burst is over when the device has sent no sample for this long (trial: gaps inside one stay below 20 ms)."""
-    connect_s: float = Field(default=5.0, gt=0)
+    connect_s: ClassVar[float] = 5.0
     """The limit of a connection's set-up."""
-    keepalive_s: float = Field(default=10.0, ge=1)
+    keepalive_s: ClassVar[float] = 10.0
     """Without it, the loss of a device goes unnoticed for about two hours (DETECTION 2)."""
-    keepalive_timeout_s: float = Field(default=5.0, ge=0.5)
+    keepalive_timeout_s: ClassVar[float] = 5.0
     """A connection is closed if a device does not answer a keepalive for so long."""
-    backoff_s: float = Field(default=0.25, gt=0)
+    backoff_s: ClassVar[float] = 0.25
     """The first wait before a connection is opened again; it doubles up to `backoff_max_s`."""
-    backoff_max_s: float = Field(default=5.0, gt=0)
+    backoff_max_s: ClassVar[float] = 5.0
     """Well below the 30 s after which a silent device is a finding (DESIGN 2)."""
-    facts_every_s: float = Field(default=3600.0, ge=1)
+    facts_every_s: ClassVar[float] = 3600.0
     """The interval of facts: versions, serial numbers, modules."""
-    max_message_bytes: int = Field(default=16 << 20, ge=1 << 16)
+    max_message_bytes: ClassVar[int] = 16 << 20
     """The largest message of a device; a larger one ends its stream."""
-    max_ports: int = Field(default=4096, ge=1)
+    max_ports: ClassVar[int] = 4096
     """The limit of ports of one device; more are left out and counted."""
-    max_paths: int = Field(default=200_000, ge=1000)
+    max_paths: ClassVar[int] = 200_000
     """The limit of paths of one device; more are left out and counted."""
-    max_updates_per_s: int = Field(default=250_000, ge=1000)
+    max_updates_per_s: ClassVar[int] = 250_000
     """A device that sends more is read more slowly, so that it does not delay the others."""
     tls: bool = False
     """Encrypt the connections, and verify the devices' certificates."""
@@ -137,7 +136,7 @@ class Params(TargetParams):
     """The file of the token; it is read again when it changes."""
     clear_text: bool = False
     """Allow a password or token without TLS to leave this machine."""
-    once_s: float = Field(default=20.0, gt=0)
+    once_s: ClassVar[float] = 20.0
     """`--once` waits so long, and at least two cadences, for a device's first reading."""
 
     @model_validator(mode="after")

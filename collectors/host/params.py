@@ -2,7 +2,7 @@
 
 import socket
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -22,16 +22,16 @@ class Params(CollectorParams):
     queried."""
     kernel_log: Path | None = None
     """`/dev/kmsg`, or a file of kernel lines; default: the machine's own, and none for another root."""
-    log_poll_s: float = Field(default=0.25, ge=0.01, le=10)
+    log_poll_s: ClassVar[float] = 0.25
     """Maximum delay of a line; reading an idle log is one system call."""
-    backlog_s: float = Field(default=300.0, ge=0)
+    backlog_s: ClassVar[float] = 300.0
     """Maximum age of records from a ring buffer that was not read before; a file has no limit."""
     state_file: Path = Path("/var/lib/railsight/host.json")
     """Stores the position in the log, so that a restart neither repeats nor loses events; a second file with the suffix
     `.shut` stores the ports reported as shut."""
-    events_per_s: float = Field(default=1.0, gt=0)
+    events_per_s: ClassVar[float] = 1.0
     """Rate limit for one kind at one port; beyond it the newest event waits, with the number of replaced ones."""
-    events_burst: int = Field(default=20, ge=1)
+    events_burst: ClassVar[int] = 20
     """Events of one kind at one port that are sent at once before `events_per_s` applies."""
     port_name: Literal["rdma", "netdev", "guid", "pci"] = "rdma"
     """The kind of name that is published; the others are aliases."""
@@ -43,29 +43,29 @@ class Params(CollectorParams):
     """Patterns of ports that are never read, except for their names."""
     cadence_s: float = Field(default=10.0, ge=0.1, le=3600)
     """The interval of readings."""
-    deadline_s: float = Field(default=5.0, gt=0, le=60)
+    deadline_s: ClassVar[float] = 5.0
     """A device that exceeds it is skipped, and the rest is read."""
     gpu: bool = True
     """Queries the NVIDIA driver, if there is one."""
     lldpcli: str = "lldpcli"
     """The client program of lldpd; empty disables it."""
-    neighbors_every_s: float = Field(default=60.0, ge=1)
+    neighbors_every_s: ClassVar[float] = 60.0
     """The interval of LLDP readings."""
-    discover_every_s: float = Field(default=60.0, ge=1)
+    discover_every_s: ClassVar[float] = 60.0
     """The interval of the search for devices that changed in place."""
-    facts_every_s: float = Field(default=3600.0, ge=1)
+    facts_every_s: ClassVar[float] = 3600.0
     """The interval of facts: versions, serial numbers, modules."""
-    max_ports: int = Field(default=1024, ge=1)
+    max_ports: ClassVar[int] = 1024
     """The limit of ports; more are left out and counted."""
     nccl_logs: tuple[str, ...] = ()
     """Globs of NCCL's log files, as jobs write them by NCCL_DEBUG_FILE with NCCL_DEBUG=WARN."""
-    nccl_max_files: int = Field(default=64, ge=1, le=4096)
+    nccl_max_files: ClassVar[int] = 64
     """One file for each rank of this host is enough."""
     nccl_ras: str = Field(default="", pattern=r"^([^:\s]+:\d{1,5})?$")
     """The address of NCCL's RAS subsystem on this host (`localhost:28028`); it is not queried if this is empty."""
-    nccl_ras_every_s: float = Field(default=30.0, ge=1, le=3600)
+    nccl_ras_every_s: ClassVar[float] = 30.0
     """The interval of its queries."""
-    nccl_straggler_queries: int = Field(default=3, ge=2, le=1000)
+    nccl_straggler_queries: ClassVar[int] = 3
     """A rank is a straggler if its collectives are behind in so many queries in a row (choice)."""
 
     def device_name(self) -> str:

@@ -66,9 +66,9 @@ class SlurmParams(SchedulerParams):
     """The version of slurmrestd's API; v0.0.38 is Slurm 22.05's."""
     cadence_s: float = Field(default=2.0, ge=0.5, le=600)
     """slurmctld copies all jobs for each answer: with thousands of them, 10 s and more (choice)."""
-    deadline_s: float = Field(default=8.0, gt=0, le=120)
+    deadline_s: ClassVar[float] = 8.0
     """`squeue` waits for 9 s where slurmctld does not answer."""
-    absent_s: float = Field(default=60.0, ge=0, le=86_400)
+    absent_s: ClassVar[float] = 60.0
     """A job that is missing from complete answers for so long has ended. Slurm shows a finished job for MinJobAge (300
     s): a missing one is of a controller that lost its state, or ended while this collector did not run."""
 
@@ -87,13 +87,13 @@ class KubernetesParams(SchedulerParams):
     """The label or annotation of a pod that names its user."""
     team_label: str = "kueue.x-k8s.io/queue-name"
     """The label or annotation of a pod that names its team; without it, its namespace."""
-    relist_s: float = Field(default=300.0, ge=1, le=86_400)
+    relist_s: ClassVar[float] = 300.0
     """All pods are listed again so often; in between, changes are watched."""
-    watch_s: int = Field(default=20, ge=1, le=3600)
+    watch_s: ClassVar[int] = 20
     """A watch is begun again so often: its end shows that the API is there. Less than `stale_s`."""
-    timeout_s: float = Field(default=10.0, gt=0, le=300)
+    timeout_s: ClassVar[float] = 10.0
     """Of a connection and of a list; a watch that is silent for so long beyond its end has failed."""
-    settle_s: float = Field(default=0.5, ge=0, le=60)
+    settle_s: ClassVar[float] = 0.5
     """Changes of pods are collected for so long before jobs are computed: a job of 1,000 pods changes in one moment."""
 
 
@@ -103,9 +103,9 @@ class Params(CollectorParams):
     supports_spool: ClassVar[bool] = False
     slurm: SlurmParams | None = None
     kubernetes: KubernetesParams | None = None
-    stale_s: float = Field(default=30.0, ge=1, le=86_400)
+    stale_s: ClassVar[float] = 30.0
     """After so long without an answer of its scheduler a running job is marked stale."""
-    retain_s: float = Field(default=86_400.0, ge=60)
+    retain_s: ClassVar[float] = 86_400.0
     """Ended jobs stay in the topic, and so in the memory of every stage, for so long; ClickHouse keeps them longer."""
 
     def schedulers(self) -> list[SchedulerParams]:

@@ -18,9 +18,9 @@ class Params(CollectorParams):
     """The operation of a table that does not name its program (nccl-tests before 2.14), for example `all_reduce`."""
     nodes: dict[str, str] = Field(default_factory=dict)
     """The host name in the output of a host whose name in the inventory is another."""
-    find_every_s: float = Field(default=10.0, ge=0.05, le=3600)
+    find_every_s: ClassVar[float] = 10.0
     """A file is read when it has not changed between two looks that are so far apart: its program has ended."""
-    max_age_s: float = Field(default=86_400.0, ge=1)
+    max_age_s: ClassVar[float] = 86_400.0
     """Files that were written longer ago are not published."""
 
     @cached_property

@@ -2,7 +2,7 @@
 
 import socket
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -27,7 +27,7 @@ class Params(CollectorParams):
     """A directory with the output of `ethtool -S` as `<netdev>.statistics`, read instead of the machine's own."""
     cadence_s: float = Field(default=1.0, ge=0.1, le=3600)
     """The interval of readings."""
-    deadline_s: float = Field(default=2.0, gt=0, le=60)
+    deadline_s: ClassVar[float] = 2.0
     """A port that exceeds it is skipped, and the others are read."""
     port_name: Literal["rdma", "netdev", "guid", "pci"] = "rdma"
     """The kind of name that is published; the others are aliases. A port without it is published under another."""
@@ -39,11 +39,11 @@ class Params(CollectorParams):
     """Patterns of ports that belong to the management network."""
     exclude: tuple[str, ...] = ()
     """Ports that are never read, except for their names."""
-    discover_every_s: float = Field(default=60.0, ge=1)
+    discover_every_s: ClassVar[float] = 60.0
     """An added, removed or recreated device is detected at the next reading; this interval is for changes in place."""
-    facts_every_s: float = Field(default=3600.0, ge=1)
+    facts_every_s: ClassVar[float] = 3600.0
     """The interval of facts: versions, serial numbers, modules."""
-    max_ports: int = Field(default=1024, ge=1)
+    max_ports: ClassVar[int] = 1024
     """The limit of ports; more are left out and counted."""
 
     def device_name(self) -> str:

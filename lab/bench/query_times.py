@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
+from lab.constants import with_constants
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
 from streams.store.clickhouse import ClickHouse
 from streams.store.migrate import apply, shipped_migrations
@@ -119,8 +120,8 @@ def measure(gpus: int, share: float) -> QueryTimes:
         # A database each: the inventory is that of the range's own fabric.
         for size, links in (("1m", gpus), ("1h", int(WEEK_PORTS * share) // 2)):
             client = ClickHouse(
-                StoreParams(
-                    url=server.url, password=SecretStr(server.password), database=f"bench_{size}", timeout_s=600
+                with_constants(StoreParams, timeout_s=600)(
+                    url=server.url, password=SecretStr(server.password), database=f"bench_{size}"
                 )
             )
             apply(client, shipped_migrations())

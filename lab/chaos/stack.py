@@ -16,6 +16,7 @@ from typing import Literal, Self
 
 from lab.chaos import isolation
 from lab.chaos.gate import Gate
+from lab.constants import command_with
 from streams.config.kafka import KafkaSettings
 from streams.config.settings import load
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
@@ -36,26 +37,31 @@ POD_PARTITIONS = 2
 SETTINGS = """\
 [persist]
 linger_s = 0.5
-linger_max_s = 2
-linger_background_s = 3
-retry_backoff_max_s = 2
-session_timeout_s = 6
 [detect]
 lateness_s = 10
 [detect.down]
 open_after_s = 4
 [detect.flap]
 presets = ["switch-errdisable"]
-[runtime]
-session_s = 6
-snapshot_s = 1
-quiet_snapshot_s = 3
-measure_snapshot_s = 3
 """
 """Intervals of a run: shorter than the defaults, so that a run of half a minute contains takeovers and snapshots.
 
-Of link/flap only the preset of five outages in ten seconds: in a night each link goes down twenty times by intent.
+CONSTANTS has the rest. Of link/flap only the preset of five outages in ten seconds applies: in a night each link goes
+down twenty times by intent.
 """
+
+CONSTANTS = {
+    "persist.linger_max_s": 2,
+    "persist.linger_background_s": 3,
+    "persist.retry_backoff_max_s": 2,
+    "persist.session_timeout_s": SESSION_S,
+    "detect.down.hold_up_s": 2,
+    "detect.stale.loss_s": 30,
+    "runtime.session_s": SESSION_S,
+    "runtime.quiet_snapshot_s": 3,
+    "runtime.measure_snapshot_s": 3,
+}
+"""Constants of the processes of a run, shorter than those of the product."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +266,8 @@ class Stack:
         self.settings = load(config, None, {})
         await asyncio.gather(*(self._run_once(name, config) for name in ("topics", "migrate")))
         for name in WORKERS:
-            self._add(name, railsight_command("process", "--config", str(config)))
-        self._add(SINK, railsight_command("persist", "--config", str(config)))
+            self._add(name, command_with(CONSTANTS, "process", "--config", str(config)))
+        self._add(SINK, command_with(CONSTANTS, "persist", "--config", str(config)))
 
     def _add(self, name: str, command: tuple[str, ...]) -> None:
         self.parts[name] = PartProcess(name, command, self.folder)

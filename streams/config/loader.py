@@ -197,7 +197,7 @@ def _is_model(part: Any) -> bool:
 def _describe(model: type[BaseModel], raw: RawSettings, detail: Mapping[str, Any]) -> str:
     where = tuple(str(part) for part in detail["loc"])
     if detail["type"] == "extra_forbidden":
-        owner = _model_at(model, where[:-1])
+        owner = model_at(model, where[:-1])
         if owner is not None and where[-1] in owner.__class_vars__:
             value = getattr(owner, where[-1])
             return f"{_dotted(where)}: not a setting but fixed, at {value}{raw.origin(where)}; remove it"
@@ -208,7 +208,8 @@ def _describe(model: type[BaseModel], raw: RawSettings, detail: Mapping[str, Any
     return f"{_dotted(where)}: {refusal(detail)}{raw.origin(where)}"
 
 
-def _model_at(model: type[BaseModel], where: tuple[str, ...]) -> type[BaseModel] | None:
+def model_at(model: type[BaseModel], where: tuple[str, ...]) -> type[BaseModel] | None:
+    """Return the model of a section by the names that lead to it; None if there is none."""
     inner: type[BaseModel] | None = model
     for part in where:
         inner = None if inner is None else _model_of(inner, part)

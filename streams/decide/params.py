@@ -1,7 +1,7 @@
 """Settings of `decide`: its mode and the limits of its guards."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -35,17 +35,17 @@ class DecideParams(BaseModel):
     cadence_s: Annotated[float, Field(gt=0)] = 10
     """The longest interval between two observations of a device by the configured collectors."""
 
-    freshness_s: Annotated[float, Field(ge=0)] = 30
+    freshness_s: ClassVar[float] = 30
     """No action on a target that was observed longer ago than this and than three cadences (DESIGN 2)."""
 
     capacity_floor: Annotated[float, Field(ge=0, le=1)] = 0.75
     """The minimum share of uplink paths that a group retains; CorrOpt (SIGCOMM'17) evaluated 50 % and 75 %."""
 
-    dead_s: Annotated[float, Field(ge=0)] = 1800
+    dead_s: ClassVar[float] = 1800
     """A switch that device/down reports for longer than this is dead, and its floor denies no drain above it. Half an
     hour (choice) is longer than a restart, after which its floor counts again."""
 
-    optimizer_checks: Annotated[int, Field(ge=1)] = 200
+    optimizer_checks: ClassVar[int] = 200
     """Capacity checks with which the optimizer looks for a better combination than the worst penalties first (choice:
     0.1 s at most for a part of the largest fabric; CorrOpt's complete search takes hours)."""
 
@@ -68,13 +68,13 @@ class DecideParams(BaseModel):
     isolation_budget: Annotated[int, Field(ge=0)] = 3
     """Isolations of one target within `isolation_budget_s`; SONiC allows three isolations of a link in two hours."""
 
-    isolation_budget_s: Annotated[float, Field(gt=0, le=WEEK_S)] = 7200
+    isolation_budget_s: ClassVar[float] = 7200
     """The time of `isolation_budget`."""
 
     reset_budget: Annotated[int, Field(ge=0)] = 2
     """Resets of one NIC within `reset_budget_s`; UFM allows two resets a week."""
 
-    reset_budget_s: Annotated[float, Field(gt=0, le=WEEK_S)] = WEEK_S
+    reset_budget_s: ClassVar[float] = WEEK_S
     """The time of `reset_budget`."""
 
     cool_down_s: Annotated[float, Field(ge=0)] = 600
@@ -88,59 +88,59 @@ class DecideParams(BaseModel):
     qualification: QualificationParams = QualificationParams()
     """The proof that a link needs before it carries traffic again."""
 
-    proposed_s: Annotated[float, Field(gt=0)] = 60
+    proposed_s: ClassVar[float] = 60
     """A proposal waits so long for the controls to be read; then it is denied. The times of the life cycle, from here
     to `max_relapses`, are choices."""
 
     approval_s: Annotated[float, Field(gt=0)] = 3600
     """A decision without the approval that it needs expires after this time."""
 
-    expires_s: Annotated[float, Field(gt=0)] = 300
+    expires_s: ClassVar[float] = 300
     """An approval that no automation accepts within this time expires, because the fabric may have changed."""
 
-    answer_s: Annotated[float, Field(gt=0)] = 600
+    answer_s: ClassVar[float] = 600
     """An accepted action without a result within this time has an unknown result: it counts as carried out."""
 
-    idle_bps: Annotated[float, Field(gt=0)] = 1e8
+    idle_bps: ClassVar[float] = 1e8
     """A port that receives less carries no traffic: a thousandth of 100 Gb/s, more than routing and LLDP send."""
 
-    not_drained_s: Annotated[float, Field(gt=0)] = 900
+    not_drained_s: ClassVar[float] = 900
     """A drain without an answer was not carried out if both ends carry traffic for so long after `answer_s`."""
 
-    no_answer_s: Annotated[float, Field(gt=0)] = 3600
+    no_answer_s: ClassVar[float] = 3600
     """After this time with an unknown result a person must act."""
 
-    failed_s: Annotated[float, Field(gt=0)] = 3600
+    failed_s: ClassVar[float] = 3600
     """An action that failed and was not tried again within this time waits for a person."""
 
-    max_attempts: Annotated[int, Field(ge=1)] = 3
+    max_attempts: ClassVar[int] = 3
     """Attempts of an action that fails; then it waits for a person."""
 
     repair_s: Annotated[float, Field(gt=0)] = 345_600
     """A target without a reported repair after this time waits for a person; repairs take up to four days (CorrOpt)."""
 
-    verify_s: Annotated[float, Field(gt=0)] = 3600
+    verify_s: ClassVar[float] = 3600
     """A target that does not qualify within this time after its repair is repaired again, by the next hint."""
 
-    restore_s: Annotated[float, Field(gt=0)] = 3600
+    restore_s: ClassVar[float] = 3600
     """A restore without success within this time is escalated; it is retried until it succeeds."""
 
-    restore_retry_s: Annotated[float, Field(ge=0)] = 60
+    restore_retry_s: ClassVar[float] = 60
     """Pause before a failed restore is retried."""
 
     probation_s: Annotated[float, Field(gt=0)] = 3600
     """A restored target is watched for this time; if its fault is back, it is drained at once."""
 
-    max_relapses: Annotated[int, Field(ge=1)] = 3
+    max_relapses: ClassVar[int] = 3
     """This relapse of a target waits for a person instead."""
 
-    page_again_s: Annotated[float, Field(gt=0)] = 86_400
+    page_again_s: ClassVar[float] = 86_400
     """An escalated remediation is published again after this time."""
 
-    retained_s: Annotated[float, Field(gt=0)] = 86_400
+    retained_s: ClassVar[float] = 86_400
     """A denied, expired or shadow decision is closed after this time."""
 
-    evaluate_s: Annotated[float, Field(gt=0)] = 10
+    evaluate_s: ClassVar[float] = 10
     """Denied decisions are evaluated again after this time, because capacity, rates and cool-downs change with time;
     after a change of the controls or of the isolations at once."""
 

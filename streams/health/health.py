@@ -5,8 +5,9 @@ not turn still answers, that it is not live. What is unknown is not ready.
 """
 
 from collections.abc import Callable, Mapping
+from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 
 class HealthParams(BaseModel):
@@ -14,12 +15,12 @@ class HealthParams(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    stuck_s: float = Field(default=60.0, gt=0)
+    stuck_s: ClassVar[float] = 60.0
     """Not live: the event loop does not turn, or no record is processed though records wait, for this long. Longer than
     the takeover of the largest state, during which a stage processes nothing."""
-    undelivered_s: float = Field(default=10.0, gt=0)
+    undelivered_s: ClassVar[float] = 10.0
     """Not ready: records wait for so long to be written, or the brokers do not answer for so long."""
-    probe_s: float = Field(default=5.0, gt=0)
+    probe_s: ClassVar[float] = 5.0
     """The interval in which the brokers are asked for the ends of the inputs."""
 
 

@@ -1,6 +1,7 @@
 """Settings of the exports and of the locality service, and its access to Kafka."""
 
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -46,9 +47,9 @@ class LocalityParams(BaseModel):
     """The key of that certificate; default: it is in `cert_file`."""
     publish: bool = True
     """Publish the place and the state of each host on railsight.topology.v1."""
-    refresh_s: float = Field(default=60.0, gt=0)
+    refresh_s: ClassVar[float] = 60.0
     """The longest time after which ends of maintenance and of jobs are noticed, in seconds."""
-    max_waiting: int = Field(default=64, ge=1, le=1000)
+    max_waiting: ClassVar[int] = 64
     """Clients that wait for a change at the same time, by long poll or as a stream of events."""
 
     @model_validator(mode="after")

@@ -1,7 +1,7 @@
 """Settings of notifications; streams.config composes them, reads the secrets and refuses unknown keys."""
 
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
@@ -32,14 +32,14 @@ class NotifyParams(BaseModel):
     """The client's certificate, in PEM."""
     key_file: Path | None = None
     """The key of that certificate."""
-    timeout_s: float = Field(default=10, gt=0)
+    timeout_s: ClassVar[float] = 10
     """The limit of one request."""
 
     hold_s: float = Field(default=15, ge=0)
     """A page waits this long for a parent finding, or for its end. DETECTION 3a."""
-    resend_s: float = Field(default=60, gt=0)
+    resend_s: ClassVar[float] = 60
     """Interval of repetitions: an Alertmanager that restarted has all alerts again after this time."""
-    expire_s: float = Field(default=7200, gt=0)
+    expire_s: ClassVar[float] = 7200
     """An alert without repetition ends after this time. Longer than the notifier or the way to Alertmanager may be
     interrupted: an alert that expires meanwhile is notified as resolved, and pages again afterwards. The watchdog
     alert, which expires after `watchdog_s`, reports the interruption."""
@@ -47,15 +47,15 @@ class NotifyParams(BaseModel):
     """An end is posted again for this time since Alertmanager last accepted it after an outage: one that was killed
     before it notified the end has it again. Longer than the longest `group_interval` (an hour in the examples), for
     which Alertmanager retains an end in memory only; Prometheus repeats for 15 minutes."""
-    ends_s: float = Field(default=7200, ge=0)
+    ends_s: ClassVar[float] = 7200
     """A notifier that takes over posts the ends of findings of this time again: its predecessor may have had no
     Alertmanager to post them to."""
-    remediation_s: float = Field(default=86_400, gt=0)
+    remediation_s: ClassVar[float] = 86_400
     """Denied, failed and unanswered remediations are alerts for at most this time."""
-    watchdog_s: float = Field(default=300, gt=0)
+    watchdog_s: ClassVar[float] = 300
     """The watchdog alert ends if the watermark of findings has not advanced for this time."""
 
-    evidence_lines: int = Field(default=8, ge=1)
+    evidence_lines: ClassVar[int] = 8
     """Lines of evidence in an alert."""
     dashboard_url: str = ""
     """The URL of Grafana, such as `https://grafana.example.net`."""
@@ -96,6 +96,4 @@ class NotifyParams(BaseModel):
             raise ValueError("set either username or token, not both")
         if self.key_file is not None and self.cert_file is None:
             raise ValueError("key_file requires cert_file")
-        if self.expire_s < 3 * self.resend_s:
-            raise ValueError("expire_s must be at least 3 x resend_s, or two lost posts end an alert")
         return self

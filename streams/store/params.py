@@ -1,7 +1,7 @@
 """Settings of the ClickHouse connection and of the sink."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
@@ -33,7 +33,7 @@ class StoreParams(BaseModel):
     """Permits http:// to a server that is not on loopback: only for a network that nothing else reaches."""
     database: str = Field(default="railsight", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     """The database of the tables."""
-    timeout_s: float = Field(default=60.0, gt=0)
+    timeout_s: ClassVar[float] = 60.0
     """Limit of one request; a request that takes longer is repeated, which duplicates nothing."""
     cluster: str = Field(default="", pattern=r"^[A-Za-z0-9_-]*$")
     """The cluster of the server's `remote_servers` on whose hosts the tables are replicated; empty: one server."""
@@ -90,32 +90,32 @@ class SinkParams(BaseModel):
     """A static group member id, unique in the group: after a kill the sink gets its partitions back at once."""
     linger_s: float = Field(default=1.0, gt=0)
     """A block is closed at most this long after its first record, so a row is at most this old when it can be read."""
-    linger_max_s: float = Field(default=10.0, gt=0)
+    linger_max_s: ClassVar[float] = 10.0
     """The same limit for samples whose block has `bulk_rows` after `linger_s`, and for continuous streams of events,
     except for records that follow a silence of this length.
 
     Inserts take 2.2 CPU seconds a million rows in blocks of 10,000 rows (a second of a partition of the largest
     fabric), 1.7 of 20,000, 1.15 of 49,000 and 1.0 of 98,000 (chdb 26.9, the same run)."""
-    linger_background_s: float = Field(default=30.0, gt=0)
+    linger_background_s: ClassVar[float] = 30.0
     """As `linger_max_s` for events, for tables that are rarely queried for recent rows: statuses, symptoms, progress,
     facts. An insert of a few rows takes ClickHouse 12 ms of CPU, and each partition of each topic has its own."""
-    bulk_rows: int = Field(default=1000, ge=1)
+    bulk_rows: ClassVar[int] = 1000
     """A block with fewer rows after `linger_s` is stored at once: at that rate a million rows take a quarter of an
     hour."""
-    block_rows: int = Field(default=131_072, ge=1, le=1_000_000)
+    block_rows: ClassVar[int] = 131_072
     """Rows after which a block is closed."""
-    block_bytes: int = Field(default=32 << 20, ge=1024)
+    block_bytes: ClassVar[int] = 32 << 20
     """Limit of record values in each partition's block; it bounds the sink's memory."""
-    deduplication_window_s: float = Field(default=6 * 3600.0, gt=0)
+    deduplication_window_s: ClassVar[float] = 6 * 3600.0
     """Retention of a message's identity; the samples topic has the same retention."""
-    retry_backoff_s: float = Field(default=0.2, gt=0)
+    retry_backoff_s: ClassVar[float] = 0.2
     """The first wait before a failed insert is repeated; it doubles up to `retry_backoff_max_s`."""
-    retry_backoff_max_s: float = Field(default=10.0, gt=0)
+    retry_backoff_max_s: ClassVar[float] = 10.0
     """The longest wait before a failed insert is repeated."""
-    session_timeout_s: float = Field(default=10.0, ge=6.0, le=300.0)
+    session_timeout_s: ClassVar[float] = 10.0
     """After this long without a heartbeat the group assigns a sink's partitions to another; brokers refuse less than
     6 s."""
-    report_interval_s: float = Field(default=30.0, gt=0)
+    report_interval_s: ClassVar[float] = 30.0
     """The interval of the log line with rows and lag."""
     rollups: bool = True
     """Fill samples_1m, sample_lanes_1m and the tables by hour, which boards read for long times and for the ports with

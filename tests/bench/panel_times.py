@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from dashboards.__main__ import BOARDS, FOLDER
 from lab.bench.clickhouse_metrics import wait_for_merges
+from lab.constants import params_of
 from lab.preview.__main__ import http_run
 from lab.preview.reading import View, opened, panel_queries
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
@@ -228,7 +229,7 @@ def main() -> int:
     ranges = given.ranges.split(",")
     with tempfile.TemporaryDirectory() as folder, EmbeddedClickHouse(ClickHouseParams(data=Path(folder))) as server:
         login = {"url": server.url, "user": server.user, "password": server.password, "timeout_s": 600}
-        store = ClickHouse(StoreParams.model_validate({**login, "database": "railsight"}))
+        store = ClickHouse(params_of(StoreParams, {**login, "database": "railsight"}))
         migrate.apply(store, migrate.shipped_migrations())
         end_s = int(time.time())
         last_s = (DAY_S, DAY_S) if "a day" in ranges else (2 * HOUR_S, 3 * HOUR_S)

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from pydantic import SecretStr
 
+from lab.constants import with_constants
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
 from streams.fabric.catalogue import Metric
 from streams.store.clickhouse import ClickHouse
@@ -111,7 +112,9 @@ def measure(way: str, minutes: int) -> Cost:
         assert server._process is not None
         assert server._process.pid is not None
         pid = server._process.pid
-        database = ClickHouse(StoreParams(url=server.url, password=SecretStr(server.password), timeout_s=600))
+        database = ClickHouse(
+            with_constants(StoreParams, timeout_s=600)(url=server.url, password=SecretStr(server.password))
+        )
         apply(database, shipped_migrations())
         for statement in view_statements() if way == "view" else ():
             database.command(statement)

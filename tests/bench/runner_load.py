@@ -27,6 +27,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaProducer
 
+from lab.constants import with_constants
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.embedded.kafka import EmbeddedKafka
@@ -79,7 +80,7 @@ def work(bootstrap: str, state_bytes: int) -> None:
     """Run the worker; print the number of received messages at the end."""
     logging.basicConfig(level=logging.INFO)
     Counted.state = random.Random(2).randbytes(state_bytes)
-    runtime = RuntimeSettings(inventory_wait_s=0, data=Path(tempfile.gettempdir()))
+    runtime = with_constants(RuntimeSettings, inventory_wait_s=0)(data=Path(tempfile.gettempdir()))
     run_stages({"measure": lambda _: Counted()}, settings(bootstrap), runtime, wiring=WIRING)
     print(json.dumps({"batches": Counted.batches, "messages": Counted.messages}))  # noqa: T201 — what is asked of it
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
+from lab.constants import with_constants
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.embedded.kafka import EmbeddedKafka
@@ -98,7 +99,9 @@ def settings(bootstrap: str) -> KafkaSettings:
 
 def work(bootstrap: str) -> None:
     """Be the worker."""
-    runtime = RuntimeSettings(inventory_wait_s=0, measure_snapshot_s=1, data=Path(tempfile.gettempdir()))
+    runtime = with_constants(RuntimeSettings, inventory_wait_s=0, measure_snapshot_s=1)(
+        data=Path(tempfile.gettempdir())
+    )
     run_stages({"measure": lambda _: NumpyStage()}, settings(bootstrap), runtime, wiring=WIRING)
 
 

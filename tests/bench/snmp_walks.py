@@ -20,6 +20,7 @@ from collectors.core.context import CollectorContext
 from collectors.core.metrics import CollectorMetrics
 from collectors.snmp.collector import Readers, target_sessions
 from collectors.snmp.params import Params
+from lab.constants import params_of
 from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER, NO_INDEX, Facts, Samples
 from tests.fakes.publisher import RecordingPublisher
@@ -53,7 +54,7 @@ def walks() -> list[str]:
 
 async def read(walk: str, port: int) -> Yield:
     """Read one walk as the collector reads a device."""
-    params = Params.model_validate({
+    params = params_of(Params, {
         "targets": [{"name": walk, "address": f"127.0.0.1:{port}"}], "community": walk, "timeout_s": 10,
         "deadline_s": 120,
     })  # fmt: skip

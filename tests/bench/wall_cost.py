@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 from dashboards.__main__ import FOLDER
+from lab.constants import params_of
 from lab.preview.__main__ import http_run
 from lab.preview.reading import Run, View, answers, opened
 from lab.world import demo_fabric
@@ -159,7 +160,7 @@ def main() -> int:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, EmbeddedClickHouse(ClickHouseParams(data=Path(folder))) as server:
         login = {"url": server.url, "user": server.user, "password": server.password, "database": "railsight"}
-        store = ClickHouse(StoreParams.model_validate(login))
+        store = ClickHouse(params_of(StoreParams, login))
         migrate.apply(store, migrate.shipped_migrations())
         end_s, seconds = int(time.time()), round(given.hours * 3600)
         fill(store, given.pods, seconds, end_s)

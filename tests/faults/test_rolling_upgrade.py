@@ -12,7 +12,8 @@ from lab.chaos import run
 from lab.chaos.faults import FAULTS
 from lab.chaos.run import ChaosSession
 from lab.chaos.scene import NOTHING, NOTHING_LOST, Scene
-from lab.chaos.stack import POD_PARTITIONS, TELEMETRY_PARTITIONS, WORKERS, ChaosParams, Stack
+from lab.chaos.stack import CONSTANTS, POD_PARTITIONS, TELEMETRY_PARTITIONS, WORKERS, ChaosParams, Stack
+from lab.constants import command_with
 from streams.runtime.local_pipeline import railsight_command
 
 RELEASED = "2937299e"
@@ -64,7 +65,7 @@ class WorkersUpgraded:
         process, part.process = part.process, None
         assert process is not None
         await asyncio.to_thread(process.stop)
-        part.command = railsight_command("process", "--config", str(stack.folder / "railsight.toml"))
+        part.command = command_with(CONSTANTS, "process", "--config", str(stack.folder / "railsight.toml"))
         part.start()
 
 

@@ -34,6 +34,7 @@ from collectors.gnmi.params import Params, Target
 from collectors.gnmi.v1 import gnmi_pb2
 from lab.bench.collector_costs import Cost
 from lab.bench.gnmi.load import CADENCE_NS, LEAVES, PORTS, UPDATES
+from lab.constants import with_constants
 from streams.wire.errors import Retry
 from streams.wire.event_loop import new_loop
 
@@ -79,10 +80,9 @@ async def _publisher(bootstrap: str, metrics: CollectorMetrics) -> AsyncIterator
 async def ours(port: int, meter: Meter, bootstrap: str) -> None:
     """Run the collector."""
     metrics = CollectorMetrics()
-    params = Params(
-        targets=(Target(name="bench", address=f"127.0.0.1:{port}"),), cadence_s=CADENCE_NS / 1e9,
-        max_updates_per_s=1_000_000_000,
-    )  # fmt: skip
+    params = with_constants(Params, max_updates_per_s=1_000_000_000)(
+        targets=(Target(name="bench", address=f"127.0.0.1:{port}"),), cadence_s=CADENCE_NS / 1e9
+    )
     async with _publisher(bootstrap, metrics) as publisher:
         work = asyncio.create_task(collect(params, CollectorContext(publisher, "bench", metrics)))
         try:

@@ -28,6 +28,7 @@ from collectors.snmp.params import Params, Target
 from collectors.snmp.read import Agent
 from lab.bench.collector_costs import Cost
 from lab.bench.snmp.agent import AUTH_SECRET, COMMUNITY, IF_TABLE, IFX_TABLE, PRIVACY_SECRET, USER
+from lab.constants import with_constants
 from streams.wire.errors import Retry
 from streams.wire.models import Source
 
@@ -75,8 +76,8 @@ async def collected(asked: Asked) -> AsyncIterator[Poll]:
     """Read with the collector, to encoded Samples."""
     metrics = CollectorMetrics()
     target = Target(name="bench", address=f"127.0.0.1:{asked.port}")
-    params = Params(
-        targets=(target,), varbinds_per_request=asked.at_once, timeout_s=_PATIENCE_S, deadline_s=2 * _PATIENCE_S
+    params = with_constants(Params, varbinds_per_request=asked.at_once, deadline_s=2 * _PATIENCE_S)(
+        targets=(target,), timeout_s=_PATIENCE_S
     )
     emitter = Emitter(NullPublisher(), "bench", 1, Source.SOURCE_SNMP)
     reader = DeviceReader(target, params, Engines(asked.login), emitter, metrics, SystemClock(), random.Random(1))  # noqa: S311 — jitter

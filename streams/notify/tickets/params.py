@@ -1,7 +1,7 @@
 """Settings of tickets: the ticket system's URL, its login and its kind; streams.config has them as `[tickets]`."""
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -22,7 +22,7 @@ class JiraParams(BaseModel):
     """Labels of new issues, besides `railsight-ID`, by which an issue is found again."""
     close_transition: str = ""
     """The name of the transition that closes an issue; empty: the first one to a status of the category Done."""
-    index_s: float = Field(default=120, ge=0)
+    index_s: ClassVar[float] = 120
     """Jira's search has a new issue after seconds to minutes (Atlassian, "Search And Reconcile"). A predecessor, or a
     request without an answer, may have created the issue: until this time, a search without a result proves nothing."""
 
@@ -49,11 +49,11 @@ class TicketParams(BaseModel):
     """The file of the token, or of the password where a username is set."""
     ca_file: Path | None = None
     """The CA that verifies the server's certificate; default: those of the system."""
-    timeout_s: float = Field(default=10, gt=0, le=120)
+    timeout_s: ClassVar[float] = 10
     """Limit of one request."""
-    backoff_s: float = Field(default=1, gt=0)
+    backoff_s: ClassVar[float] = 1
     """The first wait between attempts."""
-    backoff_max_s: float = Field(default=60, gt=0)
+    backoff_max_s: ClassVar[float] = 60
     """Waits between attempts: doubled from the first to the longest."""
     jira: JiraParams | None = None
     """The project and the workflow of Jira Cloud."""
@@ -84,6 +84,4 @@ class TicketParams(BaseModel):
             raise ValueError("username needs token_file, the file with its password or API token")
         if (self.kind == "jira") != (self.jira is not None):
             raise ValueError('kind = "jira" and the section [tickets.jira] belong together; set both or neither')
-        if self.backoff_max_s < self.backoff_s:
-            raise ValueError("backoff_max_s must be at least backoff_s")
         return self

@@ -34,7 +34,7 @@ def _parse_file(data: bytes) -> None:
 def _file_seeds() -> Iterator[bytes]:
     yield (
         b'[kafka]\nbootstrap = "127.0.0.1:9092"\ntelemetry_partitions = 8\n[store]\nurl = "http://127.0.0.1:8123"\n'
-        b"[detect.down]\nopen_after_s = 4\n[runtime]\nsession_s = 6\n[notify]\nalertmanagers = ['http://127.0.0.1:9093']\n"
+        b"[detect.down]\nopen_after_s = 4\n[runtime]\nmetrics_port = 9100\n[notify]\nalertmanagers = ['http://127.0.0.1:9093']\n"
     )
     yield (
         b'[collect.gnmi]\ncadence_s = 10\n[[collect.gnmi.targets]]\nname = "leaf1"\naddress = "127.0.0.1:9339"\n'
@@ -56,7 +56,7 @@ TARGETS = (
         _parse_environment,
         (Misconfigured,),
         lambda: (
-            b'KAFKA__BOOTSTRAP=127.0.0.1:9092\nNOTIFY__ALERTMANAGERS=["http://127.0.0.1:9093"]\nRUNTIME__SESSION_S=6',
+            b'KAFKA__BOOTSTRAP=127.0.0.1:9092\nNOTIFY__ALERTMANAGERS=["http://127.0.0.1:9093"]\nRUNTIME__METRICS_PORT=9100',
         ),
     ),
 )

@@ -15,13 +15,14 @@ from collectors.gnmi.parse import Connection
 from collectors.gnmi.path_mapping import PathMapping, path_mapping
 from collectors.gnmi.profile import COMMON, profiles
 from collectors.gnmi.v1 import gnmi_lite_pb2
+from lab.constants import with_constants
 from streams.wire.models import Facts, Neighbor, Source
 from tests.fixtures.gnmi_notifications import S, notification
 from tests.fuzz.target import Target, framed, frames
 from tests.fuzz.targets.wire import ReadingPublisher
 
 _START_NS = 1_700_000_000 * S
-_PARAMS = Params(cadence_s=10, max_ports=16, max_paths=1000)
+_PARAMS = with_constants(Params, max_ports=16, max_paths=1000)(cadence_s=10)
 _COUNTERS = "/interfaces/interface[name=Ethernet1]/state/counters"
 _STATE = "/interfaces/interface[name=Ethernet1]/state"
 _CHASSIS = "/components/component[name=Chassis]/state"

@@ -14,6 +14,7 @@ from collectors.core.context import CollectorContext
 from collectors.core.metrics import CollectorMetrics
 from collectors.gnmi.collector import collect
 from collectors.gnmi.params import Params, Target
+from lab.constants import params_of
 from lab.servers.gnmi_server import GnmiServers
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
@@ -50,8 +51,8 @@ async def running(
     world = DemoWorld(inventory, faulty(inventory, now_ns) if faulty else (), 1, now_ns)
     async with GnmiServers(world, clock, tls=tls) as face:
         targets = [Target(name=name, address=address) for name, address in face.addresses.items()]
-        params = Params.model_validate(
-            {"targets": targets, "cadence_s": 0.5, "backoff_max_s": 0.5, "tls": tls is not None} | settings
+        params = params_of(
+            Params, {"targets": targets, "cadence_s": 0.5, "backoff_max_s": 0.5, "tls": tls is not None} | settings
         )
         async with collecting(params) as (published, metrics):
             yield Running(face, world, published, metrics)

@@ -24,6 +24,7 @@ from collectors.core.metrics import CollectorMetrics
 from collectors.core.params import Core, PublisherParams
 from collectors.core.publisher import KafkaPublisher
 from collectors.core.spool import Spool
+from lab.constants import with_constants
 from streams.config.kafka import KafkaSettings
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
@@ -54,7 +55,7 @@ class Acknowledgements:
 
 async def collector(bootstrap: str, folder: Path, state_file: Path, cadence_s: float) -> None:
     """Offer samples of every device, one after the other, until cancelled; then send what waits."""
-    params = PublisherParams(spool=folder, spool_after_s=SPOOL_AFTER_S)
+    params = with_constants(PublisherParams, spool_after_s=SPOOL_AFTER_S)(spool=folder)
     core = Core({"bootstrap_servers": bootstrap}, Partitions(), "outage", params)
     metrics = CollectorMetrics()
     layout = Layout([CellKey(f"Ethernet{port}", metric) for port in range(PORTS) for metric in _METRICS])

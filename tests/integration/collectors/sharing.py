@@ -4,7 +4,6 @@ import asyncio
 import json
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -14,6 +13,7 @@ from pathlib import Path
 from aiokafka import AIOKafkaConsumer
 
 from collectors.core.clock import SystemClock
+from lab.constants import command_with
 from lab.servers.gnmi_server import GnmiServers
 from lab.world import demo_fabric
 from lab.world.demo_world import DemoWorld
@@ -39,9 +39,11 @@ class Sharing:
 
     def start(self, name: str) -> None:
         """Start a member of the group."""
-        settings = {"share_group": "test", "share_session_s": SESSION_S, "cadence_s": CADENCE_S}
-        command = [sys.executable, "-m", "streams.cli.main", "collect", "gnmi", "--bootstrap", self.bootstrap]
-        command += ["--targets", str(self.targets), "--name", name]
+        settings = {"share_group": "test", "cadence_s": CADENCE_S}
+        command = command_with(
+            {"collect.gnmi.share_session_s": SESSION_S}, "collect", "gnmi", "--bootstrap", self.bootstrap,
+            "--targets", str(self.targets), "--name", name,
+        )  # fmt: skip
         self.members[name] = subprocess.Popen(
             [*command, *(f"--set={key}={value}" for key, value in settings.items())]
         )  # fmt: skip

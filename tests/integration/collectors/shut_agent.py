@@ -11,6 +11,7 @@ from collectors.core.context import CollectorContext
 from collectors.core.metrics import CollectorMetrics
 from collectors.host.collector import collect
 from collectors.host.params import Params
+from lab.constants import with_constants
 from streams.wire.event_loop import new_loop
 from streams.wire.models import Event
 from streams.wire.topics import Record
@@ -32,10 +33,15 @@ class Printing(Acknowledging):
 async def main(folder: Path) -> None:
     """Run until interrupted; the folder has its state and its log."""
     (folder / "kern.log").touch()
-    params = Params(
-        device="here", kernel_log=folder / "kern.log", state_file=folder / "host.json", fabric=("rs*",), gpu=False,
-        lldpcli="", cadence_s=0.2, discover_every_s=1, log_poll_s=0.05,
-    )  # fmt: skip
+    params = with_constants(Params, discover_every_s=1, log_poll_s=0.05)(
+        device="here",
+        kernel_log=folder / "kern.log",
+        state_file=folder / "host.json",
+        fabric=("rs*",),
+        gpu=False,
+        lldpcli="",
+        cadence_s=0.2,
+    )
     metrics = CollectorMetrics()
     context = CollectorContext(Printing(metrics), "host", metrics)
     with context.at_end:

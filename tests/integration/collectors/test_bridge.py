@@ -18,6 +18,7 @@ from aiokafka.admin import NewTopic
 from collectors.bridge.collector import SPEC
 from collectors.bridge.params import Params
 from collectors.core.params import Core
+from lab.constants import params_of
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.wire.errors import Misconfigured, Retry
@@ -77,7 +78,7 @@ async def test_a_killed_bridge_loses_nothing_and_gives_no_identity_two_contents(
 async def bridging(bootstrap: str) -> AsyncIterator[None]:
     """Run a bridge in this process."""
     core = Core(client_options={"bootstrap_servers": bootstrap}, partitions=PARTITIONS)
-    work = asyncio.create_task(SPEC.run(Params.model_validate(settings(bootstrap)), core))
+    work = asyncio.create_task(SPEC.run(params_of(Params, settings(bootstrap)), core))
     try:
         yield
     finally:
@@ -101,7 +102,7 @@ async def test_two_share_the_partitions_and_one_takes_over(bootstrap: str) -> No
 
 async def test_one_reading_is_printed_without_a_group(bootstrap: str) -> None:
     """The newest reading of each port is printed as JSON lines; a topic without any is named."""
-    params = Params.model_validate(settings(bootstrap))
+    params = params_of(Params, settings(bootstrap))
     async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
         for partition in range(3):
             await producer.send_and_wait("peers", b"cpu,host=a usage=1", partition=partition)
@@ -120,7 +121,7 @@ async def test_a_failed_start_reports_the_reason() -> None:
     with pytest.raises(Misconfigured, match="topics"):
         await SPEC.run(Params(), core)
     with pytest.raises(Misconfigured, match="Kafka"):
-        await SPEC.run(Params.model_validate({"topics": "peers"}), Core())
+        await SPEC.run(params_of(Params, {"topics": "peers"}), Core())
     with pytest.raises(Misconfigured, match="spool"):
-        await SPEC.run(Params.model_validate({"topics": "peers", "publisher": {"spool": "/nowhere"}}), core)
+        await SPEC.run(params_of(Params, {"topics": "peers", "publisher": {"spool": "/nowhere"}}), core)
     assert SPEC.name == "bridge"

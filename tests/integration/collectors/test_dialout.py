@@ -16,6 +16,7 @@ from collectors.core.metrics import CollectorMetrics
 from collectors.dialout.collector import collect
 from collectors.dialout.params import Params
 from collectors.gnmi.v1 import gnmi_lite_pb2
+from lab.constants import params_of
 from streams.fabric.catalogue import Metric
 from streams.wire.models import CollectorStatus, Samples
 from tests.fakes.mdt import counters
@@ -76,7 +77,7 @@ class Listening:
 
 @asynccontextmanager
 async def listening(**settings: Any) -> AsyncIterator[Listening]:
-    params = Params.model_validate({"listen": "127.0.0.1:0", "targets": [LEAF1], "cadence_s": 0.5} | settings)
+    params = params_of(Params, {"listen": "127.0.0.1:0", "targets": [LEAF1], "cadence_s": 0.5} | settings)
     published, metrics = RecordingPublisher(), CollectorMetrics()
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     work = asyncio.create_task(collect(params, CollectorContext(published, "test", metrics), port.set_result))

@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 from collectors.gnmi.params import Params, Target
 from collectors.gnmi.paths import from_text, to_message
 from collectors.gnmi.v1 import gnmi_pb2
+from lab.constants import params_of, with_constants
 from streams.fabric.catalogue import Metric
 from streams.wire.models import CollectorStatus, Samples
 from tests.fakes.gnmi_replay import Replay, raw, replaying
@@ -88,7 +89,7 @@ async def test_a_login_is_sent_to_the_device(login: dict[str, str], shown: dict[
     """Each call has a token, or a user and password, in its metadata."""
     device = Replay([response(counters__in_octets="5")])
     async with replaying(device) as address:
-        params = Params.model_validate({"targets": [{"name": "d", "address": address}], "cadence_s": 1} | login)
+        params = params_of(Params, {"targets": [{"name": "d", "address": address}], "cadence_s": 1} | login)
         async with collecting(params) as (retained, _):
             await retained.until(lambda: bool(retained.of(Samples)))
     names = {"authorization", "username", "password"}
@@ -104,7 +105,7 @@ async def test_invalid_gnmi_is_counted_and_other_devices_are_read() -> None:
         addresses = [await stack.enter_async_context(raw(sent)) for sent in (garbage, huge)]
         addresses.append(await stack.enter_async_context(replaying(good)))
         targets = [{"name": f"d{number}", "address": address} for number, address in enumerate(addresses)]
-        params = Params.model_validate({"targets": targets, "cadence_s": 1, "max_message_bytes": 1 << 16})
+        params = params_of(Params, {"targets": targets, "cadence_s": 1, "max_message_bytes": 1 << 16})
         async with collecting(params) as (retained, metrics):
             await retained.until(lambda: bool(retained.of(Samples, "d0")) and bool(retained.of(Samples, "d2")))
             await retained.until(
@@ -117,7 +118,7 @@ async def test_invalid_gnmi_is_counted_and_other_devices_are_read() -> None:
 
 async def test_a_device_that_was_never_reached_is_logged_once_with_its_error() -> None:
     """Each further attempt that fails for the same reason is no further line; the status has it too."""
-    params = Params(targets=(Target(name="gone", address="127.0.0.1:1"),), cadence_s=1, backoff_s=0.01)
+    params = with_constants(Params, backoff_s=0.01)(targets=(Target(name="gone", address="127.0.0.1:1"),), cadence_s=1)
     with capture_logs() as logs:
         async with collecting(params) as (retained, metrics):
             await retained.until(lambda: metrics.value("reconnects") > 2 and bool(retained.of(CollectorStatus)))

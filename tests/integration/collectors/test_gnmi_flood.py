@@ -9,6 +9,7 @@ import pytest
 
 from collectors.core.clock import SystemClock
 from collectors.gnmi.params import Params
+from lab.constants import params_of
 from lab.servers.gnmi_server import GnmiServers
 from lab.world import demo_fabric
 from lab.world.demo_world import DemoWorld
@@ -44,7 +45,7 @@ async def test_a_device_that_floods_and_stalls_affects_no_other(flood: tuple[asy
     async with GnmiServers(world, clock) as face:
         targets = [{"name": name, "address": at} for name, at in face.addresses.items()]
         others = tuple(face.addresses)
-        params = Params.model_validate({
+        params = params_of(Params, {
             "targets": [*targets, {"name": "flood", "address": address}], "cadence_s": 0.5, "max_updates_per_s": 1000,
             "keepalive_s": 1, "keepalive_timeout_s": 1,
         })  # fmt: skip

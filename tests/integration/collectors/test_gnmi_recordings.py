@@ -5,7 +5,6 @@ Every value of Telegraf's that the catalog contains is read; the page's table li
 
 import asyncio
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from fnmatch import fnmatchcase
@@ -16,6 +15,7 @@ import pytest
 from google.protobuf import json_format
 
 from collectors.gnmi.v1 import gnmi_pb2
+from lab.constants import command_with
 from tests.fakes.gnmi_replay import Replay, replaying
 from tests.recordings import DATA
 
@@ -84,8 +84,8 @@ async def printed() -> tuple[dict[str, dict[tuple[str, str], float]], str]:
             for case in CASES
         ]
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "streams.cli.main", "collect", "gnmi", "--once", "--print",
-            "--set", f"targets={orjson.dumps(targets).decode()}", "--set", "once_s=4", "--set", "cadence_s=2",
+            *command_with({"collect.gnmi.once_s": 4}, "collect", "gnmi", "--once", "--print"),
+            "--set", f"targets={orjson.dumps(targets).decode()}", "--set", "cadence_s=2",
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
         out, errors = await asyncio.wait_for(process.communicate(), 60)

@@ -19,6 +19,7 @@ from collectors.host.collector import SPEC, collect
 from collectors.host.lines import Times, record, system_boot_ns
 from collectors.host.log_sources import kmsg_of
 from collectors.host.params import Params
+from lab.constants import with_constants
 from lab.servers.kernel_log_writer import KernelLogWriter, kernel_log_lines
 from lab.servers.sysfs_writer import SysfsWriter
 from lab.world import demo_fabric
@@ -54,10 +55,9 @@ def world_of(now_ns: int, faulty: Callable[[dict[str, Link]], list[Fault]]) -> D
 async def listening(sysfs: SysfsWriter, log: KernelLogWriter, folder: Path) -> AsyncIterator[RecordingPublisher]:
     """Run the agent of the host."""
     retained = RecordingPublisher()
-    params = Params(
-        device=HOST, root=sysfs.root(HOST), kernel_log=log.file(HOST), log_poll_s=0.05, cadence_s=0.5,
-        discover_every_s=1, state_file=folder / "state.json",
-    )  # fmt: skip
+    params = with_constants(Params, log_poll_s=0.05, discover_every_s=1)(
+        device=HOST, root=sysfs.root(HOST), kernel_log=log.file(HOST), cadence_s=0.5, state_file=folder / "state.json"
+    )
     context = CollectorContext(retained, "host", CollectorMetrics(), 7, random.Random(1))
     with context.at_end:
         work = asyncio.create_task(collect(params, context))
@@ -159,8 +159,8 @@ async def test_over_a_restart_every_event_is_in_kafka_once(tmp_path: Path, broke
     log.touch()
     core = Core(client_options={"bootstrap_servers": broker}, partitions=Partitions(telemetry=1), collector="host@test",
                 publisher=PublisherParams(spool=tmp_path / "spool"))  # fmt: skip
-    params = Params(
-        device="gpu17", root=root, kernel_log=log, log_poll_s=0.05, cadence_s=0.5, state_file=tmp_path / "state.json"
+    params = with_constants(Params, log_poll_s=0.05)(
+        device="gpu17", root=root, kernel_log=log, cadence_s=0.5, state_file=tmp_path / "state.json"
     )
     consumer = AIOKafkaConsumer(EVENTS.name, bootstrap_servers=broker, auto_offset_reset="earliest")
     await consumer.start()

@@ -16,6 +16,7 @@ from collectors.core.context import CollectorContext
 from collectors.jobs.collector import collect
 from collectors.jobs.kubernetes import Expired, Pods
 from collectors.jobs.params import KubernetesParams, Params
+from lab.constants import with_constants
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.models import Job
 from tests.fakes.kubernetes_server import kubernetes_server
@@ -51,7 +52,7 @@ def api(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def params(api: KubernetesApi, folder: Path, user: str = "netbot") -> KubernetesParams:
     """Return the settings of a user."""
     path = str(api.kubeconfig(folder / f"{user}.json", user))
-    return KubernetesParams(kubeconfig=path, settle_s=0.05, watch_s=1, timeout_s=5)
+    return with_constants(KubernetesParams, settle_s=0.05, watch_s=1, timeout_s=5)(kubeconfig=path)
 
 
 @asynccontextmanager

@@ -12,6 +12,7 @@ from collectors.core.context import CollectorContext
 from collectors.probe.collector import ProbeAgent
 from collectors.probe.packet import LENGTH, Kind, Packet, encode
 from collectors.probe.params import Params
+from lab.constants import params_of
 from streams.fabric.inventory import Device, Inventory, Link, PortName, write_folder
 from streams.wire.errors import Misconfigured
 from streams.wire.models import CollectorStatus, ProbeReport, Source
@@ -67,7 +68,7 @@ async def running(*agents: ProbeAgent) -> AsyncIterator[None]:
 
 
 def agent(device: str, publisher: RecordingPublisher, settings: dict[str, object], **more: object) -> ProbeAgent:
-    params = Params.model_validate(settings | {"device": device} | more)
+    params = params_of(Params, settings | {"device": device} | more)
     return ProbeAgent(params, CollectorContext(publisher, f"probe@{device}"))
 
 

@@ -13,6 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.params import Core, PublisherParams
 from collectors.core.publisher import KafkaPublisher
+from lab.constants import with_constants
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.wire.errors import Misconfigured
@@ -30,7 +31,7 @@ def topic_of(name: str) -> Topic:
 def core(bootstrap: str, acknowledged: Path | None = None, memory_bytes: int = 64 << 20) -> Core:
     return Core(
         client_options={"bootstrap_servers": bootstrap}, partitions=Partitions(telemetry=PARTITIONS),
-        acknowledged_file=acknowledged, publisher=PublisherParams(memory_bytes=memory_bytes),
+        acknowledged_file=acknowledged, publisher=with_constants(PublisherParams, memory_bytes=memory_bytes)(),
     )  # fmt: skip
 
 

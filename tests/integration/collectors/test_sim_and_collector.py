@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from collectors.gnmi.params import Params, Target
+from lab.constants import with_constants
 from lab.world.demo_fabric import DemoShape
 from lab.world.demo_faults import AdminDown, LinkFlap, Reboot
 from lab.world.effects import Interval
@@ -149,7 +150,7 @@ async def test_an_unresponsive_target_is_detected_by_keep_alive() -> None:
         server = await asyncio.start_server(relay, "127.0.0.1", 0)
         target = Target(name="spine1", address=f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
         # No sample is due for so long that only keep-alive can detect it.
-        slow = Params(targets=(target,), cadence_s=60, keepalive_s=1, keepalive_timeout_s=0.5)
+        slow = with_constants(Params, keepalive_s=1, keepalive_timeout_s=0.5)(targets=(target,), cadence_s=60)
         async with collecting(slow) as (retained, _):
             await retained.until(lambda: bool(retained.of(Samples)))
             passes.clear()

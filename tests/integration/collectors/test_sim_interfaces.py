@@ -17,6 +17,7 @@ import pytest
 from collectors.core.context import CollectorContext
 from collectors.host.collector import collect
 from collectors.host.params import Params
+from lab.constants import with_constants
 from streams.fabric.ids import Port
 from streams.fabric.inventory import read_folder
 from streams.wire.models import Event, EventKind
@@ -79,10 +80,13 @@ def rows(kind: str, *arguments: str) -> dict[tuple[str, str], dict[str, float]]:
 async def listening(host: dict[str, str], folder: Path) -> AsyncIterator[RecordingPublisher]:
     """Run the agent of one host."""
     retained = RecordingPublisher()
-    params = Params(
-        device=host["name"], root=Path(host["root"]), kernel_log=Path(host["kernel_log"]), log_poll_s=0.1,
-        cadence_s=0.5, state_file=folder / "state.json",
-    )  # fmt: skip
+    params = with_constants(Params, log_poll_s=0.1)(
+        device=host["name"],
+        root=Path(host["root"]),
+        kernel_log=Path(host["kernel_log"]),
+        cadence_s=0.5,
+        state_file=folder / "state.json",
+    )
     context = CollectorContext(retained, "host", rng=random.Random(1))
     with context.at_end:
         work = asyncio.create_task(collect(params, context))

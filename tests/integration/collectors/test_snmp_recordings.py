@@ -15,6 +15,7 @@ from collectors.core.publisher import Publisher
 from collectors.snmp.collector import SPEC, Readers, target_sessions
 from collectors.snmp.device import DeviceReader
 from collectors.snmp.params import Params
+from lab.constants import params_of
 from streams.wire.models import Facts
 from tests.fakes.publisher import RecordingPublisher
 from tests.integration.collectors.snmp_peers import AUTH_SECRET, PRIVACY_SECRET, RECORDINGS, USER, snmpsim, walk
@@ -53,7 +54,7 @@ def params(port: int, recording: str, **settings: object) -> Params:
     """Return settings for one of them by v2c, unless overridden."""
     target = {"name": recording, "address": f"127.0.0.1:{port}"}
     login: dict[str, object] = {} if settings.get("version") == "3" else {"community": recording}
-    return Params.model_validate({"targets": [target], "timeout_s": 5, "deadline_s": 60} | login | settings)
+    return params_of(Params, {"targets": [target], "timeout_s": 5, "deadline_s": 60} | login | settings)
 
 
 def reader_of(settings: Params, publisher: Publisher) -> DeviceReader:

@@ -18,6 +18,7 @@ from collectors.core.metrics import CollectorMetrics
 from collectors.core.params import Core
 from collectors.snmp.collector import SPEC, collect
 from collectors.snmp.params import Params
+from lab.constants import params_of
 from lab.servers.snmp_agent import SnmpServers
 from lab.world import demo_fabric
 from lab.world.demo_faults import AdminDown, LinkDown, LinkFlap, Reboot
@@ -42,11 +43,11 @@ def world_of(faulty: Faulty | None = None) -> DemoWorld:
     return DemoWorld(inventory, faulty(inventory, now_ns) if faulty else (), 1, now_ns)
 
 
-def params_of(addresses: dict[str, str], **settings: object) -> Params:
+def simulated(addresses: dict[str, str], **settings: object) -> Params:
     targets = [{"name": name, "address": address} for name, address in addresses.items()]
     quick = {"cadence_s": 0.3, "timeout_s": 1, "tries": 1, "deadline_s": 3}
     login = {} if "version" in settings else {"community": "public"}
-    return Params.model_validate({"targets": targets} | quick | login | settings)
+    return params_of(Params, {"targets": targets} | quick | login | settings)
 
 
 @asynccontextmanager
@@ -68,7 +69,7 @@ async def hearing(world: DemoWorld) -> AsyncIterator[RecordingPublisher]:
     port = free_port()
     async with (
         SnmpServers(world, SystemClock(), trap_to=("127.0.0.1", port)) as face,
-        collecting(params_of(face.addresses, traps=f"127.0.0.1:{port}")) as (retained, _),
+        collecting(simulated(face.addresses, traps=f"127.0.0.1:{port}")) as (retained, _),
     ):
         yield retained
 
@@ -91,7 +92,7 @@ def link(inventory: Inventory, leaf: str = LEAF) -> Any:
 async def test_readings_equal_the_world() -> None:
     """Every port of every switch has its traffic at the time of reading and its states; facts identify the switch."""
     world = world_of()
-    async with SnmpServers(world, SystemClock()) as face, collecting(params_of(face.addresses)) as (retained, _):
+    async with SnmpServers(world, SystemClock()) as face, collecting(simulated(face.addresses)) as (retained, _):
         await retained.until(lambda: {s.device for s in retained.of(Samples)} == set(world.switches), 20)
         await retained.until(lambda: {f.device for f in retained.of(Facts)} == set(world.switches), 20)
         for samples in retained.of(Samples):
@@ -167,7 +168,7 @@ async def test_a_link_that_is_down_is_read_as_down_at_both_ends() -> None:
 
     world = world_of(faulty)
     down = next(each for each in world.inventory.links if each.role == "fabric-link" and each.a_device == LEAF)
-    async with SnmpServers(world, SystemClock()) as face, collecting(params_of(face.addresses)) as (retained, _):
+    async with SnmpServers(world, SystemClock()) as face, collecting(simulated(face.addresses)) as (retained, _):
         await retained.until(lambda: {s.device for s in retained.of(Samples)} == set(world.switches), 20)
         for end in (down.a, down.z):
             result = rows(retained.of(Samples, end.device)[0])
@@ -202,7 +203,7 @@ async def test_a_hostile_device_and_a_silent_one_do_not_affect_the_others() -> N
                 "hostile": f"127.0.0.1:{transport.get_extra_info('sockname')[1]}",
                 "silent": f"127.0.0.1:{silent.getsockname()[1]}",
             }
-            async with collecting(params_of(face.addresses | bad)) as (retained, metrics):
+            async with collecting(simulated(face.addresses | bad)) as (retained, metrics):
                 await retained.until(lambda: len(retained.of(Samples, LEAF)) >= 10, 30)
                 await retained.until(lambda: metrics.value("unreadable", "hostile") > 200, 30)
                 await retained.until(lambda: any(retained.of(CollectorStatus, "silent")), 10)
@@ -228,7 +229,7 @@ async def test_traps_and_informs_of_net_snmp_are_received_and_no_others() -> Non
         ),
     )
     for settings, login in logins:
-        params = params_of({"sw1": f"127.0.0.1:{silent}"}, traps=f"127.0.0.1:{port}", **settings)
+        params = simulated({"sw1": f"127.0.0.1:{silent}"}, traps=f"127.0.0.1:{port}", **settings)
         async with collecting(params) as (retained, metrics):
             await retained.until(lambda retained=retained: any(retained.of(CollectorStatus)), 10)  # type: ignore[misc]
             began_ns: list[int] = []
@@ -255,7 +256,7 @@ async def test_once_prints_every_interface_and_ends() -> None:
     world = world_of()
     assert SPEC.once is not None
     async with SnmpServers(world, SystemClock()) as face:
-        lines = [orjson.loads(line) async for line in SPEC.once(params_of(face.addresses), Core())]
+        lines = [orjson.loads(line) async for line in SPEC.once(simulated(face.addresses), Core())]
     assert {(line["device"], line["port"]) for line in lines} == {
         (device, port) for device in world.switches for port in world.ports[device]
     }

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import pytest
 
 from dashboards.queries.query import NONE, Query
+from lab.constants import params_of
 from lab.preview.reading import View
 from streams.store import migrate
 from streams.store.clickhouse import ClickHouse as Store
@@ -125,8 +126,8 @@ class Board:
     def __init__(self, server: ClickHouse, database: str) -> None:
         # As Grafana's source does: the database beside the query, tables without it.
         self._server = ClickHouse(f"{server.url}/?database={database}", server.user, server.password)
-        self._params = StoreParams.model_validate(
-            {"url": server.url, "user": server.user, "password": server.password, "database": database}
+        self._params = params_of(
+            StoreParams, {"url": server.url, "user": server.user, "password": server.password, "database": database}
         )
         self.with_store(lambda store: migrate.apply(store, migrate.shipped_migrations()))
 

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
+from lab.constants import with_constants
 from lab.world.demo_fabric import DemoShape, inventory
 from streams.config.kafka import KafkaSettings
 from streams.embedded.kafka import EmbeddedKafka
@@ -53,7 +54,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaSettings]:
 async def running(kafka: KafkaSettings) -> AsyncIterator[aiohttp.ClientSession]:
     """Yield a client with the token while the service runs and has a state."""
     address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    params = LocalityParams(port=0, max_waiting=2)
+    params = with_constants(LocalityParams, max_waiting=2)(port=0)
     service = LocalityService(kafka, params, time.time_ns, time.monotonic)
     health = Health(HealthParams(), time.monotonic)
     task = asyncio.create_task(serve(service, params, TOKEN, health, address.set_result))

@@ -20,6 +20,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.records_to_delete import RecordsToDelete
 
+from lab.constants import params_of
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.instrument.clock import Clock
@@ -254,7 +255,7 @@ async def running_by(
     clock: Clock, bootstrap: str, *servers: Server, metrics: Metrics | None = None, **settings: float
 ) -> AsyncIterator["asyncio.Task[None]"]:
     """Run a notifier on a host with this clock."""
-    params = NotifyParams.model_validate({"cluster": "test", "alertmanagers": [one.url for one in servers], **settings})
+    params = params_of(NotifyParams, {"cluster": "test", "alertmanagers": [one.url for one in servers], **settings})
     service = NotifyService(params, {"bootstrap_servers": bootstrap}, clock, metrics)
     task = asyncio.create_task(service.run())
     try:

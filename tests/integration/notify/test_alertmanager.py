@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from lab.constants import with_constants
 from streams.notify.alert import Alert
 from streams.notify.alertmanager import Alertmanager
 from streams.notify.notifier import Notifier
@@ -150,7 +151,7 @@ async def test_alerts_are_posted_again_after_a_restart_without_a_second_page(
     alertmanager: Server, receivers: Receivers
 ) -> None:
     """Alertmanager loses its alerts, the repetition restores them, and its notification log prevents a second page."""
-    params = NotifyParams(cluster="test", alertmanagers=(alertmanager.url,), hold_s=0, resend_s=0.2)
+    params = with_constants(NotifyParams, resend_s=0.2)(cluster="test", alertmanagers=(alertmanager.url,), hold_s=0)
     notifier = Notifier(params)
     async with Alertmanager(params) as client:
         notifier.process(now_finding(), time.time_ns())

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
+from lab.constants import command_with
 from streams.notify.alertmanager import Alertmanager
 from streams.notify.params import NotifyParams
 from streams.notify.service import NotifyService
@@ -173,7 +173,7 @@ async def test_a_second_notifier_waits_and_takes_over(
 @asynccontextmanager
 async def running_command(config: Path) -> AsyncIterator[asyncio.subprocess.Process]:
     """Run `railsight notify` until the end of the context; its log is beside the configuration."""
-    command = [sys.executable, "-m", "streams.cli.main", "notify", "--config", str(config)]
+    command = command_with({"notify.resend_s": 1}, "notify", "--config", str(config))
     with config.with_suffix(".log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log)
     try:
@@ -191,7 +191,7 @@ async def test_a_notifier_that_was_stopped_does_not_page_for_what_is_over(
     config = tmp_path / "railsight.toml"
     config.write_text(
         f'[kafka]\nbootstrap = "{bootstrap}"\ncluster = "test"\n'
-        f'[notify]\nalertmanagers = ["{alertmanager.url}"]\nhold_s = 0.5\nresend_s = 1\n'
+        f'[notify]\nalertmanagers = ["{alertmanager.url}"]\nhold_s = 0.5\n'
     )
     await publish(producer, fresh())
     async with running_command(config) as stopped:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from lab.constants import params_of
 from streams.notify.tickets.book import Change, ChangeKind, TicketBook
 from streams.notify.tickets.http_client import MAX_RESPONSE, Busy, HttpClient, Interrupted
 from streams.notify.tickets.jira import Jira
@@ -78,7 +79,7 @@ def answering(status: int, **headers: str) -> Any:
 
 @asynccontextmanager
 async def webhook_client(server: WebhookServer, **settings: Any) -> AsyncIterator[Webhook]:
-    async with HttpClient(TicketParams.model_validate({"url": server.url} | settings)) as client:
+    async with HttpClient(params_of(TicketParams, {"url": server.url} | settings)) as client:
         yield Webhook(client)
 
 
@@ -86,7 +87,7 @@ async def webhook_client(server: WebhookServer, **settings: Any) -> AsyncIterato
 async def jira_client(server: JiraServer, tmp_path: Path, clock: Clock, **jira: Any) -> AsyncIterator[Jira]:
     """Yield a client that took over `index_s` ago."""
     (tmp_path / "token").write_text(f"{TOKEN}\n")
-    settings = TicketParams.model_validate({
+    settings = params_of(TicketParams, {
         "url": server.url, "kind": "jira", "username": USER, "token_file": tmp_path / "token", "timeout_s": 0.5,
         "jira": {"project": "OPS", "index_s": 60, **jira},
     })  # fmt: skip

@@ -5,7 +5,6 @@ import itertools
 import os
 import random
 import signal
-import sys
 import time
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -19,6 +18,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import GroupCoordinatorNotAvailableError
 
+from lab.constants import command_with, params_of
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.notify.params import NotifyParams
@@ -136,7 +136,7 @@ async def running(
     """Run the service, and cancel it as a stop of the process would."""
     values = {"url": url, "timeout_s": 0.5, "backoff_s": 0.05, "backoff_max_s": 0.2, **settings}
     service = TicketService(
-        TicketParams.model_validate(values), NotifyParams(cluster="test"), {"bootstrap_servers": bootstrap},
+        params_of(TicketParams, values), NotifyParams(cluster="test"), {"bootstrap_servers": bootstrap},
         WallClock(), metrics or CountedMetrics(),
     )  # fmt: skip
     task = asyncio.create_task(service.run())
@@ -148,10 +148,15 @@ async def running(
             await task
 
 
+CONSTANTS = {
+    "tickets.timeout_s": 1, "tickets.backoff_s": 0.05, "tickets.backoff_max_s": 0.5, "tickets.jira.index_s": 1,
+}  # fmt: skip
+
+
 @asynccontextmanager
 async def running_command(config: Path, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
     """Run `railsight tickets` until the end of the context; its log is beside the configuration."""
-    command = [sys.executable, "-m", "streams.cli.main", "tickets", "--config", str(config), *arguments]
+    command = command_with(CONSTANTS, "tickets", "--config", str(config), *arguments)
     with config.with_suffix(".log").open("ab") as log:
         process = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log, env=dict(os.environ))
     try:
@@ -166,10 +171,7 @@ async def running_command(config: Path, *arguments: str) -> AsyncIterator[asynci
 
 def written(tmp_path: Path, bootstrap: str, url: str, text: str = "") -> Path:
     path = tmp_path / "railsight.toml"
-    path.write_text(
-        f'[kafka]\nbootstrap = "{bootstrap}"\ncluster = "ams"\n'
-        f'[tickets]\nurl = "{url}"\ntimeout_s = 1\nbackoff_s = 0.05\nbackoff_max_s = 0.5\n{text}'
-    )
+    path.write_text(f'[kafka]\nbootstrap = "{bootstrap}"\ncluster = "ams"\n[tickets]\nurl = "{url}"\n{text}')
     return path
 
 
@@ -407,7 +409,7 @@ async def test_with_faults_and_a_kill_jira_has_every_issue_once(
         "jira": {"project": "OPS", "index_s": 1.0},
     }  # fmt: skip
     text = f'kind = "jira"\nusername = "{USER}"\ntoken_file = "{tmp_path}/token"\n'
-    config = written(tmp_path, bootstrap, site.url, f'{text}[tickets.jira]\nproject = "OPS"\nindex_s = 1\n')
+    config = written(tmp_path, bootstrap, site.url, f'{text}[tickets.jira]\nproject = "OPS"\n')
     try:
         async with running(bootstrap, site.url, **jira):
             await until_committed(bootstrap, 0)
@@ -508,7 +510,7 @@ async def test_what_is_missing_at_the_start_is_one_clear_line(broker: str, tmp_p
     def service(bootstrap: str, **settings: Any) -> TicketService:
         values = {"url": "http://127.0.0.1:1", **settings}
         return TicketService(
-            TicketParams.model_validate(values), NotifyParams(), {"bootstrap_servers": bootstrap}, WallClock(),
+            params_of(TicketParams, values), NotifyParams(), {"bootstrap_servers": bootstrap}, WallClock(),
             CountedMetrics(),
         )  # fmt: skip
 

@@ -2,8 +2,10 @@
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
+from lab.constants import command_with
 from tests.integration.runtime.rig import ROOT
 
 
@@ -12,7 +14,9 @@ def command_line(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "streams.cli.main", *arguments]
 
 
-def start_in_background(log: Path, env: dict[str, str], *arguments: str) -> subprocess.Popen[bytes]:
-    """Start a subcommand whose output goes to a file."""
+def start_in_background(
+    log: Path, env: dict[str, str], constants: Mapping[str, object], *arguments: str
+) -> subprocess.Popen[bytes]:
+    """Start a subcommand with other constants; its output goes to a file."""
     with log.open("wb") as out:
-        return subprocess.Popen(command_line(*arguments), stdout=out, stderr=out, cwd=ROOT, env=env)
+        return subprocess.Popen(command_with(constants, *arguments), stdout=out, stderr=out, cwd=ROOT, env=env)

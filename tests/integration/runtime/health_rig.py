@@ -15,12 +15,7 @@ from tests.fixtures.automation_process import start
 from tests.integration.runtime.commands import start_in_background
 from tests.integration.runtime.rig import wait_until
 
-LIMITS = {
-    "RAILSIGHT__HEALTH__STUCK_S": "6",
-    "RAILSIGHT__HEALTH__UNDELIVERED_S": "2",
-    "RAILSIGHT__HEALTH__PROBE_S": "0.5",
-    "RAILSIGHT__RUNTIME__INVENTORY_WAIT_S": "0",
-}
+LIMITS = {"health.stuck_s": 6, "health.undelivered_s": 2, "health.probe_s": 0.5, "runtime.inventory_wait_s": 0}
 """A process that waits for brokers would count as stuck soon, if it counted as stuck at all."""
 
 
@@ -92,10 +87,10 @@ def running_automation(folder: Path, kafka_port: int) -> Iterator[Part]:
 
 
 @contextmanager
-def running(log: Path, env: dict[str, str], *arguments: str) -> Iterator[Part]:
+def running(log: Path, env: dict[str, str], *arguments: str, **constants: object) -> Iterator[Part]:
     """Run a command with a port for its health, and kill it at the end."""
     port = free_port()
-    process = start_in_background(log, os.environ | LIMITS | env, *arguments, "--metrics-port", str(port))
+    process = start_in_background(log, os.environ | env, LIMITS | constants, *arguments, "--metrics-port", str(port))
     try:
         yield Part(process, port, log)
     finally:

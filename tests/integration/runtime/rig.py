@@ -20,6 +20,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.errors import KafkaError, UnknownError
 
+from lab.constants import with_constants
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.runtime.bindings import Binding, Upstream
@@ -104,15 +105,14 @@ class PipelineRig:
             "measure": lambda _: CountingStage(self.symptoms),
             "correlate": lambda _: WindowStage(self.windows),
         }
-        runtime = RuntimeSettings(
+        runtime = with_constants(
+            RuntimeSettings,
             inventory_wait_s=float(os.environ.get("INVENTORY_WAIT_S", "0")),
             measure_snapshot_s=0.5,
-            snapshot_s=0.5,
             session_s=self.session_s,
-            data=Path(os.environ["FAUST_DATA"]),
-            instance=os.environ.get("INSTANCE"),
             settle_s=0.5,
-        )
+            snapshot_s=0.5,
+        )(data=Path(os.environ["FAUST_DATA"]), instance=os.environ.get("INSTANCE"))
         refuse_syncs(int(os.environ.get("REFUSED_SYNCS", "0")))
         run_stages({stage: makers[stage] for stage in stages}, self.kafka, runtime, wiring=self.wiring)
 

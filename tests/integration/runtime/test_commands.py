@@ -25,8 +25,8 @@ async def test_topics_are_created_and_all_stages_run_in_one_process(tmp_path: Pa
         assert listed.returncode == 1 and listed.stdout.count('"partitions": null') == len(TOPICS)
         assert railsight("topics", *at).returncode == 0
         log = tmp_path / "log"
-        env = os.environ | {"RAILSIGHT__RUNTIME__INVENTORY_WAIT_S": "0", "RAILSIGHT__RUNTIME__DATA": str(tmp_path)}
-        worker = start_in_background(log, env, "process", *at)
+        env = os.environ | {"RAILSIGHT__RUNTIME__DATA": str(tmp_path)}
+        worker = start_in_background(log, env, {"runtime.inventory_wait_s": 0}, "process", *at)
         try:
             owned = [
                 f"{stage}/{n}: epoch 1 "

@@ -18,10 +18,10 @@ from aiokafka.errors import KafkaError
 
 from lab.chaos.load import Fabric, Load, subject_id
 from lab.chaos.reader import KafkaReader
-from lab.chaos.stack import SINK, WORKERS, Stack
+from lab.chaos.stack import CONSTANTS, SINK, WORKERS, Stack
 from lab.chaos.verdict import newest_revisions
+from lab.constants import command_with
 from streams.fabric.catalogue import Metric
-from streams.runtime.local_pipeline import railsight_command
 from streams.runtime.topic_io import read_to_end
 from streams.wire.models import NO_INDEX, InputLoss, Samples, Source, Table
 from streams.wire.topics import EVENTS, INPUT_LOSSES, STAGES, SYMPTOMS, Topic, decode, encode, partition_of
@@ -77,7 +77,12 @@ async def running(folder: Path) -> AsyncIterator[tuple[Stack, "StoppableLoad", K
         with (folder / "railsight.toml").open("a", encoding="utf-8") as config:
             config.write("[detect.pcie]\nopen_after_s = 4\n")
         for stage in STAGES:
-            stack._add(stage, railsight_command("process", stage, "--config", str(folder / "railsight.toml")))
+            stack._add(
+                stage,
+                command_with(
+                    CONSTANTS | {"detect.pcie.full_s": 4}, "process", stage, "--config", str(folder / "railsight.toml")
+                ),
+            )
         load = StoppableLoad(stack.kafka_settings, HostFabric(run=1), 1)
         await load.publish_inventory()
         reader = KafkaReader(stack.kafka.bootstrap, (group_of(stack, "measure"), group_of(stack, SINK)))

@@ -20,6 +20,7 @@ from collectors.bridge.params import Params
 from collectors.bridge.read import Batch
 from collectors.core.context import CollectorContext
 from collectors.core.once import NullPublisher
+from lab.constants import with_constants
 from streams.health.health import Health, HealthParams
 from streams.health.input_checks import ReadingLoop, add_consumer_checks
 from streams.health.status_server import StatusServer
@@ -27,7 +28,7 @@ from streams.health.supervision import supervised
 from tests.integration.fixtures_kafka import Broker
 
 pytestmark = pytest.mark.timeout(120)
-LIMITS = HealthParams(stuck_s=2.0, probe_s=0.3)
+LIMITS = with_constants(HealthParams, stuck_s=2.0, probe_s=0.3)()
 _TURN_S = 0.05
 
 

@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import numpy as np
 from aiokafka import AIOKafkaProducer
 from pydantic import SecretStr
 
+from lab.constants import command_with
 from streams.config.kafka import KafkaSettings
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
 from streams.embedded.kafka import EmbeddedKafka
@@ -138,8 +138,6 @@ class Database:
         settings: dict[str, object] = {
             "group": self.name,
             "linger_s": 0.2,
-            "session_timeout_s": 6,
-            "retry_backoff_max_s": 1,
             **params,
         }
         environ = {
@@ -150,8 +148,7 @@ class Database:
             "RAILSIGHT__STORE__DATABASE": self.name,
             **{f"RAILSIGHT__PERSIST__{key.upper()}": str(value) for key, value in settings.items()},
         }
-        code = "from streams.cli.main import main; main(['persist'])"
-        command = [sys.executable, "-c", code]
+        command = command_with({"persist.session_timeout_s": 6, "persist.retry_backoff_max_s": 1}, "persist")
         sink = subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self._sinks.append(sink)
         return sink

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 from aiokafka import TopicPartition
 
+from lab.constants import with_constants
 from streams.store.params import SinkParams
 from streams.store.persist.partition_offsets import CommitFence, PartitionLost
 from streams.store.persist.sink import Sink
@@ -122,7 +123,7 @@ async def test_a_commit_that_is_refused_without_a_rebalance_lets_the_sink_join_a
         await commit(fence, at, offset, metadata)
 
     monkeypatch.setattr(CommitFence, "commit", refuse_once)
-    params = SinkParams(group=database.name, linger_s=0.2, session_timeout_s=6, retry_backoff_max_s=1)
+    params = with_constants(SinkParams, session_timeout_s=6, retry_backoff_max_s=1)(group=database.name, linger_s=0.2)
     sink, stop = Sink(database.client, {"bootstrap_servers": rig.kafka.bootstrap}, params), asyncio.Event()
     running = asyncio.create_task(sink.run(stop))
     try:

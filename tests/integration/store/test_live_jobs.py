@@ -3,7 +3,6 @@
 import contextlib
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.constants import command_with
 from streams.cli.main import main
 from streams.report.job.summary import JobSummary, summaries
 from streams.store.queries.jobs import query_stays
@@ -21,19 +21,17 @@ pytestmark = pytest.mark.timeout(240)
 
 CONFIG = """[kafka]
 bootstrap = "{bootstrap}"
-[collect.jobs]
-stale_s = 2
 [collect.jobs.slurm]
 command = ["env", "SLURM_CONF={conf}", "squeue", "--json", "--states=all"]
 cadence_s = 0.5
-deadline_s = 3
-absent_s = 3
 team_by = "user"
 teams = {{root = "ml"}}
 tenants = {{ml = "blue"}}
 [collect.jobs.slurm.nodes]
 pod1-host1 = "h1"
 """
+
+CONSTANTS = {"collect.jobs.stale_s": 2, "collect.jobs.slurm.deadline_s": 3, "collect.jobs.slurm.absent_s": 3}
 
 
 @dataclass
@@ -49,7 +47,7 @@ class LiveJobs:
     def start_collector(self) -> None:
         """Run `railsight collect jobs`."""
         with self.log.open("ab") as output:
-            command = [sys.executable, "-m", "streams.cli.main", "collect", "jobs", "--config", str(self.config)]
+            command = command_with(CONSTANTS, "collect", "jobs", "--config", str(self.config))
             self.process = subprocess.Popen(command, stdout=output, stderr=output)
 
     def stop_collector(self) -> None:

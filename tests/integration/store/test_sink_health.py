@@ -32,11 +32,10 @@ async def test_a_sink_that_starts_before_its_servers_waits_and_then_stores(tmp_p
         "RAILSIGHT__STORE__URL": store.url,
         "RAILSIGHT__STORE__DATABASE": store.database,
         "RAILSIGHT__STORE__PASSWORD": store.password.get_secret_value(),
-        "RAILSIGHT__STORE__TIMEOUT_S": "2",
         "RAILSIGHT__PERSIST__LINGER_S": "0.2",
-        "RAILSIGHT__PERSIST__RETRY_BACKOFF_MAX_S": "0.5",
     }
-    with running(tmp_path / "sink.log", env, "persist", "--bootstrap", f"127.0.0.1:{kafka.port}") as sink:
+    constants = {"store.timeout_s": 2, "persist.retry_backoff_max_s": 0.5}
+    with running(tmp_path / "sink.log", env, "persist", "--bootstrap", f"127.0.0.1:{kafka.port}", **constants) as sink:
         assert await sink.until_not_ready("start") == "start: not complete"
         await sink.until_logged("ClickHouse")
         clickhouse = EmbeddedClickHouse(params)

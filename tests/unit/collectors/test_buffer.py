@@ -9,6 +9,7 @@ from pathlib import Path
 from collectors.core.buffer import buffer_of
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.params import PublisherParams
+from lab.constants import params_of
 from tests.fixtures.spool_records import buffered, files_no_larger_than
 
 AFTER_S = 0.2
@@ -19,7 +20,7 @@ class Run:
 
     def __init__(self, folder: Path, **settings: int) -> None:
         self.metrics = CollectorMetrics()
-        params = PublisherParams.model_validate({"spool": folder, "spool_after_s": AFTER_S} | settings)
+        params = params_of(PublisherParams, {"spool": folder, "spool_after_s": AFTER_S} | settings)
         buffer = buffer_of(params, "gnmi@a/b", self.metrics)
         self.buffer = buffer
 

@@ -16,6 +16,7 @@ from collectors.gnmi.params import Params
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.paths import from_text, to_message
 from collectors.gnmi.v1 import gnmi_lite_pb2, gnmi_pb2
+from lab.constants import with_constants
 from streams.fabric.catalogue import Metric
 from streams.wire.models import Samples, Source
 from streams.wire.topics import SAMPLES, decode, encode
@@ -130,7 +131,7 @@ def test_any_message_of_a_device_is_processed_or_refused_and_counted() -> None:
     """No message ends or delays the reader, its memory stays bounded, and a valid counter is still read."""
     rng = random.Random(7)
     metrics, memory = CollectorMetrics(), DeviceIdentity()
-    params = Params(max_ports=64, max_paths=1000)
+    params = with_constants(Params, max_ports=64, max_paths=1000)()
     connection = Connection("leaf1", params, memory, metrics, on_change=True)
     refused = readings = 0
     longest_s = 0.0

@@ -13,12 +13,13 @@ from collectors.gnmi.facts import facts_fields
 from collectors.gnmi.params import Params
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.v1 import gnmi_lite_pb2
+from lab.constants import with_constants
 from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER, EventKind
 from tests.fixtures.gnmi_notifications import S, notification
 
 T = 1_700_000_000 * S
-PARAMS = Params(cadence_s=10, max_ports=4, max_paths=1000)
+PARAMS = with_constants(Params, max_ports=4, max_paths=1000)(cadence_s=10)
 COUNTERS = "/interfaces/interface[name={}]/state/counters"
 STATE = "/interfaces/interface[name={}]/state"
 

@@ -13,6 +13,7 @@ from collectors.core.context import CollectorContext
 from collectors.core.params import CollectorParams, Core, PublisherParams
 from collectors.core.spec import Spec
 from collectors.core.spool import Spool
+from lab.constants import with_constants
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.topics import EVENTS, Record
 
@@ -85,7 +86,7 @@ async def test_a_running_collector_serves_its_metrics_and_leaves_unsent_records_
 
     core = Core(
         client_options=NOWHERE, collector="here", metrics_port=port, acknowledged_file=tmp_path / "acknowledged.json",
-        publisher=PublisherParams(spool=tmp_path, spool_after_s=0.1),
+        publisher=with_constants(PublisherParams, spool_after_s=0.1)(spool=tmp_path),
     )  # fmt: skip
     work = asyncio.create_task(run(core, one_event))
     await offered.wait()

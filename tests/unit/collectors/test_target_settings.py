@@ -42,8 +42,8 @@ def test_a_wrong_setting_of_a_target_names_the_target(tmp_path: Path) -> None:
     """An inherited login of another version is none; a target without any is named."""
     with pytest.raises(Misconfigured, match=r"version 3 requires username \(target a\)"):
         snmp.target_sessions(snmp_params({"name": "a", "address": "h", "version": "3"}, community="public"))
-    with pytest.raises(Misconfigured, match="target a: deadline_s must not be less than timeout_s"):
-        snmp.target_sessions(snmp_params({"name": "a", "address": "h", "deadline_s": 1}, community="public"))
+    with pytest.raises(Misconfigured, match="target a: privacy requires auth"):
+        snmp.target_sessions(snmp_params({"name": "a", "address": "h", "version": "3", "auth": "none"}))
 
 
 @pytest.mark.parametrize("secret", ["community", "auth_secret", "privacy_secret"])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lab.constants import params_of
 from streams.decide import guards
 from streams.decide.capacity import Capacity
 from streams.decide.guard_context import GuardContext, Proposal
@@ -56,7 +57,7 @@ def proposal(port: str, action: Action = Action.DRAIN_LINK, top: Topology = TOP,
 
 def context(top: Topology = TOP, t: float = 1_000_000, **changes: Any) -> GuardContext:
     """Return a context in which all is healthy, fresh and allowed; `params` changes settings."""
-    params = DecideParams.model_validate({"mode": "act", **changes.pop("params", {})})
+    params = params_of(DecideParams, {"mode": "act", **changes.pop("params", {})})
     states = changes.pop("link_states", FakeLinkStates(at(t)))
     healthy = GuardContext(
         at(t), params, top, FakeControls(), states, Isolations(), changes.pop("capacity", None) or Capacity(top)

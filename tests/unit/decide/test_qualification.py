@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from lab.constants import with_constants
 from streams.decide.qualification import (
     EndEvidence,
     Qualification,
@@ -124,7 +125,7 @@ def test_what_the_bits_do_not_prove_is_not_proven() -> None:
     assert qualified(few).reasons == ("leaf/u0: 1.5e+11 bits prove an error rate below 2.0e-11, not 1e-12",)
     unknown = end(run_of(*minutes(0, 15, bits=0.0)))
     assert qualified(unknown).reasons == ("leaf/u0: neither bits nor the speed of the port are known",)
-    params = QualificationParams(ber=1e-3)
+    params = with_constants(QualificationParams, ber=1e-3)()
     noisy = end(run_of(*minutes(0, 15, bits=1e5, raw_errors=0.4, ber=4e-6)))
     (reason,) = qualify(params, [noisy], at(960)).reasons
     assert reason == "leaf/u0: 1.5e+06 bits prove a pre-FEC BER below 7.9e-06, not 5e-06"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.constants import with_constants
 from streams.decide.params import DecideParams
 from streams.detect.detectors.host_gpu_fault import Grade, grade
 from streams.detect.params import DetectParams
@@ -160,7 +161,7 @@ def test_a_fault_after_the_restart_is_another() -> None:
 
 def test_no_host_is_taken_out_without_a_person() -> None:
     """CRITICAL asks to cordon it, and that needs an approval; a warning is observed."""
-    act = DecideParams(mode="act", freshness_s=1e9)
+    act = with_constants(DecideParams, freshness_s=1e9)(mode="act")
     published = play([*beats(600), xid(GPU, 100, 79), xid(f"p1-h2/{GPUS[1]}", 100, 94)], decide=act)
     asked = {one.target.id: one for one in published if isinstance(one, Remediation)}
     grave, mild = asked["device:p1-h1"], asked[f"port:p1-h2/{GPUS[1]}"]

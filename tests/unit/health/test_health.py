@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
+from lab.constants import with_constants
 from streams.health.health import Health, HealthParams
 from streams.health.input_checks import Backlog
 from streams.health.status_server import StatusServer
@@ -70,7 +71,7 @@ def test_a_process_that_is_not_live_is_not_ready() -> None:
 def test_without_evaluation_for_too_long_a_process_is_not_live() -> None:
     """An event loop that does not turn evaluates nothing; the first turn after it is live again."""
     clock = Clock()
-    health = Health(HealthParams(stuck_s=10), clock)
+    health = Health(with_constants(HealthParams, stuck_s=10)(), clock)
     health.started()
     health.beat()
     clock.now += 10
@@ -111,7 +112,7 @@ def answer_of(port: int, path: str) -> tuple[int, str]:
 @pytest.fixture
 def served() -> Iterator[tuple[Health, int]]:
     """Yield a health whose loop counts as stuck after half a second, and its port."""
-    health = Health(HealthParams(stuck_s=0.5), time.monotonic)
+    health = Health(with_constants(HealthParams, stuck_s=0.5)(), time.monotonic)
     with closing(StatusServer("127.0.0.1", 0, CollectorRegistry(), health)) as server:
         yield health, server.port
 
@@ -174,7 +175,7 @@ def lines(listening: socket.socket) -> list[str]:
 async def test_systemd_receives_ready_watchdog_and_stopping(systemd: tuple[socket.socket, dict[str, str]]) -> None:
     """READY=1 once, when the process is ready; until then its start is extended; STOPPING=1 at the end."""
     listening, environ = systemd
-    health = Health(HealthParams(stuck_s=5), time.monotonic)
+    health = Health(with_constants(HealthParams, stuck_s=5)(), time.monotonic)
     problem = "no answer yet"
     health.ready_while("brokers", lambda: problem)
     health.started()
@@ -193,7 +194,7 @@ async def test_ready_is_repeated_while_the_socket_is_full(systemd: tuple[socket.
     listening, environ = systemd
     while notify("WATCHDOG=1", environ=environ):
         pass
-    health = Health(HealthParams(stuck_s=5), time.monotonic)
+    health = Health(with_constants(HealthParams, stuck_s=5)(), time.monotonic)
     health.started()
     async with supervised(health, environ):
         await asyncio.sleep(0)

@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 from aiokafka import TopicPartition
 
+from lab.constants import with_constants
 from streams.config.kafka import KafkaSettings
 from streams.health.health import Health, HealthParams
 from streams.runtime.runner import Runner
@@ -30,7 +31,7 @@ class Worker:
             is_joining=False,
             generation=1,
         )
-        self.health = Health(HealthParams(stuck_s=10, undelivered_s=5), lambda: self.now)
+        self.health = Health(with_constants(HealthParams, stuck_s=10, undelivered_s=5)(), lambda: self.now)
         self.checks = stage_checks([cast(Runner, self.runner)], KafkaSettings(), self.health)
         self.health.started()
         self.answer(7)
@@ -155,8 +156,8 @@ def test_a_sink_is_not_live_while_nothing_moves(sink: dict[str, Any], writer: di
     now = 0.0
     one = {"is_restored": True, "positions": {("in", 0): 7}, "sending_s": 0.0, "attempts": 0}
     owned = {TopicPartition("in", 0): SimpleNamespace(**(one | writer))}
-    health = Health(HealthParams(stuck_s=10, undelivered_s=5), lambda: now)
-    params = SinkParams(linger_s=1, linger_max_s=1, linger_background_s=1)
+    health = Health(with_constants(HealthParams, stuck_s=10, undelivered_s=5)(), lambda: now)
+    params = with_constants(SinkParams, linger_max_s=1, linger_background_s=1)(linger_s=1)
     fake: Any = SimpleNamespace(**({"writers": owned, "is_joining": False} | sink))
     checks = sink_checks(fake, {}, params, health, request_s=20)
     health.started()

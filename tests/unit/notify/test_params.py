@@ -16,7 +16,6 @@ from tests.fixtures.notify_examples import params
         ({"username": "u"}, "must be set together"),
         ({"username": "u", "password": "p", "token": "t"}, "not both"),
         ({"key_file": "k"}, "key_file requires cert_file"),
-        ({"resend_s": 60, "expire_s": 100}, "at least 3 x resend_s"),
         ({"hold_s": -1}, "greater than or equal to 0"),
     ],
 )

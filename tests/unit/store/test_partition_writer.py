@@ -11,6 +11,7 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
+from lab.constants import with_constants
 from streams.store.params import SinkParams
 from streams.store.persist.block_writer import BlockIntent, BlockWriter, Committed, parse_metadata
 from streams.store.persist.partition_offsets import PartitionLost
@@ -33,7 +34,7 @@ from tests.fakes.partition import (
 )
 
 AT = TopicPartition(topics.CONTROLS.name, 0)
-PARAMS = SinkParams(linger_s=0.002, block_rows=5, retry_backoff_s=0.001, retry_backoff_max_s=0.001)
+PARAMS = with_constants(SinkParams, block_rows=5, retry_backoff_s=0.001, retry_backoff_max_s=0.001)(linger_s=0.002)
 PERSISTED = PersistedTopic(topics.CONTROLS, ("first", "second"), lambda _client, _offsets: OffsetBuilder())
 WITH_PROGRESS = dataclasses.replace(PERSISTED, topic=dataclasses.replace(topics.CONTROLS, other_models=(Progress,)))
 VALUE = topics.encode(topics.CONTROLS, Control("k", ControlKind.KILL_SWITCH)).value
@@ -253,9 +254,9 @@ def lingering(
 ) -> PartitionWriter:
     """Return an owner that waits for two rows or hardly at all, then half a second, longer for a background topic."""
     max_s = 1e-9 if latency is LatencyClass.BACKGROUND else 0.5
-    params = SinkParams(
-        linger_s=1e-9, linger_max_s=max_s, linger_background_s=0.5, bulk_rows=2, block_rows=100, retry_backoff_s=0.001
-    )
+    params = with_constants(
+        SinkParams, linger_max_s=max_s, linger_background_s=0.5, bulk_rows=2, block_rows=100, retry_backoff_s=0.001
+    )(linger_s=1e-9)
     persisted = dataclasses.replace(persisted, latency=latency)
     return partition(made, tables, Fuse(), max_records=2, params=params, persisted=persisted)
 

@@ -14,6 +14,7 @@ from collectors.bridge.params import Params
 from collectors.bridge.read import Batch, Lost
 from collectors.bridge.records import Source
 from collectors.core.context import CollectorContext
+from lab.constants import params_of
 from streams.wire.errors import Retry
 from streams.wire.models import CollectorStatus, Rejected, Samples
 from tests.fakes.publisher import RecordingPublisher
@@ -89,8 +90,8 @@ class Kafka(RecordingPublisher):
 @asynccontextmanager
 async def running(topic: Topic, **settings: Any) -> AsyncIterator[tuple[Kafka, FakeReader, Bridge]]:
     """A bridge on this topic."""
-    params = Params.model_validate(
-        {"topics": "peers", "quiet_s": 0.03, "wait_s": 0.2, "silent_s": 1, "status_every_s": 1} | settings
+    params = params_of(
+        Params, {"topics": "peers", "quiet_s": 0.03, "wait_s": 0.2, "silent_s": 1, "status_every_s": 1} | settings
     )
     reader = FakeReader(topic)
     kafka = Kafka(reader)

@@ -33,7 +33,7 @@ def test_topics_are_names_or_names_with_formats(result: Any, meant: list[tuple[s
 @pytest.mark.parametrize(
     "wrong",
     [{"topics": [{"name": ""}]}, {"topics": [{"name": "a", "format": "csv"}]}, {"username": "u"},
-     {"username": "u", "password": "p", "password_file": "f"}, {"inputs": {"a": "cpu"}}, {"gap_s": 0}, {"unknown": 1}],
+     {"username": "u", "password": "p", "password_file": "f"}, {"inputs": {"a": "cpu"}}, {"unknown": 1}],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
     """Before anything is read."""

@@ -16,6 +16,7 @@ from collectors.host.nccl import NcclReport, NcclWitness, RasChanges, parse_stat
 from collectors.host.params import Params
 from collectors.host.ports import KnownPorts
 from collectors.kernel.ports import Port
+from lab.constants import params_of
 from streams.wire.errors import Reject
 from streams.wire.models import EventKind
 from streams.wire.nccl_codes import NcclCode, is_transport_error
@@ -133,7 +134,8 @@ async def witness(**settings: Any) -> AsyncIterator["asyncio.Queue[DeviceEvent]"
     ports = KnownPorts("netdev")
     ports.adopt([Port(rdma="mlx5_0", number=1, netdev="rail0", pci="0000:18:00.0", mac="00:00:00:00:00:01")])
     own = NcclWitness(
-        Params(device="h0", log_poll_s=0.01, **settings), CollectorContext(NullPublisher(), "host"), ports,
+        params_of(Params, {"device": "h0", "log_poll_s": 0.01, **settings}),
+        CollectorContext(NullPublisher(), "host"), ports,
         lambda event, _: events.put_nowait(event),
     )  # fmt: skip
     work = asyncio.create_task(own.run())

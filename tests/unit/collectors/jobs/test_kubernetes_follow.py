@@ -13,13 +13,14 @@ from collectors.jobs import kubernetes
 from collectors.jobs.kubernetes import Event, Expired, KubernetesFollower
 from collectors.jobs.ledger import JobFeed, Ledger
 from collectors.jobs.params import KubernetesParams
+from lab.constants import with_constants
 from streams.wire.errors import Retry
 from streams.wire.models import Job
 from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.kubernetes_pods import LABELS, finished, pod, running
 
 S = 10**9
-PARAMS = KubernetesParams(settle_s=0)
+PARAMS = with_constants(KubernetesParams, settle_s=0)()
 
 
 class Api:

@@ -16,6 +16,7 @@ from collectors.core.once import NullPublisher
 from collectors.jobs.collector import slurm_snapshot
 from collectors.jobs.params import SlurmParams
 from collectors.jobs.slurm_read import read_jobs
+from lab.constants import with_constants
 from streams.wire.errors import Misconfigured, Retry
 from tests.fixtures.slurm_json import answer, job
 
@@ -23,7 +24,7 @@ from tests.fixtures.slurm_json import answer, job
 async def test_a_command_that_hangs_is_killed_at_the_deadline(tmp_path: Path) -> None:
     """`squeue` waits for slurmctld; no process of it stays behind."""
     command = ("sh", "-c", f"echo $$ > {tmp_path}/pid; exec sleep 300")
-    params = SlurmParams(command=command, deadline_s=0.5)
+    params = with_constants(SlurmParams, deadline_s=0.5)(command=command)
     with pytest.raises(Retry, match=r"does not answer within 0\.5 s"):
         await slurm_snapshot(params, CollectorContext(NullPublisher(), "jobs"))
     with pytest.raises(ProcessLookupError):

@@ -13,6 +13,7 @@ from collectors.core.params import Core
 from collectors.nccl_tests.collector import SPEC, FileFollower, collect, publish
 from collectors.nccl_tests.params import Params
 from collectors.nccl_tests.parse import parse
+from lab.constants import with_constants
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
@@ -81,7 +82,7 @@ async def test_files_are_published_once_when_they_are_complete(tmp_path: Path) -
     """A file that still grows waits; one that is none is left out and counted."""
     publisher = RecordingPublisher()
     context = CollectorContext(publisher, "nccl_tests")
-    params = Params(outputs=(str(tmp_path / "*"),), find_every_s=0.05)
+    params = with_constants(Params, find_every_s=0.05)(outputs=(str(tmp_path / "*"),))
     (tmp_path / "a.json").write_bytes(as_json(HOSTS))
     (tmp_path / "b.txt").write_text("no output")
     work = asyncio.create_task(collect(params, context))
@@ -98,7 +99,7 @@ def test_a_file_that_grows_or_is_old_is_not_read(tmp_path: Path) -> None:
     """A file is complete when two looks find it alike."""
     path = tmp_path / "out.txt"
     path.write_text("a")
-    follower = FileFollower(Params(outputs=(str(path),), max_age_s=3600))
+    follower = FileFollower(with_constants(Params, max_age_s=3600)(outputs=(str(path),)))
     os.utime(path, ns=(AT_NS, AT_NS))
     assert list(follower.complete(AT_NS)) == []
     path.write_text("ab")
@@ -106,7 +107,7 @@ def test_a_file_that_grows_or_is_old_is_not_read(tmp_path: Path) -> None:
     assert list(follower.complete(AT_NS)) == []
     assert list(follower.complete(AT_NS)) == [(path, AT_NS + 1)]
     assert list(follower.complete(AT_NS)) == []
-    old = FileFollower(Params(outputs=(str(path),), max_age_s=60))
+    old = FileFollower(with_constants(Params, max_age_s=60)(outputs=(str(path),)))
     assert [list(old.complete(AT_NS + 61 * 10**9)) for _ in range(3)] == [[], [], []]
 
 

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from collectors.probe.mesh import find_rails, flows_of
 from collectors.probe.params import Params
+from lab.constants import with_constants
 from streams.fabric.inventory import Inventory, PortName
 from tests.fixtures.namespace_clos import Shape
 
@@ -29,7 +30,7 @@ def test_each_rail_is_the_target_of_as_many_rails_of_its_leaf() -> None:
     targets = Counter(
         flow.target.port
         for host in HOSTS
-        for flow in flows_of(RAILS, host, Params(rotated_per_hour=0), 0)
+        for flow in flows_of(RAILS, host, with_constants(Params, rotated_per_hour=0)(), 0)
         if flow.rail.leaf == flow.target.leaf
     )
     assert set(targets.values()) == {3} and len(targets) == len(RAILS.all)
@@ -47,7 +48,7 @@ def test_the_choice_is_fixed_and_a_fifth_of_it_rotates_each_hour() -> None:
     """All hosts and restarts choose the same; another seed chooses otherwise."""
     at = [set(flows_of(RAILS, "h03", PARAMS, hour)) for hour in range(6)]
     assert at[0] == set(flows_of(RAILS, "h03", PARAMS, 0))
-    assert at[0] != set(flows_of(RAILS, "h03", Params(seed=2), 0))
+    assert at[0] != set(flows_of(RAILS, "h03", with_constants(Params, seed=2)(), 0))
     for one, other in pairwise(at):
         assert len(one & other) >= 0.6 * len(one)
     assert at[0] != at[5]

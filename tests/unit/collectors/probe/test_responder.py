@@ -7,13 +7,14 @@ import pytest
 from collectors.probe.packet import LENGTH, MAGIC, REQUESTS, Kind, Packet, decode, encode
 from collectors.probe.params import Params
 from collectors.probe.responder import Responder
+from lab.constants import params_of, with_constants
 
 PEER = ("10.1.0.1", 20_001)
 KEY = b"0123456789abcdef"
 
 
 def responder(key: bytes = b"", **settings: float) -> Responder:
-    return Responder(Params.model_validate(settings), frozenset({PEER[0], "10.1.0.3"}), b"\1\2\3\4", key, 0.0)
+    return Responder(params_of(Params, settings), frozenset({PEER[0], "10.1.0.3"}), b"\1\2\3\4", key, 0.0)
 
 
 def probe(sequence: int = 0, flow: int = 7, kind: Kind = Kind.PROBE, *, ttl: int = 0, port: int = 0) -> Packet:
@@ -110,7 +111,7 @@ def test_a_flood_of_one_source_is_answered_at_its_rate_and_others_are_not_harmed
 def test_a_flood_of_all_sources_is_answered_at_the_rate_of_all() -> None:
     """However many inventory hosts are forged."""
     sources = [f"10.2.{n // 250}.{n % 250}" for n in range(5000)]
-    own = Responder(Params(answers_per_s=300), frozenset(sources), b"\0\0\0\0", b"", 0.0)
+    own = Responder(with_constants(Params, answers_per_s=300)(), frozenset(sources), b"\0\0\0\0", b"", 0.0)
     answered = sum(own.answer(encode(probe()), (one, 20_001), 1, 2, 0, 0.5) is not None for one in sources)
     assert answered == 300
 

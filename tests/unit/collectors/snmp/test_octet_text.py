@@ -132,7 +132,6 @@ def test_the_port_of_a_trap_is_found_from_its_objects() -> None:
         ({"username": "x"}, "username requires version = 3"),
         ({"version": "3", "community": "x"}, "community requires version = 2c"),
         ({"version": "3", "auth": "none", "privacy": "aes128"}, "privacy requires auth"),
-        ({"deadline_s": 1, "timeout_s": 2}, "deadline_s must not be less"),
         ({"targets": [{"name": "a", "address": "a:b:c"}]}, "pattern"),
         ({"nobody_knows_this": 1}, "nobody_knows_this"),
     ],
