@@ -18,10 +18,9 @@ from collectors.core.columns import json_lines
 from collectors.core.context import CollectorContext
 from collectors.core.spec import TELEMETRY, Spec
 from streams.health.input_checks import add_consumer_checks
-from streams.wire.access import Access
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.retry import Backoff, Failure, retry
-from streams.wire.topics import REJECTED
+from streams.wire.topics import REJECTED, Access
 
 _log = structlog.get_logger("railsight.bridge")
 

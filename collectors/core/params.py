@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from collectors.core.poll import EVERY_S
 from streams.health.health import HealthParams
-from streams.instrument.validation_text import refusal
+from streams.instrument.text import refusal
 from streams.wire.errors import Misconfigured
 from streams.wire.topics import Partitions
 

@@ -24,11 +24,10 @@ from collectors.core.once import NullPublisher
 from collectors.core.params import CollectorParams, Core, Cpu
 from collectors.core.publisher import KafkaPublisher
 from streams.health.health import Health
-from streams.health.supervision import stop_of, supervised
-from streams.wire.access import COLLECTOR, Access
+from streams.health.status_server import stop_of, supervised
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Samples
-from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, TARGETS
+from streams.wire.topics import COLLECTOR, COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, TARGETS, Access
 
 GROUP_PREFIX = "railsight.collect."
 """Of the consumer groups of collectors that share targets."""

@@ -16,12 +16,11 @@ from collectors.jobs.params import Params, SchedulerParams, SlurmParams
 from collectors.jobs.slurm_parse import parse
 from collectors.jobs.slurm_read import read_jobs
 from streams.wire import codec
-from streams.wire.access import Access
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.models import Job
 from streams.wire.retry import Backoff, Failure, retry
 from streams.wire.standalone_consumer import AWAY, open_consumer, read_compacted
-from streams.wire.topics import JOBS
+from streams.wire.topics import JOBS, Access
 
 _log = structlog.get_logger("railsight.jobs")
 

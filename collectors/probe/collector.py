@@ -19,10 +19,9 @@ from collectors.probe.sockets import SocketFactory, new_udp_socket
 from collectors.probe.trace import TracedPath
 from streams.fabric.inventory import InvalidInventory, read_folder
 from streams.fabric.inventory_folder import table_files
-from streams.wire.access import PROBE, Access
 from streams.wire.errors import Misconfigured
 from streams.wire.models import ProbeReport, Source
-from streams.wire.topics import COLLECTOR_STATUS, PROBES, encode
+from streams.wire.topics import COLLECTOR_STATUS, PROBE, PROBES, Access, encode
 
 _MAX_NS = 2**31 - 1
 """The codec's bound of a number: 2.1 s."""

@@ -22,9 +22,9 @@ from streams.config.settings import Settings
 from streams.embedded.watched_process import WatchedProcess
 from streams.runtime.supervise import Supervisor
 from streams.store.clickhouse import ClickHouse
-from streams.wire.access import ADMIN, READER
 from streams.wire.errors import Retry
 from streams.wire.models import Finding
+from streams.wire.topics import ADMIN, READER
 
 LOAD, BENCH = "load", "bench"
 COSTS_EVERY_S = 1.0

@@ -32,8 +32,8 @@ from streams.runtime.local_pipeline import SETUP_TIMEOUT_S, railsight_command, s
 from streams.runtime.supervise import Part, Supervisor
 from streams.runtime.topic_io import inventory_records, publish
 from streams.store.clickhouse import ClickHouse
-from streams.wire.access import OPERATOR
 from streams.wire.errors import Misconfigured, Retry
+from streams.wire.topics import OPERATOR
 
 READY_TIMEOUT_S = 180.0
 ROWS_TIMEOUT_S = 60.0

@@ -27,8 +27,8 @@ from streams.runtime.stage_progress import StageProgress
 from streams.runtime.supervise import Supervisor
 from streams.runtime.topic_io import inventory_records, publish
 from streams.store.clickhouse import ClickHouse
-from streams.wire.access import AUTOMATION, COLLECTOR, OPERATOR, READER
 from streams.wire.errors import Retry
+from streams.wire.topics import AUTOMATION, COLLECTOR, OPERATOR, READER
 
 DRAIN_S = 90.0
 """Timeout of the last conclusions: 30 s of lateness, 10 s of settling, and reserve for a slow machine."""

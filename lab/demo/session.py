@@ -20,7 +20,7 @@ from lab.demo.run import Demo
 from lab.demo.state import DemoState
 from streams.embedded.directories import data_directory, try_lock
 from streams.fabric.inventory import InvalidInventory, Inventory, read_folder
-from streams.instrument.time_format import format_time
+from streams.instrument.text import format_time
 from streams.replay import results
 from streams.replay.score import read_truth
 from streams.runtime.access_admin import KCAT

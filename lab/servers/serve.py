@@ -38,11 +38,10 @@ from lab.world.placed_fault import Fault, TruthRow, truth_rows
 from lab.world.probe_mesh import with_addresses
 from streams.fabric.inventory import Inventory
 from streams.instrument.clock import Clock
-from streams.wire.access import Access
 from streams.wire.errors import Misconfigured
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.models import Job
-from streams.wire.topics import INVENTORY, JOBS, PROBES, encode
+from streams.wire.topics import INVENTORY, JOBS, PROBES, Access, encode
 
 _TRUTH_EVERY_S = 1.0
 """The truth about bad links is written so often, because repairs change it."""

@@ -23,8 +23,8 @@ from streams.config.settings import Settings, load
 from streams.runtime.access_admin import open_access_admin
 from streams.runtime.acl import Acl, Comparison, accesses, compare, derive, principals
 from streams.runtime.admin import TopicState, ensure_topics, list_topics, until_ready
-from streams.wire.access import ADMIN
 from streams.wire.errors import Misconfigured
+from streams.wire.topics import ADMIN
 
 READY_TIMEOUT_S = 10.0
 

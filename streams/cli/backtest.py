@@ -154,7 +154,7 @@ def tune(
     from streams.replay.backtest import Recording, history_of, recording_of
     from streams.replay.tuning import tune as tuned
     from streams.report.render_backtest import tuning_lines
-    from streams.runtime.wall_clock import WallClock
+    from streams.runtime.foreground import WallClock
     from streams.wire.errors import Misconfigured
 
     if bool(source) == bool(samples):

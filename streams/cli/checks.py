@@ -21,8 +21,8 @@ from streams.config.settings import Settings, load
 from streams.decide.policy import load_policy
 from streams.embedded.directories import data_directory
 from streams.report.checkup import Check, connection_checks
-from streams.wire.access import READER
 from streams.wire.errors import Misconfigured, Retry
+from streams.wire.topics import READER
 
 config = typer.Typer(no_args_is_help=True, help="Check a configuration file, or print the settings in force.")
 

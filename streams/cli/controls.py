@@ -15,17 +15,16 @@ from streams.cli.options import TIMES, AsJson, Bootstrap, Config, ns_of, setting
 from streams.cli.printing import Output, OutputForm, echo, form_of, print_table, print_text
 from streams.config.settings import Settings
 from streams.decide.controls import refusal
-from streams.instrument.time_format import format_time
+from streams.instrument.text import format_time
 from streams.report.open_findings import acknowledge
 from streams.report.records import NoSuchRemediation, current_controls, remediation_revisions
 from streams.report.render import is_rejectable, is_repairable, is_waiting, state_name
 from streams.runtime.topic_io import publish
 from streams.wire import codec
-from streams.wire.access import OPERATOR
 from streams.wire.control_scope import has_ended
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Control, ControlKind, Remediation
-from streams.wire.topics import CONTROLS, encode
+from streams.wire.topics import CONTROLS, OPERATOR, encode
 
 Actor = Annotated[str | None, typer.Option("--actor", help="Person or program; default: the login name.")]
 Reason = Annotated[str, typer.Option("--reason", help="Reason, for the record.")]

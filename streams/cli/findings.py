@@ -10,15 +10,15 @@ import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
 from streams.cli.printing import SEVERITY_COLORS, Cell, Output, OutputForm, echo, form_of, print_table, print_text
-from streams.instrument.time_format import format_duration, format_time
+from streams.instrument.text import format_duration, format_time
 from streams.report.explanation import NoSuchFinding, explain_finding
 from streams.report.open_findings import FindingFilter, acknowledgements
 from streams.report.records import current_controls, follow_findings, open_findings
 from streams.report.render import finding_line
 from streams.store.clickhouse import ClickHouse
 from streams.wire import codec
-from streams.wire.access import READER
 from streams.wire.models import Control, Finding, Severity
+from streams.wire.topics import READER
 
 ID_CHARACTERS = 12
 """Enough to be unique; `explain` and `ack` accept a prefix."""

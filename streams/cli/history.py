@@ -10,7 +10,7 @@ import typer
 
 from streams.cli.options import TIMES, AsJson, Bootstrap, Config, ns_of, settings_of
 from streams.cli.printing import Output, OutputForm, echo, form_of, print_table, print_text
-from streams.wire.access import OPERATOR
+from streams.wire.topics import OPERATOR
 
 if TYPE_CHECKING:
     from streams.config.settings import Settings
@@ -41,8 +41,8 @@ def job(
 
     Examples: `railsight job`, `railsight job 4711`, `railsight job 4711 -o json`.
     """
-    from streams.wire.access import READER
     from streams.wire.errors import Misconfigured
+    from streams.wire.topics import READER
 
     begin, end = 0 if since is None else ns_of(since), time.time_ns() if until is None else ns_of(until)
     if end <= begin:

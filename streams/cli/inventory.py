@@ -22,8 +22,8 @@ from streams.fabric.inventory_diff import RowChanges, compare, filled
 from streams.fabric.inventory_folder import table_files
 from streams.runtime.inventory_reader import inventory_in_effect
 from streams.runtime.topic_io import inventory_records, publish
-from streams.wire.access import OPERATOR
 from streams.wire.errors import Misconfigured
+from streams.wire.topics import OPERATOR
 
 if TYPE_CHECKING:
     from streams.report.inventory_draft import Draft

@@ -26,8 +26,8 @@ from streams.locality.placement import place as find_sets
 from streams.report.locality.reader import read_locality
 from streams.report.locality.render import NEAR_COLUMNS, distance_lines, gpu_lines, near_cells, placement_lines
 from streams.runtime import inventory_reader
-from streams.wire.access import LOCALITY, READER
 from streams.wire.errors import Misconfigured
+from streams.wire.topics import LOCALITY, READER
 
 if TYPE_CHECKING:
     from streams.locality.params import LocalityParams

@@ -15,8 +15,8 @@ from streams.config.absolute_paths import with_absolute_paths
 from streams.config.settings import Settings, load
 from streams.embedded.known_brokers import login_at
 from streams.embedded.running_instances import Instance, running_instances
-from streams.wire.access import OPERATOR, READER, Access
 from streams.wire.errors import Misconfigured
+from streams.wire.topics import OPERATOR, READER, Access
 
 Config = Annotated[Path | None, typer.Option("--config", help="The configuration file (TOML); default: none.")]
 Bootstrap = Annotated[str | None, typer.Option(help="Kafka's addresses; default: those of the configuration.")]

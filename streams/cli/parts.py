@@ -11,11 +11,11 @@ import typer
 from streams.cli.options import Bootstrap, Config, settings_of
 from streams.config.settings import Settings
 from streams.health.health import Health
-from streams.health.supervision import stop_of, supervised
+from streams.health.status_server import stop_of, supervised
 from streams.notify.params import NotifyParams
-from streams.wire.access import NOTIFY, PERSIST, PROCESS, TICKETS
 from streams.wire.errors import Retry
 from streams.wire.retry import Backoff, Failure, retry
+from streams.wire.topics import NOTIFY, PERSIST, PROCESS, TICKETS
 
 if TYPE_CHECKING:
     from streams.instrument.metrics import Metrics
@@ -154,7 +154,7 @@ def tickets(config: Config = None, bootstrap: Bootstrap = None, metrics_port: Me
     from streams.health.status_server import PrometheusMetrics
     from streams.instrument.metrics import NullMetrics
     from streams.notify.tickets.service import TicketService
-    from streams.runtime.wall_clock import WallClock
+    from streams.runtime.foreground import WallClock
     from streams.wire.errors import Misconfigured
 
     settings = settings_of(config, bootstrap, TICKETS)

@@ -17,8 +17,8 @@ from streams.report.source_status import watch_blindness
 from streams.runtime.foreground import run_and_stop
 from streams.runtime.local_pipeline import pipeline_directory, run_pipeline
 from streams.runtime.supervise import Supervisor
-from streams.wire.access import READER
 from streams.wire.errors import Misconfigured
+from streams.wire.topics import READER
 
 
 def up(

@@ -11,8 +11,8 @@ import typer
 from streams.cli.options import TIMES, Config, ns_of, settings_of
 from streams.cli.printing import print_text, progress
 from streams.config.settings import Settings
-from streams.wire.access import READER
 from streams.wire.errors import Misconfigured
+from streams.wire.topics import READER
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the recording and its inventory.")]
 _ARRIVAL_S = 5.0

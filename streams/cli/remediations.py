@@ -8,7 +8,7 @@ import typer
 from streams.cli.controls import fail
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
 from streams.cli.printing import Cell, Output, OutputForm, echo, form_of, print_table, print_text
-from streams.instrument.time_format import format_time
+from streams.instrument.text import format_time
 from streams.report.records import (
     NoSuchRemediation,
     follow_remediations,
@@ -17,8 +17,8 @@ from streams.report.records import (
 )
 from streams.report.render import decision_reason, explanation, remediation_line, state_name
 from streams.wire import codec
-from streams.wire.access import READER
 from streams.wire.models import Remediation, RemediationState
+from streams.wire.topics import READER
 
 _COLORS = {
     RemediationState.WAITING: typer.colors.YELLOW,

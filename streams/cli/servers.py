@@ -23,8 +23,8 @@ from streams.embedded.passwords import read_password
 from streams.runtime.access_admin import BrokerLogin, create_users, secure
 from streams.runtime.acl import accesses
 from streams.runtime.foreground import foreground
-from streams.wire.access import Access
 from streams.wire.errors import Misconfigured
+from streams.wire.topics import Access
 
 
 def broker(

@@ -9,7 +9,7 @@ import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
 from streams.cli.printing import Cell, Output, OutputForm, form_of, print_table, print_text
-from streams.instrument.time_format import format_duration, format_time
+from streams.instrument.text import format_duration, format_time
 from streams.report.source_status import (
     SourceRow,
     SourceState,
@@ -20,8 +20,8 @@ from streams.report.source_status import (
 )
 from streams.runtime.inventory_reader import inventory_in_effect
 from streams.store.clickhouse import ClickHouse
-from streams.wire.access import READER
 from streams.wire.errors import Misconfigured, Retry
+from streams.wire.topics import READER
 
 _COLORS = {
     SourceState.UP: typer.colors.GREEN,

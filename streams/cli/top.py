@@ -9,8 +9,8 @@ from streams.config.settings import Settings
 from streams.report.source_status import read_statuses
 from streams.report.top.app import TopApp, actions, run_until_cancelled
 from streams.report.top.state import TopState, follow_state
-from streams.wire.access import READER
 from streams.wire.errors import Misconfigured
+from streams.wire.topics import READER
 
 
 def top(config: Config = None, bootstrap: Bootstrap = None) -> None:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import BaseModel, SecretStr, ValidationError
 
-from streams.instrument.validation_text import refusal
+from streams.instrument.text import refusal
 from streams.wire.errors import Misconfigured
 
 PREFIX = "RAILSIGHT__"

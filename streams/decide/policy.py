@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from streams.instrument.validation_text import refusal
+from streams.instrument.text import refusal
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Action, Cause, Condition, Finding, Severity
 

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from streams.fabric.checks import Problem, Tables, find_problems
 from streams.fabric.inventory_rows import ROW_OF, Inventory, Row, from_columns, from_rows
-from streams.instrument.validation_text import refusal
+from streams.instrument.text import refusal
 
 TABLES = tuple(ROW_OF)
 _REQUIRED = ("devices", "links")

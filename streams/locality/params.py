@@ -5,9 +5,8 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from streams.wire.access import Access
 from streams.wire.login_settings import is_loopback
-from streams.wire.topics import CONTROLS, FINDINGS_OPEN, INVENTORY, JOBS, REMEDIATIONS_OPEN, TOPOLOGY
+from streams.wire.topics import CONTROLS, FINDINGS_OPEN, INVENTORY, JOBS, REMEDIATIONS_OPEN, TOPOLOGY, Access
 
 
 class LabelKeys(BaseModel):

@@ -24,7 +24,6 @@ from streams.notify.alertmanager import Alertmanager
 from streams.notify.board import TOPICS, Board
 from streams.notify.notifier import Notifier
 from streams.notify.params import NotifyParams
-from streams.wire.access import Access
 from streams.wire.errors import Misconfigured, Reject, Retry
 from streams.wire.kafka_clients import (
     publish_loss,
@@ -34,7 +33,7 @@ from streams.wire.kafka_clients import (
     throttle_metadata_refresh,
 )
 from streams.wire.models import Control, Finding, InputLoss, Progress, Rejected, Remediation, RemediationResult
-from streams.wire.topics import BY_NAME, FINDINGS, INPUT_LOSSES, PROGRESS, REJECTED, decode, encode
+from streams.wire.topics import BY_NAME, FINDINGS, INPUT_LOSSES, PROGRESS, REJECTED, Access, decode, encode
 
 GROUP = "railsight-notify"
 STAGE = "notify"

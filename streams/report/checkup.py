@@ -9,8 +9,8 @@ from streams.config.settings import Settings
 from streams.runtime.admin import list_topics
 from streams.store.clickhouse import ClickHouse
 from streams.store.migrate import pending_migrations, shipped_migrations
-from streams.wire.access import ADMIN
 from streams.wire.errors import Misconfigured, Retry
+from streams.wire.topics import ADMIN
 
 _CONNECT_S = 5.0
 

@@ -14,7 +14,7 @@ import orjson
 from streams.config.kafka import KafkaSettings
 from streams.detect.detectors import DETECTORS
 from streams.fabric.catalogue import BY_NAME, Metric
-from streams.instrument.time_format import format_time
+from streams.instrument.text import format_time
 from streams.report.records import findings_by_id_prefix, latest_revisions, remediations_of
 from streams.report.render import finding_report, revision_lines
 from streams.store.clickhouse import ClickHouse, QueryClient

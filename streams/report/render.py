@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from streams.instrument.time_format import format_duration, format_time
+from streams.instrument.text import format_duration, format_time
 from streams.wire.models import Cause, Evidence, Finding, Remediation, RemediationState, Severity, Status, Verdict
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from streams.instrument.time_format import format_time
+from streams.instrument.text import format_time
 from streams.replay.difference import ChangedFinding, Differences
 from streams.replay.policy_comparison import PolicyComparison, PolicyRun
 from streams.replay.tuning import Tuning

@@ -40,9 +40,9 @@ from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams, Security
 from streams.embedded.passwords import made_password
 from streams.runtime.acl import EVERYBODY, Acl, Operation, Pattern, Permission, Resource, compare, derive, principals
-from streams.wire.access import READER, Access
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.retry import Backoff, retry
+from streams.wire.topics import READER, Access
 
 _OK, _SECURITY_DISABLED = 0, 54
 _SHA_512 = 2

@@ -17,7 +17,7 @@ from streams.notify.tickets import service as ticket_desk
 from streams.runtime.bindings import BINDINGS
 from streams.store.persist.persisted_topics import access as persist_access
 from streams.wire import topics
-from streams.wire.access import ADMIN, AUTOMATION, LOCALITY, NOTIFY, OPERATOR, PERSIST, PROCESS, READER, TICKETS, Access
+from streams.wire.topics import ADMIN, AUTOMATION, LOCALITY, NOTIFY, OPERATOR, PERSIST, PROCESS, READER, TICKETS, Access
 
 _TOPIC_PREFIX = "railsight."
 _CLUSTER = "kafka-cluster"

@@ -6,8 +6,7 @@ A stage owns one partition of its inputs at a time; where it has several inputs,
 from dataclasses import dataclass
 
 from streams.wire import topics
-from streams.wire.access import Access
-from streams.wire.topics import Partitions, Topic
+from streams.wire.topics import Access, Partitions, Topic
 
 
 @dataclass(frozen=True, slots=True)

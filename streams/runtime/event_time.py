@@ -7,35 +7,7 @@ must not set the clock of others. Pure; who reads messages and calls the stage i
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from streams.wire.models import (
-    IDLE_NS,
-    CablingReport,
-    CollectorStatus,
-    Control,
-    Episode,
-    Event,
-    Facts,
-    Finding,
-    HostRates,
-    Message,
-    PeerWindow,
-    PortModules,
-    PortQuality,
-    PortStates,
-    ProbeReport,
-    ProbeWindow,
-    Progress,
-    RailDelays,
-    RailProbes,
-    ReadingsHeartbeat,
-    RemediationResult,
-    Samples,
-    StateTransfer,
-    Symptom,
-    SymptomsReplaced,
-    VersionCensus,
-    Window,
-)
+from streams.wire import models as m
 
 _MS = 1_000_000
 TOLERANCE_NS = 1_000_000_000
@@ -79,63 +51,63 @@ class ArrivalClock:
         return appended_ns + behind_ns
 
 
-def within_arrival(progress: Progress, arrived_ns: int) -> Progress:
+def within_arrival(progress: m.Progress, arrived_ns: int) -> m.Progress:
     """Return a Progress that is not ahead of its arrival: nothing was observed later."""
-    if not arrived_ns + FUTURE_NS < progress.watermark_ns < IDLE_NS:
+    if not arrived_ns + FUTURE_NS < progress.watermark_ns < m.IDLE_NS:
         return progress
     return replace(progress, watermark_ns=arrived_ns)
 
 
-def dated_by_arrival(message: Message, arrived_ns: int) -> Message:
+def dated_by_arrival(message: m.Message, arrived_ns: int) -> m.Message:
     """Return a message of telemetry with its time of arrival in place of what its sender wrote."""
-    if isinstance(message, Samples | ProbeReport):
+    if isinstance(message, m.Samples | m.ProbeReport):
         message.received_at_ns = arrived_ns
         return message
     match message:
-        case Event():
+        case m.Event():
             return replace(message, received_at_ns=arrived_ns)
-        case CollectorStatus(at_ns=at):
+        case m.CollectorStatus(at_ns=at):
             return replace(message, at_ns=arrived_ns, sent_at_ns=at)
-        case Facts(observed_at_ns=at) if at > arrived_ns:
+        case m.Facts(observed_at_ns=at) if at > arrived_ns:
             return replace(message, observed_at_ns=arrived_ns)
-        case Progress(watermark_ns=at) if arrived_ns < at != IDLE_NS:
+        case m.Progress(watermark_ns=at) if arrived_ns < at != m.IDLE_NS:
             return replace(message, watermark_ns=arrived_ns)
         case _:
             return message
 
 
-def event_time_ns(message: Message) -> int | None:
+def event_time_ns(message: m.Message) -> int | None:
     """Return the event time of a message, which chooses the version of the inventory; None where it has none."""
     match message:
-        case Samples(sampled_at_ns=at, received_at_ns=received) | Event(at_ns=at, received_at_ns=received):
+        case m.Samples(sampled_at_ns=at, received_at_ns=received) | m.Event(at_ns=at, received_at_ns=received):
             # A device's clock may be ahead; what was received cannot be of later (DESIGN 2.1).
             return min(at, received) if received else at
-        case ProbeReport(end_ns=at, received_at_ns=received):
+        case m.ProbeReport(end_ns=at, received_at_ns=received):
             return min(at, received) if received else at
-        case CollectorStatus(at_ns=at) | Symptom(at_ns=at) | Facts(observed_at_ns=at):
+        case m.CollectorStatus(at_ns=at) | m.Symptom(at_ns=at) | m.Facts(observed_at_ns=at):
             return at
-        case CablingReport(at_ns=at) | VersionCensus(at_ns=at) | StateTransfer(at_ns=at):
+        case m.CablingReport(at_ns=at) | m.VersionCensus(at_ns=at) | m.StateTransfer(at_ns=at):
             return at
-        case SymptomsReplaced(since_ns=at):
+        case m.SymptomsReplaced(since_ns=at):
             return at
         case (
-            Window(end_ns=at)
-            | PeerWindow(end_ns=at)
-            | RailProbes(end_ns=at)
-            | RailDelays(end_ns=at)
-            | ProbeWindow(at_ns=at)
-            | HostRates(end_ns=at)
+            m.Window(end_ns=at)
+            | m.PeerWindow(end_ns=at)
+            | m.RailProbes(end_ns=at)
+            | m.RailDelays(end_ns=at)
+            | m.ProbeWindow(at_ns=at)
+            | m.HostRates(end_ns=at)
         ):
             return at
-        case Finding(observed_at_ns=at) | Episode(finding=Finding(observed_at_ns=at)):
+        case m.Finding(observed_at_ns=at) | m.Episode(finding=m.Finding(observed_at_ns=at)):
             return at
-        case Control(at_ns=maybe) | RemediationResult(at_ns=maybe):
+        case m.Control(at_ns=maybe) | m.RemediationResult(at_ns=maybe):
             return maybe
-        case PortStates(changed_ns=at) | ReadingsHeartbeat(watermark_ns=at) | PortModules(observed_ns=at):
+        case m.PortStates(changed_ns=at) | m.ReadingsHeartbeat(watermark_ns=at) | m.PortModules(observed_ns=at):
             return at
-        case PortQuality(readings=readings):
+        case m.PortQuality(readings=readings):
             return max((one.end_ns for one in readings), default=None)
-        case Progress(watermark_ns=at) if at != IDLE_NS:
+        case m.Progress(watermark_ns=at) if at != m.IDLE_NS:
             return at
         case _:
             return None
@@ -158,11 +130,11 @@ class UpstreamWatermarks:
         self._expected = {(topic, partition) for topic in topics for partition in range(partitions)}
         self._newest: dict[tuple[str, int], _Watermark] = {}
         self._barrier = barrier
-        self._waiting: list[tuple[str, Progress]] = []
+        self._waiting: list[tuple[str, m.Progress]] = []
         self.ignored = 0
         """Progress of replaced owners, since the start."""
 
-    def update(self, topic: str, progress: Progress, barrier_offset: int = 0) -> None:
+    def update(self, topic: str, progress: m.Progress, barrier_offset: int = 0) -> None:
         """Take a Progress that came in `topic`; one of another stage, or of a replaced owner, changes nothing.
 
         Where there is a barrier, it holds only once `barrier_offset`, to which the barrier topic has been read,
@@ -193,7 +165,7 @@ class UpstreamWatermarks:
         if len(self._newest) < len(self._expected):
             return None
         least = min(newest.watermark_ns for newest in self._newest.values())
-        return None if least == IDLE_NS else least
+        return None if least == m.IDLE_NS else least
 
     def snapshot(self) -> dict[str, int]:
         """Return the state: "topic/stage/partition/epoch" and the watermark. What waits at the barrier comes again."""
@@ -202,10 +174,10 @@ class UpstreamWatermarks:
             for (topic, partition), newest in self._newest.items()
         }
 
-    def restore(self, stored: dict[str, int], limit_ns: int = IDLE_NS) -> None:
+    def restore(self, stored: dict[str, int], limit_ns: int = m.IDLE_NS) -> None:
         """Take over what was stored, but no time after `limit_ns`; partitions that are not expected are left out."""
         for name, watermark_ns in stored.items():
             topic, stage, partition, epoch = name.rsplit("/", 3)
             if stage == self.stage and (topic, int(partition)) in self._expected:
-                bounded_ns = watermark_ns if watermark_ns == IDLE_NS else min(watermark_ns, limit_ns)
+                bounded_ns = watermark_ns if watermark_ns == m.IDLE_NS else min(watermark_ns, limit_ns)
                 self._newest[topic, int(partition)] = _Watermark(int(epoch), bounded_ns)

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -87,3 +88,11 @@ def _ignore_stop_signals() -> None:
     """Ignore the stop signals, so that a second Ctrl-C does not leave something half-stopped."""
     for number in _STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
+
+
+class WallClock:
+    """The clock of the machine."""
+
+    def now_ns(self) -> int:
+        """Unix time in nanoseconds."""
+        return time.time_ns()

@@ -16,7 +16,7 @@ from typing import Any
 
 from streams.config.kafka import KafkaSettings
 from streams.fabric.inventory import Inventory
-from streams.instrument.time_format import format_time
+from streams.instrument.text import format_time
 from streams.runtime.inventory_versions import Version, Versions
 from streams.runtime.topic_io import open_at_beginning, read_to_end
 from streams.wire import topics

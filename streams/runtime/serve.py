@@ -18,18 +18,17 @@ from streams.config.runtime import RuntimeSettings
 from streams.embedded.directories import data_directory, prepare
 from streams.health.health import Health, HealthParams
 from streams.health.partition_checks import Group, OwnedPartition, PartitionChecks, Wording
-from streams.health.status_server import PrometheusMetrics
-from streams.health.supervision import stop_of, supervised
+from streams.health.status_server import PrometheusMetrics, stop_of, supervised
 from streams.instrument.clock import Clock
 from streams.instrument.memory import relaxed_gc
 from streams.instrument.metrics import Metrics, NullMetrics
 from streams.runtime.admin import ensure_topics, until_ready
 from streams.runtime.bindings import BINDINGS, Binding
+from streams.runtime.foreground import WallClock
 from streams.runtime.inventory_reader import InventoryReader
 from streams.runtime.log_setup import throttle_repeats
 from streams.runtime.partition_processor import MakeStage
 from streams.runtime.runner import Runner, end_process
-from streams.runtime.wall_clock import WallClock
 from streams.wire.errors import Retry
 from streams.wire.event_loop import new_loop
 from streams.wire.topics import INVENTORY, JOBS, TOPICS, Topic

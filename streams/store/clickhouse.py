@@ -2,7 +2,6 @@
 
 A server that is unavailable, busy or temporarily refuses raises Retry; wrong credentials or a wrong address raise
 Misconfigured. Methods block; asyncio callers run them in a thread. One instance is safe to share between threads.
-What the rest of the room needs of a client are protocols, which tests implement.
 """
 
 import socket
@@ -30,42 +29,6 @@ class QueryClient(Protocol):
 
     def query(self, sql: str, parameters: dict[str, Any] | None = None) -> QueryRows:
         """Return the rows of a query."""
-        ...
-
-
-class TableClient(QueryClient, Protocol):
-    """Also returns results as Arrow tables."""
-
-    def table(self, sql: str, parameters: dict[str, Any] | None = None) -> "pa.Table":
-        """Return the result of a query as columns."""
-        ...
-
-
-class InsertClient(QueryClient, Protocol):
-    """Also inserts blocks."""
-
-    def insert(self, table: str, columns: Sequence[str], block: NativeBlock, token: str) -> None:
-        """Insert one block; the server skips a token that the table has recorded."""
-        ...
-
-
-class CommandClient(QueryClient, Protocol):
-    """Also runs statements."""
-
-    def command(self, sql: str) -> None:
-        """Run a statement that returns nothing."""
-        ...
-
-
-class MigrationClient(CommandClient, Protocol):
-    """Also creates the database."""
-
-    def has_database(self) -> bool:
-        """Return whether the database exists."""
-        ...
-
-    def ensure_database(self) -> None:
-        """Create the database if it does not exist."""
         ...
 
 

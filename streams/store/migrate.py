@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from streams.store.clickhouse import MigrationClient
+from streams.store.clickhouse import ClickHouse
 from streams.store.params import StoreParams
 from streams.store.schema_form import render
 from streams.wire.errors import Misconfigured
@@ -55,7 +55,7 @@ def shipped_migrations(folder: Path = MIGRATIONS_DIR) -> tuple[Migration, ...]:
     return tuple(Migration(path.stem, path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.sql")))
 
 
-def pending_migrations(database: MigrationClient, migrations: tuple[Migration, ...]) -> tuple[Migration, ...]:
+def pending_migrations(database: ClickHouse, migrations: tuple[Migration, ...]) -> tuple[Migration, ...]:
     """Return the migrations that this server lacks, without changing it.
 
     Raises Misconfigured where an applied migration differs from the shipped one.
@@ -72,7 +72,7 @@ def pending_migrations(database: MigrationClient, migrations: tuple[Migration, .
 
 
 def apply(
-    database: MigrationClient,
+    database: ClickHouse,
     migrations: tuple[Migration, ...],
     params: StoreParams | None = None,
     on_start: Callable[[Migration], None] = lambda _: None,
@@ -97,7 +97,7 @@ def apply(
     return pending
 
 
-def refuse_other_form(database: MigrationClient, params: StoreParams) -> None:
+def refuse_other_form(database: ClickHouse, params: StoreParams) -> None:
     """Raise Misconfigured if the tables are those of one server and the settings name a cluster, or the reverse."""
     found = database.query(
         "SELECT engine FROM system.tables WHERE database = currentDatabase() AND name = {table:String}",
@@ -123,7 +123,7 @@ def _applied_table(params: StoreParams) -> str:
     return _CREATE_APPLIED.format(table=APPLIED_TABLE, on=f" ON CLUSTER `{params.cluster}`", engine=engine)
 
 
-def _is_supported(database: MigrationClient, statement: str) -> bool:
+def _is_supported(database: ClickHouse, statement: str) -> bool:
     """Return whether the server supports a statement: false for a setting that its release does not have."""
     setting = _SETTING.match(statement)
     if setting is None:
@@ -132,7 +132,7 @@ def _is_supported(database: MigrationClient, statement: str) -> bool:
     return bool(database.query(count, {"name": setting[1]})[0][0])
 
 
-def _applied_digests(database: MigrationClient) -> dict[str, str]:
+def _applied_digests(database: ClickHouse) -> dict[str, str]:
     if not database.has_database():
         return {}
     tables = database.query(

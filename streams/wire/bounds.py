@@ -13,12 +13,10 @@ from operator import itemgetter
 from typing import Any
 
 from streams.wire.errors import Reject
+from streams.wire.telemetry import IDLE_NS
 
 MAX_TIME_NS = 7_258_118_400 * 10**9
 """2200-01-01. int64 ends in 2262: sums with 62 years do not overflow."""
-
-IDLE_NS = 2**63 - 1
-"""The watermark of a partition without live devices: it does not hold back other partitions."""
 
 MAX_NUMBER = 1e24
 """The largest number of a message: a counter of 64 bits has 1.8e19. Squares of sums are far below 1e308."""

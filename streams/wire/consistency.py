@@ -3,48 +3,38 @@
 Consumers rely on them without a check: lists of one length, and chunks of their set.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from streams.wire import models as m
 from streams.wire.errors import Reject
-from streams.wire.models import (
-    HostRates,
-    InventoryChunk,
-    PeerWindow,
-    PortModules,
-    ProbeReport,
-    ProbeWindow,
-    SnapshotChunk,
-    VersionCount,
-    Window,
-)
 
 MAX_CHUNKS = 1 << 14
 """8 GiB in chunks of 512 KiB."""
 
 
-def _check_window(window: Window) -> None:
+def _check_window(window: m.Window) -> None:
     if not len(window.metric) == len(window.index) == len(window.value) == len(window.before):
         raise Reject("its metrics, indices and values differ in number")
 
 
-def _check_peer_window(window: PeerWindow) -> None:
+def _check_peer_window(window: m.PeerWindow) -> None:
     if len(window.value) != len(window.port) * len(window.metric):
         raise Reject(f"{len(window.value)} values for {len(window.metric)} metrics of {len(window.port)} ports")
 
 
-def _check_host_rates(rates: HostRates) -> None:
+def _check_host_rates(rates: m.HostRates) -> None:
     lists = (rates.rate_bps, rates.speed_bps, rates.rails, rates.stalled, rates.retransmitting)
     if any(len(values) != len(rates.host) for values in lists):
         raise Reject(f"the lists of its {len(rates.host)} hosts differ in number")
 
 
-def _check_version(version: VersionCount) -> None:
+def _check_version(version: m.VersionCount) -> None:
     if len(version.members) != len(version.since_ns):
         raise Reject("its members and their times differ in number")
 
 
-def _check_modules(modules: PortModules) -> None:
+def _check_modules(modules: m.PortModules) -> None:
     if len(modules.ports) != len(modules.part_numbers):
         raise Reject("its ports and their part numbers differ in number")
 
@@ -54,56 +44,58 @@ MAX_FLOWS = 4096
 MAX_HOPS = 64
 
 
-def _check_probes(report: ProbeReport) -> None:
-    flows = len(report.flow_sent)
+def _check_probes(report: m.ProbeReport) -> None:
     lists = (
-        report.flow_source, report.flow_target, report.flow_source_port, report.flow_forward_lost,
-        report.flow_reverse_lost, report.flow_unanswered, report.flow_discarded, report.flow_reordered,
-        report.flow_lost_run, report.flow_rtt_p50_ns, report.flow_rtt_p99_ns, report.flow_responder_p50_ns,
-        report.flow_forward_hops, report.flow_reverse_hops, report.flow_forward_reach, report.flow_reverse_reach,
+        report.flow_unanswered, report.flow_discarded, report.flow_reordered, report.flow_lost_run,
+        report.flow_rtt_p50_ns, report.flow_rtt_p99_ns, report.flow_responder_p50_ns,
     )  # fmt: skip
+    flows = len(report.flow_sent)
     if flows > MAX_FLOWS or any(len(values) != flows for values in lists):
         raise Reject(f"the lists of its {flows} flows differ in number, or are more than {MAX_FLOWS}")
-    hops = (*report.flow_forward_hops, *report.flow_reverse_hops)
-    if max(hops, default=0) > MAX_HOPS or sum(hops) != len(report.hop):
-        raise Reject(f"{len(report.hop)} hops for paths of {sum(hops)}")
-    indices = max((*report.flow_source, *report.flow_target, *(hop - 1 for hop in report.hop)), default=-1)
-    if indices >= len(report.address):
-        raise Reject(f"address {indices} of {len(report.address)}")
+    _check_flows(report, report.address, "address")
     if not report.begin_ns < report.end_ns:
         raise Reject("its window is empty")
 
 
-def _check_probe_window(window: ProbeWindow) -> None:
+def _check_probe_window(window: m.ProbeWindow) -> None:
     flows = len(window.flow_sent)
-    lists = (
-        window.flow_source, window.flow_target, window.flow_source_port, window.flow_forward_lost,
-        window.flow_reverse_lost, window.flow_unanswered, window.flow_lost_run, window.flow_forward_hops,
-        window.flow_reverse_hops, window.flow_forward_reach, window.flow_reverse_reach,
-    )  # fmt: skip
+    lists = (window.flow_unanswered, window.flow_lost_run)
     if any(len(values) != flows for values in lists) or len(window.element) != len(window.element_sent):
         raise Reject(f"the lists of its {flows} flows or {len(window.element)} elements differ in number")
-    hops = (*window.flow_forward_hops, *window.flow_reverse_hops)
-    if max(hops, default=0) > MAX_HOPS or sum(hops) != len(window.hop):
-        raise Reject(f"{len(window.hop)} hops for paths of {sum(hops)}")
-    indices = max((*window.flow_source, *window.flow_target, *(hop - 1 for hop in window.hop)), default=-1)
-    if indices >= len(window.element):
-        raise Reject(f"element {indices} of {len(window.element)}")
+    _check_flows(window, window.element, "element")
 
 
-def _check_chunk(chunk: SnapshotChunk | InventoryChunk) -> None:
+def _check_flows(probes: m.ProbeReport | m.ProbeWindow, names: Sequence[str], what: str) -> None:
+    """Raise Reject where the lists of flows or their hops do not fit together; hops are indices of `names`, plus 1."""
+    flows = len(probes.flow_sent)
+    lists = (
+        probes.flow_source, probes.flow_target, probes.flow_source_port, probes.flow_forward_lost,
+        probes.flow_reverse_lost, probes.flow_forward_hops, probes.flow_reverse_hops, probes.flow_forward_reach,
+        probes.flow_reverse_reach,
+    )  # fmt: skip
+    if any(len(values) != flows for values in lists):
+        raise Reject(f"the lists of its {flows} flows differ in number")
+    hops = (*probes.flow_forward_hops, *probes.flow_reverse_hops)
+    if max(hops, default=0) > MAX_HOPS or sum(hops) != len(probes.hop):
+        raise Reject(f"{len(probes.hop)} hops for paths of {sum(hops)}")
+    indices = max((*probes.flow_source, *probes.flow_target, *(hop - 1 for hop in probes.hop)), default=-1)
+    if indices >= len(names):
+        raise Reject(f"{what} {indices} of {len(names)}")
+
+
+def _check_chunk(chunk: m.SnapshotChunk | m.InventoryChunk) -> None:
     if not chunk.chunk < chunk.chunks <= MAX_CHUNKS:
         raise Reject(f"chunk {chunk.chunk} of {chunk.chunks}")
 
 
 CHECKS: Mapping[type, Callable[[Any], None]] = {
-    Window: _check_window,
-    PeerWindow: _check_peer_window,
-    HostRates: _check_host_rates,
-    VersionCount: _check_version,
-    PortModules: _check_modules,
-    ProbeReport: _check_probes,
-    ProbeWindow: _check_probe_window,
-    SnapshotChunk: _check_chunk,
-    InventoryChunk: _check_chunk,
+    m.Window: _check_window,
+    m.PeerWindow: _check_peer_window,
+    m.HostRates: _check_host_rates,
+    m.VersionCount: _check_version,
+    m.PortModules: _check_modules,
+    m.ProbeReport: _check_probes,
+    m.ProbeWindow: _check_probe_window,
+    m.SnapshotChunk: _check_chunk,
+    m.InventoryChunk: _check_chunk,
 }

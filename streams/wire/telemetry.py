@@ -15,6 +15,9 @@ ABSENT_COUNTER = 2**64 - 1
 NO_INDEX = -1
 """The column index of a metric that has none."""
 
+IDLE_NS = 2**63 - 1
+"""The watermark of a partition without live devices: it does not hold back other partitions."""
+
 
 class Source(IntEnum):
     SOURCE_UNSPECIFIED = 0

@@ -4,53 +4,19 @@ A record is (key, value, headers). Binary topics hold protobuf; public conclusio
 binary mode, whose value is canonical JSON. A header `type` names a message that is not the main one of its topic.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from functools import cache
+from operator import attrgetter
+from typing import Any, TypeVar
 
 from aiokafka.partitioner import murmur2
 
 from streams.wire import codec
+from streams.wire import models as m
 from streams.wire.errors import Reject
-from streams.wire.models import (
-    CablingReport,
-    CollectorStatus,
-    Control,
-    ControlKind,
-    Episode,
-    Event,
-    Facts,
-    Finding,
-    HostLocality,
-    HostRates,
-    InputLoss,
-    InventoryChunk,
-    Job,
-    Lemon,
-    Message,
-    PeerWindow,
-    PortModules,
-    PortQuality,
-    PortStates,
-    ProbeReport,
-    ProbeWindow,
-    Progress,
-    RailDelays,
-    RailProbes,
-    ReadingsHeartbeat,
-    Rejected,
-    Remediation,
-    RemediationResult,
-    Samples,
-    SnapshotChunk,
-    StateTransfer,
-    Symptom,
-    SymptomsReplaced,
-    VersionCensus,
-    Window,
-)
 
 Headers = Sequence[tuple[str, bytes]]
 
@@ -74,12 +40,12 @@ class Topic:
     """
 
     name: str
-    model: type[Message] | None
+    model: type[m.Message] | None
     scheme: PartitionScheme
     retention_s: int | None = None
     ce_type: str = ""
     json: bool = False
-    other_models: tuple[type[Message], ...] = ()
+    other_models: tuple[type[m.Message], ...] = ()
     """The other messages of the topic, distinguished by the header `type`."""
     retention_bytes: int | None = None
 
@@ -96,76 +62,78 @@ _TELEMETRY = PartitionScheme.TELEMETRY
 # DESIGN 3: 6 h, bounded bytes. The largest fabric writes 16.5 MB/s, with snappy 4.9 (tests/bench/broker_cost.py): 356
 # or 106 GB in 6 h. 8 partitions of 8 GiB are 69 GB: an outage of ClickHouse of an hour uncompressed, 4 h with snappy.
 SAMPLES = Topic(
-    "railsight.samples.v1", Samples, _TELEMETRY, 6 * _HOUR, other_models=(Progress,), retention_bytes=8 << 30
+    "railsight.samples.v1", m.Samples, _TELEMETRY, 6 * _HOUR, other_models=(m.Progress,), retention_bytes=8 << 30
 )
-EVENTS = Topic("railsight.events.v1", Event, _TELEMETRY, 7 * _DAY)
-FACTS = Topic("railsight.facts.v1", Facts, _TELEMETRY)
-COLLECTOR_STATUS = Topic("railsight.collector-status.v1", CollectorStatus, _TELEMETRY)
+EVENTS = Topic("railsight.events.v1", m.Event, _TELEMETRY, 7 * _DAY)
+FACTS = Topic("railsight.facts.v1", m.Facts, _TELEMETRY)
+COLLECTOR_STATUS = Topic("railsight.collector-status.v1", m.CollectorStatus, _TELEMETRY)
 # The largest fabric writes 1,640 reports/s of 6 kB: 10 MB/s. 8 partitions of 4 GiB are 34 GB: nearly 1 h uncompressed.
-PROBES = Topic("railsight.probes.v1", ProbeReport, _TELEMETRY, 6 * _HOUR, retention_bytes=4 << 30)
+PROBES = Topic("railsight.probes.v1", m.ProbeReport, _TELEMETRY, 6 * _HOUR, retention_bytes=4 << 30)
 TARGETS = Topic("railsight.targets.v1", None, _TELEMETRY, _DAY)
-INVENTORY = Topic("railsight.inventory.v1", InventoryChunk, PartitionScheme.SINGLE)
-JOBS = Topic("railsight.jobs.v1", Job, PartitionScheme.SINGLE)
+INVENTORY = Topic("railsight.inventory.v1", m.InventoryChunk, PartitionScheme.SINGLE)
+JOBS = Topic("railsight.jobs.v1", m.Job, PartitionScheme.SINGLE)
 SYMPTOMS = Topic(
     "railsight.symptoms.v1",
-    Symptom,
+    m.Symptom,
     PartitionScheme.POD,
     6 * _HOUR,
-    other_models=(Progress, CablingReport, SymptomsReplaced, StateTransfer),
+    other_models=(m.Progress, m.CablingReport, m.SymptomsReplaced, m.StateTransfer),
 )
 SUMMARIES = Topic(
     "railsight.summaries.v1",
-    Window,
+    m.Window,
     PartitionScheme.POD,
     6 * _HOUR,
-    other_models=(Progress, PeerWindow, VersionCensus, HostRates, ProbeWindow, RailProbes, RailDelays),
+    other_models=(m.Progress, m.PeerWindow, m.VersionCensus, m.HostRates, m.ProbeWindow, m.RailProbes, m.RailDelays),
 )
 EPISODES = Topic(
     "railsight.episodes.v1",
-    Episode,
+    m.Episode,
     PartitionScheme.SINGLE,
     7 * _DAY,
-    other_models=(Progress, Symptom, VersionCensus, HostRates, ProbeWindow, SymptomsReplaced),
+    other_models=(m.Progress, m.Symptom, m.VersionCensus, m.HostRates, m.ProbeWindow, m.SymptomsReplaced),
 )
 # Compacted: a reader without a snapshot gets the newest states of every source, the quality of the last minute, and the
 # newest message of each state that begins and ends.
 PORT_STATES = Topic(
     "railsight.port-states.v1",
-    PortStates,
+    m.PortStates,
     PartitionScheme.SINGLE,
     other_models=(
-        ReadingsHeartbeat,
-        PortQuality,
-        PortModules,
-        Symptom,
-        SymptomsReplaced,
-        CablingReport,
-        VersionCensus,
+        m.ReadingsHeartbeat,
+        m.PortQuality,
+        m.PortModules,
+        m.Symptom,
+        m.SymptomsReplaced,
+        m.CablingReport,
+        m.VersionCensus,
     ),
 )
-FINDINGS = Topic("railsight.findings.v1", Finding, PartitionScheme.SINGLE, 30 * _DAY, "railsight.finding.v1", json=True)
-FINDINGS_OPEN = Topic(
-    "railsight.findings-open.v1", Finding, PartitionScheme.SINGLE, None, "railsight.finding.v1", json=True
+FINDINGS = Topic(
+    "railsight.findings.v1", m.Finding, PartitionScheme.SINGLE, 30 * _DAY, "railsight.finding.v1", json=True
 )
-PROGRESS = Topic("railsight.progress.v1", Progress, PartitionScheme.SINGLE, _HOUR)
+FINDINGS_OPEN = Topic(
+    "railsight.findings-open.v1", m.Finding, PartitionScheme.SINGLE, None, "railsight.finding.v1", json=True
+)
+PROGRESS = Topic("railsight.progress.v1", m.Progress, PartitionScheme.SINGLE, _HOUR)
 REMEDIATIONS = Topic(
-    "railsight.remediations.v1", Remediation, PartitionScheme.SINGLE, 30 * _DAY, "railsight.remediation.v1", json=True
+    "railsight.remediations.v1", m.Remediation, PartitionScheme.SINGLE, 30 * _DAY, "railsight.remediation.v1", json=True
 )
 REMEDIATIONS_OPEN = Topic(
-    "railsight.remediations-open.v1", Remediation, PartitionScheme.SINGLE, None, "railsight.remediation.v1", json=True
+    "railsight.remediations-open.v1", m.Remediation, PartitionScheme.SINGLE, None, "railsight.remediation.v1", json=True
 )
 REMEDIATION_RESULTS = Topic(
-    "railsight.remediation-results.v1", RemediationResult, PartitionScheme.SINGLE, 30 * _DAY, json=True
+    "railsight.remediation-results.v1", m.RemediationResult, PartitionScheme.SINGLE, 30 * _DAY, json=True
 )
-CONTROLS = Topic("railsight.controls.v1", Control, PartitionScheme.SINGLE, json=True)
-LEMONS = Topic("railsight.lemons.v1", Lemon, PartitionScheme.SINGLE, json=True)
-TOPOLOGY = Topic("railsight.topology.v1", HostLocality, PartitionScheme.SINGLE, json=True)
-REJECTED = Topic("railsight.rejected.v1", Rejected, PartitionScheme.SINGLE, 7 * _DAY)
-INPUT_LOSSES = Topic("railsight.input-losses.v1", InputLoss, PartitionScheme.SINGLE, 7 * _DAY, json=True)
+CONTROLS = Topic("railsight.controls.v1", m.Control, PartitionScheme.SINGLE, json=True)
+LEMONS = Topic("railsight.lemons.v1", m.Lemon, PartitionScheme.SINGLE, json=True)
+TOPOLOGY = Topic("railsight.topology.v1", m.HostLocality, PartitionScheme.SINGLE, json=True)
+REJECTED = Topic("railsight.rejected.v1", m.Rejected, PartitionScheme.SINGLE, 7 * _DAY)
+INPUT_LOSSES = Topic("railsight.input-losses.v1", m.InputLoss, PartitionScheme.SINGLE, 7 * _DAY, json=True)
 
 STAGES = ("measure", "correlate", "attribute", "decide")
 SNAPSHOTS = {
-    stage: Topic(f"railsight.snapshots.{stage}.v1", SnapshotChunk, spread)
+    stage: Topic(f"railsight.snapshots.{stage}.v1", m.SnapshotChunk, spread)
     for stage, spread in zip(
         STAGES, (_TELEMETRY, PartitionScheme.POD, PartitionScheme.SINGLE, PartitionScheme.SINGLE), strict=True
     )
@@ -215,22 +183,24 @@ class Record:
 
 def encode(
     topic: Topic,
-    message: Message,
+    message: m.Message,
     *,
     key: str | None = None,
     route: str | None = None,
     cluster: str = "local",
 ) -> Record:
     """Return the record of a message; `key` and `route` default to those of its type."""
-    default_key, default_route = _key_and_route(message)
-    key = default_key if key is None else key
+    if key is None:
+        key = key_of(message) if (key_of := _KEYS.get(type(message))) else ""
     headers: tuple[tuple[str, bytes], ...] = ()
-    if topic.ce_type and isinstance(message, Finding | Remediation):
+    if topic.ce_type and isinstance(message, m.Finding | m.Remediation):
         headers = _cloud_event(topic.ce_type, message, cluster)
     elif topic.model is None or not isinstance(message, topic.model):
         headers = (("type", _type_header_value(type(message).__name__)),)
     value = codec.to_json(message) if topic.json else codec.to_bytes(message)
-    return Record(topic, key.encode(), value, headers, (default_route or key) if route is None else route)
+    if route is None:
+        route = message.device if isinstance(message, _ROUTED) else key
+    return Record(topic, key.encode(), value, headers, route)
 
 
 def tombstone(topic: Topic, key: str) -> Record:
@@ -238,15 +208,17 @@ def tombstone(topic: Topic, key: str) -> Record:
     return Record(topic, key.encode(), None)
 
 
-def decode_tombstone(topic: Topic, key: bytes | None) -> Message | None:
+def decode_tombstone(topic: Topic, key: bytes | None) -> m.Message | None:
     """Return the message that a tombstone means to the reader of a compacted topic; None if it means nothing.
 
     A control that was removed is a control without a kind.
     """
-    return Control(key.decode(errors="replace"), ControlKind.KIND_UNSPECIFIED) if topic is CONTROLS and key else None
+    return (
+        m.Control(key.decode(errors="replace"), m.ControlKind.KIND_UNSPECIFIED) if topic is CONTROLS and key else None
+    )
 
 
-def decode(topic: Topic, value: bytes | None, headers: Headers = ()) -> Message:
+def decode(topic: Topic, value: bytes | None, headers: Headers = ()) -> m.Message:
     """Decode the value of a record; raises Reject if it is not a message of the topic."""
     if value is None:
         raise Reject("a tombstone has no message")
@@ -271,71 +243,41 @@ def _type_header(headers: Headers) -> str:
     return next((data.decode(errors="replace") for name, data in headers if name == "type" and data), "message")
 
 
-def _key_and_route(message: Message) -> tuple[str, str]:
-    """Return the (key, route) of a message by its type; symptoms and progress have no default key."""
-    match message:
-        case Samples(device=device) | Event(device=device) | ProbeReport(device=device):
-            return device, device
-        case Facts(device=device, source=source):
-            return f"{device}/{source.name}", device
-        case CollectorStatus(device=device, source=source, collector=collector):
-            return f"{device}/{source.name}/{collector}", device
-        case Finding(subject=subject):
-            return subject.id, ""
-        case Episode(finding=finding):
-            return finding.subject.id, ""
-        case Remediation(target=target):
-            return target.id, ""
-        case RemediationResult(remediation_id=identity) | Control(id=identity):
-            return identity, ""
-        case InventoryChunk(digest=digest, chunk=chunk):
-            return f"{digest}/{chunk}", ""
-        case Job(job=job, device=device, run=run):
-            return f"{job}/{device}/{run}" if run else f"{job}/{device}", ""
-        case SnapshotChunk():
-            # Two generations alternate, so that an incomplete snapshot does not overwrite the last complete one; two
-            # more are of snapshots that were read back before (streams/runtime/snapshots.py).
-            return f"{message.partition}/{message.epoch}/{message.sequence % 4}.{message.chunk}", ""
-        case Rejected(topic=topic, partition=partition, offset=offset):
-            return f"{topic}/{partition}/{offset}", ""
-        case Symptom(device=device) | SymptomsReplaced(device=device) | CablingReport(device=device):
-            return device, ""
-        case Window() | PeerWindow() | RailProbes() | RailDelays():
-            return message.device, ""
-        case _:
-            return _own_key(message), ""
+_KEYS: Mapping[type, Callable[[Any], str]] = {
+    **dict.fromkeys((m.Samples, m.Event, m.ProbeReport), attrgetter("device")),
+    **dict.fromkeys((m.Symptom, m.SymptomsReplaced, m.CablingReport), attrgetter("device")),
+    **dict.fromkeys((m.Window, m.PeerWindow, m.RailProbes, m.RailDelays), attrgetter("device")),
+    **dict.fromkeys((m.Facts, m.PortStates), "{0.device}/{0.source.name}".format),
+    m.CollectorStatus: "{0.device}/{0.source.name}/{0.collector}".format,
+    m.PortQuality: "{0.device}/{0.source.name}/quality".format,
+    m.PortModules: "{0.device}/{0.source.name}/modules".format,
+    m.ReadingsHeartbeat: "shard/{0.shard}".format,
+    m.Finding: attrgetter("subject.id"),
+    m.Episode: attrgetter("finding.subject.id"),
+    m.Remediation: attrgetter("target.id"),
+    m.RemediationResult: attrgetter("remediation_id"),
+    m.Control: attrgetter("id"),
+    m.Lemon: lambda lemon: f"{lemon.kind.name.lower()}/{lemon.subject_id}",
+    m.HostLocality: attrgetter("host"),
+    m.InventoryChunk: "{0.digest}/{0.chunk}".format,
+    m.Job: lambda job: f"{job.job}/{job.device}/{job.run}" if job.run else f"{job.job}/{job.device}",
+    m.StateTransfer: attrgetter("pod"),
+    # Two generations alternate, so that an incomplete snapshot does not overwrite the last complete one; two more are
+    # of snapshots that were read back before (streams/runtime/snapshots.py).
+    m.SnapshotChunk: lambda chunk: f"{chunk.partition}/{chunk.epoch}/{chunk.sequence % 4}.{chunk.chunk}",
+    m.Rejected: "{0.topic}/{0.partition}/{0.offset}".format,
+    m.InputLoss: "{0.consumer}/{0.topic}/{0.partition}".format,
+}
+"""The key of a message by its type; progress, and summaries of a shard, have no default key."""
+
+_ROUTED = (m.Samples, m.Event, m.ProbeReport, m.Facts, m.CollectorStatus)
+"""Messages whose device chooses the partition, whatever their key."""
 
 
-def _own_key(message: Message) -> str:
-    """Return the key of a message of PORT_STATES, LEMONS, TOPOLOGY or INPUT_LOSSES; empty for other messages.
-
-    That of a transfer of state is its pod.
-    """
-    match message:
-        case StateTransfer(pod=pod):
-            return pod
-        case InputLoss(consumer=consumer, topic=topic, partition=partition):
-            return f"{consumer}/{topic}/{partition}"
-        case HostLocality(host=host):
-            return host
-        case Lemon(kind=kind, subject_id=subject_id):
-            return f"{kind.name.lower()}/{subject_id}"
-        case PortStates(device=device, source=source):
-            return f"{device}/{source.name}"
-        case PortQuality(device=device, source=source):
-            return f"{device}/{source.name}/quality"
-        case PortModules(device=device, source=source):
-            return f"{device}/{source.name}/modules"
-        case ReadingsHeartbeat(shard=shard):
-            return f"shard/{shard}"
-        case _:
-            return ""
-
-
-def _cloud_event(ce_type: str, message: Finding | Remediation, cluster: str) -> tuple[tuple[str, bytes], ...]:
+def _cloud_event(ce_type: str, message: m.Finding | m.Remediation, cluster: str) -> tuple[tuple[str, bytes], ...]:
     subject, at_ns = (
         (message.subject.id, message.observed_at_ns)
-        if isinstance(message, Finding)
+        if isinstance(message, m.Finding)
         else (message.target.id, message.decided_at_ns or 0)
     )
     attributes = {
@@ -353,3 +295,53 @@ def _cloud_event(ce_type: str, message: Finding | Remediation, cluster: str) -> 
 def _rfc3339(at_ns: int) -> str:
     seconds, nanos = divmod(at_ns, 1_000_000_000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanos:09d}Z"
+
+
+_Item = TypeVar("_Item")
+
+ADMIN = "admin"
+"""Makes topics, users and ACLs: `railsight topics`, `railsight acl`."""
+OPERATOR = "operator"
+"""A person: publishes the inventory, jobs, controls and lemons, and reads the results."""
+READER = "reader"
+"""A person or program that reads the results; its consumer groups begin with `reader.`."""
+COLLECTOR, AUTOMATION = "collector", "automation"
+PROBE = "probe"
+"""The prober of a host, which other collectors' topics are closed to."""
+PROCESS, PERSIST, NOTIFY, TICKETS, LOCALITY = "process", "persist", "notify", "tickets", "locality"
+"""`process` is for a process that runs all stages; a stage alone has its own name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The access of one part to Kafka; `group_prefixes` are of groups whose names have a part that users choose.
+
+    Each room declares it beside the code that does it; the ACLs of streams/runtime/acl.py are derived from it.
+    """
+
+    reads: tuple[Topic, ...] = ()
+    writes: tuple[Topic, ...] = ()
+    groups: tuple[str, ...] = ()
+    group_prefixes: tuple[str, ...] = ()
+    foreign_reads: tuple[str, ...] = ()
+    """Topics that are not railsight's."""
+    checks_topics: bool = False
+    """Reads the configuration of all topics of the registry, to refuse a wrong one."""
+    administers: bool = False
+    """Creates topics, users and ACLs; reads and writes no records."""
+
+    def __or__(self, other: "Access") -> "Access":
+        """Return the access of a part that does both."""
+        return Access(
+            _merged(self.reads, other.reads),
+            _merged(self.writes, other.writes),
+            _merged(self.groups, other.groups),
+            _merged(self.group_prefixes, other.group_prefixes),
+            _merged(self.foreign_reads, other.foreign_reads),
+            self.checks_topics or other.checks_topics,
+            self.administers or other.administers,
+        )
+
+
+def _merged(first: tuple[_Item, ...], second: tuple[_Item, ...]) -> tuple[_Item, ...]:
+    return tuple(dict.fromkeys((*first, *second)))

@@ -7,7 +7,7 @@ import pytest
 from tests.language.scan import ROOT, check, files, scan
 from tests.language.vocabulary import ALLOWED, BANNED_IN_NAMES, BANNED_IN_PROSE, OPENINGS
 
-CLEAN = "streams/instrument/time_format.py"
+CLEAN = "streams/instrument/text.py"
 
 
 def test_no_banned_word_and_no_riddle_in_what_is_checked() -> None:

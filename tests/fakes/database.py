@@ -3,11 +3,15 @@
 import re
 from typing import Any
 
+from streams.store.clickhouse import ClickHouse
+from streams.store.params import StoreParams
 
-class FakeDatabase:
+
+class FakeDatabase(ClickHouse):
     """Responds to the queries of migrations."""
 
     def __init__(self, *, exists: bool = True) -> None:
+        super().__init__(StoreParams())
         self.exists = exists
         self.applied: dict[str, str] = {}
         self.commands: list[str] = []

@@ -13,6 +13,8 @@ import numpy as np
 from aiokafka import TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
+from streams.store.clickhouse import ClickHouse
+from streams.store.params import StoreParams
 from streams.store.persist.partition_offsets import PartitionLost
 from streams.store.rows.native_format import NativeBlock, NumericColumn
 from streams.store.rows.row_builder import SourcedMessage, TableRows
@@ -124,10 +126,11 @@ class FakeFence:
         return {} if self._log.committed is None else dict.fromkeys(partitions, self._log.committed)
 
 
-class FakeTables:
+class FakeTables(ClickHouse):
     """Tables of one column, the Kafka offsets; the first `failures` requests fail."""
 
     def __init__(self, fuse: Fuse, window: int = 100) -> None:
+        super().__init__(StoreParams())
         self.fuse = fuse
         self.rows: dict[str, list[int]] = {}
         self.tokens: dict[str, list[str]] = {}

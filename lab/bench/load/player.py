@@ -23,9 +23,8 @@ from lab.bench.load.fault_plan import Fault
 from lab.bench.load.fleet import Encoded, Fleet, PlayedFault
 from lab.bench.load.spec import LoadReport, ReportedFault, Spec
 from streams.config.settings import load
-from streams.wire.access import COLLECTOR
 from streams.wire.models import Event, Facts, ProbeReport
-from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, PROBES, SAMPLES, Topic, encode, partition_of
+from streams.wire.topics import COLLECTOR, COLLECTOR_STATUS, EVENTS, FACTS, PROBES, SAMPLES, Topic, encode, partition_of
 
 _MARK_EVERY_S = 1.0
 _TOPICS: dict[type, Topic] = {Event: EVENTS, Facts: FACTS, ProbeReport: PROBES}

@@ -28,7 +28,6 @@ from streams.notify.tickets.http_client import Busy, HttpClient, authorization
 from streams.notify.tickets.jira import Jira
 from streams.notify.tickets.params import TicketParams
 from streams.notify.tickets.webhook import TicketSystem, Webhook
-from streams.wire.access import Access
 from streams.wire.errors import Misconfigured, Reject, Retry
 from streams.wire.kafka_clients import (
     publish_loss,
@@ -38,7 +37,7 @@ from streams.wire.kafka_clients import (
     throttle_metadata_refresh,
 )
 from streams.wire.models import InputLoss, Rejected, Remediation
-from streams.wire.topics import INPUT_LOSSES, REJECTED, REMEDIATIONS, decode, encode
+from streams.wire.topics import INPUT_LOSSES, REJECTED, REMEDIATIONS, Access, decode, encode
 
 PARTITION = TopicPartition(REMEDIATIONS.name, 0)
 

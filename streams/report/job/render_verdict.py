@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from streams.detect.detector import JobDomain
 from streams.fabric.intervals import Interval
-from streams.instrument.time_format import format_duration, format_time
+from streams.instrument.text import format_duration, format_time
 from streams.report.job.footprint import PortCoverage
 from streams.report.job.impact import Impact
 from streams.report.job.summary import summary_lines

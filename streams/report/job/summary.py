@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 from streams.fabric.job_placement import FOREVER
-from streams.instrument.time_format import format_duration, format_time
+from streams.instrument.text import format_duration, format_time
 from streams.store.queries.jobs import JobStay
 
 COLUMNS = ("JOB", "USER", "TEAM", "TENANT", "HOSTS", "GPUS", "START", "END", "STATE")

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from streams.health.health import Health
-from streams.health.supervision import stop_of, supervised
+from streams.health.status_server import stop_of, supervised
 from streams.locality.params import LocalityParams
 from streams.report.locality.http import application
 from streams.report.locality.service import LocalityService

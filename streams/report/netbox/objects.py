@@ -15,7 +15,7 @@ from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 import orjson
 from pydantic import AliasChoices, AliasPath, BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
-from streams.instrument.validation_text import refusal
+from streams.instrument.text import refusal
 from streams.wire.errors import Misconfigured
 
 PREFIX = "railsight_"

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Device, Inventory, Link
 from streams.fabric.inventory_rows import HOST_LINK, from_rows
-from streams.instrument.validation_text import refusal
+from streams.instrument.text import refusal
 from streams.report.inventory_draft import Doubt, Draft, DraftStructure, sorted_doubts
 from streams.report.netbox.objects import (
     INTERFACE,

@@ -26,9 +26,9 @@ from streams.report.open_findings import FindingFilter, acknowledge
 from streams.report.top import views
 from streams.report.top.state import TopState
 from streams.store.clickhouse import ClickHouse
-from streams.wire.access import OPERATOR, READER
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.models import Severity
+from streams.wire.topics import OPERATOR, READER
 
 REFRESH_S = 0.5
 _NEXT_SEVERITY = {

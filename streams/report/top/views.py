@@ -11,7 +11,7 @@ from rich.text import Text
 
 from streams.fabric.inventory import Device
 from streams.fabric.topology import Topology
-from streams.instrument.time_format import format_duration, format_time
+from streams.instrument.text import format_duration, format_time
 from streams.report.open_findings import FindingFilter
 from streams.report.top.state import SEVERITY_COLORS, TopState
 from streams.wire.models import Finding, Severity, Status

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import orjson
 import structlog
 
-from streams.store.clickhouse import InsertClient
+from streams.store.clickhouse import ClickHouse
 from streams.store.params import SinkParams
-from streams.store.persist.retry import retry_forever
+from streams.store.persist.partition_offsets import retry_forever
 from streams.store.rows.native_format import NativeBlock, encode_block
 from streams.store.rows.row_builder import TableRows
 
@@ -105,7 +105,7 @@ MAX_TOKENS = 8
 class BlockWriter:
     """Stores blocks; has no state between them."""
 
-    client: InsertClient
+    client: ClickHouse
     params: SinkParams
 
     async def store(self, intent: BlockIntent, rows: Sequence[TableRows], lease: BlockLease, *, doubtful: bool) -> None:

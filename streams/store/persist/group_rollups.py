@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import structlog
 
-from streams.store.clickhouse import CommandClient, QueryClient
+from streams.store.clickhouse import ClickHouse, QueryClient
 from streams.store.params import StoreParams
 from streams.store.schema_form import delete_from
 
@@ -175,7 +175,7 @@ _EARLIER = f"""SELECT toUnixTimestamp(max(bucket)) AS hour_s, count() AS found F
         AND bucket >= now('UTC') - INTERVAL {BACKFILL_DAYS} DAY AND {{condition}}"""
 
 
-def group_hours(client: CommandClient, params: StoreParams, window_hours: int) -> int:
+def group_hours(client: ClickHouse, params: StoreParams, window_hours: int) -> int:
     """Bring the groups of the last hours up to date, and of some earlier ones; return how many were written. Blocks."""
     written = 0
     for rollup, statistics in _STATISTICS.items():
@@ -199,7 +199,7 @@ def group_hours(client: CommandClient, params: StoreParams, window_hours: int) -
     return written
 
 
-def _fill(client: CommandClient, statistics: tuple[_Statistic, ...], hour_s: int) -> None:
+def _fill(client: ClickHouse, statistics: tuple[_Statistic, ...], hour_s: int) -> None:
     """Insert the groups of the hour that begins at these Unix seconds; what changed hours are found by comes last."""
     hour = f"toDateTime({hour_s}, 'UTC')"
     for statistic in reversed(statistics):

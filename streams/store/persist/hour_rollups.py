@@ -15,11 +15,11 @@ from typing import NamedTuple
 import structlog
 
 from streams.fabric.catalogue import Metric
-from streams.store.clickhouse import CommandClient, QueryClient
+from streams.store.clickhouse import ClickHouse, QueryClient
 from streams.store.params import SinkParams, StoreParams
 from streams.store.persist.block_writer import MAX_TOKENS
 from streams.store.persist.group_rollups import Hourly, changed_hours, group_hours
-from streams.store.persist.retry import retry_forever
+from streams.store.persist.partition_offsets import retry_forever
 from streams.store.rows.sample_layout import column_name, has_extremes, is_scalar
 from streams.store.schema_form import delete_from
 
@@ -129,7 +129,7 @@ _ROLLUPS = {
 """The source of each rollup, and the rollup, which must have the same number for each hour."""
 
 
-def roll_up_hours(client: CommandClient, params: StoreParams) -> int:
+def roll_up_hours(client: ClickHouse, params: StoreParams) -> int:
     """Bring the rollups by hour up to date; return how many hours were written. Blocks."""
     written = 0
     for table, (source, rollup) in _ROLLUPS.items():
@@ -164,7 +164,7 @@ def hour_of(client: QueryClient, table: str, hour_s: int) -> Hour:
     return hour._replace(select=hour.select.replace("{hour}", str(hour_s)))
 
 
-def _roll_up(client: CommandClient, table: str, hour_s: int, token: str) -> None:
+def _roll_up(client: ClickHouse, table: str, hour_s: int, token: str) -> None:
     hour = hour_of(client, table, hour_s)
     client.command(
         f"INSERT INTO {table}_1h ({hour.columns}) SETTINGS insert_deduplication_token = '{token}'"
@@ -176,7 +176,7 @@ class HourRollups:
     """Runs while this sink owns partition 0 of samples."""
 
     def __init__(
-        self, client: CommandClient, store: StoreParams, params: SinkParams, is_owner: Callable[[], bool]
+        self, client: ClickHouse, store: StoreParams, params: SinkParams, is_owner: Callable[[], bool]
     ) -> None:
         self._client = client
         self._store = store

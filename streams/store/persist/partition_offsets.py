@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
+import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import (
     CommitFailedError,
@@ -24,8 +25,25 @@ from aiokafka.protocol.commit import OffsetCommitRequest
 from aiokafka.structs import OffsetAndMetadata
 
 from streams.store.params import SinkParams
-from streams.store.persist.retry import retry_forever
 from streams.wire.errors import Retry
+from streams.wire.retry import Backoff, Failure, retry
+
+Answer = TypeVar("Answer")
+_LOG_EVERY = 6
+"""Attempts per warning: about one a minute at the longest wait."""
+
+_log = structlog.get_logger("railsight.persist")
+
+
+async def retry_forever(params: SinkParams, operation: str, act: Callable[[int], Awaitable[Answer]]) -> Answer:
+    """Await `act(attempt)` until it raises no Retry; attempts count from 0."""
+
+    def warn(failure: Failure) -> None:
+        if failure.attempts % _LOG_EVERY == 1:
+            _log.warning("retrying", operation=operation, attempts=failure.attempts, error=str(failure.error))
+
+    return await retry(act, Retry, Backoff(params.retry_backoff_s, params.retry_backoff_max_s), before_wait=warn)
+
 
 _NO_ERROR = 0
 _FENCED_INSTANCE = 82
@@ -83,9 +101,6 @@ class CommitFence:
         except KafkaError as error:
             raise Retry(f"Kafka: cannot fetch the offsets of {self.group}: {type(error).__name__}") from error
         return dict(found)
-
-
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)

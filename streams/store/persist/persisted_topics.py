@@ -19,9 +19,8 @@ from streams.store.rows.row_builder import MessageRowBuilder, RowBuilder, TableS
 from streams.store.rows.sample_rows import SampleBuilder
 from streams.store.rows.symptom_rows import SYMPTOMS, symptom_rows
 from streams.wire import topics
-from streams.wire.access import Access
 from streams.wire.models import Message, SymptomsReplaced
-from streams.wire.topics import Topic
+from streams.wire.topics import Access, Topic
 
 
 @dataclass(frozen=True, slots=True)

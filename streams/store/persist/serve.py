@@ -8,13 +8,13 @@ from typing import Any
 
 from streams.health.health import Health
 from streams.health.partition_checks import Group, PartitionChecks, Wording
-from streams.health.supervision import stop_of, supervised
+from streams.health.status_server import stop_of, supervised
 from streams.instrument.memory import retain_malloc_pages
 from streams.instrument.metrics import Metrics
 from streams.store.clickhouse import ClickHouse
 from streams.store.migrate import pending_migrations, shipped_migrations
 from streams.store.params import SinkParams, StoreParams
-from streams.store.persist.retry import retry_forever
+from streams.store.persist.partition_offsets import retry_forever
 from streams.store.persist.sink import Sink
 from streams.wire.errors import Misconfigured
 from streams.wire.event_loop import new_loop

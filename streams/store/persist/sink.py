@@ -19,12 +19,11 @@ from streams.store.clickhouse import ClickHouse
 from streams.store.params import SinkParams
 from streams.store.persist.block_writer import BlockWriter
 from streams.store.persist.hour_rollups import HourRollups
-from streams.store.persist.partition_offsets import CommitFence, PartitionLost
+from streams.store.persist.partition_offsets import CommitFence, PartitionLost, retry_forever
 from streams.store.persist.partition_reader import PartitionReader
 from streams.store.persist.partition_writer import PartitionWriter, SinkContext
 from streams.store.persist.persisted_topics import PersistedTopic, persisted_topics
 from streams.store.persist.rejected_records import RejectedRecords
-from streams.store.persist.retry import retry_forever
 from streams.store.persist.sink_stats import STAGE, SinkStats
 from streams.wire import topics
 from streams.wire.errors import Retry

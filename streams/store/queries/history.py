@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from streams.fabric.catalogue import Metric
-from streams.store.clickhouse import TableClient
+from streams.store.clickhouse import ClickHouse
 from streams.store.enum_labels import SOURCE_OF_LABEL, enum_label
 from streams.store.queries.sample_history import MessageHeaders, window_messages
 from streams.store.rows.sample_layout import column_name, is_scalar
@@ -97,7 +97,7 @@ _CONTROL_ROWS = (
 HistoryMessage = Samples | Event | Facts | CollectorStatus | Control
 
 
-def messages(client: TableClient, since_ns: int, until_ns: int) -> Iterator[HistoryMessage]:
+def messages(client: ClickHouse, since_ns: int, until_ns: int) -> Iterator[HistoryMessage]:
     """Yield the messages of devices, collectors and people in [since, until), in the order (time, device, source).
 
     The controls and facts in effect at the start come first, with their own times.
@@ -126,7 +126,7 @@ def _sort_key(message: HistoryMessage) -> tuple[int, str, int]:
             return at, device, source
 
 
-def _telemetry(client: TableClient, since_ns: int, until_ns: int) -> Iterator[HistoryMessage]:
+def _telemetry(client: ClickHouse, since_ns: int, until_ns: int) -> Iterator[HistoryMessage]:
     for begin in range(since_ns, until_ns, PLAN_AHEAD_NS):
         period = {"since": begin, "until": min(begin + PLAN_AHEAD_NS, until_ns)}
         windows = _windows(client, period)
@@ -143,7 +143,7 @@ def _telemetry(client: TableClient, since_ns: int, until_ns: int) -> Iterator[Hi
             yield from merge(*streams, key=_sort_key)
 
 
-def _windows(client: TableClient, period: dict[str, int]) -> list[dict[str, int]]:
+def _windows(client: ClickHouse, period: dict[str, int]) -> list[dict[str, int]]:
     """Return the period in windows of whole seconds, with at most WINDOW_ROWS rows unless one second has more."""
     windows, begin, rows = [], period["since"], 0
     for second, count in client.query(_ROW_COUNTS, period):
@@ -154,7 +154,7 @@ def _windows(client: TableClient, period: dict[str, int]) -> list[dict[str, int]
     return [*windows, {"since": begin, "until": period["until"]}]
 
 
-def _samples(client: TableClient, window: dict[str, int], metrics: Sequence[Metric]) -> Iterator[Samples]:
+def _samples(client: ClickHouse, window: dict[str, int], metrics: Sequence[Metric]) -> Iterator[Samples]:
     headers = MessageHeaders(client.table(_HEADERS, window))
     if not headers.count:
         return

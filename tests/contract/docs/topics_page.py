@@ -10,8 +10,7 @@ from typing import Any
 from streams.cli.options import collector_access
 from streams.config.settings import Settings
 from streams.runtime.acl import accesses
-from streams.wire.access import PROCESS
-from streams.wire.topics import TOPICS, PartitionScheme, Topic
+from streams.wire.topics import PROCESS, TOPICS, PartitionScheme, Topic
 from tests.contract.wire.topic_schemas import ROWS, stem
 
 ROOT = Path(__file__).parents[3]

@@ -16,7 +16,7 @@ from streams.embedded.kafka_config import KafkaParams, Security
 from streams.runtime.access_admin import BrokerLogin, create_users
 from streams.runtime.acl import accesses
 from streams.runtime.admin import ensure_topics
-from streams.wire.access import ADMIN, Access
+from streams.wire.topics import ADMIN, Access
 from tests.fixtures.certificates import CertificateAuthority
 
 BROKER_PASSWORD = "of-the-broker"

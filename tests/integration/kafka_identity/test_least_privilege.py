@@ -12,8 +12,7 @@ from streams.cli.administer import acl
 from streams.config.kafka import KafkaSettings
 from streams.runtime.access_admin import open_access_admin
 from streams.runtime.acl import Acl, Operation, Pattern, Resource, derive, principals
-from streams.wire.access import AUTOMATION, COLLECTOR, NOTIFY, OPERATOR, PERSIST, READER
-from streams.wire.topics import TOPICS
+from streams.wire.topics import AUTOMATION, COLLECTOR, NOTIFY, OPERATOR, PERSIST, READER, TOPICS
 from tests.integration.kafka_identity.conftest import SecureKafka, needs
 
 

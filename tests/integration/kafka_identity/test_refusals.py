@@ -17,8 +17,7 @@ from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 from streams.config.kafka import KafkaSettings
 from streams.runtime.access_admin import open_access_admin
 from streams.runtime.acl import Acl, Operation, Resource
-from streams.wire.access import COLLECTOR, READER
-from streams.wire.topics import CONTROLS, EVENTS
+from streams.wire.topics import COLLECTOR, CONTROLS, EVENTS, READER
 from tests.fixtures.certificates import CertificateAuthority
 from tests.integration.kafka_identity.conftest import SecureKafka
 

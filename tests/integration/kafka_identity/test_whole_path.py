@@ -29,8 +29,7 @@ from streams.embedded.watched_process import WatchedProcess
 from streams.runtime.access_admin import BrokerLogin, create_users
 from streams.runtime.acl import accesses
 from streams.runtime.local_pipeline import railsight_command
-from streams.wire.access import AUTOMATION, COLLECTOR
-from streams.wire.topics import CONTROLS, REMEDIATION_RESULTS, STAGES
+from streams.wire.topics import AUTOMATION, COLLECTOR, CONTROLS, REMEDIATION_RESULTS, STAGES
 from tests.fixtures.certificates import CertificateAuthority
 from tests.fixtures.external_programs import program
 

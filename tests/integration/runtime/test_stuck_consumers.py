@@ -23,8 +23,7 @@ from collectors.core.once import NullPublisher
 from lab.constants import with_constants
 from streams.health.health import Health, HealthParams
 from streams.health.input_checks import ReadingLoop, add_consumer_checks
-from streams.health.status_server import StatusServer
-from streams.health.supervision import supervised
+from streams.health.status_server import StatusServer, supervised
 from tests.integration.fixtures_kafka import Broker
 
 pytestmark = pytest.mark.timeout(120)

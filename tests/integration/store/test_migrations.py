@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from streams.store.clickhouse import ClickHouse, QueryRows
+from streams.store.clickhouse import ClickHouse
 from streams.store.migrate import apply, pending_migrations, shipped_migrations
 from streams.store.params import StoreParams
 from streams.store.schema_form import render, retention_statements
@@ -19,27 +19,18 @@ class Interrupted(Exception):
     """The migrator ended here."""
 
 
-class Interrupting:
+class Interrupting(ClickHouse):
     """A client that ends before its n-th statement."""
 
     def __init__(self, client: ClickHouse, before: int) -> None:
-        self._client = client
+        super().__init__(client.params)
         self._left = before
-
-    def query(self, sql: str, parameters: dict[str, Any] | None = None) -> QueryRows:
-        return self._client.query(sql, parameters)
 
     def command(self, sql: str) -> None:
         if self._left == 0:
             raise Interrupted
         self._left -= 1
-        self._client.command(sql)
-
-    def has_database(self) -> bool:
-        return self._client.has_database()
-
-    def ensure_database(self) -> None:
-        self._client.ensure_database()
+        super().command(sql)
 
 
 @pytest.fixture

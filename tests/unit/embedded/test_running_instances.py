@@ -12,8 +12,8 @@ from streams.cli.options import local_instance, settings_of
 from streams.embedded.directories import locked
 from streams.embedded.kafka_data_dir import stable_port
 from streams.embedded.running_instances import Instance, registered, running_instances
-from streams.wire.access import PROCESS, READER
 from streams.wire.errors import Misconfigured
+from streams.wire.topics import PROCESS, READER
 
 
 @pytest.fixture(autouse=True)

@@ -16,8 +16,7 @@ from prometheus_client import CollectorRegistry
 from lab.constants import with_constants
 from streams.health.health import Health, HealthParams
 from streams.health.input_checks import Backlog
-from streams.health.status_server import StatusServer
-from streams.health.supervision import notify, stop_of, supervised
+from streams.health.status_server import StatusServer, notify, stop_of, supervised
 from streams.wire.errors import Misconfigured
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field, TypeAdapter, ValidationError
 
-from streams.instrument.validation_text import refusal
+from streams.instrument.text import refusal
 
 CASES: list[tuple[Any, object, str]] = [
     (int, "400G", "must be a whole number"),

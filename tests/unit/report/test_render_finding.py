@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from streams.instrument.time_format import format_duration
+from streams.instrument.text import format_duration
 from streams.report import render
 from streams.report.open_findings import acknowledgement
 from streams.wire.models import (

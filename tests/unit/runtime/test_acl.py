@@ -4,8 +4,7 @@ import pytest
 
 from streams.runtime.acl import Acl, Operation, Pattern, Permission, Resource, compare, derive
 from streams.runtime.bindings import BINDINGS
-from streams.wire.access import Access
-from streams.wire.topics import CONTROLS, EVENTS, SAMPLES
+from streams.wire.topics import CONTROLS, EVENTS, SAMPLES, Access
 
 PERSIST = "User:railsight-persist"
 NEEDED = derive({"persist": Access(reads=(EVENTS,), writes=(SAMPLES,), groups=("g",))}, {"persist": PERSIST})

@@ -6,16 +6,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from streams.store.clickhouse import ClickHouse
+from streams.store.params import StoreParams
 from streams.store.queries import history
 
 S = 1_000_000_000
 BEGIN = 1_760_000_000 * S
 
 
-class _RowCounts:
+class _RowCounts(ClickHouse):
     """A ClickHouse with a number of rows for each second, and without any message."""
 
     def __init__(self, rows_of: dict[int, int]) -> None:
+        super().__init__(StoreParams())
         self._rows_of = rows_of
         self.windows: list[tuple[int, int]] = []
 

@@ -1,11 +1,23 @@
-"""Words the refusal of one value: what it must be, without the names of pydantic and Python types.
-
-An error of pydantic is a mapping with `type`, `msg` and `ctx`; the value is the caller's to show, because it may be a
-secret.
-"""
+"""Texts for people: times, durations, and the refusal of a value without the names of pydantic and Python types."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
+
+
+def format_time(ns: int | None) -> str:
+    """Return a Unix time in ns as date and time of day in UTC, to the second; "-" for None."""
+    return "-" if ns is None else f"{datetime.fromtimestamp(ns / 1e9, UTC):%Y-%m-%d %H:%M:%S}Z"
+
+
+def format_duration(ns: int) -> str:
+    """Return a duration in its two largest units, such as "4m20s"."""
+    seconds = max(0, round(ns / 1e9))
+    for unit, size, smaller, part in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}{seconds % size // part:02d}{smaller}"
+    return f"{seconds}s"
+
 
 _BOUNDS = {
     "greater_than": ("gt", "more than"),
@@ -30,7 +42,10 @@ _KINDS = {
 
 
 def refusal(detail: Mapping[str, Any]) -> str:
-    """Return what a value must be, or else the validator's own text."""
+    """Return what a value must be, or else the validator's own text.
+
+    `detail` is an error of pydantic, with `type`, `msg` and `ctx`; the value may be a secret, so it is not shown.
+    """
     kind, context = str(detail["type"]), detail.get("ctx") or {}
     if kind == "missing":
         return "required and not set"
