@@ -1,10 +1,9 @@
-"""Reads metrics from ClickHouse: the age of rows when they become readable, their number, size, and running merges."""
+"""Reads metrics from ClickHouse: the age of rows when they become readable, their number and size."""
 
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from streams.store.clickhouse import ClickHouse, QueryClient
+from streams.store.clickhouse import ClickHouse
 
 BUCKET_MS = 10
 
@@ -96,19 +95,3 @@ def table_sizes(clickhouse: ClickHouse) -> list[TableSize]:
         " WHERE active AND database = currentDatabase() GROUP BY table HAVING sum(rows) > 0 ORDER BY 3 DESC"
     )
     return [TableSize(str(table), int(rows), int(size), int(parts)) for table, rows, size, parts in found]
-
-
-_POLL_S = 0.5
-
-
-def wait_for_merges(clickhouse: QueryClient, idle_s: float, timeout_s: float) -> bool:
-    """Wait until no merge has run for a while; return False if one still runs after the timeout."""
-    deadline_s = time.monotonic() + timeout_s
-    idle_since = time.monotonic()
-    while time.monotonic() - idle_since < idle_s:
-        if time.monotonic() >= deadline_s:
-            return False
-        if clickhouse.query("SELECT count() FROM system.merges")[0][0]:
-            idle_since = time.monotonic()
-        time.sleep(_POLL_S)
-    return True

@@ -34,7 +34,7 @@ from streams.wire.models import (
     Symptom,
 )
 from streams.wire.symptoms import SourceSilence
-from tests.bench.attribute_burst import episodes
+from tests.contract.attribute_burst import episodes
 from tests.fixtures.call_counting import counting
 
 GPUS, RADIX = 1024, 16

@@ -22,7 +22,7 @@ from streams.fabric.catalogue import Metric
 from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.topology import Topology
 from streams.wire.models import PeerGroup, PeerWindow, Source
-from tests.bench.windows_cost import Chain, made, play
+from tests.contract.windows_load import Chain, made, play
 from tests.fixtures.call_counting import counting
 
 GPUS, MINUTES = 1024, 12

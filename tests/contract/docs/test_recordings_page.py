@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from lab.bench import sample_recording
 from lab.demo.player import find_recording
 from streams.fabric.catalogue import BY_NAME
 from streams.replay.recording import RejectedRows, read_events, read_samples
 from streams.replay.score import read_truth
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Condition, EventKind, Source
-from tests.bench import sample_recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lab.bench import sample_recording
 from streams.config.settings import Settings
 from streams.fabric.catalogue import Metric
 from streams.replay.backtest import Recording, run
@@ -24,7 +25,6 @@ from streams.wire.models import (
     Source,
     Table,
 )
-from tests.bench import sample_recording
 
 S = 1_000_000_000
 BIG = 2**63 + 12345
@@ -73,7 +73,7 @@ def test_a_recording_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_the_sample_is_current(tmp_path: Path) -> None:
-    """`python -m tests.bench.sample_recording` writes what the repository has."""
+    """`python -m lab.bench.sample_recording` writes what the repository has."""
     sample_recording.write(tmp_path)
     names = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()]
     assert filecmp.cmpfiles(tmp_path, sample_recording.FOLDER, names, shallow=False)[1:] == ([], [])

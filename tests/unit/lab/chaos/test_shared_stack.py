@@ -1,16 +1,10 @@
 """Sequences that share one stack: each has links of its own, and is judged by what began in it."""
 
 import json
-from typing import Any
 
-import pytest
-
-from lab.chaos import run as session
 from lab.chaos.load import Fabric, subject_id
 from lab.chaos.reader import Revision
-from lab.chaos.run import run_chaos, sequences
 from lab.chaos.verdict import FindingTruth, check_open
-from tests.fakes.chaos_session import SessionWithoutProcesses
 
 
 def test_sequences_that_follow_each_other_use_other_links() -> None:
@@ -38,21 +32,3 @@ def test_outages_of_an_earlier_sequence_are_not_invented_ones() -> None:
     assert check_open([still_open], truth) == ["1 open findings that are not true: LINK_DOWN link:a"]
     begun = Revision("1", 1, json.dumps(fields | {"startedAt": "2026-03-01T00:00:02Z"}).encode(), 0)
     assert check_open([begun], truth) == ["1 invented link/down: link:a"]
-
-
-@pytest.mark.parametrize(("share", "stacks"), [(True, [2, 4, 6]), (False, [2, 3, 4, 5, 6])])
-def test_a_new_stack_begins_after_a_breach(
-    share: bool, stacks: list[int], tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A failed sequence does not count against the next; with `--fresh` each has a stack of its own."""
-    monkeypatch.setattr(session, "ChaosSession", SessionWithoutProcesses)
-    SessionWithoutProcesses.started_with = []
-    reported: list[int] = []
-
-    def add(report: Any) -> None:
-        reported.append(report.seed)
-
-    runs = sequences(2, ("poison",), 5, 5, each=False)
-    assert run_chaos(tmp_path, runs, print, add, share=share)
-    assert reported == [2, 3, 4, 5, 6]
-    assert SessionWithoutProcesses.started_with == stacks

@@ -1,6 +1,6 @@
 """Rows a second into the embedded ClickHouse, over HTTP, in the formats that producers use.
 
-    python -m tests.bench.clickhouse_insert [--rows 4000000] [--json]
+    python -m lab.bench.clickhouse_insert [--rows 4000000] [--json]
 
 Beside each format stands the same data given to the engine itself by `INSERT … FROM INFILE`, without HTTP and from
 memory: the ratio of the two is what the face costs. Machines differ; the ratio travels.

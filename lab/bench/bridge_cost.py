@@ -1,6 +1,6 @@
 """CPU of the bridge: from a peer's records to encoded Samples, in seconds a million values, by format.
 
-    python -m tests.bench.bridge_cost [--devices 16] [--ports 64] [--rounds 10] [--json]
+    python -m lab.bench.bridge_cost [--devices 16] [--ports 64] [--rounds 10] [--json]
 
 A device has 64 ports of 24 counters, read every 10 s: gnmic writes a record a port with an event for each value;
 Telegraf a record a port with a field for each. `ethtool` is a NIC with 2,000 statistics, of which 24 are ours: there
@@ -39,7 +39,7 @@ STATISTICS = [*list(PHYSICAL)[:24], *(f"rx{n}_xdp_redirect" for n in range(1976)
 
 
 def value(leaf: str, number: int) -> object:
-    """A value of a leaf, as a device sends it."""
+    """Return a value of a leaf, as a device sends it."""
     if leaf.endswith("-status"):
         return "UP"
     return 10**12 + number if "counters" in leaf else "SPEED_400GB" if leaf.endswith("speed") else 1e-9
@@ -66,7 +66,7 @@ def telegraf(device: str, port: str, at_ns: int, number: int) -> bytes:
 
 
 def influx(device: str, port: str, at_ns: int, number: int) -> bytes:
-    """The same in line protocol."""
+    """Return the same in line protocol."""
 
     def text(found: object) -> str:
         return f"{found}i" if type(found) is int else f'"{found}"' if isinstance(found, str) else repr(found)
@@ -76,7 +76,7 @@ def influx(device: str, port: str, at_ns: int, number: int) -> bytes:
 
 
 def ethtool(device: str, port: str, at_ns: int, number: int) -> bytes:
-    """A NIC with many statistics in line protocol."""
+    """Return a NIC with many statistics in line protocol."""
     fields = ",".join(f"{name}={1 if name in {'link', 'interface_up'} else number}i" for name in STATISTICS)
     return f"ethtool,driver=mlx5_core,host={device},interface={port} {fields} {at_ns}\n".encode()
 

@@ -1,8 +1,8 @@
 """Times every panel of every board over a day and over a week of a fabric of 2,048 GPUs.
 
-    python -m tests.bench.panel_times [--pods 8] [--uplinks 1] [--ranges 'a day,a week'] [--boards rails,congestion]
+    python -m lab.preview.panel_times [--pods 8] [--uplinks 1] [--ranges 'a day,a week'] [--boards rails,congestion]
 
-The rows are made by SQL: the inventory, findings and progress of wall_cost.py for the week, with messages by the hour;
+The rows are made by SQL: the inventory, findings and progress of the week, with messages by the hour;
 rollups by hour for the week and by minute for the day, of every port (one priority of PFC, and four lanes of optical
 power of the first pod); messages for the day; for a week alone, minutes of its last two hours and messages of its last
 three, which are not there by the hour yet; readings of the last ten minutes of every port, and of the week for the
@@ -23,18 +23,26 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dashboards.__main__ import BOARDS, FOLDER
-from lab.bench.clickhouse_metrics import wait_for_merges
 from lab.constants import params_of
 from lab.preview.__main__ import http_run
 from lab.preview.reading import View, opened, panel_queries
+from lab.world import demo_fabric
+from lab.world.demo_fabric import DemoShape
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
+from streams.runtime.topic_writer import inventory_records
 from streams.store import migrate
 from streams.store.clickhouse import ClickHouse
 from streams.store.params import StoreParams
 from streams.store.persist.group_rollups import group_hours
-from tests.bench import wall_cost
-from tests.bench.sink_rows import cpu_s
+from streams.store.persist.hour_rollups import OVER_AFTER_S
+from streams.store.rows.inventory_rows import InventoryBuilder
+from streams.store.rows.native_format import encode_block
+from streams.store.rows.row_builder import SourcedMessage
+from streams.wire import topics
 
+CADENCE_S = 10
+FINDINGS, OPEN = 400, 20
+_TICKS_S = os.sysconf("SC_CLK_TCK")
 HOUR_S, DAY_S, WEEK_S = 3600, 86_400, 7 * 86_400
 NEWEST_HOURS = 4
 """Hours that are inserted and grouped one after another, as a sink does it; the others a day at once."""
@@ -99,15 +107,87 @@ def fill_rollups(store: ClickHouse, table: str, step_s: int, begin_s: int, end_s
         )
 
 
+def cpu_s(pid: int) -> float:
+    """Return user and system time of a process with all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS_S
+
+
+def fill_board(
+    store: ClickHouse, pods: int, seconds: int, end_s: int, messages_s: int | None = None, uplinks: int = 1
+) -> None:
+    """Insert the inventory, and by SQL what devices sent and stages reported until `end_s`.
+
+    Messages are by the hour for all the time, and one by one for its last `messages_s` (default: all). `uplinks` are
+    the links of a leaf to each spine.
+    """
+    shape = DemoShape(pods=pods, hosts=32, planes=2, spines=8, uplinks=uplinks)
+    inventory = demo_fabric.inventory(shape, end_s * 10**9)
+    builder = InventoryBuilder()
+    begin_s = end_s - seconds
+    for offset, record in enumerate(inventory_records(inventory, begin_s * 10**9)):
+        message = topics.decode(topics.INVENTORY, record.value, record.headers)
+        builder.add(SourcedMessage(0, offset, begin_s * 1000, message))
+    for rows in builder.finish():
+        store.insert(rows.table, rows.column_names, encode_block(rows.columns), rows.table)
+    fill_message_hours(store, begin_s, end_s)
+    messages_s = seconds if messages_s is None else messages_s
+    at = f"toDateTime64({end_s - messages_s}, 9, 'UTC') + INTERVAL number * {CADENCE_S} SECOND"
+    store.command(
+        "INSERT INTO sample_messages (device, source, row_kind, collector, rows, sampled_at, received_at, arrived_at)"
+        f" SELECT name, if(kind = 'host', 'nic', 'gnmi'), 'port', 'bench', 8, {at}, {at}, {at}"
+        f" FROM inventory_devices CROSS JOIN numbers({messages_s // CADENCE_S}) AS n"
+    )
+    store.command(
+        "INSERT INTO collector_status (device, source, collector, at, reachable, cadence_ns, arrived_at)"
+        f" SELECT name, if(kind = 'host', 'nic', 'gnmi'), 'bench', toDateTime64({begin_s}, 9, 'UTC'), 1,"
+        f" {CADENCE_S} * 1000000000, toDateTime64({begin_s}, 3, 'UTC') FROM inventory_devices"
+    )
+    store.command(
+        "INSERT INTO progress (stage, partition, epoch, watermark, records, lag, arrived_at)"
+        " SELECT arrayJoin(['measure', 'correlate', 'attribute', 'decide']), 0, 1,"
+        f" toDateTime64({begin_s} + number, 9, 'UTC'), number * 30, 0, toDateTime64({begin_s} + number, 3, 'UTC')"
+        f" FROM numbers({seconds})"
+    )
+    step = seconds // FINDINGS
+    started = f"toDateTime64({begin_s} + number * {step}, 9, 'UTC')"
+    store.command(
+        "INSERT INTO findings (id, revision, detector, condition, status, severity, subject_id, a_device, a_port,"
+        " z_device, z_port, rail, pod, started_at, observed_at, resolved_at, summary, hosts, jobs, arrived_at)"
+        " SELECT toString(number), 1, 'link/flap', 'link_flap', if(is_open, 'open', 'resolved'),"
+        " if(number % 5 = 0, 'critical', 'warning'), concat('link:', link.a_device, '/', link.a_port, '--',"
+        " link.z_device, '/', link.z_port), link.a_device, link.a_port, link.z_device, link.z_port, link.rail,"
+        " link.pod,"
+        f" {started}, {started}, if(is_open, NULL, {started} + INTERVAL 300 SECOND), 'flaps', [link.a_device],"
+        f" ['pretrain-70b'], {started}"
+        f" FROM (SELECT number, number >= {FINDINGS - OPEN} AS is_open FROM numbers({FINDINGS}))"
+        " AS one INNER JOIN (SELECT *, rowNumberInAllBlocks() AS place FROM inventory_links) AS link"
+        " ON link.place = one.number"
+    )
+
+
+def fill_message_hours(store: ClickHouse, begin_s: int, end_s: int) -> None:
+    """Insert the messages of each device by the hour, of the hours that the sink has rolled up by the end."""
+    first_s, last_s = begin_s // 3600 * 3600, (end_s - OVER_AFTER_S) // 3600 * 3600
+    messages = 3600 // CADENCE_S
+    newest = f"toDateTime64(hour, 9, 'UTC') + INTERVAL {3600 - CADENCE_S} SECOND"
+    store.command(
+        "INSERT INTO sample_messages_1h (device, source, row_kind, collector, bucket, arrived_hour, messages, rows,"
+        " minutes, last_sampled_at, runs, arrived_at) SELECT name, if(kind = 'host', 'nic', 'gnmi'), 'port', 'bench',"
+        f" toDateTime({first_s} + number * 3600, 'UTC') AS hour, hour, {messages}, {8 * messages},"
+        f" {2**60 - 1}, {newest}, [0], {newest}"
+        f" FROM inventory_devices CROSS JOIN numbers({(last_s - first_s) // 3600}) AS n"
+    )
+
+
 def fill_readings(store: ClickHouse, begin_s: int, end_s: int, where: str) -> None:
     """Insert a reading every ten seconds of the ports that meet the condition."""
-    cadence = wall_cost.CADENCE_S
-    at = f"toDateTime64({begin_s} + number * {cadence}, 9, 'UTC')"
+    at = f"toDateTime64({begin_s} + number * {CADENCE_S}, 9, 'UTC')"
     store.command(
         "INSERT INTO samples (device, row, row_kind, source, boot_id, sampled_at, arrived_at, rx_bytes, tx_bytes,"
         f" oper_up, admin_up, module_temperature_c) SELECT device, row, 'port', source, 1, {at} AS at, at,"
         f" number * 100000000000 AS bytes, bytes, 1, 1, 45 FROM {_PORTS}"
-        f" CROSS JOIN numbers({(end_s - begin_s) // cadence}) AS n WHERE {where}"
+        f" CROSS JOIN numbers({(end_s - begin_s) // CADENCE_S}) AS n WHERE {where}"
     )
 
 
@@ -121,7 +201,7 @@ class Filled(NamedTuple):
 
 def fill(store: ClickHouse, pid: int, pods: int, uplinks: int, end_s: int, minutes_s: int, messages_s: int) -> Filled:
     """Insert the rows of a week, minutes and messages of its last seconds."""
-    wall_cost.fill(store, pods, WEEK_S, end_s, messages_s, uplinks)
+    fill_board(store, pods, WEEK_S, end_s, messages_s, uplinks)
     hour_s = end_s // HOUR_S * HOUR_S
     newest_s = hour_s - NEWEST_HOURS * HOUR_S
     for begin_s in range(hour_s - WEEK_S, newest_s, DAY_S):
@@ -147,9 +227,21 @@ def fill(store: ClickHouse, pid: int, pods: int, uplinks: int, end_s: int, minut
 
 def pid_of(server: EmbeddedClickHouse) -> int:
     """Return the process of a server that runs."""
-    assert server._process is not None
-    assert server._process.pid is not None
-    return server._process.pid
+    assert server.pid is not None
+    return server.pid
+
+
+def wait_for_merges(clickhouse: ClickHouse, idle_s: float, timeout_s: float) -> bool:
+    """Wait until no merge has run for a while; return False if one still runs after the timeout."""
+    deadline_s = time.monotonic() + timeout_s
+    idle_since = time.monotonic()
+    while time.monotonic() - idle_since < idle_s:
+        if time.monotonic() >= deadline_s:
+            return False
+        if clickhouse.query("SELECT count() FROM system.merges")[0][0]:
+            idle_since = time.monotonic()
+        time.sleep(0.5)
+    return True
 
 
 def timed(server: EmbeddedClickHouse, sql: str) -> tuple[float, float, int]:
@@ -190,7 +282,7 @@ def page(times: list[PanelTime], filled: Filled, load: float) -> Iterator[str]:
     """Yield the lines of the table, and what is longer than the limits."""
     rows = ", ".join(f"{table} {count:,}" for table, count in filled.rows.items())
     ports = 2 * filled.rows["inventory_links"]
-    rate = ports / wall_cost.CADENCE_S
+    rate = ports / CADENCE_S
     yield (
         f"{os.cpu_count()} cores, load {load:.0f}; median of {REPEATS}. {ports:,} ports, {rate:,.0f}"
         f" port-samples a second.{'' if filled.merged else ' Merges ran beside.'} Rows: {rows}."

@@ -1,6 +1,6 @@
 """CPU of the NIC collector for one host: 8 RoCE NICs at 1 s, as a share of a core.
 
-    python -m tests.bench.nic_cost [--seconds 20] [--nics 8] [--statistics 2000] [--json]
+    python -m lab.bench.nic_cost [--seconds 20] [--nics 8] [--statistics 2000] [--json]
 
 The sysfs is a simulated host's, in plain files; what the firmware takes to answer is not here. Each NIC's ethtool
 answers with as many statistics as an mlx5 with 64 channels has; where pyroute2 is installed, one ioctl to this
@@ -69,12 +69,12 @@ class Wide:
 
 
 def own_nic() -> str:
-    """This machine's first netdev that is not the loopback."""
+    """Return this machine's first netdev that is not the loopback."""
     return next((name for _, name in socket.if_nameindex() if name != "lo"), "lo")
 
 
 def reader(folder: Path, nics: int, statistics: int, publisher: Counted) -> HostReader:
-    """A collector of a simulated host of which only `nics` are wanted."""
+    """Return a collector of a simulated host of which only `nics` are wanted."""
     clock = SystemClock()
     now_ns = clock.now_ns()
     inventory = demo_fabric.inventory(SHAPE, now_ns)
@@ -105,7 +105,7 @@ async def measured(host: HostReader, seconds: float, rounds: int) -> dict[str, f
     began, wall = time.process_time(), time.perf_counter()
     try:
         async with asyncio.timeout(seconds):
-            await host.run(random.Random(1))
+            await host.run(random.Random(1))  # noqa: S311 — jitter
     except TimeoutError:
         pass
     share = (time.process_time() - began) / (time.perf_counter() - wall)

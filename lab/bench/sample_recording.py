@@ -1,4 +1,4 @@
-"""Writes the sample recording of `deploy/examples/recording`: `python -m tests.bench.sample_recording`.
+"""Writes the sample recording of `deploy/examples/recording`: `python -m lab.bench.sample_recording`.
 
 Seven minutes of a fabric of two hosts of the bench's load, with its faults and their truth.
 """
