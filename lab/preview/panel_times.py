@@ -29,7 +29,7 @@ from lab.preview.reading import View, opened, panel_queries
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
-from streams.runtime.topic_writer import inventory_records
+from streams.runtime.topic_io import inventory_records
 from streams.store import migrate
 from streams.store.clickhouse import ClickHouse
 from streams.store.params import StoreParams

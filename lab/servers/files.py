@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from lab.world.bad_links import BadLinkState
-from lab.world.placed_fault import TruthRow
+from lab.world.ground_truth import TruthRow
 from streams.fabric.inventory import Inventory, write_folder
 
 REPAIRS = "repairs.json"

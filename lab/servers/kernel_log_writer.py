@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lab.servers.sysfs_writer import PeriodicWriter, netdev, pci_address
-from lab.world.demo_faults import GPU_RECOVERED_XID
 from lab.world.demo_world import DemoWorld
+from lab.world.faults.hosts import GPU_RECOVERED_XID
 from streams.instrument.clock import Clock
 
 

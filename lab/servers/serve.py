@@ -26,15 +26,14 @@ from lab.servers.kernel_log_writer import KernelLogWriter
 from lab.servers.repair_server import RepairServer
 from lab.servers.snmp_agent import SnmpServers
 from lab.servers.sysfs_writer import SysfsWriter
-from lab.world import demo_fabric, demo_repairs
+from lab.world import demo_fabric
 from lab.world.bad_links import BadLink
-from lab.world.demo_probes import DemoProbes
-from lab.world.demo_scenario import inject, plan
-from lab.world.demo_world import DemoWorld
+from lab.world.demo_scenario import inject, plan, plan_repairs
+from lab.world.demo_world import DemoProbes, DemoWorld
 from lab.world.effects import Interval
 from lab.world.fault_placement import NoRoom
 from lab.world.faults import FAULT_OF
-from lab.world.placed_fault import Fault, TruthRow, truth_rows
+from lab.world.ground_truth import AnyFault, TruthRow, truth_rows
 from lab.world.probe_mesh import with_addresses
 from streams.fabric.inventory import Inventory
 from streams.instrument.clock import Clock
@@ -137,14 +136,14 @@ def world_of(params: Params, now_ns: int) -> DemoWorld:
 
 def planned(
     params: Params, inventory: Inventory, begin_ns: int, rng: random.Random
-) -> tuple[list[Fault], tuple[BadLink, ...]]:
+) -> tuple[list[AnyFault], tuple[BadLink, ...]]:
     """Return the faults and the bad links of the scenario; raise Misconfigured for a fabric that is too small."""
     if not params.faults_s:
         return [], ()
     if params.scenario != "repairs":
         return [*plan(inventory, begin_ns, params.faults_s, rng, more_kinds=params.scenario == "demo")], ()
     try:
-        scenario = demo_repairs.plan(inventory, begin_ns, params.faults_s, rng)
+        scenario = plan_repairs(inventory, begin_ns, params.faults_s, rng)
     except ValueError as error:
         raise Misconfigured(f"collect.sim.shape: {error}") from error
     return [scenario.once], scenario.bad_links
@@ -219,7 +218,7 @@ async def collect(params: Params, context: CollectorContext) -> None:
 
 def _truth(world: DemoWorld) -> list[TruthRow]:
     """Return what a perfect detector finds, as far as it is known: repairs and relapses change it."""
-    return truth_rows(world.faults) + [row for state in world.bad_links.values() for row in state.truths()]
+    return truth_rows([*world.faults, *(flap for state in world.bad_links.values() for flap in state.flaps())])
 
 
 SPEC = Spec(

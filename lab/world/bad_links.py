@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from lab.world.effects import Interval
-from lab.world.placed_fault import TruthRow, row
+from lab.world.faults.links import LinkFlap
 from streams.fabric.inventory import Link
-from streams.wire.models import Condition
 
 _S = 1_000_000_000
 BURST_NS = 2 * _S
@@ -97,13 +96,9 @@ class BadLinkState:
         if relapse := losses_of_episode(Interval(at_ns + RELAPSE_NS, self.bad.last_ns)):
             self.episodes.append(relapse)
 
-    def truths(self) -> list[TruthRow]:
-        """Return a row for each episode."""
-        a = self.bad.link.a
-        return [
-            row(Interval(episode[0].start_ns, episode[-1].end_ns), Condition.LINK_FLAP, a.device, a.port)
-            for episode in self.episodes
-        ]
+    def flaps(self) -> list[LinkFlap]:
+        """Return the flap of each episode."""
+        return [LinkFlap(self.bad.link, episode) for episode in self.episodes]
 
 
 def losses_of_episode(interval: Interval) -> tuple[Interval, ...]:

@@ -1,33 +1,28 @@
-"""Plans the faults of a demo: what goes wrong in the simulated fabric, when, and spread over its duration.
+"""Plans the faults of a demo, spread over its duration, and the bad links of a demo of remediation.
 
 Random numbers are an argument.
 """
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from lab.world.demo_faults import (
-    AdminDown,
-    Degrading,
-    GpuFault,
-    LinkDown,
-    LinkFlap,
-    PauseStorm,
-    Reboot,
-    SilentDevice,
-)
+from lab.world.bad_links import BURST, BURST_NS, LOSS_NS, BadLink, Part, losses_of_episode
 from lab.world.effects import Interval
 from lab.world.fabric_arrays import fabric_arrays
 from lab.world.fault_placement import FaultPlacer
 from lab.world.faults import FAULT_OF
-from lab.world.ground_truth import InjectedFault
+from lab.world.faults.congestion import PauseStorm
+from lab.world.faults.devices import Reboot, SilentDevice
+from lab.world.faults.hosts import GpuFault
+from lab.world.faults.links import AdminDown, Degrading, LinkDown, LinkFlap
+from lab.world.ground_truth import InjectedFault, PlacedFault
 from lab.world.host_agents import GPUS_PER_HOST, gpu_address
 from lab.world.traffic import SteadyTraffic
 from streams.fabric.inventory import Inventory, Link
 
-ScenarioFault = LinkFlap | LinkDown | AdminDown | Reboot | Degrading | SilentDevice | PauseStorm | GpuFault
 _S = 1_000_000_000
 _LINK_DOWN_S = 38.0
 """`link/down` opens after 30 s down (DETECTION 3): a fault that is to be found lasts longer."""
@@ -42,22 +37,22 @@ _LONGEST_S = 600.0
 _GPU_OFF_THE_BUS_XID = 79
 _MIN_FOR_DEGRADING_S = 1200.0
 """`link/degrading` needs three bad minutes to open, and five or ten good ones to resolve."""
+_FIRST_S = 2.0
+_AGAIN_S = 17.0
+"""Later by more than the quiet time of `link/flap`, eight seconds in the demo, so that it is another episode."""
+_SECOND_LINK_S = 12.0
+"""From the second episode of the first link of a switch to that of the second link, while the first is drained."""
 
 
 def inject(inventory: Inventory, slugs: Sequence[str], within: Interval, seed: int) -> list[InjectedFault]:
     """Return one fault for each of these slugs, placed randomly in an interval; raise KeyError and NoRoom."""
-    fabric = fabric_arrays(inventory)
-    tiers = {device.name: device.tier for device in inventory.devices}
-    pods = {device.name: device.pod for device in inventory.devices}
-    placer = FaultPlacer(
-        fabric, [tiers[name] for name in fabric.devices], SteadyTraffic(), np.random.default_rng(seed), pods
-    )
+    placer = FaultPlacer(inventory, fabric_arrays(inventory), SteadyTraffic(), np.random.default_rng(seed))
     return [FAULT_OF[slug].inject(placer, within) for slug in slugs]
 
 
 def plan(
     inventory: Inventory, start_ns: int, duration_s: float, rng: random.Random, *, more_kinds: bool = False
-) -> tuple[ScenarioFault, ...]:
+) -> tuple[PlacedFault, ...]:
     """Return two flaps, two downs, two shut ports, and reboots of a leaf and a spine; none share a link.
 
     With `more_kinds` also a leaf that does not answer and a storm, each if the fabric has another leaf for it, and a
@@ -71,7 +66,7 @@ def plan(
     flap_host, down_host = draw.host_links(2)
     flap_fabric, down_fabric, shut_low, shut_high = draw.fabric_links(4)
     share = duration_s / 60.0
-    faults: list[ScenarioFault] = [
+    faults: list[PlacedFault] = [
         LinkFlap(flap_host, _downs(start_ns, 4 * share, rng)),
         LinkFlap(flap_fabric, _downs(start_ns, 9 * share, rng)),
         Reboot(leaf, _interval(start_ns, 13 * share, _REBOOT_S)),
@@ -94,7 +89,7 @@ def plan(
     return tuple(faults)
 
 
-def _more_kinds(draw: "_Draw", start_ns: int, duration_s: float) -> Iterator[ScenarioFault]:
+def _more_kinds(draw: "_Draw", start_ns: int, duration_s: float) -> Iterator[PlacedFault]:
     share = duration_s / 60.0
 
     def interval(after_s: float, lasting_s: float) -> Interval:
@@ -102,7 +97,7 @@ def _more_kinds(draw: "_Draw", start_ns: int, duration_s: float) -> Iterator[Sce
 
     if duration_s >= _MIN_FOR_DOWNS_S:
         yield from (SilentDevice(link.a_device, interval(6, _SILENT_S)) for link in draw.fabric_links(1))
-    yield from (PauseStorm(link, interval(10, _STORM_S)) for link in draw.host_links(1))
+    yield from (PauseStorm(link, link.a, interval(10, _STORM_S), is_global=True) for link in draw.host_links(1))
     yield GpuFault(*draw.gpu(), interval(15, _GPU_S), _GPU_OFF_THE_BUS_XID)
 
 
@@ -168,3 +163,54 @@ class _Draw:
             link.z_device for link in chosen if role == "host-link"
         }
         return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class RepairScenario:
+    """The bad links, and a link that flaps once and then is sound."""
+
+    repaired: BadLink
+    same_switch: BadLink
+    not_cured: BadLink
+    of_host: BadLink
+    once: LinkFlap
+
+    @property
+    def bad_links(self) -> tuple[BadLink, ...]:
+        """Return all bad links."""
+        return self.repaired, self.same_switch, self.not_cured, self.of_host
+
+
+def plan_repairs(inventory: Inventory, start_ns: int, duration_s: float, rng: random.Random) -> RepairScenario:
+    """Return the bad links, each of another switch but `same_switch`; they flap until `duration_s` is over.
+
+    The fabric needs four leaves, each with two uplinks or more. Raises ValueError on a smaller one.
+    """
+    uplinks: dict[str, list[Link]] = {}
+    for link in inventory.links:
+        if link.role == "fabric-link":
+            uplinks.setdefault(link.a_device, []).append(link)
+    leaves = sorted(device for device, links in uplinks.items() if len(links) > 1)
+    if len(leaves) < 4:
+        raise ValueError(f"four leaves with two uplinks or more are needed, and the fabric has {len(leaves)}")
+    first, second, third, fourth = rng.sample(leaves, 4)
+    repaired, same_switch = rng.sample(uplinks[first], 2)
+    host_links = [link for link in inventory.links if link.role == "host-link" and link.z_device == third]
+    end_ns = start_ns + round(duration_s * _S)
+
+    def bad(link: Link, part: Part, later_s: float = 0.0) -> BadLink:
+        again_ns = start_ns + round((_AGAIN_S + later_s) * _S)
+        return BadLink(link, part, (_first(start_ns), Interval(again_ns, max(end_ns, again_ns + LOSS_NS))))
+
+    return RepairScenario(
+        bad(repaired, Part.CONNECTOR),
+        bad(same_switch, Part.CONNECTOR, _SECOND_LINK_S),
+        bad(rng.choice(uplinks[second]), Part.PORT),
+        bad(rng.choice(host_links), Part.CONNECTOR),
+        LinkFlap(rng.choice(uplinks[fourth]), losses_of_episode(_first(start_ns))),
+    )
+
+
+def _first(start_ns: int) -> Interval:
+    begin_ns = start_ns + round(_FIRST_S * _S)
+    return Interval(begin_ns, begin_ns + (BURST - 1) * BURST_NS + LOSS_NS)

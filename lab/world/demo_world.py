@@ -9,7 +9,7 @@ The detection benchmark reads poll after poll, with noise, from world.py instead
 
 import random
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from lab.world.bad_links import BadLink, BadLinkState, Repair
@@ -33,15 +33,15 @@ from lab.world.effects import (
 )
 from lab.world.fabric_arrays import fabric_arrays
 from lab.world.facts_source import NIC, OPTICS, SOFTWARE
-from lab.world.placed_fault import Fault, effects_of
+from lab.world.ground_truth import AnyFault, effects_of
 from lab.world.port_configuration import Policies, PortConfiguration, Setting
-from lab.world.probe_agents import drops_of
-from lab.world.probe_mesh import Drop
+from lab.world.probe_agents import ProbeAgents, drops_of
+from lab.world.probe_mesh import REPORTED_AFTER_NS, Drop
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, Link
 from streams.fabric.inventory_rows import HOST_LINK
-from streams.wire.models import NO_INDEX, Event, EventKind
+from streams.wire.models import NO_INDEX, Event, EventKind, ProbeReport
 
 _S = 1_000_000_000
 _DAY = 86_400 * _S
@@ -66,7 +66,7 @@ class DemoWorld:
     def __init__(
         self,
         inventory: Inventory,
-        faults: Sequence[Fault],
+        faults: Sequence[AnyFault],
         seed: int,
         start_ns: int,
         bad_links: Sequence[BadLink] = (),
@@ -88,7 +88,6 @@ class DemoWorld:
         self._swaps = [effect for effect in self._effects if isinstance(effect, CablesSwapped)]
         self._versions = [effect for effect in self._effects if isinstance(effect, VersionChange)]
         self._clock_shifts = [effect for effect in self._effects if isinstance(effect, ClockShift)]
-        self._link_number = {Port(*self._fabric.port(a)): n for n, (a, _) in enumerate(self._fabric.links.tolist())}
         self._index_port_effects()
         self.configuration = PortConfiguration()
         self._links: dict[Port, CabledLink] = {}
@@ -122,7 +121,7 @@ class DemoWorld:
         return found
 
     def _cabled_link(self, link: Link) -> CabledLink:
-        effects = self._signal_losses.get(self._link_number[link.a], ())
+        effects = self._signal_losses.get(self._fabric.link_number(link), ())
         losses = merge(effect.interval for effect in effects if effect.disabled_port is None)
         disabled = (effect.interval for effect in effects if effect.disabled_port is not None)
         reboots = (*self._reboots.get(link.a_device, ()), *self._reboots.get(link.z_device, ()))
@@ -260,10 +259,7 @@ class DemoWorld:
         """Return the reading of a gauge whose usual reading is given."""
         for effect in self._overrides.get(port, ()):
             if effect.metric is metric and effect.interval.contains(at_ns):
-                if effect.value is not None:
-                    return effect.value
-                elapsed_s = (at_ns - effect.interval.start_ns) / _S
-                return usual + effect.offset * (min(1.0, elapsed_s / effect.ramp_s) if effect.ramp_s else 1.0)
+                return effect.reading(usual, at_ns)
         return usual
 
     def drops(self) -> list[Drop]:
@@ -299,7 +295,7 @@ class DemoWorld:
         port = Port(device, name)
         link = self._links[port].link
         is_near = link.a == port
-        number = self._link_number[link.a]
+        number = self._fabric.link_number(link)
         for swap in self._swaps:
             if number in swap.links and swap.interval.contains(at_ns):
                 other = swap.links[1] if number == swap.links[0] else swap.links[0]
@@ -312,7 +308,7 @@ class DemoWorld:
 
         A switch of the demo reports one version, its software's: a change of its transceivers' shows there as well.
         """
-        number = self._fabric.devices.index(device)
+        number = self._fabric.device_number(device)
         kinds = (NIC,) if self._fabric.is_host[number] else (SOFTWARE, OPTICS)
         changed = (
             effect.version
@@ -329,3 +325,26 @@ class DemoWorld:
             for interval in (*self._links[port].down, *self._disabled.get(port, ())):
                 moments.update(interval)
         return tuple(sorted(moments))
+
+
+class DemoProbes:
+    """The probers of all hosts of a world, from a moment on: no packets travel through its fabric."""
+
+    def __init__(self, world: DemoWorld, seed: int, start_ns: int) -> None:
+        self._world = world
+        self._names = fabric_arrays(world.inventory).devices
+        self._agents = ProbeAgents(world.inventory, fabric_arrays(world.inventory), (), seed)
+        self._reported_ns = start_ns
+
+    def due(self, now_ns: int) -> Iterator[ProbeReport]:
+        """Yield the reports of the windows that are over, with their last replies, since the last call."""
+        begin_ns, self._reported_ns = self._reported_ns, max(self._reported_ns, now_ns - REPORTED_AFTER_NS)
+        self._agents.mesh.drops = self._world.drops()
+        for _, report in self._agents.reports(begin_ns, self._reported_ns, self._is_silent, self._skew_ns):
+            yield report
+
+    def _is_silent(self, host: int, at_ns: int) -> bool:
+        return not self._world.device(self._names[host], at_ns).is_up
+
+    def _skew_ns(self, host: int, at_ns: int) -> int:
+        return self._world.clock_ns(self._names[host], at_ns) - at_ns

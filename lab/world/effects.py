@@ -89,6 +89,10 @@ class CounterIncrement:
     of_metric: Metric | None = None
     index: int = NO_INDEX
 
+    def growth(self, seconds: float, of_growth: float) -> float:
+        """Return the expected growth in so many seconds, in which `of_metric` grows by `of_growth`."""
+        return self.per_s * seconds + self.share * of_growth
+
 
 @dataclass(frozen=True, slots=True)
 class TrafficReduction:
@@ -120,6 +124,13 @@ class GaugeOverride:
     value: float | None = None
     offset: float = 0.0
     ramp_s: float = 0.0
+
+    def reading(self, usual: float, at_ns: int) -> float:
+        """Return the reading at a moment of the interval, of a gauge whose usual reading is given."""
+        if self.value is not None:
+            return self.value
+        elapsed_s = (at_ns - self.interval.start_ns) / 1e9
+        return usual + self.offset * (min(1.0, elapsed_s / self.ramp_s) if self.ramp_s else 1.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.fabric.ids import Port
-from streams.fabric.inventory import Inventory
+from streams.fabric.inventory import Inventory, Link
+from streams.fabric.inventory_rows import HOST_LINK
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,37 @@ class FabricArrays:
         """Return the links of one device, where a table of all devices' links is too much memory."""
         found: list[int] = np.flatnonzero((self.ends == device).any(axis=1)).tolist()
         return found
+
+    @cached_property
+    def _device_numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.devices)}
+
+    @cached_property
+    def _link_numbers(self) -> dict[int, int]:
+        return {lower: number for number, lower in enumerate(self.links[:, 0].tolist())}
+
+    @cached_property
+    def _row_numbers(self) -> dict[tuple[str, ...], dict[str, int]]:
+        return {rows: {name: number for number, name in enumerate(rows)} for rows in set(self.ports)}
+
+    def device_number(self, name: str) -> int:
+        """Return the number of a device."""
+        return self._device_numbers[name]
+
+    def port_number(self, port: Port) -> int:
+        """Return the number of a port."""
+        device = self._device_numbers[port.device]
+        return int(self.first_port[device]) + self._row_numbers[self.ports[device]][port.port]
+
+    def link_number(self, link: Link) -> int:
+        """Return the number of a link."""
+        return self._link_numbers[self.port_number(link.a)]
+
+    def link(self, number: int) -> Link:
+        """Return a link by its number, with its ends."""
+        lower, upper = (self.port(port) for port in self.links[number].tolist())
+        is_host = self.is_host[self.device_number(lower.device)]
+        return Link(*lower, *upper, HOST_LINK if is_host else "fabric-link")
 
     @property
     def port_count(self) -> int:

@@ -4,13 +4,16 @@ Two faults may be close in time only if one explains the other.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from lab.world.effects import Interval
 from lab.world.fabric_arrays import FabricArrays
+from lab.world.ground_truth import InjectedFault, PlacedFault
 from lab.world.traffic import Busyness
+from streams.fabric.ids import Port
+from streams.fabric.inventory import Inventory, Link
 
 _S = 10**9
 SEPARATION_NS = 900 * _S
@@ -37,14 +40,11 @@ class NoRoom(RuntimeError):
 class FaultPlacer:
     """Draws links, hosts and switches that are free for an interval, and claims them."""
 
-    def __init__(
-        self, fabric: FabricArrays, tiers: Sequence[str], traffic: Busyness, rng: np.random.Generator,
-        pods: Mapping[str, str],
-    ) -> None:  # fmt: skip
-        """Take the tiers of the fabric's devices, and their pods by name."""
+    def __init__(self, inventory: Inventory, fabric: FabricArrays, traffic: Busyness, rng: np.random.Generator) -> None:
         self.fabric, self.traffic, self.rng = fabric, traffic, rng
-        self.tiers = tuple(tiers)
-        self._pods = pods
+        devices = {device.name: device for device in inventory.devices}
+        self.tiers = tuple(devices[name].tier for name in fabric.devices)
+        self._pods = {name: device.pod for name, device in devices.items()}
         self.ends: list[list[int]] = fabric.owner[fabric.links].tolist()
         """The devices at both ends of each link."""
         self.host_links = [link for link, (a, _) in enumerate(self.ends) if fabric.is_host[a]]
@@ -255,10 +255,21 @@ class FaultPlacer:
         """Return the row of a host's port: all hosts have their rails and planes in the same order."""
         return self.ports(link)[0] - int(self.fabric.first_port[self.ends[link][0]])
 
-    def port_name(self, port: int) -> tuple[str, str]:
-        """Return the device and the name of a port."""
-        found = self.fabric.port(port)
-        return found.device, found.port
+    def port(self, number: int) -> Port:
+        """Return a port by its number."""
+        return self.fabric.port(number)
+
+    def named(self, link: int) -> Link:
+        """Return a link by its number."""
+        return self.fabric.link(link)
+
+    def injected(
+        self, fault: PlacedFault, kind: str, *, affected: tuple[Port, ...] = (), senders: tuple[str, ...] = ()
+    ) -> InjectedFault:
+        """Return a fault at the place and time that was drawn; `kind` names its variant."""
+        return InjectedFault(
+            tuple(fault.ground_truths()), tuple(fault.effects(self.fabric)), kind, affected, senders
+        )  # fmt: skip
 
     def ports(self, link: int) -> tuple[int, int]:
         """Return the ports at both ends of a link, the lower first."""

@@ -1,19 +1,31 @@
-"""Declares the ground truth of an injected fault: what a perfect detector would find, and from when on."""
+"""Declares a fault at a place and a time: its effects, what a perfect detector would find, and from when on."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
 
 from lab.world.effects import Effect, Interval
-from lab.world.fault_placement import FaultPlacer
+from lab.world.fabric_arrays import FabricArrays
 from streams.wire.models import Condition, Finding
 
 _S = 10**9
-EVENT_TOLERANCE_S, POLL_TOLERANCE_S, WINDOW_TOLERANCE_S = 20.0, 40.0, 120.0
-"""Tolerances of starts that are dated by events or polls each 10 s, by an agent's last poll, and by minute windows."""
 LINK_DOWN_AFTER_NS = 30 * _S
 """A link without signal for so long is down (DETECTION 3)."""
 CONGESTED_AFTER_NS = 60 * _S
 """Shorter congestion is a burst of a collective operation (DETECTION 3, "Congestion")."""
+
+
+class Dated(NamedTuple):
+    """The tolerance of a start: in a trial, and in the truth file of a world that is read each second."""
+
+    trial_s: float
+    file_s: int
+
+
+BY_EVENT, BY_POLL, BY_WINDOW = Dated(20.0, 15), Dated(40.0, 15), Dated(120.0, 120)
+"""Starts that events or polls each 10 s date, those that an agent's last poll dates, and those of minute windows."""
+BY_FACTS = Dated(180.0, 3600)
+"""A change is dated by the facts that report it; without a change facts are polled each hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +49,19 @@ class Truth:
 class GroundTruth:
     """One truth, and the time from which on it can be detected.
 
-    If detection needs a report of a link's signal loss, `reported_by` is (link, time of the loss), and the delay of
-    that report is added.
+    If detection needs a report of a link's signal loss, `reported_by` is (lower end of the link, time of the loss), and
+    the delay of that report is added.
     """
 
     truth: Truth
     detectable_from_ns: int
-    reported_by: tuple[int, int] | None = None
+    reported_by: tuple[tuple[str, str], int] | None = None
     devices: tuple[str, ...] = ()
     """Devices of a fault at several at once; a finding names the first that was reported."""
     by_agent: bool = False
     """The last poll of a host's agent dates it, which polls less often than NICs are read."""
+    file_tolerance_s: int = BY_EVENT.file_s
+    """The tolerance in the truth file of a world that is read each second."""
 
     def at_reported_device(self, findings: Iterable[Finding]) -> "GroundTruth":
         """Return the same truth at the device that a finding of it names."""
@@ -65,9 +79,35 @@ class GroundTruth:
         return replace(self, truth=replace(truth, device=device))
 
 
+def known(
+    condition: Condition,
+    interval: Interval,
+    place: tuple[str, str],
+    dated: Dated = BY_EVENT,
+    *,
+    after_ns: int = 0,
+    reported_by: tuple[tuple[str, str], int] | None = None,
+) -> GroundTruth:
+    """Return the truth of a fault at (device, port), which can be detected `after_ns` its start."""
+    truth = Truth(*interval, condition, *place, dated.trial_s)
+    return GroundTruth(truth, interval.start_ns + after_ns, reported_by, file_tolerance_s=dated.file_s)
+
+
+class PlacedFault(Protocol):
+    """A fault at a given place and time: the one declaration of it, for trials, the demo, the load and tests."""
+
+    def effects(self, fabric: FabricArrays) -> list[Effect]:
+        """Return the effects of the fault."""
+        ...
+
+    def ground_truths(self) -> list[GroundTruth]:
+        """Return what a perfect detector would find."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class InjectedFault:
-    """One injected fault: its ground truths and its effects. `kind` names the variant that was drawn."""
+    """One fault that was placed randomly: its truths and its effects. `kind` names the variant that was drawn."""
 
     ground_truths: tuple[GroundTruth, ...]
     effects: tuple[Effect, ...]
@@ -83,9 +123,37 @@ class InjectedFault:
         return tuple(known.truth for known in self.ground_truths)
 
 
-def truth_at(
-    placer: FaultPlacer, condition: Condition, port: int, interval: Interval, tolerance_s: float = EVENT_TOLERANCE_S
-) -> Truth:
-    """Return the truth of a fault at a port."""
-    device, name = placer.port_name(port)
-    return Truth(*interval, condition, device, name, tolerance_s)
+AnyFault = PlacedFault | InjectedFault
+
+
+class TruthRow(NamedTuple):
+    """A row of a truth file (DESIGN 6); `port` is empty for a device."""
+
+    start: int
+    end: int
+    condition: str
+    device: str
+    port: str
+    tolerance_s: int
+
+
+def effects_of(faults: Sequence[AnyFault], fabric: FabricArrays) -> list[Effect]:
+    """Return the effects of all faults."""
+    return [
+        effect
+        for fault in faults
+        for effect in (fault.effects if isinstance(fault, InjectedFault) else fault.effects(fabric))
+    ]
+
+
+def truth_rows(faults: Sequence[AnyFault]) -> list[TruthRow]:
+    """Return what a perfect detector would find; a fault that was placed randomly has the tolerances of a trial."""
+    rows = []
+    for fault in faults:
+        is_injected = isinstance(fault, InjectedFault)
+        for one in fault.ground_truths if isinstance(fault, InjectedFault) else fault.ground_truths():
+            tolerance_s = round(one.truth.tolerance_s) if is_injected else one.file_tolerance_s
+            truth = one.truth
+            condition = truth.condition.name.lower()
+            rows.append(TruthRow(truth.start_ns, truth.end_ns, condition, truth.device, truth.port, tolerance_s))
+    return rows

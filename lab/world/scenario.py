@@ -17,8 +17,9 @@ from lab.world.delivery_model import Cadence, DeliveryModel
 from lab.world.effects import CounterIncrement, Effect, Interval, SignalLoss
 from lab.world.fabric_arrays import fabric_arrays
 from lab.world.fault_placement import FaultPlacer, NoRoom
-from lab.world.faults import FAULTS, Fault, device_down
-from lab.world.ground_truth import InjectedFault, Truth, truth_at
+from lab.world.faults import FAULTS, Fault
+from lab.world.faults.devices import restart
+from lab.world.ground_truth import BY_EVENT, InjectedFault, Truth
 from lab.world.negative_cases import NEGATIVE_CASES, hosts_in_maintenance
 from lab.world.probe_agents import ProbeAgents, drops_of, queues_of
 from lab.world.probe_mesh import with_addresses
@@ -169,12 +170,11 @@ def _build(spec: ScenarioSpec, stretch: float) -> Scenario:
     within = Interval(first_ns, START_NS + round((WARM_UP_S + spec.seconds * stretch) * _S))
     whole = Interval(START_NS, within.end_ns + round(COOL_DOWN_S * _S))
     hosts = [name for name, is_host in zip(fabric.devices, fabric.is_host, strict=True) if is_host]
-    tiers = {device.name: device.tier for device in inventory.devices}
     pods = {device.name: device.pod for device in inventory.devices}
     hosts_per_job = min(32, max(4, len(hosts) // 8))
     order = over_two_pods([pods[host] for host in hosts], hosts_per_job)
     traffic = Traffic(len(hosts), hosts_per_job, whole, rng, order)
-    placer = FaultPlacer(fabric, [tiers[name] for name in fabric.devices], traffic, rng, pods)
+    placer = FaultPlacer(inventory, fabric, traffic, rng)
     maintained, effects = hosts_in_maintenance(placer, within)
     faults = list(_inject_faults(spec, placer, within))
     negative_cases, more = _inject_negative_cases(spec, placer, within)
@@ -191,7 +191,7 @@ def _build(spec: ScenarioSpec, stretch: float) -> Scenario:
     probes = ProbeAgents(inventory, fabric, drops, spec.seed, list(queues_of(effects, fabric)))
     telemetry = Telemetry(world, topology, effects, spec.cadence, spec.delivery, rng, probes)
     shut_ports = [
-        truth_at(placer, Condition.LINK_DOWN, effect.disabled_port, effect.interval)
+        Truth(*effect.interval, Condition.LINK_DOWN, *fabric.port(effect.disabled_port), BY_EVENT.trial_s)
         for effect in effects
         if isinstance(effect, SignalLoss) and effect.disabled_port is not None
     ]
@@ -226,7 +226,7 @@ def _inject_restarts(spec: ScenarioSpec, placer: FaultPlacer, within: Interval) 
     """Restart leaves over days: each is a device/down, and whatever else it shows is no fault of its own."""
     shared, placer.rng = placer.rng, np.random.default_rng([spec.seed, _RESTARTS])
     for _ in range(int(placer.rng.poisson(spec.days * placer.tiers.count("T0") * _RESTARTS_PER_LEAF_DAY))):
-        yield device_down.restart(placer, within, "T0")
+        yield restart(placer, within, "T0")
     placer.rng = shared
 
 

@@ -89,8 +89,8 @@ class Telemetry:
         self._clock_shifts: dict[int, list[ClockShift]] = defaultdict(list)
         self._sort_effects(effects)
         self.counts: Counter[str] = Counter()
-        self.report_delays_ns: dict[tuple[int, int], int] = {}
-        """By (link, time of its signal loss), the delay until the first of its ends reports it."""
+        self.report_delays_ns: dict[tuple[tuple[str, str], int], int] = {}
+        """By (lower end of the link, time of its signal loss), the delay until the first of its ends reports it."""
         self._events: list[tuple[int, Message]] = []
         for loss in world.signal_losses:
             self._add_link_events(loss)
@@ -252,7 +252,8 @@ class Telemetry:
                     at_ns = edge_ns + round(self._rng.uniform(*self._model.link_event_delay_s) * _S)
                     if self._add_event(device, name, kind, at_ns) and edge == 0:
                         reported_ns.append(at_ns)
-        self.report_delays_ns[loss.link, loss.interval.start_ns] = min(reported_ns) - loss.interval.start_ns
+        lower = self._fabric.port(int(self._fabric.links[loss.link][0]))
+        self.report_delays_ns[lower, loss.interval.start_ns] = min(reported_ns) - loss.interval.start_ns
 
     def _next_poll_ns(self, device: int, at_ns: int) -> int:
         """Return when a device is polled next, without jitter."""

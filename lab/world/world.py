@@ -228,12 +228,13 @@ class World:
             case CounterIncrement(port=port, of_metric=of_metric):
                 part = self._part(effect.interval, port, int(now_ns[port]))
                 base = growth[COUNTER_INDEX[of_metric, NO_INDEX], port] if of_metric is not None else 0.0
-                expected = part * (effect.per_s * seconds[port] + effect.share * base)
+                expected = part * effect.growth(seconds[port], base)
                 growth[COUNTER_INDEX[effect.metric, effect.index], port] += self._rng.poisson(min(expected, 1e15))
             case BitErrors(port=port):
                 self._add_bit_errors(effect, growth, int(now_ns[port]))
             case GaugeOverride(port=port) if effect.interval.contains(int(now_ns[port])):
-                self._override_gauge(effect, int(now_ns[port]))
+                gauge = GAUGE_INDEX[effect.metric]
+                self.gauges[gauge, port] = effect.reading(self.gauges[gauge, port], int(now_ns[port]))
             case Rebooting() | CounterReset():
                 self._reset(effect, now_ns)
             case _:
@@ -275,14 +276,6 @@ class World:
             growth[COUNTER_INDEX[Metric.LANE_RAW_ERRORS, lane], effect.port] += of_lane
         if effect.interval.contains(now_ns):
             self.gauges[_PRE_FEC_BER, effect.port] += effect.ber * self._rng.uniform(0.9, 1.1)
-
-    def _override_gauge(self, effect: GaugeOverride, now_ns: int) -> None:
-        gauge = GAUGE_INDEX[effect.metric]
-        if effect.value is not None:
-            self.gauges[gauge, effect.port] = effect.value
-            return
-        done = min(1.0, (now_ns - effect.interval.start_ns) / _S / effect.ramp_s) if effect.ramp_s else 1.0
-        self.gauges[gauge, effect.port] += effect.offset * done
 
     def _reset(self, effect: Rebooting | CounterReset, now_ns: Times) -> None:
         """Set the counters to zero from the beginning of the interval on; a reboot ends with a new boot id."""

@@ -1,13 +1,16 @@
-"""Windows of one minute of a link, and the link/degrading findings that they lead to."""
+"""Windows of one minute of a link, readings of its quality, and the link/degrading findings that they lead to."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from streams.detect.correlate.stage import Correlate
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
-from streams.wire.models import Condition, Finding, Message, Source, Window
-from tests.worlds.observations import at, episodes
+from streams.wire.models import NO_INDEX, Condition, Finding, Message, Samples, Source, Table, Window
+from tests.worlds.observations import T0, at, episodes
 from tests.worlds.small_fabric import topology
 
 GNMI, SNMP = Source.SOURCE_GNMI, Source.SOURCE_SNMP
@@ -57,3 +60,43 @@ def _arrives(message: Message) -> int:
     at_ns = getattr(message, "at_ns", 0)
     assert isinstance(at_ns, int)
     return at_ns
+
+
+SPEED_BPS = 4e11
+LANES = 4
+Value = Callable[[str, float], float]
+"""(`device/port`, seconds) -> the reading of a port."""
+
+
+def always(value: float) -> Value:
+    """Return the same reading for every port and time."""
+    return lambda _port, _t: value
+
+
+NO_ERRORS, LOW_BER, BRIGHT = always(0), always(1e-8), always(-1.0)
+
+
+def with_quality(
+    rounds: Iterable[Samples], *, errors: Value = NO_ERRORS, ber: Value = LOW_BER, light: Value = BRIGHT
+) -> Iterator[Samples]:
+    """Yield the readings with the counter of uncorrected codewords, the BER, the receive power and the speed."""
+    for samples in rounds:
+        t = samples.sampled_at_ns / 1e9 - T0
+        names = [f"{samples.device}/{row}" for row in samples.row]
+
+        def read(value: Value, names: list[str] = names, t: float = t) -> list[float]:
+            return [value(name, t) for name in names]
+
+        counters = _extended(samples.counters, "<u8", {(Metric.FEC_UNCORRECTED_CODEWORDS, NO_INDEX): read(errors)})
+        gauges = {(Metric.PRE_FEC_BER, NO_INDEX): read(ber), (Metric.SPEED_BPS, NO_INDEX): read(always(SPEED_BPS))}
+        gauges |= {(Metric.RX_POWER_DBM, lane): read(light) for lane in range(LANES)}
+        yield replace(samples, counters=counters, gauges=_extended(samples.gauges, "<f8", gauges))
+
+
+def _extended(table: Table, kind: str, columns: dict[tuple[Metric, int], list[float]]) -> Table:
+    rows = len(next(iter(columns.values())))
+    values = np.concatenate([table.values.reshape(len(table.metric), rows), np.array(list(columns.values()))])
+    return Table(
+        (*table.metric, *(metric for metric, _ in columns)), (*table.index, *(index for _, index in columns)),
+        values.astype(kind),
+    )  # fmt: skip

@@ -40,9 +40,7 @@ class SimulatedWorld:
         hosts = [name for name, is_host in zip(fabric.devices, fabric.is_host, strict=True) if is_host]
         self.whole = Interval(START_NS, START_NS + round(self.until_s * S))
         traffic = Traffic(len(hosts), max(4, len(hosts) // 4), self.whole, rng)
-        tiers = {device.name: device.tier for device in self.inventory.devices}
-        pods = {device.name: device.pod for device in self.inventory.devices}
-        placer = FaultPlacer(fabric, [tiers[name] for name in fabric.devices], traffic, rng, pods)
+        placer = FaultPlacer(self.inventory, fabric, traffic, rng)
         within = Interval(*(START_NS + round(at_s * S) for at_s in self.within_s))
         self.injected = self.fault.inject(placer, within)
         self.topology = Topology(replace(with_addresses(self.inventory), jobs=traffic.jobs(hosts)))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from lab.world.delivery_model import Cadence
-from lab.world.faults.congestion_incast import DELAYED
+from lab.world.faults.congestion import DELAYED
 from streams.detect.detectors import DETECTORS
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port

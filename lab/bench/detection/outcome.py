@@ -105,8 +105,8 @@ class Outcome:
     first_published_ns: dict[str, int]
     """By finding id, when its first revision was published, by the arrival clock."""
     pages: dict[str, int]
-    report_delays_ns: dict[tuple[int, int], int]
-    """By (link, time of its signal loss), the delay until the first of its ends reports it."""
+    report_delays_ns: dict[tuple[tuple[str, str], int], int]
+    """By (lower end of the link, time of its signal loss), the delay until the first of its ends reports it."""
     counts: Counter[str]
     hours: float
     negative_cases: Counter[str] = field(default_factory=Counter)

@@ -11,7 +11,11 @@ from itertools import chain, repeat
 
 import numpy as np
 
+from lab.world.effects import Interval
 from lab.world.fabric_arrays import FabricArrays
+from lab.world.faults.devices import Reboot
+from lab.world.faults.links import LinkDown, LinkFlap
+from lab.world.ground_truth import PlacedFault
 
 SINGLE_PER_LINK_S = 1 / (2000 * 3600.0)
 """One down of a link in 2,000 hours, the order of magnitude that published fleets report."""
@@ -47,6 +51,15 @@ class Fault:
     def at_device(self) -> bool:
         """Return whether a device becomes unreachable, and not a link."""
         return self.kind in (Kind.REBOOT, Kind.GONE)
+
+    def placed(self, fabric: FabricArrays) -> PlacedFault:
+        """Return it as a fault of the simulation, in ns since the start of the window."""
+        edges_ns = [round(change * 1e9) for change in self.changes]
+        intervals = tuple(map(Interval, edges_ns[::2], edges_ns[1::2]))
+        if self.at_device:
+            return Reboot(fabric.devices[self.place], intervals[0])
+        link = fabric.link(self.place)
+        return LinkFlap(link, intervals) if self.kind is Kind.BURST else LinkDown(link, intervals[0])
 
 
 def plan(fabric: FabricArrays, seconds: float, cadence_s: float, rng: np.random.Generator) -> list[Fault]:

@@ -244,9 +244,8 @@ class Fleet:
 
     def change(self, fault: Fault, number: int, now_ns: int) -> Iterator[tuple[int, Event]]:
         """Begin a fault (even numbers) or end it (odd ones); yield the events and the devices that send them."""
-        up = bool(number % 2)
-        change = self._reboot if fault.at_device else self._link
-        yield from change(fault.place, now_ns, up=up)
+        effect = fault.placed(self._fabric).effects(self._fabric)[number // 2]
+        yield from (self._end if number % 2 else self._begin)(effect, now_ns)
 
     def _reboot(self, device: int, now_ns: int, *, up: bool) -> Iterator[tuple[int, Event]]:
         """Take a device away, or bring it back; the collector of a host goes with it."""
@@ -285,10 +284,8 @@ class Fleet:
 
     def end_of(self, fault: Fault) -> tuple[str, str]:
         """Return the device and the port of a fault in a truth file; the port is empty for a fault of a device."""
-        if fault.at_device:
-            return self._fabric.devices[fault.place], ""
-        port = self._fabric.port(int(self._fabric.links[fault.place][0]))
-        return port.device, port.port
+        truth = fault.placed(self._fabric).ground_truths()[0].truth
+        return truth.device, truth.port
 
 
 def _due(phases_s: list[float], done: int, until_s: float, cadence_s: float) -> list[tuple[int, int]]:

@@ -118,7 +118,7 @@ class InjectedEffects:
         for row, effect, _ in own.effects:
             if isinstance(effect, GaugeOverride) and effect.interval.contains(at_ns):
                 column = extra_gauges[effect.metric] if effect.metric in extra_gauges else gauges[_gauge(effect.metric)]
-                column[row] = effect.value if effect.value is not None else column[row] + effect.offset
+                column[row] = effect.reading(column[row], at_ns)
         metrics = (*group.metrics, *(metric for metric, _ in own.counters))
         indices = (*(NO_INDEX for _ in group.metrics), *(index for _, index in own.counters))
         all_gauges = (*GAUGES, *extra_gauges)
@@ -152,7 +152,7 @@ class InjectedEffects:
                 own.counters[Metric.LANE_RAW_ERRORS, lane or 0][row] += np.uint64(errors)
             case CounterIncrement(metric=metric, index=index):
                 base = growth[index_of(effect.of_metric), row] if effect.of_metric is not None else 0.0
-                amount = effect.per_s * seconds + effect.share * part * base
+                amount = effect.growth(seconds, part * base)
                 if (metric, index) in own.counters:
                     own.counters[metric, index][row] += np.uint64(amount)
                 else:

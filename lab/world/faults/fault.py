@@ -1,4 +1,4 @@
-"""Declares the type of a fault: one condition, how it is injected, and how soon it should be detected."""
+"""Declares a condition that the simulation can bring about: how it is injected, and how soon it should be detected."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

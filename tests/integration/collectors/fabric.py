@@ -19,12 +19,12 @@ from lab.servers.gnmi_server import GnmiServers
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
 from lab.world.demo_world import DemoWorld
-from lab.world.placed_fault import Fault
+from lab.world.ground_truth import AnyFault
 from streams.fabric.inventory import Inventory
 from tests.fakes.publisher import RecordingPublisher
 
 SMALL = DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
-Faulty = Callable[[Inventory, int], list[Fault]]
+Faulty = Callable[[Inventory, int], list[AnyFault]]
 
 
 @dataclass

@@ -23,10 +23,11 @@ from lab.constants import with_constants
 from lab.servers.kernel_log_writer import KernelLogWriter, kernel_log_lines
 from lab.servers.sysfs_writer import SysfsWriter
 from lab.world import demo_fabric
-from lab.world.demo_faults import LinkDown, LinkFlap, Reboot
 from lab.world.demo_world import DemoWorld
 from lab.world.effects import Interval
-from lab.world.placed_fault import Fault
+from lab.world.faults.devices import Reboot
+from lab.world.faults.links import LinkDown, LinkFlap
+from lab.world.ground_truth import AnyFault
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.fabric.inventory import Link
@@ -43,7 +44,7 @@ CLOSE_NS = S // 2
 """A line is written and read within a tenth of a second each, and its time is that exact."""
 
 
-def world_of(now_ns: int, faulty: Callable[[dict[str, Link]], list[Fault]]) -> DemoWorld:
+def world_of(now_ns: int, faulty: Callable[[dict[str, Link]], list[AnyFault]]) -> DemoWorld:
     """Return one host, its leaves and a spine, with these faults."""
     inventory = demo_fabric.inventory(SHAPE, now_ns)
     return DemoWorld(
@@ -117,7 +118,7 @@ def test_the_log_of_the_world_is_the_same_in_one_piece_and_in_many() -> None:
     """A healthy host has no log lines."""
     start_ns = 1_700_000_000 * S
 
-    def faulty(link: dict[str, Link]) -> list[Fault]:
+    def faulty(link: dict[str, Link]) -> list[AnyFault]:
         return [
             LinkFlap(
                 link["mlx5_1"], (Interval(start_ns + S, start_ns + 2 * S), Interval(start_ns + 3 * S, start_ns + 4 * S))

@@ -9,9 +9,10 @@ import pytest
 from collectors.gnmi.params import Params, Target
 from lab.constants import with_constants
 from lab.world.demo_fabric import DemoShape
-from lab.world.demo_faults import AdminDown, LinkFlap, Reboot
 from lab.world.effects import Interval
-from lab.world.placed_fault import Fault
+from lab.world.faults.devices import Reboot
+from lab.world.faults.links import AdminDown, LinkFlap
+from lab.world.ground_truth import AnyFault
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Inventory, Link
 from streams.wire.models import NO_INDEX, CollectorStatus, Event, EventKind, Facts, Samples
@@ -57,7 +58,7 @@ async def test_every_switch_is_read_whole_in_each_encoding(encoding: str) -> Non
 async def test_a_flap_is_reported_by_both_ends_within_a_second() -> None:
     """Each down and up is an event at either end, with its own time, within a second."""
 
-    def flap(inventory: Inventory, now_ns: int) -> list[Fault]:
+    def flap(inventory: Inventory, now_ns: int) -> list[AnyFault]:
         downs = tuple(Interval(now_ns + int(t * S), now_ns + int((t + 0.2) * S)) for t in (2.0, 2.4, 2.8))
         return [LinkFlap(fabric_link(inventory), downs)]
 
@@ -76,7 +77,7 @@ async def test_a_flap_is_reported_by_both_ends_within_a_second() -> None:
 async def test_an_administratively_shut_port_is_reported_at_its_own_end() -> None:
     """The administratively shut end sends ADMIN_DOWN and LINK_DOWN, the far end LINK_DOWN only."""
 
-    def shut(inventory: Inventory, now_ns: int) -> list[Fault]:
+    def shut(inventory: Inventory, now_ns: int) -> list[AnyFault]:
         link = fabric_link(inventory)
         return [AdminDown(link, link.z, Interval(now_ns + 2 * S, now_ns + 3 * S))]
 
@@ -93,7 +94,7 @@ async def test_an_administratively_shut_port_is_reported_at_its_own_end() -> Non
 async def test_a_reboot_changes_the_boot_id_and_is_reported_afterwards() -> None:
     """The device is reported unreachable, then found with another boot id and counters that restarted."""
 
-    def reboot(inventory: Inventory, now_ns: int) -> list[Fault]:
+    def reboot(inventory: Inventory, now_ns: int) -> list[AnyFault]:
         return [Reboot("spine1", Interval(now_ns + 2 * S, now_ns + 4 * S))]
 
     async with running(reboot) as now:

@@ -21,10 +21,11 @@ from collectors.snmp.params import Params
 from lab.constants import params_of
 from lab.servers.snmp_agent import SnmpServers
 from lab.world import demo_fabric
-from lab.world.demo_faults import AdminDown, LinkDown, LinkFlap, Reboot
 from lab.world.demo_world import DemoWorld
 from lab.world.effects import Interval
-from lab.world.placed_fault import Fault
+from lab.world.faults.devices import Reboot
+from lab.world.faults.links import AdminDown, LinkDown, LinkFlap
+from lab.world.ground_truth import AnyFault
 from streams.fabric.inventory import Inventory
 from streams.wire.models import CollectorStatus, Event, EventKind, Facts, Samples, Source
 from tests.fakes.publisher import RecordingPublisher
@@ -34,7 +35,7 @@ from tests.integration.collectors.snmp_peers import free_port, sent
 SHAPE = demo_fabric.DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
 LEAF = "pod1-leaf1"
 S = 10**9
-Faulty = Callable[[Inventory, int], list[Fault]]
+Faulty = Callable[[Inventory, int], list[AnyFault]]
 
 
 def world_of(faulty: Faulty | None = None) -> DemoWorld:
@@ -120,7 +121,7 @@ async def test_readings_equal_the_world() -> None:
 async def test_traps_report_a_flap_within_a_second() -> None:
     """Each down and each up is an event of its port, with its time; an administrative shutdown is reported first."""
 
-    def faulty(inventory: Inventory, now_ns: int) -> list[Fault]:
+    def faulty(inventory: Inventory, now_ns: int) -> list[AnyFault]:
         downs = (Interval(now_ns + 6 * S, now_ns + 7 * S), Interval(now_ns + 8 * S, now_ns + 9 * S))
         shut = link(inventory, "pod1-leaf2")
         return [LinkFlap(link(inventory), downs), AdminDown(shut, shut.z, Interval(now_ns + 6 * S, now_ns + 8 * S))]
@@ -143,7 +144,7 @@ async def test_traps_report_a_flap_within_a_second() -> None:
 async def test_a_reboot_is_reported_by_trap_and_by_poll_with_another_boot() -> None:
     """While down, it is unreachable; afterwards its boot differs, counters restarted, and events give the reason."""
 
-    def faulty(inventory: Inventory, now_ns: int) -> list[Fault]:
+    def faulty(inventory: Inventory, now_ns: int) -> list[AnyFault]:
         return [Reboot(LEAF, Interval(now_ns + 8 * S, now_ns + 10 * S))]
 
     async with hearing(world_of(faulty)) as retained:
@@ -162,7 +163,7 @@ async def test_a_reboot_is_reported_by_trap_and_by_poll_with_another_boot() -> N
 async def test_a_link_that_is_down_is_read_as_down_at_both_ends() -> None:
     """Its counters remain, its state is 0, and the other ports continue."""
 
-    def faulty(inventory: Inventory, now_ns: int) -> list[Fault]:
+    def faulty(inventory: Inventory, now_ns: int) -> list[AnyFault]:
         down = next(each for each in inventory.links if each.role == "fabric-link" and each.a_device == LEAF)
         return [LinkDown(down, Interval(now_ns, now_ns + 60 * S))]
 

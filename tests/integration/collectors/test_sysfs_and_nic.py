@@ -18,10 +18,11 @@ from collectors.nic.ethtool import ethtool_of
 from collectors.nic.params import Params
 from lab.servers.sysfs_writer import SysfsWriter, guid
 from lab.world import demo_fabric
-from lab.world.demo_faults import AdminDown, LinkDown, LinkFlap, Reboot
 from lab.world.demo_world import DemoWorld
 from lab.world.effects import Interval
-from lab.world.placed_fault import Fault
+from lab.world.faults.devices import Reboot
+from lab.world.faults.links import AdminDown, LinkDown, LinkFlap
+from lab.world.ground_truth import AnyFault
 from streams.wire.models import CollectorStatus, Facts, Samples, Source
 from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.nic_tree import rows, whole
@@ -32,7 +33,7 @@ S = 10**9
 START = 1_700_000_000 * S
 
 
-def world_of(now_ns: int, *faults: Fault) -> DemoWorld:
+def world_of(now_ns: int, *faults: AnyFault) -> DemoWorld:
     return DemoWorld(demo_fabric.inventory(SHAPE, now_ns), faults, 1, now_ns)
 
 

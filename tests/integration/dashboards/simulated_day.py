@@ -14,12 +14,13 @@ import numpy as np
 
 from lab.world import demo_fabric
 from lab.world.delivery_model import Cadence
-from lab.world.demo_congestion import Incast
 from lab.world.demo_fabric import DemoShape
-from lab.world.demo_faults import Degrading, GpuFault, LinkDown, LinkFlap, NarrowPcie, SlowRail
 from lab.world.effects import Effect, Interval
 from lab.world.fabric_arrays import FabricArrays, fabric_arrays
-from lab.world.placed_fault import Numbers, PlacedFault
+from lab.world.faults.congestion import Incast
+from lab.world.faults.hosts import DegradedPcie, GpuFault, SlowRail
+from lab.world.faults.links import Degrading, LinkDown, LinkFlap
+from lab.world.ground_truth import PlacedFault, effects_of
 from lab.world.telemetry import Telemetry
 from lab.world.traffic import JobRun, Traffic
 from lab.world.world import World
@@ -77,7 +78,7 @@ def _faults() -> list[PlacedFault]:
         LinkFlap(FLAPS, downs),
         Degrading(WORSE, WORSE.z, between(10, 11), lost_ratio=1e-6, ber=2e-5, lane=3),
         SlowRail(SLOW, between(12, 13), 0.6),
-        NarrowPcie(NARROW, between(14, 15)),
+        DegradedPcie(NARROW, between(14, 15)),
         GpuFault("pod1-host2", GPU, between(15, 16), 79),
         Incast(INCAST_LINK, between(17, 17.5), marked_ratio=0.2, senders=senders),
     ]
@@ -108,8 +109,7 @@ def fill(store: ClickHouse) -> None:
     whole = between(0, 24)
     inventory = replace(INVENTORY, jobs=_jobs())
     fabric = fabric_arrays(inventory)
-    numbers = Numbers(fabric)
-    effects = [effect for fault in _faults() for effect in fault.effects(numbers)]
+    effects = effects_of(_faults(), fabric)
     messages = _telemetry(inventory, fabric, effects, whole)
     conclusions = _conclusions(messages, inventory)
     by_topic: dict[str, list[tuple[int, Message]]] = defaultdict(list)

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from streams.decide.capacity import Capacity, Group
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
+from tests.worlds.other_fabrics import three_tiers
 from tests.worlds.small_fabric import topology as small_fabric
-from tests.worlds.three_tiers import three_tiers
 
 TOP = three_tiers()
 FABRIC = [number for number, one in enumerate(TOP.graph.links) if one.role == "fabric-link"]

@@ -43,7 +43,7 @@ from tests.fixtures.decide_stage import (
     removed_keys,
 )
 from tests.worlds.observations import at
-from tests.worlds.two_pods import two_pods
+from tests.worlds.other_fabrics import two_pods
 
 ALL_CAPS_OFF: dict[str, Any] = {
     "fabric_cap": 1000, "fabric_cap_ratio": 1, "pod_cap": 1000, "pod_cap_ratio": 1, "actions_per_hour": 1000,

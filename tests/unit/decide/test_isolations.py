@@ -20,8 +20,8 @@ from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import Action, Condition, Endpoint, Finding, Severity, Status, Subject, Verdict
 from tests.fakes.guard_views import FakeControls, FakeLinkStates
 from tests.worlds.observations import at
+from tests.worlds.other_fabrics import three_tiers
 from tests.worlds.small_fabric import topology as small_fabric
-from tests.worlds.three_tiers import three_tiers
 
 HOUR_NS = 3600 * 10**9
 

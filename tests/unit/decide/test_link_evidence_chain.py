@@ -11,7 +11,7 @@ from streams.decide.qualification import Qualification
 from streams.decide.stage import Decide
 from streams.replay.driver import Driver, batches, event_time
 from streams.wire.models import Message
-from tests.worlds.link_quality import SPEED_BPS, with_quality
+from tests.worlds.link_windows import SPEED_BPS, with_quality
 from tests.worlds.live_stages import LiveStages, in_order
 from tests.worlds.observations import T0
 from tests.worlds.small_world import SmallWorld, stages

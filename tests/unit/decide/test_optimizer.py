@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from streams.decide.capacity import Capacity
 from streams.decide.optimizer import Candidate, select
-from tests.worlds.three_tiers import three_tiers
+from tests.worlds.other_fabrics import three_tiers
 
 TOP = three_tiers()
 FABRIC = [number for number, one in enumerate(TOP.graph.links) if one.role == "fabric-link"]

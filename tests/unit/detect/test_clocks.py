@@ -15,11 +15,10 @@ from streams.wire.errors import Reject
 from streams.wire.models import IDLE_NS, Condition, Event, EventKind, Finding, Message, Source, Status, Symptom
 from streams.wire.stage import Output
 from streams.wire.symptoms import SymptomKind
-from tests.worlds.live_stages import in_order
+from tests.worlds.live_stages import Offset, in_order, play_live
 from tests.worlds.observations import GNMI, NIC, at, samples
 from tests.worlds.small_fabric import topology
 from tests.worlds.small_world import SmallWorld, recorded
-from tests.worlds.wrong_clocks import Offset, play_live
 
 UNTIL_S = 1800
 BAD = "p1-h1"

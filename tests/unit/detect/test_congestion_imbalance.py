@@ -15,8 +15,8 @@ from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.wire.models import Condition, Endpoint, Finding, PeerGroup, PeerWindow, Severity, Source, Status, Subject
 from tests.worlds.observations import SNMP, after, at, episodes, last, samples
+from tests.worlds.other_fabrics import ASIDE, LEAF, OTHERS, SPEED, UPLINKS, fabric
 from tests.worlds.small_fabric import topology
-from tests.worlds.uneven_uplinks import ASIDE, LEAF, OTHERS, SPEED, UPLINKS, fabric
 
 
 @dataclass(frozen=True)

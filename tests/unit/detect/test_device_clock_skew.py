@@ -8,10 +8,9 @@ import pytest
 from streams.detect.measure.source_clock import ClockChange, SourceClock
 from streams.detect.thresholds import ns
 from streams.wire.models import Condition, Finding, Message, Severity, Status
-from tests.worlds.live_stages import in_order
+from tests.worlds.live_stages import Offset, Played, in_order, play_live
 from tests.worlds.observations import at
 from tests.worlds.small_world import SmallWorld, recorded
-from tests.worlds.wrong_clocks import Offset, Played, play_live
 
 UNTIL_S = 1400
 BAD = "p1-h1"

@@ -7,8 +7,8 @@ from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.wire.models import PeerGroup, PeerWindow
 from tests.worlds.observations import NIC, SNMP, samples
+from tests.worlds.other_fabrics import LEAF, UPLINKS, fabric
 from tests.worlds.small_fabric import topology
-from tests.worlds.uneven_uplinks import LEAF, UPLINKS, fabric
 
 CASES = {
     "a port at its line rate": (1.0, 1e11, 0),

@@ -23,7 +23,7 @@ from streams.wire.models import (
 )
 from streams.wire.stage import Output
 from streams.wire.topics import PORT_STATES
-from tests.worlds.link_quality import SPEED_BPS, Value, with_quality
+from tests.worlds.link_windows import SPEED_BPS, Value, with_quality
 from tests.worlds.live_stages import in_order, shuffled
 from tests.worlds.measure_stage import ADMIN, DOWNS, UP, stage
 from tests.worlds.observations import GNMI, SNMP, T0, at, event, samples

@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 from lab.world import demo_fabric
-from lab.world.demo_congestion import Collapse, Imbalance, Incast, PauseStorm, pause_storm
 from lab.world.demo_fabric import DemoShape
-from lab.world.demo_faults import LinkDown, Reboot, SlowRail
 from lab.world.demo_world import DemoWorld
 from lab.world.effects import Interval
-from lab.world.placed_fault import Fault, truth_rows
+from lab.world.faults.congestion import Collapse, Imbalance, Incast, PauseStorm, pause_storm
+from lab.world.faults.devices import Reboot
+from lab.world.faults.hosts import SlowRail
+from lab.world.faults.links import LinkDown
+from lab.world.ground_truth import AnyFault, truth_rows
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
@@ -56,11 +58,11 @@ def readings(world: DemoWorld, cadence_s: float, last_s: float = LAST_S) -> Iter
             )  # fmt: skip
 
 
-def storms(inventory: Inventory, chance: random.Random) -> list[Fault]:
+def storms(inventory: Inventory, chance: random.Random) -> list[AnyFault]:
     """Five NICs that pause one after the other, some over both pods; a leaf that restarts, and a slow rail."""
     links = [link for link in inventory.links if link.role == "host-link"]
     chance.shuffle(links)
-    made: list[Fault] = []
+    made: list[AnyFault] = []
     for n, link in enumerate(links[:5]):
         begin = START + int((20 + 75 * n + chance.uniform(0, 20)) * S)
         made.append(
@@ -70,7 +72,7 @@ def storms(inventory: Inventory, chance: random.Random) -> list[Fault]:
     return [*made, SlowRail(links[5], Interval(START + 30 * S, START + 300 * S), 0.5)]
 
 
-def storm_findings(made: list[Fault], seed: int, cadence_s: float) -> list[Finding]:
+def storm_findings(made: list[AnyFault], seed: int, cadence_s: float) -> list[Finding]:
     """Return the findings about storms in a world with these faults."""
     world = DemoWorld(FABRIC, made, seed, START)
     rows = sorted(readings(world, cadence_s), key=lambda row: row.sampled_at_ns)
@@ -89,7 +91,7 @@ def test_storms_are_found_with_their_root_within_five_seconds(seed: int) -> None
     assert (found.precision, found.recall) == (1.0, 1.0), found
     assert max(match.delay_s for match in found.found) <= 5 + 1e-6
     newest = {f.id: f for f in result}.values()
-    spread = {(p.device, p.port) for f in made if isinstance(f, PauseStorm) for p in f.spread}
+    spread = {pause.port for f in made if isinstance(f, PauseStorm) for pause in f.spread}
     children = {(e.device, e.port) for f in newest if f.parent_id for e in (f.evidence[0].at,) if e is not None}
     assert children <= spread
     assert len([f for f in newest if not f.parent_id]) == len(truths)
@@ -98,24 +100,27 @@ def test_storms_are_found_with_their_root_within_five_seconds(seed: int) -> None
 def test_a_storm_that_is_read_each_ten_seconds_is_found_by_the_first_whole_interval() -> None:
     """The storm is longer than the interval, so that one whole interval shows it."""
     link = next(link for link in FABRIC.links if link.role == "host-link")
-    made: list[Fault] = [pause_storm(FABRIC, link, Interval(START + 100 * S, START + 160 * S))]
+    made: list[AnyFault] = [pause_storm(FABRIC, link, Interval(START + 100 * S, START + 160 * S))]
     result = storm_findings(made, 1, 10.0)
     (root,) = [f for f in {f.id: f for f in result}.values() if not f.parent_id]
     assert root.detected_at_ns is not None
     assert root.detected_at_ns - (START + 100 * S) <= 20 * S
 
 
-def uneven(chance: random.Random) -> list[Fault]:
+def uneven(chance: random.Random) -> list[AnyFault]:
     """Four leaves that spread badly, one for three minutes; two that lose an uplink, one that restarts."""
     leaves = [device.name for device in WIDE.devices if device.tier == "T0"]
     chance.shuffle(leaves)
     links = [link for link in WIDE.links if link.role == "fabric-link"]
-    made: list[Fault] = []
+    made: list[AnyFault] = []
     for n, leaf in enumerate(leaves[:5]):
-        ports = [link.a for link in links if link.a_device == leaf]
-        chance.shuffle(ports)
+        uplinks = [link for link in links if link.a_device == leaf]
+        chance.shuffle(uplinks)
         begin_s, lasting_s = chance.uniform(30, 300), chance.uniform(480, 900) if n < 4 else 170
-        made.append(Imbalance(leaf, tuple(ports), _span(begin_s, lasting_s), chance.choice([0.3, 0.6, -0.5])))
+        shift = chance.choice([0.3, 0.6, -0.5])
+        shifts = (shift, *[-shift / (len(uplinks) - 1)] * (len(uplinks) - 1))
+        loads = tuple((link, link.a, 0.47 * (1 + own)) for link, own in zip(uplinks, shifts, strict=True))
+        made.append(Imbalance(leaf, _span(begin_s, lasting_s), loads))
     for leaf in leaves[5:7]:
         link = chance.choice([link for link in links if link.a_device == leaf])
         made.append(LinkDown(link, _span(chance.uniform(60, 300), 500)))
@@ -150,7 +155,7 @@ def test_uneven_uplinks_are_found_and_lost_ones_bursts_and_restarts_are_not(seed
 RAIL = demo_fabric.inventory(DemoShape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), START)
 
 
-def incast_faults(chance: random.Random) -> list[Fault]:
+def incast_faults(chance: random.Random) -> list[AnyFault]:
     """Eight receivers, some of which pause; a rail on which all receive at line rate, and a burst."""
     links = [link for link in RAIL.links if link.role == "host-link"]
     chance.shuffle(links)
@@ -158,7 +163,7 @@ def incast_faults(chance: random.Random) -> list[Fault]:
     loaded = [link for link in links if link.rail == 0]
     alone = [link for rail in range(1, 8) for link in [one for one in links if one.rail == rail][:3]]
     chance.shuffle(alone)
-    made: list[Fault] = [Incast(link, _span(200 + n, 400), marked_ratio=0.5) for n, link in enumerate(loaded)]
+    made: list[AnyFault] = [Incast(link, _span(200 + n, 400), marked_ratio=0.5) for n, link in enumerate(loaded)]
     for n, link in enumerate(alone[:8]):
         span = _span(chance.uniform(30, 400), chance.uniform(150, 500))
         paused = n % 3 == 0
@@ -195,10 +200,10 @@ def test_incast_receivers_are_found_and_loads_and_bursts_are_not(seed: int) -> N
 PODS = demo_fabric.inventory(DemoShape(pods=2, hosts=6, planes=1, spines=1, uplinks=1), START)
 
 
-def collapsing(chance: random.Random) -> list[Fault]:
+def collapsing(chance: random.Random) -> list[AnyFault]:
     """A collapse of a rail in either pod, and of a whole pod; a job that ends, an incast, and a burst of pause."""
     links = [link for link in PODS.links if link.role == "host-link"]
-    made: list[Fault] = []
+    made: list[AnyFault] = []
     for pod, rails, after_s in (("pod1", (2,), 150), ("pod2", (5,), 900), ("pod1", tuple(range(8)), 1300)):
         own = tuple(link for link in links if link.a_device.startswith(pod) and link.rail in rails)
         span = _span(after_s + chance.uniform(0, 60), chance.uniform(150, 300))

@@ -8,10 +8,11 @@ import pytest
 
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
-from lab.world.demo_faults import AdminDown, Degrading, LinkFlap, SlowRail
 from lab.world.demo_world import DemoWorld
 from lab.world.effects import Interval
-from lab.world.placed_fault import Fault, truth_rows
+from lab.world.faults.hosts import SlowRail
+from lab.world.faults.links import AdminDown, Degrading, LinkFlap
+from lab.world.ground_truth import AnyFault, truth_rows
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Inventory, Link
 from streams.fabric.topology import Topology
@@ -53,11 +54,11 @@ def readings(world: DemoWorld) -> Iterator[Samples]:
             )  # fmt: skip
 
 
-def faults(chance: random.Random) -> list[Fault]:
+def faults(chance: random.Random) -> list[AnyFault]:
     """Twelve links that degrade at either end, by loss, by BER or by both; four that flap; four with one bad burst."""
     links = list(INVENTORY.links)
     chance.shuffle(links)
-    made: list[Fault] = []
+    made: list[AnyFault] = []
     for n, link in enumerate(links[:12]):
         span = _span(chance.uniform(30, 300), chance.uniform(270, 600))
         lost = (0.0, 10 ** chance.uniform(-6.5, -3))[n % 3 > 0]
@@ -76,14 +77,14 @@ def _flapping(link: Link, after_s: float) -> LinkFlap:
     return LinkFlap(link, tuple(_span(after_s + 25 * n, 21) for n in range(4)))
 
 
-def found_in(inventory: Inventory, made: Sequence[Fault], seed: int, condition: Condition) -> list[Finding]:
+def found_in(inventory: Inventory, made: Sequence[AnyFault], seed: int, condition: Condition) -> list[Finding]:
     """Return the findings of a condition in a world with these faults."""
     world = DemoWorld(inventory, made, seed, START)
     result = drive(stages(), Topology(inventory), readings(world), 30 * S)
     return [f for f in result if isinstance(f, Finding) and f.condition is condition]
 
 
-def truths_of(made: Sequence[Fault], condition: Condition) -> list[Truth]:
+def truths_of(made: Sequence[AnyFault], condition: Condition) -> list[Truth]:
     """The faults of a condition that are no mere bursts."""
     return [
         Truth(row.start, row.end, condition, row.device, row.port, row.tolerance_s)
@@ -114,7 +115,7 @@ def test_what_degrades_is_found_and_bursts_and_flaps_are_not(seed: int) -> None:
 RAILS = demo_fabric.inventory(DemoShape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), START)
 
 
-def slow_rails(chance: random.Random) -> list[Fault]:
+def slow_rails(chance: random.Random) -> list[AnyFault]:
     """A slow rail at four hosts of a job or two; one slow for a minute; two links that flap and two that are shut."""
     links = [link for link in RAILS.links if link.role == "host-link"]
     chance.shuffle(links)
@@ -126,7 +127,7 @@ def slow_rails(chance: random.Random) -> list[Fault]:
         for link in links
         if (link.a_device, link.rail) == (a, rail)
     }
-    made: list[Fault] = [
+    made: list[AnyFault] = [
         SlowRail(
             by_host[f"pod1-host{n}"],
             _span(chance.uniform(30, 300), chance.uniform(270, 600)),

@@ -8,10 +8,11 @@ import pytest
 
 from lab.world import demo_fabric
 from lab.world.demo_fabric import SOFTWARE, DemoShape
-from lab.world.demo_faults import OtherVersion, SwappedCables
 from lab.world.demo_world import DemoWorld
 from lab.world.effects import Interval
-from lab.world.placed_fault import Fault, truth_rows
+from lab.world.faults.devices import OtherVersion
+from lab.world.faults.links import SwappedCables
+from lab.world.ground_truth import AnyFault, truth_rows
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.replay.driver import drive
@@ -61,7 +62,7 @@ def readings(world: DemoWorld) -> Iterator[Message]:
             )  # fmt: skip
 
 
-def found_in(made: Sequence[Fault], seed: int, condition: Condition) -> list[Finding]:
+def found_in(made: Sequence[AnyFault], seed: int, condition: Condition) -> list[Finding]:
     """Return the findings of a condition in a world with these faults."""
     outputs = drive(stages(), Topology(INVENTORY), readings(DemoWorld(INVENTORY, made, seed, START)), 30 * S)
     return [f for f in outputs if isinstance(f, Finding) and f.condition is condition]
@@ -101,8 +102,8 @@ def test_versions_that_differ_are_found(seed: int) -> None:
     hosts = [d.name for d in INVENTORY.devices if d.kind == "host"]
     leaves = [d.name for d in INVENTORY.devices if d.tier == "T0"]
     made = [
-        OtherVersion(chance.choice(hosts), _span(chance), "28.39.1002"),
-        OtherVersion(chance.choice(leaves), _span(chance), "4.32.0F"),
+        OtherVersion((chance.choice(hosts),), _span(chance), "28.39.1002"),
+        OtherVersion((chance.choice(leaves),), _span(chance), "4.32.0F"),
     ]
     own = found_in(made, seed, Condition.FLEET_VERSION_DRIFT)
     rows = [

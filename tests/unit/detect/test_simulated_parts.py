@@ -13,10 +13,11 @@ from lab.servers.kernel_log_writer import kernel_log_lines
 from lab.servers.sysfs_writer import host_tree, pci_address
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
-from lab.world.demo_faults import GpuFault, NarrowPcie, Reboot
 from lab.world.demo_world import DemoWorld
 from lab.world.effects import Interval
-from lab.world.placed_fault import Fault, truth_rows
+from lab.world.faults.devices import Reboot
+from lab.world.faults.hosts import DegradedPcie, GpuFault
+from lab.world.ground_truth import AnyFault, truth_rows
 from streams.detect.detectors.host_gpu_fault import Grade, grade
 from streams.fabric.topology import Topology
 from streams.replay.driver import drive
@@ -70,15 +71,15 @@ def _event(host: str, line: str, boot_ns: int) -> Iterator[Event]:
         yield Event(host, means.pci, means.kind, at_ns, at_ns, HOST, detail=record.message, code=means.code)
 
 
-def faults(chance: random.Random) -> list[Fault]:
+def faults(chance: random.Random) -> list[AnyFault]:
     """At each of five hosts a GPU that breaks and a PCIe link that trains low; the sixth restarts."""
-    made: list[Fault] = [Reboot("pod1-host6", _span(chance.uniform(300, 600), 60))]
+    made: list[AnyFault] = [Reboot("pod1-host6", _span(chance.uniform(300, 600), 60))]
     for n in range(1, 6):
         host = f"pod1-host{n}"
         span = _span(chance.uniform(60, 900), chance.uniform(60, 900))
         made.append(GpuFault(host, chance.choice(GPUS), span, chance.choice(FAULTS)))
         link = chance.choice([link for link in INVENTORY.links if link.a_device == host])
-        made.append(NarrowPcie(link, _span(chance.uniform(60, 900), chance.uniform(120, 900))))
+        made.append(DegradedPcie(link, _span(chance.uniform(60, 900), chance.uniform(120, 900))))
     return made
 
 
@@ -86,7 +87,7 @@ def _span(after_s: float, lasting_s: float) -> Interval:
     return Interval(START + int(after_s * S), START + int((after_s + lasting_s) * S))
 
 
-def truths(made: Sequence[Fault], condition: Condition) -> list[Truth]:
+def truths(made: Sequence[AnyFault], condition: Condition) -> list[Truth]:
     """Return the truths of one condition, with a tolerance of two readings of 20 s."""
     return [
         Truth(row.start, row.end, condition, row.device, row.port, 40)

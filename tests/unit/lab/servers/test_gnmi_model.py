@@ -1,6 +1,6 @@
 """Tests of a simulated switch against the gNMI specification, in each encoding."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import orjson
 import pytest
@@ -11,13 +11,13 @@ from lab.servers.gnmi_model import BGP_NEIGHBORS, GnmiModel, notifications
 from lab.servers.gnmi_subscriptions import Refusal, RefusedRequest, Subscriptions
 from lab.world import demo_fabric
 from lab.world.demo_fabric import SOFTWARE, DemoShape
-from lab.world.demo_faults import LinkDown, OtherVersion, SwappedCables
 from lab.world.demo_world import DemoWorld
-from lab.world.effects import Effect, Interval, PacketDrop
-from lab.world.placed_fault import TruthRow
+from lab.world.effects import Interval
+from lab.world.faults.devices import OtherVersion
+from lab.world.faults.links import LinkDown, PathLoss, SwappedCables
 
 if TYPE_CHECKING:
-    from lab.world.placed_fault import Fault, Numbers
+    from lab.world.ground_truth import AnyFault
 
 T = 1_700_000_000_000_000_000
 S = 1_000_000_000
@@ -151,7 +151,7 @@ def test_neighbors_and_version_are_those_of_the_moment() -> None:
     """A moved cable and another version show during their interval."""
     other = next(link for link in INVENTORY.links if link.role == "fabric-link" and link.a_device != LINK.a_device)
     interval = Interval(T + 5 * S, T + 9 * S)
-    faults: list[Fault] = [SwappedCables(LINK, other, interval), OtherVersion(LINK.a_device, interval, "4.32.0F")]
+    faults: list[AnyFault] = [SwappedCables(LINK, other, interval), OtherVersion((LINK.a_device,), interval, "4.32.0F")]
     model = GnmiModel(DemoWorld(INVENTORY, faults, 1, T), LINK.a_device)
 
     def values(path: str, at_ns: int) -> set[object]:
@@ -166,25 +166,11 @@ def test_neighbors_and_version_are_those_of_the_moment() -> None:
     ]
 
 
-class Dropping(NamedTuple):
-    """A link that drops all packets that it carries to its upper end, while it is up."""
-
-    interval: Interval
-
-    def effects(self, fabric: "Numbers") -> list[Effect]:
-        """Return the drop."""
-        return [PacketDrop(fabric.ports[LINK.z], self.interval, 1.0)]
-
-    def truths(self) -> list[TruthRow]:
-        """Return nothing: it is not scored."""
-        return []
-
-
 def test_the_sessions_of_a_link_that_drops_packets_are_down_while_it_is_up() -> None:
     """At both ends; those of a link that is down are down as well."""
     interval = Interval(T + 5 * S, T + 9 * S)
     for device, port in (LINK.a, LINK.z):
-        model = GnmiModel(DemoWorld(INVENTORY, [Dropping(interval)], 1, T), device)
+        model = GnmiModel(DemoWorld(INVENTORY, [PathLoss(LINK.z, interval, 1.0)], 1, T), device)
         bfd = model.matching_leaves(from_text(f"/bfd/interfaces/interface[id={port}]"))
         bgp = model.matching_leaves(from_text(f"{BGP_NEIGHBORS}/neighbor[neighbor-address={port}]/state"))
         oper = model.matching_leaves(from_text(f"/interfaces/interface[name={port}]/state/oper-status"))

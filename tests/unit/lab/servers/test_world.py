@@ -7,19 +7,12 @@ import pytest
 
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
-from lab.world.demo_faults import (
-    AdminDown,
-    Degrading,
-    LinkDown,
-    LinkFlap,
-    OtherVersion,
-    Reboot,
-    SlowRail,
-    SwappedCables,
-)
 from lab.world.demo_scenario import plan
 from lab.world.demo_world import DemoWorld
 from lab.world.effects import Interval
+from lab.world.faults.devices import OtherVersion, Reboot
+from lab.world.faults.hosts import SlowRail
+from lab.world.faults.links import AdminDown, Degrading, LinkDown, LinkFlap, SwappedCables
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, check
 from streams.fabric.topology import Topology
@@ -170,7 +163,7 @@ def test_a_changed_version_shows_during_its_interval() -> None:
     """Other devices run the common version."""
     interval = Interval(START + 60 * S, START + 120 * S)
     host, other = [device.name for device in INVENTORY.devices if device.kind == "host"][:2]
-    world = DemoWorld(INVENTORY, [OtherVersion(host, interval, "28.39.1002")], 1, START)
+    world = DemoWorld(INVENTORY, [OtherVersion((host,), interval, "28.39.1002")], 1, START)
     versions = [world.version(host, "28.42.1000", START + after * S) for after in (0, 60, 120)]
     assert versions == ["28.42.1000", "28.39.1002", "28.42.1000"]
     assert world.version(other, "28.42.1000", interval.start_ns) == "28.42.1000"

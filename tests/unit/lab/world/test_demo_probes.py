@@ -5,11 +5,10 @@ import pytest
 
 from lab.bench.load.fleet import COLLECTORS, Fleet
 from lab.world import demo_fabric, demo_scenario
-from lab.world.demo_faults import Reboot
-from lab.world.demo_probes import DemoProbes
-from lab.world.demo_world import DemoWorld
+from lab.world.demo_world import DemoProbes, DemoWorld
 from lab.world.effects import Interval
 from lab.world.fabric_arrays import fabric_arrays
+from lab.world.faults.devices import Reboot
 from lab.world.ground_truth import InjectedFault
 from lab.world.probe_mesh import REPORTED_AFTER_NS, WINDOW_NS, with_addresses
 from lab.world.scenario import START_NS

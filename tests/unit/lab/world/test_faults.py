@@ -1,12 +1,10 @@
 """The list of faults: one for each detector, each with ground truth and effects of its own condition."""
 
 from itertools import pairwise
-from pathlib import Path
 
-import lab.world.faults as faults_package
 from lab.world.faults import FAULT_OF, FAULTS
-from lab.world.faults.link_flap import LINK_FLAP
-from lab.world.faults.slow_host import SLOW_HOST
+from lab.world.faults.hosts import SLOW_HOST
+from lab.world.faults.links import LINK_FLAP
 from lab.world.scenario import ScenarioSpec, build
 from streams.wire.codec import to_bytes
 from streams.wire.models import Condition
@@ -20,13 +18,6 @@ def test_every_condition_has_a_fault_and_a_second_one_has_a_stream_of_its_own() 
     assert all(fault.own_stream for fault in FAULTS if fault is not FAULT_OF[fault.slug])
     streams = [fault.condition for fault in FAULTS if fault.own_stream]
     assert len(set(streams)) == len(streams)
-
-
-def test_every_fault_has_a_file_named_for_its_condition() -> None:
-    """One declaration in one file."""
-    folder = Path(faults_package.__file__).parent
-    for fault in FAULTS:
-        assert (folder / f"{fault.condition.name.lower()}.py").is_file()
 
 
 def test_a_fault_with_a_stream_of_its_own_leaves_the_rest_of_the_day_unchanged() -> None:

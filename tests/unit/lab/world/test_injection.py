@@ -8,9 +8,8 @@ import pytest
 
 from lab.bench.detection.session import TrialSpec
 from lab.bench.load.fleet import COLLECTORS, Fleet
-from lab.world import demo_fabric, demo_scenario, placed_fault
-from lab.world.demo_probes import DemoProbes
-from lab.world.demo_world import DemoWorld
+from lab.world import demo_fabric, demo_scenario, ground_truth
+from lab.world.demo_world import DemoProbes, DemoWorld
 from lab.world.effects import Effect, GaugeOverride, Interval, VersionChange
 from lab.world.fabric_arrays import fabric_arrays
 from lab.world.faults import FAULT_OF, FAULTS, Fault
@@ -45,7 +44,7 @@ def test_a_fault_is_injected_into_the_demo(fault: Fault) -> None:
     inventory = demo_fabric.inventory(demo_fabric.DemoShape(pods=2, hosts=8), START_NS)
     within = Interval(START_NS, START_NS + LAST_S * S)
     faults = demo_scenario.inject(inventory, [fault.slug], within, seed=3)
-    assert fault.condition.name.lower() in {row.condition for row in placed_fault.truth_rows(faults)}
+    assert fault.condition.name.lower() in {row.condition for row in ground_truth.truth_rows(faults)}
     healthy, faulty = (DemoWorld(inventory, own, 1, START_NS) for own in ((), faults))
     assert _readings(healthy, faults[0].effects) != _readings(faulty, faults[0].effects)
 

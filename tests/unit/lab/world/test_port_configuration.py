@@ -6,11 +6,11 @@ import pytest
 
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
-from lab.world.demo_faults import Degrading, LinkDown
 from lab.world.demo_links import PortState
 from lab.world.demo_world import DemoWorld
 from lab.world.effects import Interval
-from lab.world.placed_fault import Fault
+from lab.world.faults.links import Degrading, LinkDown
+from lab.world.ground_truth import AnyFault
 from lab.world.port_configuration import DRAIN_POLICY, INITIAL, PortConfiguration, Setting
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
@@ -23,7 +23,7 @@ LINK, *OTHERS = [link for link in INVENTORY.links if link.a_device == "pod1-leaf
 POLICY_SETTINGS = (Setting.IMPORT_POLICY, Setting.EXPORT_POLICY)
 
 
-def world(*faults: Fault) -> DemoWorld:
+def world(*faults: AnyFault) -> DemoWorld:
     return DemoWorld(INVENTORY, faults, 1, T)
 
 

@@ -172,9 +172,8 @@ def test_lldp_shows_swapped_cables_once_facts_are_polled() -> None:
 def test_each_fault_has_truth_and_effects_of_its_condition(fault: Fault) -> None:
     """The truth lies within the time and at an existing device, and there are effects."""
     rng = np.random.default_rng(3)
-    tiers = {device.name: device.tier for device in INVENTORY.devices}
     day = Interval(START_NS, START_NS + 8 * 3600 * S)
-    placer = FaultPlacer(FABRIC, [tiers[name] for name in FABRIC.devices], Traffic(32, 8, day, rng), rng, PODS)
+    placer = FaultPlacer(INVENTORY, FABRIC, Traffic(32, 8, day, rng), rng)
     for _ in range(3):
         made = fault.inject(placer, day)
         assert made.effects

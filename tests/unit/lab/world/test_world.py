@@ -19,7 +19,7 @@ from lab.world.effects import (
 )
 from lab.world.fabric_arrays import fabric_arrays
 from lab.world.fault_placement import SEPARATION_NS, FaultPlacer, NoRoom
-from lab.world.faults.congestion_incast import CONGESTION_INCAST
+from lab.world.faults.congestion import CONGESTION_INCAST
 from lab.world.negative_cases import hosts_in_maintenance
 from lab.world.scenario import START_NS, ScenarioSpec, build
 from lab.world.traffic import Traffic, over_two_pods
@@ -143,8 +143,7 @@ def test_shifted_traffic_replaces_that_of_the_job() -> None:
 def new_placer(seed: int = 3) -> FaultPlacer:
     """Return a placer without claims."""
     rng = np.random.default_rng(seed)
-    tiers = {device.name: device.tier for device in INVENTORY.devices}
-    return FaultPlacer(FABRIC, [tiers[name] for name in FABRIC.devices], Traffic(32, 8, HOUR, rng), rng, PODS)
+    return FaultPlacer(INVENTORY, FABRIC, Traffic(32, 8, HOUR, rng), rng)
 
 
 def test_an_imbalance_lasts_long_enough_to_be_compared() -> None:
