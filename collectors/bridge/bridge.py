@@ -7,13 +7,12 @@ from typing import Any, Protocol
 
 import structlog
 
-from collectors.bridge.acknowledged import Delivered, Ledger, Place
+from collectors.bridge.delivery import CommittedState, Delivered, Ledger, MessageIdentity, Place, state_at
 from collectors.bridge.devices import Device, Devices
 from collectors.bridge.fold import Output, PartitionFold, Position, Refused
-from collectors.bridge.message_identity import CommittedState, MessageIdentity, state_at
 from collectors.bridge.params import Format, Params
+from collectors.bridge.points import Source as Record
 from collectors.bridge.read import Batch, Lost
-from collectors.bridge.records import Source as Record
 from collectors.core.context import CollectorContext, draw_run
 from collectors.core.poll import StatusSchedule
 from streams.wire.errors import Retry

@@ -7,13 +7,12 @@ from typing import Any
 import orjson
 import structlog
 
-from collectors.bridge.acknowledged import DeliveredByCounts, Place
 from collectors.bridge.bridge import Bridge, devices_of
+from collectors.bridge.delivery import DeliveredByCounts, MessageIdentity, Place
 from collectors.bridge.fold import Gathered, PartitionFold, Position
-from collectors.bridge.message_identity import MessageIdentity
 from collectors.bridge.params import Params
+from collectors.bridge.points import Source
 from collectors.bridge.read import Batch, GroupReader, newest
-from collectors.bridge.records import Source
 from collectors.core.columns import json_lines
 from collectors.core.context import CollectorContext
 from collectors.core.spec import TELEMETRY, Spec

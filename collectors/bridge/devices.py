@@ -3,17 +3,20 @@
 Nothing here decides on the message of a value, or on its number: the fold does, by the topic alone.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from collectors.bridge import paths
-from collectors.bridge.device_columns import DeviceColumns
+from collectors.bridge import paths, values
 from collectors.bridge.left_out import LeftOut, Reason
 from collectors.bridge.points import Point, Scalar
 from collectors.bridge.series import LONGEST_NAME, Input, Series, input_of, series_of
 from collectors.bridge.tables import Kind, Signal
 from collectors.bridge.values import gauge, unix_ns
+from collectors.core.clock import AHEAD_NS
+from collectors.core.columns import CellKey, Layout, Reading
 from collectors.core.context import DeviceEvent
 from collectors.core.metrics import CollectorMetrics
+from collectors.gnmi.device_identity import STATE_EVENTS, BootTime
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
 from streams.wire.models import EventKind
@@ -25,29 +28,85 @@ OTHERS = -4
 _MOST_SERIES = 1_000_000
 _MOST_FIELDS = 20_000
 """Per series: an mlx5 of 64 channels has some 2,000 statistics."""
-_SAME_BOOT_NS = 2_000_000_000
-"""Devices that compute their boot time from their uptime vary by up to a second or two between answers."""
 _TICKS = 2**32
 """TimeTicks wrap after 497 days."""
 _WRAP_MARGIN = 6_000 * 60
 _JITTER = 300
 """3 s in ticks: an agent of several processes may answer slightly out of order."""
-_EVENTS = {
-    (Metric.OPER_UP, 0.0): EventKind.LINK_DOWN,
-    (Metric.OPER_UP, 1.0): EventKind.LINK_UP,
-    (Metric.ADMIN_UP, 0.0): EventKind.ADMIN_DOWN,
-    (Metric.ADMIN_UP, 1.0): EventKind.ADMIN_UP,
-}
+_MOST_LAYOUTS = 32
+_MAX_DELAY_US = 2**31 - 1
+_STATES = (Metric.OPER_UP, Metric.ADMIN_UP)
+
+
+class DeviceColumns:
+    """The slots of one device, as long as the process runs; `plain` marks counters that need no conversion."""
+
+    def __init__(self, max_ports: int) -> None:
+        self.cells: list[CellKey] = []
+        self.signals: list[Signal] = []
+        self.plain: list[bool] = []
+        self.states: list[bool] = []
+        self._ranks: list[int] = []
+        self._number: dict[tuple[CellKey, int], int] = {}
+        self._best: dict[CellKey, int] = {}
+        self._rows: dict[str, bool] = {}
+        """By port: whether it has values that are not secondary."""
+        self._max_ports = max_ports
+        self._layouts: dict[tuple[int, ...], tuple[Layout, list[int]]] = {}
+
+    def slot(self, row: str, signal: Signal) -> int | None:
+        """Return the slot of a signal at a port, new if it has none; None past the limit of ports."""
+        assert signal.metric is not None
+        cell = CellKey(row, signal.metric, signal.lane)
+        found = self._number.get((cell, signal.rank))
+        if found is not None:
+            return found
+        if row not in self._rows:
+            if len(self._rows) >= self._max_ports:
+                return None
+            self._rows[row] = False
+        if not signal.secondary and not self._rows[row]:
+            self._rows[row] = True
+            self._layouts.clear()
+        self._number[cell, signal.rank] = number = len(self.cells)
+        self.cells.append(cell)
+        self.signals.append(signal)
+        self.plain.append(signal.read is values.counter)
+        self.states.append(signal.metric in _STATES)
+        self._ranks.append(signal.rank)
+        best = self._best.get(cell)
+        if best is None or signal.rank > self._ranks[best]:
+            self._best[cell] = number
+            self._layouts.clear()
+        return number
+
+    def layout(self, filled: Mapping[int, float]) -> tuple[Layout, list[int]] | None:
+        """Return the layout of a reading, and the slot of each of its cells; None if no value in it is used.
+
+        A source of lower rank is not used once a better one has reported: two counters of one metric differ, and a
+        change between them would look like a burst of traffic.
+        """
+        key = tuple(sorted(filled))
+        known = self._layouts.get(key)
+        if known is None:
+            # Sorted by name: the order in which ports were first seen differs after a restart.
+            chosen = sorted((slot for slot in key if self._is_used(slot)), key=self.cells.__getitem__)
+            if len(self._layouts) >= _MOST_LAYOUTS:
+                self._layouts.clear()
+            known = self._layouts[key] = Layout([self.cells[slot] for slot in chosen]), chosen
+        return known if known[1] else None
+
+    def _is_used(self, slot: int) -> bool:
+        cell = self.cells[slot]
+        return self._best[cell] == slot and (self._rows[cell.row] or not self.signals[slot].secondary)
 
 
 @dataclass(slots=True)
-class Device:
+class Device(BootTime):
     """One device. Times are event times in ns, except `last_received_ns`, which is local."""
 
     name: str
     columns: DeviceColumns
-    boot_id: int = 0
-    boot_seen_ns: int = 0
     uptime: tuple[int, float] = (0, 0.0)
     """The last uptime, with its time first."""
     states: dict[int, tuple[int, float]] = field(default_factory=dict)
@@ -63,20 +122,10 @@ class Device:
             return None
         self.states[slot] = (at_ns, value)
         cell = self.columns.cells[slot]
-        kind = _EVENTS.get((cell.metric, value))
+        kind = STATE_EVENTS.get((cell.metric, value))
         if previous == value or kind is None:
             return None
         return DeviceEvent(kind, cell.row, at_ns, f"{cell.metric.name.lower()} {value:g}, was {previous:g}")
-
-    def set_boot_time(self, boot_ns: int, at_ns: int) -> DeviceEvent | None:
-        """Record a boot time; return a reboot event if it has changed."""
-        seen, self.boot_seen_ns = self.boot_seen_ns, boot_ns
-        if self.boot_id and abs(boot_ns - seen) <= _SAME_BOOT_NS:
-            return None
-        previous, self.boot_id = self.boot_id, boot_ns
-        if not previous:
-            return None
-        return DeviceEvent(EventKind.DEVICE_REBOOT, "", at_ns, f"boot-time {boot_ns}, was {seen}", boot_ns)
 
     def set_uptime(self, uptime: float, at_ns: int) -> DeviceEvent | None:
         """Record an uptime; return a reboot event if it is less than before.
@@ -180,3 +229,78 @@ def other(device: Device, signal: Signal, value: Scalar, at_ns: int) -> DeviceEv
     if uptime is None or uptime < 0:
         raise Reject(f"not an uptime: {str(value)[:40]}")
     return device.set_uptime(uptime, at_ns)
+
+
+@dataclass(slots=True)
+class SampleWindow:
+    """The values of a device in a unit, by slot, the time of each port's newest, and the first and last of all.
+
+    Times are the device's own, not corrected; `received_ns` is local.
+    """
+
+    device: Device
+    first_ns: int
+    last_ns: int
+    received_ns: int
+    values: dict[int, float] = field(default_factory=dict)
+    row_at_ns: dict[str, int] = field(default_factory=dict)
+    is_coarse: bool = False
+    """True if any of the times is in whole seconds."""
+
+    def is_apart(self, at_ns: int, gap_ns: int, span_ns: int) -> bool:
+        """Return True if a time belongs to another reading."""
+        return abs(at_ns - self.last_ns) > gap_ns or abs(at_ns - self.first_ns) > span_ns
+
+    def repeats(self, found: list[tuple[int, float]], at_ns: int) -> bool:
+        """Return True if one of the values is already present, with another time."""
+        values, cells, row_at_ns = self.values, self.device.columns.cells, self.row_at_ns
+        row = ""
+        is_other = False
+        for slot, _ in found:
+            if cells[slot].row is not row:
+                row = cells[slot].row
+                is_other = row_at_ns.get(row, at_ns) != at_ns
+            if is_other and slot in values:
+                return True
+        return False
+
+    def put(self, found: list[tuple[int, float]], at_ns: int, received_ns: int) -> None:
+        """Add the values of a point."""
+        self.values.update(found)
+        self.last_ns = at_ns
+        self.received_ns = max(self.received_ns, received_ns)
+        cells, row_at_ns = self.device.columns.cells, self.row_at_ns
+        row = ""
+        for slot, _ in found:
+            if cells[slot].row is not row:
+                row = cells[slot].row
+                row_at_ns[row] = at_ns
+
+    def drop_counters(self) -> int:
+        """Remove the counters; return their number."""
+        cells = self.device.columns.cells
+        remaining = {slot: value for slot, value in self.values.items() if not cells[slot].metric.counter}
+        dropped, self.values = len(self.values) - len(remaining), remaining
+        return dropped
+
+    def reading(self) -> tuple[Reading, bool] | None:
+        """Return the reading, and whether its time was replaced by the local one; None if it has no used value."""
+        found = self.device.columns.layout(self.values)
+        if found is None:
+            return None
+        layout, chosen = found
+        counters, gauges = layout.tables([self.values[slot] for slot in chosen])
+        latest_ns = self.received_ns + AHEAD_NS
+        times = [self.row_at_ns[row] for row in layout.row]
+        is_ahead = max(times) > latest_ns
+        if is_ahead:
+            times = [at_ns if at_ns <= latest_ns else self.received_ns for at_ns in times]
+        sampled_at_ns = min(times)
+        delays: tuple[int, ...] = ()
+        if max(times) - sampled_at_ns >= 1000:
+            delays = tuple(min((at_ns - sampled_at_ns) // 1000, _MAX_DELAY_US) for at_ns in times)
+        reading = Reading(
+            sampled_at_ns, self.received_ns, self.device.boot_id, layout.row, layout.rows_digest, counters, gauges,
+            delays,
+        )  # fmt: skip
+        return reading, is_ahead

@@ -11,16 +11,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from collectors.bridge import records
-from collectors.bridge.devices import FULL, NO_ENTRY, OTHERS, UNKNOWN, Device, Devices, other
+from collectors.bridge import json_points, line_protocol
+from collectors.bridge.devices import FULL, NO_ENTRY, OTHERS, UNKNOWN, Device, Devices, SampleWindow, other
 from collectors.bridge.left_out import Reason
-from collectors.bridge.line_protocol import Heads
 from collectors.bridge.params import Format, Params
-from collectors.bridge.points import Point, Scalar
-from collectors.bridge.records import Source
-from collectors.bridge.sample_window import AHEAD_NS, SampleWindow
+from collectors.bridge.points import Point, Scalar, Source
 from collectors.bridge.series import Input, Series
 from collectors.bridge.tables import Kind, Signal, with_sums
+from collectors.core.clock import AHEAD_NS
 from collectors.core.columns import Reading
 from collectors.core.context import DeviceEvent
 from streams.wire.errors import Reject
@@ -100,7 +98,7 @@ class PartitionFold:
         self._number = start.number
         self._windows: dict[str, SampleWindow] = {}
         self._records = 0
-        self._heads = Heads()
+        self._heads = line_protocol.Heads()
         self._out: list[Output] = []
         self._labels: set[str] = set()
         self._offset = start.offset
@@ -134,7 +132,7 @@ class PartitionFold:
             self._cut_before(record.offset)
         self._offset, self._ordinal, self._began = record.offset, 0, False
         self._records += 1
-        points, is_gnmic, refused = records.read(self._form, record.value, self._heads)
+        points, is_gnmic, refused = _points(self._form, record.value, self._heads)
         unknown: Counter[str] = Counter()
         for point in points:
             self._point(point, point.at_ns or record.at_ns or received_ns, unknown, is_gnmic=is_gnmic)
@@ -348,3 +346,22 @@ class PartitionFold:
                 return "(others)"
             self._labels.add(label)
         return label
+
+
+def _points(form: Format, value: bytes, heads: line_protocol.Heads) -> tuple[list[Point], bool, list[Reject]]:
+    """Return the points of a record, whether they are gnmic's, and the reasons of refused parts."""
+    points: list[Point] = []
+    refused: list[Reject] = []
+    is_gnmic = False
+    try:
+        if form == "telegraf-influx" or (form == "auto" and value.lstrip()[:1] not in {b"{", b"["}):
+            points.extend(line_protocol.points(value.decode(), heads, refused))
+        else:
+            document = json_points.parse_document(value)
+            is_gnmic = form == "gnmic" or (form == "auto" and not json_points.is_telegraf(document))
+            points.extend(json_points.points(document, refused, is_gnmic=is_gnmic))
+    except UnicodeDecodeError as error:
+        refused.append(Reject(f"not UTF-8: {error.reason} at byte {error.start}"))
+    except Reject as error:
+        refused.append(error)
+    return points, is_gnmic, refused

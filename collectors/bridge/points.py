@@ -1,6 +1,7 @@
-"""The common form of all formats: points, each of one series at one time. Pure."""
+"""The records of the source topics, and the points in them, each of one series at one time. Pure."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 Scalar = int | float | str | bool | None
@@ -9,6 +10,15 @@ Fields = list[tuple[str, Scalar]]
 _DEEPEST = 16
 _MOST_FIELDS = 200_000
 """Per record: deeper or wider values are cut off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One record of a source topic: its offset, Kafka's timestamp, and its value."""
+
+    offset: int
+    at_ns: int
+    value: bytes
 
 
 class Point(NamedTuple):

@@ -12,10 +12,9 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, OffsetAndMetad
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
-from collectors.bridge.acknowledged import Place
-from collectors.bridge.message_identity import CommittedState, committed_state
+from collectors.bridge.delivery import CommittedState, Place, committed_state
 from collectors.bridge.params import Params
-from collectors.bridge.records import Source
+from collectors.bridge.points import Source
 from streams.wire.bounded_batches import bound_batches
 from streams.wire.errors import Retry
 from streams.wire.kafka_clients import stop_client

@@ -8,9 +8,8 @@ from collectors.core.once import first_readings
 from collectors.core.reload import reloads
 from collectors.core.spec import Spec
 from collectors.core.targets import ActiveTargets
-from collectors.dialout.device import DialOutDevice
 from collectors.dialout.params import Params, Target
-from collectors.dialout.server import DialOutServer
+from collectors.dialout.server import DialOutDevice, DialOutServer
 from streams.wire.event_loop import new_loop
 from streams.wire.models import Samples, Source
 

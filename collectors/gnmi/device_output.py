@@ -12,8 +12,7 @@ from collectors.core.columns import Reading
 from collectors.core.context import Emitter
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.poll import StatusSchedule, log_reachability
-from collectors.gnmi.device_identity import DeviceIdentity
-from collectors.gnmi.facts import facts_fields
+from collectors.gnmi.device_identity import DeviceIdentity, facts_fields
 from collectors.gnmi.parse import Output
 from streams.instrument.clock import Clock
 from streams.wire.models import CollectorStatus, Facts, Neighbor

@@ -4,7 +4,8 @@ Samples are gathered until the device falls quiet; a change of state is emitted 
 connection is its present state and no change. The device's facts and boot time outlive connections, in DeviceIdentity.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol, cast
 
 from collectors.core.clock import AHEAD_NS
@@ -12,17 +13,14 @@ from collectors.core.columns import Reading
 from collectors.core.context import DeviceEvent
 from collectors.core.metrics import CollectorMetrics
 from collectors.gnmi import values
-from collectors.gnmi.burst import Burst, row_delays
-from collectors.gnmi.device_identity import DeviceIdentity
+from collectors.gnmi.device_identity import STATE_EVENTS, DeviceIdentity
 from collectors.gnmi.message_templates import MessageTemplates
-from collectors.gnmi.path_index import SAMPLED, STATES, Node, OnChange, PathIndex, SlotTable
+from collectors.gnmi.path_index import SAMPLED, STATES, Node, OnChange, PathIndex, SlotTable, UnnamedValues
 from collectors.gnmi.path_mapping import Kind, PathMapping, path_mapping
 from collectors.gnmi.paths import from_bytes
-from collectors.gnmi.unnamed_values import UnnamedValues
 from collectors.gnmi.v1 import gnmi_lite_pb2
-from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
-from streams.wire.models import ABSENT_COUNTER, EventKind
+from streams.wire.models import ABSENT_COUNTER
 
 _MAX_JSON_DEPTH = 64
 _MAX_JSON_ITEMS = 200_000
@@ -30,12 +28,38 @@ _MAX_JSON_ITEMS = 200_000
 _SLOTS_PER_UPDATE = 16
 """The number of slots scanned for a delete that counts as one update."""
 _UNKNOWN = 2**31
-_EVENTS = {
-    (Metric.OPER_UP, 0.0): EventKind.LINK_DOWN,
-    (Metric.OPER_UP, 1.0): EventKind.LINK_UP,
-    (Metric.ADMIN_UP, 0.0): EventKind.ADMIN_DOWN,
-    (Metric.ADMIN_UP, 1.0): EventKind.ADMIN_UP,
-}
+_MAX_DELAY_US = 2**31 - 1
+
+
+@dataclass(slots=True)
+class Burst:
+    """The samples since the last reading was emitted."""
+
+    row_at_ns: dict[str, int] = field(default_factory=dict)
+    first_at_ns: int = 0
+    began_ns: int = 0
+    received_ns: int = 0
+    updates: int = 0
+
+
+def row_delays(
+    rows: Iterable[str], at_ns: Mapping[str, int], sampled_at_ns: int, row_of: Callable[[str], str] | None
+) -> tuple[int, ...]:
+    """Return each row's delay after the first one in µs; empty if all were read at once.
+
+    `row_of` returns the port of a module's row: a module's values go to its port, and the later time counts.
+    """
+    if row_of is not None:
+        reported: dict[str, int] = {}
+        for row, at in at_ns.items():
+            port = row_of(row)
+            reported[port] = max(reported.get(port, at), at)
+        at_ns = reported
+    if len(set(at_ns.values())) == 1:
+        return ()
+    delays = tuple(min((at_ns.get(row, sampled_at_ns) - sampled_at_ns) // 1000, _MAX_DELAY_US) for row in rows)
+    return delays if any(delays) else ()
+
 
 Output = Reading | DeviceEvent
 
@@ -295,8 +319,10 @@ class Connection:
             case Kind.STATE if node.slot >= 0:
                 self._state(node, value)
             case Kind.BOOT_TIME:
-                boot_ns = cast("int | None", leaf.read(value))
-                if (reboot := self._identity.set_boot_time(boot_ns, self._at_ns)) is not None:
+                before = self._identity.boot_id
+                reboot = self._identity.set_boot_time(cast("int | None", leaf.read(value)), self._at_ns)
+                self._identity.facts_changed |= self._identity.boot_id != before
+                if reboot is not None:
                     self._outputs.append(reboot)
             case Kind.FACT:
                 self._identity.add_facts((leaf.fact, leaf.row), cast("str | None", leaf.read(value)))
@@ -319,7 +345,7 @@ class Connection:
         if state is None or not node.on_change:
             return
         self._states[node.slot] = state
-        kind = _EVENTS.get((node.leaf.metric, state))
+        kind = STATE_EVENTS.get((node.leaf.metric, state))
         if kind is not None and previous is not None and previous != state:
             detail = f"{node.elems[-1].name} {value!s}"
             self._outputs.append(DeviceEvent(kind, node.row, self._at_ns, detail))

@@ -11,6 +11,7 @@ from collectors.core.columns import CellKey, Layout
 from collectors.gnmi import paths
 from collectors.gnmi.path_mapping import Kind, Leaf, PathMapping, names_of
 from collectors.gnmi.paths import Elem, Elems
+from collectors.gnmi.v1 import gnmi_lite_pb2
 from streams.wire.errors import Reject
 
 _NO_SLOT = -1
@@ -272,3 +273,24 @@ class PathIndex:
 
 def _scalars(item: dict[str, object]) -> Iterator[tuple[str, object]]:
     return ((key, value) for key, value in item.items() if isinstance(value, str | int | float))
+
+
+class UnnamedValues:
+    """The values of one message that have no row yet, and the name that it contains."""
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.values: list[tuple[Node, gnmi_lite_pb2.TypedValue]] = []
+
+    def resolve(self, known: PathIndex) -> Iterator[tuple[Node, gnmi_lite_pb2.TypedValue]]:
+        """Yield the values with the nodes of the named port."""
+        for node, value in self.values:
+            leaf = node.leaf
+            assert leaf is not None
+            if leaf.row or leaf.row_in is None:
+                continue
+            step, key = leaf.row_in
+            elems = (*node.elems[:step], Elem(node.elems[step].name, ((key, self.name),)), *node.elems[step + 1 :])
+            named = known.node(elems)
+            if named.slot >= 0:
+                yield named, value

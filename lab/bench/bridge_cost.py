@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator
 
 import orjson
 
+from collectors.bridge.delivery import MessageIdentity
 from collectors.bridge.devices import Devices
 from collectors.bridge.fold import Gathered, PartitionFold, Position
-from collectors.bridge.message_identity import MessageIdentity
 from collectors.bridge.params import Format, Params
-from collectors.bridge.records import Source
+from collectors.bridge.points import Source
 from collectors.core.metrics import CollectorMetrics
 from collectors.kernel.signals import PHYSICAL
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from collectors.bridge.message_identity import MessageIdentity, committed_state
+from collectors.bridge.delivery import MessageIdentity, committed_state
 from collectors.bridge.params import Format
 from tests.fixtures.bridge_records import COUNTERS, START_NS, S, event, fold_of, take
 from tests.fuzz.target import BrokenPromise, Target, framed, frames

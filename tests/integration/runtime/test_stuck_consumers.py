@@ -13,9 +13,8 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from prometheus_client import CollectorRegistry
 
-from collectors.bridge.acknowledged import DeliveredByCounts, Place
 from collectors.bridge.bridge import Bridge
-from collectors.bridge.message_identity import CommittedState
+from collectors.bridge.delivery import CommittedState, DeliveredByCounts, Place
 from collectors.bridge.params import Params
 from collectors.bridge.read import Batch
 from collectors.core.context import CollectorContext

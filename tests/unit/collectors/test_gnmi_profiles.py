@@ -12,8 +12,7 @@ from collectors.core.columns import Reading
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.params import TargetParams
 from collectors.gnmi import subscription_plans
-from collectors.gnmi.device_identity import DeviceIdentity
-from collectors.gnmi.facts import facts_fields
+from collectors.gnmi.device_identity import DeviceIdentity, facts_fields
 from collectors.gnmi.params import Params, Target
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.path_mapping import PathMapping, path_mapping

@@ -6,13 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from collectors.bridge.acknowledged import Ledger, Place
 from collectors.bridge.bridge import Bridge
+from collectors.bridge.delivery import CommittedState, Ledger, Place, committed_state, state_at
 from collectors.bridge.fold import Position
-from collectors.bridge.message_identity import CommittedState, committed_state, state_at
 from collectors.bridge.params import Params
+from collectors.bridge.points import Source
 from collectors.bridge.read import Batch, Lost
-from collectors.bridge.records import Source
 from collectors.core.context import CollectorContext
 from lab.constants import params_of
 from streams.wire.errors import Retry

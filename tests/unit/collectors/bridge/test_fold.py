@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.bridge.fold import Gathered, NumberedEvent, Output, Position, Refused
-from collectors.bridge.records import Source
+from collectors.bridge.points import Source
 from streams.fabric.catalogue import Metric
 from streams.wire.models import EventKind
 from tests.fixtures.bridge_records import COUNTERS, START_NS, S, all_of, event, fold_of, merged, octets, rows, take

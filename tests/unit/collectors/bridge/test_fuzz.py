@@ -6,8 +6,8 @@ import time
 import orjson
 import pytest
 
+from collectors.bridge.delivery import MessageIdentity
 from collectors.bridge.fold import Gathered, Refused
-from collectors.bridge.message_identity import MessageIdentity
 from collectors.bridge.params import Format
 from streams.wire.models import Rejected, Samples
 from streams.wire.topics import decode

@@ -2,8 +2,7 @@
 
 import pytest
 
-from collectors.dialout.admission import Peer, candidates, named, peer_of
-from collectors.dialout.params import Params, Target
+from collectors.dialout.params import Params, Peer, Target, candidates, named, peer_of
 from streams.wire.errors import Misconfigured
 
 ONE = Target(name="leaf1", addresses=("192.0.2.1",))
