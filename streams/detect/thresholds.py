@@ -28,6 +28,8 @@ class Thresholds(BaseModel):
             if base is not Thresholds and issubclass(base, Thresholds):
                 for name, annotation in base.__annotations__.items():
                     field = cls.model_fields.get(name)
+                    if field is None and not get_args(annotation):
+                        raise TypeError(f"{base.__name__}.{name} has no type; write ClassVar[float]")
                     yield name, get_args(annotation)[0] if field is None else field.annotation
 
 
