@@ -18,7 +18,7 @@ from streams.cli.options import (
     load_with_login,
     settings_of,
 )
-from streams.cli.printing import Cell, Output, OutputForm, form_of, print_table, print_text, progress
+from streams.cli.printing import Cell, Output, OutputForm, form_of, print_rows, print_text, progress
 from streams.config.settings import Settings, load
 from streams.runtime.access_admin import open_access_admin
 from streams.runtime.acl import Acl, Comparison, accesses, compare, derive, principals
@@ -47,12 +47,8 @@ def topics(
         return await (list_topics(kafka) if only_list else ensure_topics(kafka))
 
     found = asyncio.run(states())
-    form = form_of(output, as_json)
-    if form is Output.JSON:
-        for state in found:
-            typer.echo(json.dumps(_topic_row(state)))
-    else:
-        print_table(["TOPIC", "PARTITIONS", "EXPECTED", "STATE"], [_topic_cells(state) for state in found], form)
+    header = ["TOPIC", "PARTITIONS", "EXPECTED", "STATE"]
+    print_rows(form_of(output, as_json), found, lambda state: json.dumps(_topic_row(state)), header, _topic_cells)
     if any(state.problem for state in found):
         raise typer.Exit(1)
 
@@ -87,12 +83,12 @@ def print_acls(
 
     Examples: `railsight acl print --part persist`, `railsight acl print -o wide`.
     """
-    form, rows = form_of(output, as_json), [_acl_row(one) for one in _needed(_admin_settings(config, None), part)]
-    if form is Output.JSON:
-        for row in rows:
-            typer.echo(json.dumps(row))
-    else:
-        print_table([name.upper() for name in rows[0]], [list(row.values()) for row in rows], form)
+    rows = [_acl_row(one) for one in _needed(_admin_settings(config, None), part)]
+    print_rows(form_of(output, as_json), rows, json.dumps, [name.upper() for name in rows[0]], _values)
+
+
+def _values(row: dict[str, str]) -> list[str]:
+    return list(row.values())
 
 
 @acl.command()

@@ -14,7 +14,7 @@ import orjson
 import typer
 
 from streams.cli.options import AsJson, Config, collector_params, load_for, local_instance, spec_of
-from streams.cli.printing import Cell, Output, OutputForm, form_of, print_table, print_text
+from streams.cli.printing import Cell, Output, OutputForm, form_of, print_lines, print_rows, print_text
 from streams.config.effective import setting_lines
 from streams.config.file_checks import unreadable_files
 from streams.config.settings import Settings, load
@@ -122,15 +122,13 @@ def doctor(config: Config = None, output: OutputForm = Output.TABLE, as_json: As
     """
     found = list(_checks(config))
     form = form_of(output, as_json)
-    if form is Output.JSON:
-        for one in found:
-            typer.echo(orjson.dumps(one.as_dict()))
-    else:
-        marks = {True: Cell("well", "green"), False: Cell("NOT WELL", "red")}
-        print_table(["", "CHECK", "RESULT"], [[marks[one.is_well], one.name, one.text] for one in found], form)
-        for one in found if sys.stdout.isatty() and form is Output.TABLE else ():
-            if not one.is_well:
-                print_text(f"{one.name}: {one.text}")
+    marks = {True: Cell("well", "green"), False: Cell("NOT WELL", "red")}
+    print_rows(
+        form, found, lambda one: orjson.dumps(one.as_dict()), ["", "CHECK", "RESULT"],
+        lambda one: [marks[one.is_well], one.name, one.text],
+    )  # fmt: skip
+    if sys.stdout.isatty() and form is Output.TABLE:
+        print_lines(f"{one.name}: {one.text}" for one in found if not one.is_well)
     if not all(one.is_well for one in found):
         raise typer.Exit(1)
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
 from streams.cli.options import TIMES, AsJson, Bootstrap, Config, ns_of, settings_of
-from streams.cli.printing import Output, OutputForm, echo, form_of, print_table, print_text
+from streams.cli.printing import Output, OutputForm, echo, fail, form_of, print_rows, print_text
 from streams.config.settings import Settings
 from streams.decide.controls import refusal
 from streams.instrument.text import format_time
@@ -37,12 +37,6 @@ HOUR_NS = 3_600_000_000_000
 def actor_name(actor: str | None) -> str:
     """Return the actor of a control."""
     return actor or getpass.getuser()
-
-
-def fail(command: str, reason: str) -> NoReturn:
-    """Print one line and end with exit code 1."""
-    print_text(f"railsight {command}: {reason}", err=True)
-    raise typer.Exit(1)
 
 
 def publish_control(settings: Settings, control: Control, key: Path | None = None) -> None:
@@ -77,15 +71,15 @@ def _read(path: Path) -> bytes:
         raise Misconfigured(f"cannot read {path}: {error.strerror}") from error
 
 
-def print_controls(controls: Sequence[Control], form: Output, empty: str) -> None:
-    """Print a row for each control; `empty` if there is none and the form is for people."""
-    if form is Output.JSON:
-        for control in controls:
-            echo(codec.to_json(control))
-    elif controls:
-        print_table(["KIND", "SUBJECT", "FROM", "UNTIL", "ACTOR", "REASON"], map(_cells, controls), form)
-    else:
-        typer.echo(empty)
+def _active(settings: Settings, kind: ControlKind, now_ns: int) -> list[Control]:
+    """Return the controls of a kind that have not ended."""
+    controls = asyncio.run(current_controls(settings.kafka))
+    return [control for control in controls if control.kind is kind and not has_ended(control, now_ns)]
+
+
+def _print_controls(controls: Sequence[Control], form: Output, empty: str) -> None:
+    header = ["KIND", "SUBJECT", "FROM", "UNTIL", "ACTOR", "REASON"]
+    print_rows(form, controls, codec.to_json, header, _cells, empty)
 
 
 def _cells(control: Control) -> list[str]:
@@ -167,9 +161,8 @@ def _application(kind: ControlKind, command: str, ending: str, text: str) -> typ
         as_json: AsJson = False,
     ) -> None:
         """List those that have not ended."""
-        now_ns, kafka = time.time_ns(), settings_of(config, bootstrap, OPERATOR).kafka
-        found = [c for c in asyncio.run(current_controls(kafka)) if c.kind is kind and not has_ended(c, now_ns)]
-        print_controls(found, form_of(output, as_json), f"no {command}")
+        found = _active(settings_of(config, bootstrap, OPERATOR), kind, time.time_ns())
+        _print_controls(found, form_of(output, as_json), f"no {command}")
 
     @app.command(ending, epilog=f"Example: `railsight {command} {ending} device:leaf1`.")
     def end(
@@ -182,11 +175,7 @@ def _application(kind: ControlKind, command: str, ending: str, text: str) -> typ
     ) -> None:
         """End all of a subject now; exit 1 if there is none."""
         settings, now_ns = settings_of(config, bootstrap, OPERATOR), time.time_ns()
-        found = [
-            control
-            for control in asyncio.run(current_controls(settings.kafka))
-            if control.kind is kind and control.subject_id == subject and not has_ended(control, now_ns)
-        ]
+        found = [control for control in _active(settings, kind, now_ns) if control.subject_id == subject]
         if not found:
             fail(f"{command} {ending}", f"no {command} of {subject or 'an empty subject'}")
         for control in found:
@@ -238,7 +227,7 @@ def off(
     Example: `railsight kill-switch off`.
     """
     settings, now_ns = settings_of(config, bootstrap, OPERATOR), time.time_ns()
-    found = _active(asyncio.run(current_controls(settings.kafka)), now_ns)
+    found = _active(settings, ControlKind.KILL_SWITCH, now_ns)
     for control in found:
         publish_control(settings, ended(control, now_ns, actor_name(actor), reason), key)
     typer.echo("kill switch off" if found else "kill switch was off")
@@ -252,12 +241,8 @@ def status(
 
     Examples: `railsight kill-switch status`, `railsight kill-switch status -o json`.
     """
-    found = _active(asyncio.run(current_controls(settings_of(config, bootstrap, OPERATOR).kafka)), time.time_ns())
-    print_controls(found, form_of(output, as_json), "kill switch off")
-
-
-def _active(controls: list[Control], now_ns: int) -> list[Control]:
-    return [c for c in controls if c.kind is ControlKind.KILL_SWITCH and not has_ended(c, now_ns)]
+    found = _active(settings_of(config, bootstrap, OPERATOR), ControlKind.KILL_SWITCH, time.time_ns())
+    _print_controls(found, form_of(output, as_json), "kill switch off")
 
 
 Identity = Annotated[str, typer.Argument(metavar="ID", help="Id of a remediation, or a prefix of it.")]
@@ -282,36 +267,40 @@ def approve(
     _answer("approve", identity, control, is_waiting, "does not wait for approval", (config, bootstrap, key))
 
 
-def reject(
-    identity: Identity,
-    config: Config = None,
-    bootstrap: Bootstrap = None,
-    reason: Reason = "",
-    actor: Actor = None,
-    key: Key = None,
-) -> None:
+def _answering(
+    kind: ControlKind, command: str, is_possible: Callable[[Remediation], bool], refused: str, text: str
+) -> Callable[..., None]:
+    """Return the command of an answer without an end; `text` is its help."""
+
+    def answer(
+        identity: Identity,
+        config: Config = None,
+        bootstrap: Bootstrap = None,
+        reason: Reason = "",
+        actor: Actor = None,
+        key: Key = None,
+    ) -> None:
+        control = Control("", kind, reason=reason, actor=actor_name(actor))
+        _answer(command, identity, control, is_possible, refused, (config, bootstrap, key))
+
+    answer.__doc__ = text
+    return answer
+
+
+reject = _answering(
+    ControlKind.REJECT, "reject", is_rejectable, "can no longer be rejected",
     """Reject one remediation that waits for approval, or that is approved and not yet accepted by automation.
 
     Example: `railsight reject 9a41c0 --reason 'job ends tomorrow'`.
-    """
-    control = Control("", ControlKind.REJECT, reason=reason, actor=actor_name(actor))
-    _answer("reject", identity, control, is_rejectable, "can no longer be rejected", (config, bootstrap, key))
-
-
-def repaired(
-    identity: Identity,
-    config: Config = None,
-    bootstrap: Bootstrap = None,
-    reason: Reason = "",
-    actor: Actor = None,
-    key: Key = None,
-) -> None:
+    """,
+)  # fmt: skip
+repaired = _answering(
+    ControlKind.REPAIRED, "repaired", is_repairable, "has no target to repair",
     """Report the repair of a remediation's target; it returns to service once it qualifies.
 
     Example: `railsight repaired 9a41c0 --reason 'optic replaced'`.
-    """
-    control = Control("", ControlKind.REPAIRED, reason=reason, actor=actor_name(actor))
-    _answer("repaired", identity, control, is_repairable, "has no target to repair", (config, bootstrap, key))
+    """,
+)  # fmt: skip
 
 
 def answer_to(remediation: Remediation, answer: Control, now_ns: int) -> Control:
@@ -335,7 +324,7 @@ def _answer(
     try:
         remediation = asyncio.run(remediation_revisions(settings.kafka, identity))[-1]
     except NoSuchRemediation as error:
-        fail(command, str(error))
+        fail(command, error)
     if not is_possible(remediation):
         fail(command, f"{remediation.id} {refused}: it is {state_name(remediation)}")
     publish_control(settings, answer_to(remediation, answer, time.time_ns()), key)

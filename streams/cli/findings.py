@@ -3,13 +3,26 @@
 import asyncio
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from enum import StrEnum
 from typing import Annotated
 
+import orjson
 import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
-from streams.cli.printing import SEVERITY_COLORS, Cell, Output, OutputForm, echo, form_of, print_table, print_text
+from streams.cli.printing import (
+    SEVERITY_COLORS,
+    Cell,
+    Output,
+    OutputForm,
+    echo,
+    fail,
+    form_of,
+    print_lines,
+    print_rows,
+    print_text,
+)
 from streams.instrument.text import format_duration, format_time
 from streams.report.explanation import NoSuchFinding, explain_finding
 from streams.report.open_findings import FindingFilter, acknowledgements
@@ -75,16 +88,18 @@ def _print_revision(value: bytes, finding: Finding, wanted: FindingFilter, form:
 
 
 def _print_open(shown: list[Finding], total: int, acked: Mapping[str, Control], now_ns: int, form: Output) -> None:
-    if form is Output.JSON:
-        for finding in shown:
-            echo(codec.to_json(finding))
-        return
-    if not total:
-        typer.echo("nothing is open")
-        return
     header = ["ID", "SEVERITY", "AGE", "CONDITION", "ACK"]
     header += ["STARTED", "SUBJECT", "PARENT", "SUMMARY"] if form is Output.WIDE else ["SUMMARY"]
-    print_table(header, [_cells(one, acked.get(one.id), now_ns, form) for one in shown], form)
+
+    def cells(finding: Finding) -> list[Cell | str]:
+        return _cells(finding, acked.get(finding.id), now_ns, form)
+
+    if not total and form is not Output.JSON:
+        typer.echo("nothing is open")
+        return
+    print_rows(form, shown, codec.to_json, header, cells)
+    if form is Output.JSON:
+        return
     if len(shown) < total:
         print_text(f"{total - len(shown)} more are open that these options do not select", err=True)
 
@@ -116,20 +131,14 @@ def explain(
     Examples: `railsight explain 17f22e`, `railsight explain 17f22e --no-samples`.
     """
     settings = settings_of(config, bootstrap, READER)
-    clickhouse = ClickHouse(settings.store)
-    try:
-        explanation = explain_finding(settings.kafka, clickhouse, identity, samples=samples)
-    except NoSuchFinding as error:
-        print_text(f"railsight explain: {error}", err=True)
-        raise typer.Exit(1) from error
-    finally:
-        clickhouse.close()
+    with closing(ClickHouse(settings.store)) as clickhouse:
+        try:
+            explanation = explain_finding(settings.kafka, clickhouse, identity, samples=samples)
+        except NoSuchFinding as error:
+            fail("explain", error)
     if explanation.no_samples:
         print_text(f"railsight explain: no samples: {explanation.no_samples}", err=True)
     if as_json:
-        import orjson
-
         echo(orjson.dumps(explanation.as_dict()))
-        return
-    for line in explanation.lines():
-        print_text(line)
+    else:
+        print_lines(explanation.lines())

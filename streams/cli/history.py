@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import closing
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streams.cli.options import TIMES, AsJson, Bootstrap, Config, ns_of, settings_of
-from streams.cli.printing import Output, OutputForm, echo, form_of, print_table, print_text
+from streams.cli.printing import Output, OutputForm, echo, fail, form_of, print_lines, print_rows, print_text
 from streams.wire.topics import OPERATOR
 
 if TYPE_CHECKING:
@@ -61,18 +62,10 @@ def _print_jobs(settings: "Settings", interval: tuple[int, int], tenant: str | N
     from streams.store.clickhouse import ClickHouse
     from streams.store.queries.jobs import query_stays
 
-    clickhouse = ClickHouse(settings.store)
-    try:
+    with closing(ClickHouse(settings.store)) as clickhouse:
         found = of_tenant(summaries(query_stays(clickhouse, *interval)), tenant)
-    finally:
-        clickhouse.close()
-    if form is Output.JSON:
-        for each in found:
-            echo(orjson.dumps(each.as_dict()))
-    elif found:
-        print_table(COLUMNS, map(cells, found), form)
-    else:
-        typer.echo("no job is known in that time")
+    empty = "no job is known in that time"
+    print_rows(form, found, lambda each: orjson.dumps(each.as_dict()), COLUMNS, cells, empty)
 
 
 def _print_verdict(
@@ -84,21 +77,16 @@ def _print_verdict(
     from streams.report.job.verdict import job_verdict
     from streams.store.clickhouse import ClickHouse
 
-    clickhouse = ClickHouse(settings.store)
-    try:
+    with closing(ClickHouse(settings.store)) as clickhouse:
         verdict = job_verdict(clickhouse, settings.detect.stale, identity, interval, enough)
-    finally:
-        clickhouse.close()
     is_foreign = tenant is not None and verdict is not None and not verdict.is_of_tenant(tenant)
     if verdict is None or is_foreign:
         of_tenant = f" of tenant {tenant}" if tenant is not None else ""
-        print_text(f"railsight job: ClickHouse has no job {identity}{of_tenant} in that time", err=True)
-        raise typer.Exit(1)
+        fail("job", f"ClickHouse has no job {identity}{of_tenant} in that time")
     if as_json:
         echo(orjson.dumps(verdict.as_dict()))
     else:
-        for line in verdict_lines(verdict):
-            print_text(line)
+        print_lines(verdict_lines(verdict))
     if not (verdict.is_clean and verdict.is_covered):
         raise typer.Exit(1)
 
@@ -135,18 +123,13 @@ def lemons(
 
     settings = settings_of(config, bootstrap, OPERATOR)
     now_ns = time.time_ns()
-    clickhouse = ClickHouse(settings.store)
-    try:
+    with closing(ClickHouse(settings.store)) as clickhouse:
         found = query_lemons(clickhouse, now_ns - round(days * _DAY_NS), now_ns)
-    finally:
-        clickhouse.close()
     if publish:
         asyncio.run(publish_lemons(settings.kafka, found))
     shown = [lemon for lemon in found if kind is None or lemon.kind.name == kind.name][:limit]
     form = form_of(output, as_json)
-    if form is Output.JSON:
-        for lemon in shown:
-            echo(codec.to_json(lemon))
-        return
-    print_table(LEMON_COLUMNS, [lemon_cells(lemon, is_cut=form is Output.TABLE) for lemon in shown], form)
-    print_text(count_line(shown, days))
+    is_cut = form is Output.TABLE
+    print_rows(form, shown, codec.to_json, LEMON_COLUMNS, lambda lemon: lemon_cells(lemon, is_cut=is_cut))
+    if form is not Output.JSON:
+        print_text(count_line(shown, days))

@@ -13,7 +13,7 @@ import orjson
 import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
-from streams.cli.printing import Output, OutputForm, form_of, print_table, print_text, progress
+from streams.cli.printing import Output, OutputForm, form_of, print_rows, print_text, progress
 from streams.fabric.checks import Problem, Tables, find_problems
 from streams.fabric.clos import GPUS_PER_JOB, GenerateParams, ImpossibleFabric
 from streams.fabric.clos import generate as generate_clos
@@ -237,12 +237,8 @@ def _print_changes(changes: Sequence[RowChanges], form: Output) -> None:
         for change in changes:
             print_text(str(change))
         return
-    rows = [(change.table, what, name) for change in changes for what, name in change.rows()]
-    if form is Output.JSON:
-        for row in rows:
-            typer.echo(orjson.dumps(dict(zip(("table", "change", "name"), row, strict=True))))
-    else:
-        print_table(["TABLE", "CHANGE", "NAME"], rows, form)
+    rows = [{"table": change.table, "change": what, "name": name} for change in changes for what, name in change.rows()]
+    print_rows(form, rows, orjson.dumps, ["TABLE", "CHANGE", "NAME"], lambda row: list(row.values()))
 
 
 def _refuse_existing(folder: Path, force: bool) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,11 +12,11 @@ import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
 from streams.cli.parts import MetricsPort
-from streams.cli.printing import Output, OutputForm, echo, form_of, print_table, print_text
+from streams.cli.printing import Output, OutputForm, echo, form_of, print_rows, print_text
 from streams.fabric.inventory import InvalidInventory, read_folder
 from streams.fabric.topology import Topology
-from streams.locality.answers import Answer, DistanceAnswer, GpuDistanceAnswer, NeighborAnswer, PlacementAnswer
-from streams.locality.distance import Distances, UnknownHost
+from streams.locality.answers import Answer, NeighborAnswer
+from streams.locality.distance import UnknownHost
 from streams.locality.export.slurm import Plugin
 from streams.locality.export.write import FORMATS, Format, export_text
 from streams.locality.groups import Groups
@@ -68,29 +68,25 @@ def near(
     Examples: `railsight near pod1-host1 --limit 5`, `railsight near pod1-host1 --to pod1-host2`.
     """
     form = form_of(output, as_json)
-    is_json = form is Output.JSON
     distances = locality_from(inventory, config, bootstrap).distances
     try:
         if not to:
-            _print_near(distances, host, limit, form)
+            found = distances.near(host, limit)
+            empty = f"no host is connected with {host}"
+            print_rows(form, found, NeighborAnswer.model_dump_json, NEAR_COLUMNS, near_cells, empty)
         elif ":" in host or ":" in to:
             gpus = distances.between_gpus(_gpu(host), _gpu(to))
-            _print(gpu_lines(gpus), [GpuDistanceAnswer.model_validate(gpus)] if is_json else None)
+            _print(gpus, gpu_lines(gpus), form is Output.JSON)
         else:
             distance = distances.between(host, to)
-            _print(distance_lines(distance), [DistanceAnswer.model_validate(distance)] if is_json else None)
+            _print(distance, distance_lines(distance), form is Output.JSON)
     except UnknownHost as error:
         raise Misconfigured(str(error)) from error
 
 
-def _print_near(distances: Distances, host: str, limit: int, form: Output) -> None:
-    found = distances.near(host, limit)
-    if form is Output.JSON:
-        _print((), [NeighborAnswer.model_validate(each) for each in found])
-    elif found:
-        print_table(NEAR_COLUMNS, map(near_cells, found), form)
-    else:
-        typer.echo(f"no host is connected with {host}")
+def _print(answer: Answer, lines: Iterable[str], as_json: bool) -> None:
+    for line in [answer.model_dump_json()] if as_json else lines:
+        echo(line)
 
 
 def _gpu(name: str) -> tuple[str, int]:
@@ -98,11 +94,6 @@ def _gpu(name: str) -> tuple[str, int]:
     if not separator or not number.isdecimal():
         raise Misconfigured(f"{name} is no GPU; write HOST:NUMBER, numbered from 0, for both ends")
     return host, int(number)
-
-
-def _print(lines: Iterable[str], answers: Sequence[Answer] | None) -> None:
-    for line in lines if answers is None else (answer.model_dump_json() for answer in answers):
-        echo(line)
 
 
 def place(
@@ -122,11 +113,7 @@ def place(
     locality = locality_from(inventory, config, bootstrap)
     busy = locality.busy_hosts() if idle else {}
     found = find_sets(locality.state, gpus, limit=sets, allow_doubtful=doubtful, busy=busy)
-    if as_json:
-        echo(PlacementAnswer.model_validate(found).model_dump_json())
-    else:
-        for line in placement_lines(found):
-            echo(line)
+    _print(found, placement_lines(found), as_json)
     if not found.sets:
         raise typer.Exit(1)
 

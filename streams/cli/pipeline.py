@@ -10,7 +10,7 @@ import orjson
 import typer
 
 from streams.cli.options import AsJson, Config, collector_params, local_instance, settings_of
-from streams.cli.printing import Cell, Output, OutputForm, echo, form_of, print_table, print_text
+from streams.cli.printing import Cell, Output, OutputForm, echo, form_of, print_rows, print_text
 from streams.config.settings import Settings, load
 from streams.embedded.directories import locked
 from streams.report.source_status import watch_blindness
@@ -79,13 +79,11 @@ def logs(
 
 
 def _list_parts(parts: list[dict[str, Any]], form: Output) -> None:
-    if form is Output.JSON:
-        for row in parts:
-            typer.echo(orjson.dumps(row))
-        return
     states = {True: Cell("running", "green"), False: Cell("ended", "red")}
-    rows = [[row["name"], states[bool(row["running"])], str(row["restarts"]), row["log"]] for row in parts]
-    print_table(["PART", "STATE", "RESTARTS", "LOG"], rows, form)
+    print_rows(
+        form, parts, orjson.dumps, ["PART", "STATE", "RESTARTS", "LOG"],
+        lambda row: [row["name"], states[bool(row["running"])], str(row["restarts"]), row["log"]],
+    )  # fmt: skip
 
 
 def _print(path: Path, lines: int, follow: bool) -> None:

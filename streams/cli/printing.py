@@ -9,11 +9,11 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, NoReturn, TypeVar
 
 import typer
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 
+_Item = TypeVar("_Item")
 _COMMAND = re.compile(r"`[^`]+`")
 _LABEL = re.compile(r" *\S+ {2,}")
 _NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -44,6 +45,18 @@ def print_text(text: str, *, err: bool = False) -> None:
     for line in text.split("\n"):
         for part in broken_lines(clean(line), width):
             typer.echo(part, err=err)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print each of these lines for people."""
+    for line in lines:
+        print_text(line)
+
+
+def fail(command: str, reason: object, code: int = 1) -> NoReturn:
+    """Print why a command fails, and end with its exit code."""
+    print_text(f"railsight {command}: {reason}", err=True)
+    raise typer.Exit(code)
 
 
 def broken_lines(line: str, width: int | None) -> list[str]:
@@ -108,6 +121,24 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[Cell | str]], out
         typer.echo(line)
 
 
+def print_rows(
+    form: Output,
+    found: Sequence[_Item],
+    as_json: Callable[[_Item], str | bytes],
+    header: Sequence[str],
+    cells: Callable[[_Item], Sequence[Cell | str]],
+    empty: str = "",
+) -> None:
+    """Print a line of JSON or a row of a table for each; for people `empty`, if it is given and there is none."""
+    if form is Output.JSON:
+        for one in found:
+            echo(as_json(one))
+    elif found or not empty:
+        print_table(header, map(cells, found), form)
+    else:
+        typer.echo(empty)
+
+
 def table_lines(
     header: Sequence[str], rows: Sequence[Sequence[Cell]], width: int | None, *, colored: bool
 ) -> Iterable[str]:
@@ -128,9 +159,6 @@ def table_lines(
 def _cell(value: Cell | str) -> Cell:
     """Return a cell without control characters, which a terminal would execute."""
     return Cell(clean(value.text), value.color) if isinstance(value, Cell) else Cell(clean(value))
-
-
-_Item = TypeVar("_Item")
 
 
 class Bar:

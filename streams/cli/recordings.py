@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +10,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import TIMES, Config, ns_of, settings_of
-from streams.cli.printing import print_text, progress
+from streams.cli.printing import fail, print_text, progress
 from streams.config.settings import Settings
 from streams.wire.errors import Misconfigured
 from streams.wire.topics import READER
@@ -81,13 +82,9 @@ def _export(settings: Settings, folder: Path, since_ns: int, until_ns: int) -> N
     if until_ns <= since_ns:
         raise Misconfigured("--to must be later than --from")
     inventory = asyncio.run(inventory_in_effect(settings.kafka, until_ns))
-    clickhouse = ClickHouse(settings.store)
-    try:
-        with progress("export") as bar:
-            messages = history.messages(clickhouse, since_ns, until_ns)
-            counts = write_recording(bar.counted(messages, "messages"), folder)
-    finally:
-        clickhouse.close()
+    with closing(ClickHouse(settings.store)) as clickhouse, progress("export") as bar:
+        messages = history.messages(clickhouse, since_ns, until_ns)
+        counts = write_recording(bar.counted(messages, "messages"), folder)
     if inventory is None:
         print_text("railsight export: no inventory is published; a backtest needs one", err=True)
     else:
@@ -95,7 +92,4 @@ def _export(settings: Settings, folder: Path, since_ns: int, until_ns: int) -> N
     for name, count in counts.items():
         print_text(f"{folder / name}: {count} rows" if name != "left out" else f"rows left out, not of ports: {count}")
     if not counts[SAMPLES]:
-        print_text(
-            "railsight export: ClickHouse has no samples of that time; `railsight status` lists what is read", err=True
-        )
-        raise typer.Exit(1)
+        fail("export", "ClickHouse has no samples of that time; `railsight status` lists what is read")

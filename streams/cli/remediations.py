@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from streams.cli.controls import fail
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
-from streams.cli.printing import Cell, Output, OutputForm, echo, form_of, print_table, print_text
+from streams.cli.printing import Cell, Output, OutputForm, echo, fail, form_of, print_lines, print_rows, print_text
 from streams.instrument.text import format_time
 from streams.report.records import (
     NoSuchRemediation,
@@ -46,14 +45,8 @@ def list_open(
         return
     kafka, form = settings_of(config, bootstrap, READER).kafka, form_of(output, as_json)
     found = asyncio.run(open_remediations(kafka))
-    if form is Output.JSON:
-        for remediation in found:
-            typer.echo(codec.to_json(remediation))
-    elif found:
-        header = ["ID", "STATE", "ACTION", *(["DECIDED", "EXPIRES"] if form is Output.WIDE else []), "TARGET", "REASON"]
-        print_table(header, [_cells(one, form) for one in found], form)
-    else:
-        typer.echo("no remediation is open")
+    header = ["ID", "STATE", "ACTION", *(["DECIDED", "EXPIRES"] if form is Output.WIDE else []), "TARGET", "REASON"]
+    print_rows(form, found, codec.to_json, header, lambda one: _cells(one, form), "no remediation is open")
     if follow:
         is_json = form is Output.JSON
         asyncio.run(
@@ -81,10 +74,9 @@ def explain(
     try:
         revisions = asyncio.run(remediation_revisions(settings_of(config, bootstrap, READER).kafka, identity))
     except NoSuchRemediation as error:
-        fail("remediations explain", str(error))
+        fail("remediations explain", error)
     if as_json:
         for one in revisions:
             echo(codec.to_json(one))
         return
-    for line in explanation(revisions):
-        print_text(line)
+    print_lines(explanation(revisions))

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import Config, collector_access, collector_params, settings_of
-from streams.cli.printing import print_text
+from streams.cli.printing import fail, print_text
 from streams.config.settings import load
 from streams.embedded import known_brokers
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse, Limits, User
@@ -73,14 +73,9 @@ def broker(
                 while not (ended := kafka.ended()):
                     signal.sigtimedwait((), 1.0)
     except Misconfigured as error:
-        print_text(f"railsight broker: {error}", err=True)
-        raise typer.Exit(2) from error
+        fail("broker", error, 2)
     if ended:
-        typer.echo(
-            f"railsight broker: broker {ended[0]} ended on its own; see {kafka.data}/node-{ended[0]}/server.log",
-            err=True,
-        )
-        raise typer.Exit(1)
+        fail("broker", f"broker {ended[0]} ended on its own; see {kafka.data}/node-{ended[0]}/server.log")
 
 
 def _needs(config: Path | None) -> dict[str, Access]:
@@ -157,11 +152,9 @@ def clickhouse(
             while (ended := server.wait(1.0)) is None:
                 continue
     except Misconfigured as error:
-        print_text(f"railsight clickhouse: {error}", err=True)
-        raise typer.Exit(2) from error
+        fail("clickhouse", error, 2)
     if ended is not None:
-        print_text(f"railsight clickhouse: the server ended on its own; see {server.log}", err=True)
-        raise typer.Exit(1)
+        fail("clickhouse", f"the server ended on its own; see {server.log}")
 
 
 def _password(file: Path | None) -> str:

@@ -2,13 +2,14 @@
 
 import asyncio
 import time
+from contextlib import closing
 from typing import Annotated
 
 import orjson
 import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
-from streams.cli.printing import Cell, Output, OutputForm, form_of, print_table, print_text
+from streams.cli.printing import Cell, Output, OutputForm, form_of, print_rows, print_text
 from streams.instrument.text import format_duration, format_time
 from streams.report.source_status import (
     SourceRow,
@@ -46,16 +47,13 @@ def status(
     settings, now_ns = settings_of(config, bootstrap, READER), time.time_ns()
     statuses = asyncio.run(read_statuses(settings.kafka))
     inventory = asyncio.run(inventory_in_effect(settings.kafka, now_ns))
-    clickhouse = ClickHouse(settings.store)
     newest: dict[tuple[str, str], int] = {}
-    try:
-        newest = newest_readings(clickhouse, now_ns)
-    except (Retry, Misconfigured) as error:
-        print_text(
-            f"railsight status: times of readings are up to a minute old: {str(error).splitlines()[0]}", err=True
-        )
-    finally:
-        clickhouse.close()
+    with closing(ClickHouse(settings.store)) as clickhouse:
+        try:
+            newest = newest_readings(clickhouse, now_ns)
+        except (Retry, Misconfigured) as error:
+            reason = str(error).splitlines()[0]
+            print_text(f"railsight status: times of readings are up to a minute old: {reason}", err=True)
     rows = source_rows(statuses, inventory, now_ns, newest)
     bad = [row for row in rows if row.state not in (SourceState.UP, SourceState.ENDED)]
     shown = bad if only_problems else rows
@@ -70,14 +68,11 @@ def status(
 
 
 def _print(rows: list[SourceRow], now_ns: int, form: Output) -> None:
-    if form is Output.JSON:
-        for row in rows:
-            typer.echo(orjson.dumps(row.as_dict(now_ns)))
-        return
     header = ["DEVICE", "SOURCE", "STATE", "LAG", "CADENCE"]
     header += ["LAST READING", "COLLECTOR", "ERROR"] if form is Output.WIDE else ["ERROR"]
     if rows:
-        print_table(header, [_cells(row, now_ns, form) for row in rows], form)
+        as_json, cells = lambda row: orjson.dumps(row.as_dict(now_ns)), lambda row: _cells(row, now_ns, form)
+        print_rows(form, rows, as_json, header, cells)
 
 
 def no_rows_text(read: list[SourceRow]) -> str:

@@ -1,4 +1,4 @@
-"""The answers as JSON, alike on the command line and over HTTP; filled from the fields of the model's own objects."""
+"""The answers of the locality, alike on the command line and over HTTP: distances, neighbors, sets of hosts."""
 
 from typing import Annotated
 
@@ -14,9 +14,9 @@ UsabilityName = Annotated[
 
 
 class Answer(BaseModel):
-    """An answer that is made from the attributes of an object."""
+    """One answer; its fields are those of the JSON."""
 
-    model_config = ConfigDict(frozen=True, from_attributes=True)
+    model_config = ConfigDict(frozen=True)
 
 
 class RailPathAnswer(Answer):
@@ -28,9 +28,13 @@ class RailPathAnswer(Answer):
     tier: str
     """The tier where both leaves meet; empty without a path."""
     switches: int | None
+    """Switches on the path: 1 on one leaf."""
     ratio: float
+    """Of the built capacity of the slower host link that is left now."""
     capacity_bps: float | None
+    """None where the inventory lacks speeds."""
     bottleneck: str
+    """The part that limits it, empty if nothing does."""
 
 
 class DistanceAnswer(Answer):
@@ -41,8 +45,10 @@ class DistanceAnswer(Answer):
     same_unit: bool
     same_pod: bool
     tier: str
+    """The tier that connects all common rails, that of the farthest path; empty if a rail has no path."""
     switches: int | None
     ratio: float
+    """The capacity of all paths now, of that built."""
     capacity_bps: float | None
     paths: tuple[RailPathAnswer, ...]
 
@@ -55,7 +61,9 @@ class GpuDistanceAnswer(Answer):
     rails: tuple[int, int]
     same_host: bool
     switches: int | None
+    """On the shortest path through the switches between their own rails; 0 within a host."""
     switches_by_rail: int | None
+    """On one rail, after the links between the GPUs of a host."""
 
 
 class NeighborAnswer(Answer):
@@ -67,6 +75,7 @@ class NeighborAnswer(Answer):
     tier: str
     switches: int
     ratio: float
+    """Of its built capacity with which it reaches the tier where both meet."""
     usability: UsabilityName
     reasons: tuple[str, ...]
 
@@ -78,11 +87,15 @@ class HostSetAnswer(Answer):
     gpus: int
     units: tuple[str, ...]
     group: str
+    """The group that has them all: a unit, or a group of a tier."""
     tier: str
     switches: int
+    """On the longest path between two of the hosts."""
     ratio: float
+    """The smallest part of its built capacity with which one of them reaches the tier."""
     doubtful: tuple[str, ...]
     why: tuple[str, ...]
+    """Its advantages and its price, one sentence each."""
 
 
 class LeftOutAnswer(Answer):

@@ -7,12 +7,12 @@ between its GPUs and then on one rail (PXN).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from streams.fabric.graph import ABSENT, Ints
+from streams.locality.answers import DistanceAnswer, GpuDistanceAnswer, NeighborAnswer, RailPathAnswer
 from streams.locality.fabric_state import FabricState, Usability
 from streams.locality.groups import NO_GROUP
 
@@ -21,78 +21,6 @@ _FULL = 1 - 1e-9
 
 class UnknownHost(LookupError):
     """The name is no host of the inventory."""
-
-
-@dataclass(frozen=True, slots=True)
-class RailPath:
-    """The path between the ports of one rail and plane of two hosts; without a tier they do not reach each other."""
-
-    rail: int | None
-    plane: int | None
-    leaves: tuple[str, str]
-    tier: str
-    switches: int | None
-    """Switches on the path: 1 on one leaf."""
-    ratio: float
-    """Of the built capacity of the slower host link that is left now."""
-    capacity_bps: float | None
-    """None where the inventory lacks speeds."""
-    bottleneck: str
-    """The part that limits it, empty if nothing does."""
-
-
-@dataclass(frozen=True)
-class HostDistance:
-    """The distance between two hosts; `tier` and `switches` are those of the farthest path."""
-
-    a: str
-    z: str
-    same_unit: bool
-    same_pod: bool
-    tier: str
-    """The tier that connects all common rails; empty if a rail has no path."""
-    switches: int | None
-    paths: tuple[RailPath, ...]
-
-    @cached_property
-    def ratio(self) -> float:
-        """The capacity of all paths now, of that built."""
-        return sum(path.ratio for path in self.paths) / len(self.paths) if self.paths else 0.0
-
-    @property
-    def capacity_bps(self) -> float | None:
-        """The capacity of all paths now; None where the inventory lacks speeds."""
-        found = [path.capacity_bps for path in self.paths if path.capacity_bps is not None]
-        return sum(found) if len(found) == len(self.paths) else None
-
-
-@dataclass(frozen=True, slots=True)
-class GpuDistance:
-    """The distance between two GPUs, by host and number from 0."""
-
-    a: tuple[str, int]
-    z: tuple[str, int]
-    rails: tuple[int, int]
-    same_host: bool
-    switches: int | None
-    """On the shortest path through the switches between their own rails; 0 within a host."""
-    switches_by_rail: int | None
-    """On one rail, after the links between the GPUs of a host."""
-
-
-@dataclass(frozen=True, slots=True)
-class HostNeighbor:
-    """A host near another one."""
-
-    host: str
-    unit: str
-    pod: str
-    tier: str
-    switches: int
-    ratio: float
-    """Of its built capacity with which it reaches the tier where both meet."""
-    usability: Usability
-    reasons: tuple[str, ...]
 
 
 class Distances:
@@ -110,7 +38,7 @@ class Distances:
             raise UnknownHost(f"{name} is {what}; name a host of the inventory")
         return number
 
-    def between(self, a: str, z: str) -> HostDistance:
+    def between(self, a: str, z: str) -> DistanceAnswer:
         """Return the distance between two hosts; raises UnknownHost."""
         first, second = self.host_number(a), self.host_number(z)
         topology = self._groups.topology
@@ -119,12 +47,15 @@ class Distances:
         # The inventory may lack the links of a host: no path is not near.
         worst = max((path.switches if path.switches is not None else 1 << 30 for path in paths), default=0)
         reached = bool(paths) and all(path.tier for path in paths)
-        return HostDistance(
-            a, z,
+        speeds = [path.capacity_bps for path in paths if path.capacity_bps is not None]
+        return DistanceAnswer(
+            a=a, z=z,
             same_unit=bool(unit[first] == unit[second] != NO_GROUP),
             same_pod=topology.pod_of(a) == topology.pod_of(z),
             tier="host" if first == second else next((p.tier for p in paths if p.switches == worst and reached), ""),
             switches=0 if first == second else worst if reached else None,
+            ratio=sum(path.ratio for path in paths) / len(paths) if paths else 0.0,
+            capacity_bps=sum(speeds) if len(speeds) == len(paths) else None,
             paths=paths,
         )  # fmt: skip
 
@@ -134,7 +65,7 @@ class Distances:
         links = [link for link in range(first, last) if self._groups.is_host_link[link]]
         return {(int(graph.rail[link]), int(graph.plane[link])): link for link in links}
 
-    def _paths(self, a: int, z: int) -> Iterator[RailPath]:
+    def _paths(self, a: int, z: int) -> Iterator[RailPathAnswer]:
         """Yield a path for each pair of rail and plane that both hosts have."""
         theirs = self._host_links(z)
         for key, link in self._host_links(a).items():
@@ -152,26 +83,21 @@ class Distances:
     def _switches(self, place: int) -> int:
         return 2 * place + 1
 
-    def _path(self, key: tuple[int, int], a_link: int, z_link: int) -> RailPath:
+    def _path(self, key: tuple[int, int], a_link: int, z_link: int) -> RailPathAnswer:
         graph, names = self._graph, self._graph.names
         a_leaf, z_leaf = int(graph.upper[a_link]), int(graph.upper[z_link])
         place = self._meeting(a_leaf, z_leaf)
         rail, plane = (None if number == ABSENT else number for number in key)
-        leaves = (names[a_leaf], names[z_leaf])
-        if place is None:
-            return RailPath(rail, plane, leaves, "", None, 0.0, self._bps(0.0), "no path: unlike parts of the fabric")
-        ratio, bottleneck = self._limit(a_link, z_link, place)
-        speed = float(min(graph.speed[a_link], graph.speed[z_link]))
-        return RailPath(
-            rail,
-            plane,
-            leaves,
-            self._groups.tiers[place],
-            self._switches(place),
-            ratio,
-            self._bps(speed * ratio),
-            bottleneck,
-        )
+        ratio, bottleneck = 0.0, "no path: unlike parts of the fabric"
+        if place is not None:
+            ratio, bottleneck = self._limit(a_link, z_link, place)
+        speed = float(min(graph.speed[a_link], graph.speed[z_link])) * ratio
+        return RailPathAnswer(
+            rail=rail, plane=plane, leaves=(names[a_leaf], names[z_leaf]),
+            tier="" if place is None else self._groups.tiers[place],
+            switches=None if place is None else self._switches(place),
+            ratio=ratio, capacity_bps=speed if self._has_speeds else None, bottleneck=bottleneck,
+        )  # fmt: skip
 
     def _limit(self, a_link: int, z_link: int, place: int) -> tuple[float, str]:
         """Return the ratio of a path between two host links, and the part that limits it."""
@@ -189,9 +115,6 @@ class Distances:
             f" {self._hosts_below(leaf)} hosts"
         )
 
-    def _bps(self, speed: float) -> float | None:
-        return speed if self._has_speeds else None
-
     @cached_property
     def _has_speeds(self) -> bool:
         return bool(np.any(self._graph.speed > 1))
@@ -200,15 +123,17 @@ class Distances:
         links = self._graph.downlinks_of(np.array([leaf]))
         return len(np.unique(self._graph.lower[links[self._groups.is_host_link[links]]]))
 
-    def between_gpus(self, a: tuple[str, int], z: tuple[str, int]) -> GpuDistance:
+    def between_gpus(self, a: tuple[str, int], z: tuple[str, int]) -> GpuDistanceAnswer:
         """Return the distance between two GPUs, each a host and its number; raises UnknownHost."""
         (first, a_rail, a_leaves), (second, z_rail, z_leaves) = (self._gpu(*end) for end in (a, z))
+        rails = (a_rail, z_rail)
         if first == second:
-            return GpuDistance(a, z, (a_rail, z_rail), True, 0, 0)
+            return GpuDistanceAnswer(a=a, z=z, rails=rails, same_host=True, switches=0, switches_by_rail=0)
         direct = self._fewest(a_leaves.get(a_rail, ()), z_leaves.get(z_rail, ()))
         by_rail = [self._fewest(a_leaves.get(rail, ()), z_leaves.get(rail, ())) for rail in {a_rail, z_rail}]
         found = [switches for switches in by_rail if switches is not None]
-        return GpuDistance(a, z, (a_rail, z_rail), False, direct, min(found, default=None))
+        fewest = min(found, default=None)
+        return GpuDistanceAnswer(a=a, z=z, rails=rails, same_host=False, switches=direct, switches_by_rail=fewest)
 
     def _gpu(self, host: str, gpu: int) -> tuple[int, int, dict[int, list[int]]]:
         """Return the host's number, the GPU's rail, and the leaves of each rail; GPUs are spread evenly over rails."""
@@ -226,11 +151,11 @@ class Distances:
         places = [place for a in a_leaves for z in z_leaves if (place := self._meeting(a, z)) is not None]
         return self._switches(min(places)) if places else None
 
-    def near(self, host: str, limit: int = 20) -> list[HostNeighbor]:
+    def near(self, host: str, limit: int = 20) -> list[NeighborAnswer]:
         """Return the hosts nearest to one: its unit first, then what each tier connects, usable ones first."""
         own = self.host_number(host)
         seen = np.array([own], np.int64)
-        found: list[HostNeighbor] = []
+        found: list[NeighborAnswer] = []
         for place, level in ((0, self._groups.units), *enumerate(self._groups.tier_groups)):
             group = int(level.group[own])
             if group == NO_GROUP or len(found) >= limit:
@@ -240,15 +165,16 @@ class Distances:
             found += self._neighbors(members, place, limit - len(found))
         return found
 
-    def _neighbors(self, hosts: Ints, place: int, limit: int) -> list[HostNeighbor]:
+    def _neighbors(self, hosts: Ints, place: int, limit: int) -> list[NeighborAnswer]:
         state, groups, names = self.state, self._groups, self._graph.names
         ratio = state.ratio[place][hosts]
         order = hosts[np.lexsort((hosts, -ratio, state.usability[hosts]))][:limit]
         return [
-            HostNeighbor(
-                names[host], groups.units.names[int(groups.units.group[host])], groups.topology.pod_of(names[host]),
-                groups.tiers[place], self._switches(place), float(state.ratio[place][host]),
-                Usability(int(state.usability[host])), tuple(map(str, state.issues(host))),
+            NeighborAnswer(
+                host=names[host], unit=groups.units.names[int(groups.units.group[host])],
+                pod=groups.topology.pod_of(names[host]), tier=groups.tiers[place], switches=self._switches(place),
+                ratio=float(state.ratio[place][host]), usability=Usability(int(state.usability[host])),
+                reasons=tuple(map(str, state.issues(host))),
             )
             for host in order.tolist()
         ]  # fmt: skip

@@ -7,53 +7,16 @@ tier are ranked by doubtful hosts, by the capacity that is left towards the tier
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from streams.locality.answers import HostSetAnswer, LeftOutAnswer, PlacementAnswer
 from streams.locality.fabric_state import FabricState, Usability
 from streams.locality.groups import NO_GROUP, Level, natural_key
 
 MAX_GPUS = 1 << 24
 """More than any fabric has: the bound of a request."""
-
-
-@dataclass(frozen=True, slots=True)
-class HostSet:
-    """A set of hosts for the job; `why` has its advantages and its price, one sentence each."""
-
-    hosts: tuple[str, ...]
-    gpus: int
-    units: tuple[str, ...]
-    group: str
-    """The group that has them all: a unit, or a group of a tier."""
-    tier: str
-    switches: int
-    """On the longest path between two of the hosts."""
-    ratio: float
-    """The smallest part of its built capacity with which one of them reaches the tier."""
-    doubtful: tuple[str, ...]
-    why: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A host that no set has, and the reasons."""
-
-    host: str
-    unit: str
-    reasons: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """The sets, the best first, and the hosts that were left out."""
-
-    gpus: int
-    usable_gpus: int
-    sets: tuple[HostSet, ...]
-    left_out: tuple[LeftOut, ...]
 
 
 def place(
@@ -63,7 +26,7 @@ def place(
     limit: int = 3,
     allow_doubtful: bool = False,
     busy: Mapping[str, str] | None = None,
-) -> Placement:
+) -> PlacementAnswer:
     """Return up to `limit` sets of hosts with this number of GPUs; `busy` has the hosts not to use, with the reason."""
     return _Search(state, gpus, allow_doubtful, busy or {}).run(limit)
 
@@ -96,15 +59,16 @@ class _Search:
                 children[int(level.group[below.members[child][0]])].append(child)
         return children
 
-    def run(self, limit: int) -> Placement:
-        found: list[HostSet] = []
+    def run(self, limit: int) -> PlacementAnswer:
+        found: list[HostSetAnswer] = []
         for number in range(len(self._levels)):
             if len(found) < limit:
                 sets = [
                     self._host_set(number, group) for group in self._groups_that_suffice(number, limit - len(found))
                 ]
                 found += sorted(sets, key=lambda each: (len(each.doubtful), -round(each.ratio, 2)))
-        return Placement(self._gpus, int(self._graph.gpus[self._usable].sum()), tuple(found), self._left_out())
+        usable = int(self._graph.gpus[self._usable].sum())
+        return PlacementAnswer(gpus=self._gpus, usable_gpus=usable, sets=tuple(found), left_out=self._left_out())
 
     def _groups_that_suffice(self, number: int, limit: int) -> list[int]:
         """Return the groups with enough GPUs of which no part has enough, those with the best ranks."""
@@ -147,7 +111,7 @@ class _Search:
             left.remove(child)
         return hosts
 
-    def _host_set(self, number: int, group: int) -> HostSet:
+    def _host_set(self, number: int, group: int) -> HostSetAnswer:
         names, state = self._graph.names, self._state
         level, place = self._levels[number], self._place(number)
         chosen = np.array(sorted(self._fill(number, group, self._gpus)), np.int64)
@@ -171,12 +135,12 @@ class _Search:
         else:
             why.append("no finding and no maintenance concerns its hosts or their links")
         hosts = tuple(names[host] for host in chosen.tolist())
-        return HostSet(
-            hosts, gpus, tuple(sorted(units, key=natural_key)), level.names[group], level.tier, switches, ratio,
-            doubtful, tuple(why),
+        return HostSetAnswer(
+            hosts=hosts, gpus=gpus, units=tuple(sorted(units, key=natural_key)), group=level.names[group],
+            tier=level.tier, switches=switches, ratio=ratio, doubtful=doubtful, why=tuple(why),
         )  # fmt: skip
 
-    def _left_out(self) -> tuple[LeftOut, ...]:
+    def _left_out(self) -> tuple[LeftOutAnswer, ...]:
         names, units = self._graph.names, self._groups.units
         found = []
         for host in self._groups.hosts[~self._is_usable[self._groups.hosts]].tolist():
@@ -188,5 +152,6 @@ class _Search:
                 reasons.append("the inventory has no link to a leaf")
             if not self._graph.gpus[host]:
                 reasons.append("the inventory has no GPUs for it")
-            found.append(LeftOut(name, "" if unit == NO_GROUP else units.names[unit], tuple(reasons)))
+            place_of = "" if unit == NO_GROUP else units.names[unit]
+            found.append(LeftOutAnswer(host=name, unit=place_of, reasons=tuple(reasons)))
         return tuple(found)

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from streams.notify.params import NotifyParams
 from streams.wire.errors import Retry
@@ -87,8 +87,10 @@ class Board:
     async def __aenter__(self) -> Self:
         try:
             await self._consumer.start()
-        except KafkaError:
+        except KafkaError as error:
             await stop_client(self._consumer)
+            if isinstance(error, KafkaConnectionError):
+                raise Retry(f"cannot connect to Kafka: {error}") from error
             raise
         self._consumer.assign(_PARTITIONS)
         return self

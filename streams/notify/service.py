@@ -9,19 +9,20 @@ alerts from the current state, so an alert that ended meanwhile is never posted.
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
 import structlog
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, ConsumerRecord, TopicPartition
-from aiokafka.errors import KafkaConnectionError, KafkaError
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka.errors import KafkaError
 
 from streams.health.input_checks import Place
 from streams.instrument.clock import Attendance, BrokerClock, Clock
 from streams.instrument.metrics import Metrics, NullMetrics
 from streams.notify.alertmanager import Alertmanager
 from streams.notify.board import TOPICS, Board
+from streams.notify.election import SESSION_S, Ownership, open_clients, publish_rejected, rejected_record
 from streams.notify.notifier import Notifier
 from streams.notify.params import NotifyParams
 from streams.wire.errors import Misconfigured, Reject, Retry
@@ -29,11 +30,9 @@ from streams.wire.kafka_clients import (
     publish_loss,
     rejoin_after_error,
     require_tasks,
-    stop_client,
-    throttle_metadata_refresh,
 )
-from streams.wire.models import Control, Finding, InputLoss, Progress, Rejected, Remediation, RemediationResult
-from streams.wire.topics import BY_NAME, FINDINGS, INPUT_LOSSES, PROGRESS, REJECTED, Access, decode, encode
+from streams.wire.models import Control, Finding, InputLoss, Progress, Remediation, RemediationResult
+from streams.wire.topics import BY_NAME, FINDINGS, INPUT_LOSSES, PROGRESS, REJECTED, Access, decode
 
 GROUP = "railsight-notify"
 STAGE = "notify"
@@ -42,8 +41,6 @@ _FINDINGS = TopicPartition(FINDINGS.name, 0)
 ACCESS = Access(reads=TOPICS, writes=(REJECTED, INPUT_LOSSES), groups=(GROUP,))
 POLL_MS = 500
 """The maximum delay of a page beyond its hold."""
-SESSION_S = 10
-"""After this long without a heartbeat another notifier takes over."""
 RETRY_BACKOFF_S, RETRY_BACKOFF_MAX_S = 1.0, 30.0
 """Waits between attempts while Alertmanager is unavailable: doubled from the first to the longest.
 
@@ -54,20 +51,6 @@ _CLOCK_WAIT_S = 2.0
 clock is used."""
 
 log = structlog.get_logger()
-
-
-class _Ownership(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka is untyped
-    """Records whether this process owns the findings, and whether it has yet to take over."""
-
-    def __init__(self) -> None:
-        self.is_owner = False
-        self.takeover_pending = False
-
-    async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        self.is_owner = False
-
-    async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        self.is_owner = self.takeover_pending = bool(list(assigned))
 
 
 class NotifyService:
@@ -84,7 +67,7 @@ class NotifyService:
         self._kafka = kafka
         self._clock = BrokerClock(clock, time.monotonic_ns)
         self._notifier = Notifier(params)
-        self._ownership = _Ownership()
+        self._ownership = Ownership(_FINDINGS)
         self._attendance = Attendance(SESSION_S, time.monotonic, time.process_time)
         self._delay_s = 0.0
         self._not_before_ns = 0
@@ -110,23 +93,9 @@ class NotifyService:
         """Read the topics and post alerts until cancelled."""
         async with AsyncExitStack() as stack:
             self._alertmanager = await stack.enter_async_context(Alertmanager(self._params))
-            self._producer = AIOKafkaProducer(**self._kafka, acks="all", enable_idempotence=True)
-            throttle_metadata_refresh(self._producer)
-            findings = AIOKafkaConsumer(
-                **self._kafka, group_id=GROUP, enable_auto_commit=False, auto_offset_reset="latest",
-                session_timeout_ms=SESSION_S * 1000,
-            )  # fmt: skip
-            stack.push_async_callback(stop_client, self._producer)
-            stack.push_async_callback(stop_client, findings)
-            try:
-                self._board = await stack.enter_async_context(Board(self._kafka, self._params))
-                await self._producer.start()
-                await findings.start()
-            except KafkaConnectionError as error:
-                raise Retry(f"cannot connect to Kafka: {error}") from error
-            # Kafka waits for ever for a topic that does not exist.
-            if missing := {topic.name for topic in TOPICS} - await findings.topics():
-                raise Retry(f"Kafka lacks the topics {', '.join(sorted(missing))}: create them with `railsight topics`")
+            self._board = await stack.enter_async_context(Board(self._kafka, self._params))
+            topics = {topic.name for topic in TOPICS}
+            findings, self._producer = await open_clients(stack, self._kafka, GROUP, topics, "latest")
             findings.subscribe([FINDINGS.name], listener=self._ownership)
             while True:
                 require_tasks(findings, self._producer)
@@ -218,17 +187,7 @@ class NotifyService:
             self._notifier.process(message, arrived_ns)
 
     async def _reject(self, record: ConsumerRecord, reason: str) -> None:
-        rejected = Rejected(
-            topic=record.topic,
-            partition=record.partition,
-            offset=record.offset,
-            stage=STAGE,
-            reason=reason,
-            at_ns=self._clock.now_ns(),
-            value=record.value,
-        )
-        sent = encode(REJECTED, rejected)
-        await self._producer.send_and_wait(sent.topic.name, sent.value, key=sent.key, headers=list(sent.headers))
+        await publish_rejected(self._producer, rejected_record(record, STAGE, reason, self._clock.now_ns()))
         log.warning("record rejected", topic=record.topic, offset=record.offset, reason=reason)
 
     async def _post_due(self) -> None:

@@ -10,18 +10,19 @@ pause in which another process may have been elected, it takes over again before
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, ConsumerRecord, TopicPartition
-from aiokafka.errors import KafkaConnectionError, KafkaError
+from aiokafka import ConsumerRecord, TopicPartition
+from aiokafka.errors import KafkaError
 
 from streams.health.input_checks import Place
 from streams.instrument.clock import Attendance, Clock
 from streams.instrument.metrics import Counter, Metrics
+from streams.notify.election import SESSION_S, Ownership, open_clients, publish_rejected, rejected_record
 from streams.notify.params import NotifyParams
 from streams.notify.tickets.book import Change, ChangeKind, TicketBook
 from streams.notify.tickets.http_client import Busy, HttpClient, authorization
@@ -33,34 +34,11 @@ from streams.wire.kafka_clients import (
     publish_loss,
     rejoin_after_error,
     require_tasks,
-    stop_client,
-    throttle_metadata_refresh,
 )
 from streams.wire.models import InputLoss, Rejected, Remediation
-from streams.wire.topics import INPUT_LOSSES, REJECTED, REMEDIATIONS, Access, decode, encode
+from streams.wire.topics import INPUT_LOSSES, REJECTED, REMEDIATIONS, Access, decode
 
 PARTITION = TopicPartition(REMEDIATIONS.name, 0)
-
-
-class Ownership(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka is untyped
-    """The result of the last election of the consumer group."""
-
-    def __init__(self) -> None:
-        self.is_owner = False
-        self.takeover_pending = False
-        self.election = 0
-        """Counts assignments: what was read under another number is void."""
-        self.delivering = asyncio.Lock()
-        """Locked during a delivery and its commit, which are bounded by the timeout of requests."""
-
-    async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        self.is_owner = False
-        async with self.delivering:
-            pass
-
-    async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        self.election += 1
-        self.is_owner = self.takeover_pending = PARTITION in set(assigned)
 
 
 @dataclass(slots=True)
@@ -107,8 +85,6 @@ ACCESS = Access(reads=(REMEDIATIONS,), writes=(REJECTED, INPUT_LOSSES), groups=(
 STAGE = "tickets"
 """The label `stage` of its metrics, and of the records that it rejects."""
 POLL_MS = 500
-SESSION_S = 10
-"""After this long without a heartbeat another process takes over."""
 _WATCH_S = 1.0
 _PAUSE_S = 0.1
 """After every failure, so that a failing broker is not called in a loop."""
@@ -134,7 +110,7 @@ class TicketService:
     ) -> None:
         self._params, self._notify, self._kafka = params, notify, kafka
         self._clock, self._metrics, self._now_s = clock, metrics, now_s
-        self._ownership = Ownership()
+        self._ownership = Ownership(PARTITION)
         self._attendance = Attendance(SESSION_S, time.monotonic, time.process_time)
         self._book = TicketBook(notify)
         self._deliveries = Deliveries()
@@ -174,22 +150,8 @@ class TicketService:
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(HttpClient(self._params, conflicts=self._params.jira is None))
             self._system = _ticket_system(self._params, client, self._now_s)
-            self._producer = AIOKafkaProducer(**self._kafka, acks="all", enable_idempotence=True)
-            throttle_metadata_refresh(self._producer)
-            self._consumer = AIOKafkaConsumer(
-                **self._kafka, group_id=GROUP, enable_auto_commit=False, auto_offset_reset="earliest",
-                session_timeout_ms=SESSION_S * 1000,
-            )  # fmt: skip
-            stack.push_async_callback(stop_client, self._producer)
-            stack.push_async_callback(stop_client, self._consumer)
-            try:
-                await self._producer.start()
-                await self._consumer.start()
-            except KafkaConnectionError as error:
-                raise Retry(f"cannot connect to Kafka: {error}") from error
-            # Kafka waits for ever for a topic that does not exist.
-            if REMEDIATIONS.name not in await self._consumer.topics():
-                raise Retry(f"Kafka lacks the topic {REMEDIATIONS.name}: create it with `railsight topics`")
+            topics = {REMEDIATIONS.name}
+            self._consumer, self._producer = await open_clients(stack, self._kafka, GROUP, topics, "earliest")
             self._consumer.subscribe([REMEDIATIONS.name], listener=self._ownership)
             watch = asyncio.create_task(self._watch())
             stack.callback(watch.cancel)
@@ -296,7 +258,9 @@ class TicketService:
                 assert isinstance(message, Remediation)
                 change = self._select(record.offset, self._book.process(message))
             except Reject as error:
-                rejected = None if record.value is None else self._rejected(record, str(error))
+                rejected = (
+                    None if record.value is None else rejected_record(record, STAGE, str(error), self._clock.now_ns())
+                )
             if record.offset >= first:
                 self._deliveries.add(record.offset + 1, change, rejected)
 
@@ -319,8 +283,7 @@ class TicketService:
 
     async def _deliver(self, delivery: Delivery) -> None:
         if delivery.rejected is not None:
-            sent = encode(REJECTED, delivery.rejected)
-            await self._producer.send_and_wait(sent.topic.name, sent.value, key=sent.key, headers=list(sent.headers))
+            await publish_rejected(self._producer, delivery.rejected)
             self._count("railsight_rejected_total")
             log.warning("record rejected", offset=delivery.rejected.offset, reason=delivery.rejected.reason)
         if (change := delivery.change) is None:
@@ -363,12 +326,6 @@ class TicketService:
         elif change.kind is ChangeKind.CLOSED:
             self._openings.pop(identity, None)
         return change if offset >= self._past_end or identity in self._past_open else None
-
-    def _rejected(self, record: ConsumerRecord, reason: str) -> Rejected:
-        return Rejected(
-            topic=record.topic, partition=record.partition, offset=record.offset, stage=STAGE, reason=reason,
-            at_ns=self._clock.now_ns(), value=record.value,
-        )  # fmt: skip
 
 
 def _ticket_system(params: TicketParams, client: HttpClient, now_s: Callable[[], float]) -> TicketSystem:

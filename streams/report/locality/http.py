@@ -138,7 +138,7 @@ def near(host: HostName, found: State, limit: Annotated[int, Query(ge=1, le=10_0
     """Return the hosts nearest to one, usable ones first."""
     with _not_found():
         neighbors = found.locality.distances.near(host, limit)
-    body = b",".join(NeighborAnswer.model_validate(each).model_dump_json().encode() for each in neighbors)
+    body = b",".join(each.model_dump_json().encode() for each in neighbors)
     return _json(b"[" + body + b"]", found)
 
 
@@ -149,11 +149,11 @@ def distance(a: End, z: End, found: State, a_gpu: Gpu = None, z_gpu: Gpu = None)
     answer: Answer
     with _not_found():
         if a_gpu is None and z_gpu is None:
-            answer = DistanceAnswer.model_validate(distances.between(a, z))
+            answer = distances.between(a, z)
         elif a_gpu is None or z_gpu is None:
             raise UnknownHost("a_gpu and z_gpu belong together: give both or none")
         else:
-            answer = GpuDistanceAnswer.model_validate(distances.between_gpus((a, a_gpu), (z, z_gpu)))
+            answer = distances.between_gpus((a, a_gpu), (z, z_gpu))
     return _json(answer.model_dump_json().encode(), found)
 
 
@@ -168,7 +168,7 @@ def placement(
     """Return sets of hosts for a job, the best first, and the hosts that were left out."""
     busy = found.locality.busy_hosts() if idle else {}
     placed = place(found.locality.state, gpus, limit=sets, allow_doubtful=doubtful, busy=busy)
-    return _json(PlacementAnswer.model_validate(placed).model_dump_json().encode(), found)
+    return _json(placed.model_dump_json().encode(), found)
 
 
 @router.get("/topology/{form}", responses=_EXPORTS, response_class=Response)

@@ -2,9 +2,14 @@
 
 from collections.abc import Iterator
 
-from streams.locality.distance import GpuDistance, HostDistance, HostNeighbor
+from streams.locality.answers import (
+    DistanceAnswer,
+    GpuDistanceAnswer,
+    LeftOutAnswer,
+    NeighborAnswer,
+    PlacementAnswer,
+)
 from streams.locality.fabric_state import Usability
-from streams.locality.placement import LeftOut, Placement
 
 _LEFT_OUT = 20
 _HOSTS = 16
@@ -13,13 +18,13 @@ _HOSTS = 16
 NEAR_COLUMNS = ("HOST", "UNIT", "POD", "TIER", "SWITCHES", "CAPACITY", "STATE")
 
 
-def near_cells(near: HostNeighbor) -> list[str]:
+def near_cells(near: NeighborAnswer) -> list[str]:
     """Return the row of a host near another one, with what is known against it."""
     state = "; ".join((near.usability.name.lower() if near.usability else "good", *near.reasons))
     return [near.host, near.unit, near.pod, near.tier, str(near.switches), f"{near.ratio:.0%}", state]
 
 
-def distance_lines(distance: HostDistance) -> Iterator[str]:
+def distance_lines(distance: DistanceAnswer) -> Iterator[str]:
     """Yield the distance between two hosts, then its paths by rail and plane."""
     if distance.switches is None:
         yield f"{distance.a} to {distance.z}: not all of their rails reach each other"
@@ -41,7 +46,7 @@ def distance_lines(distance: HostDistance) -> Iterator[str]:
             yield f"    {path.bottleneck}"
 
 
-def gpu_lines(distance: GpuDistance) -> Iterator[str]:
+def gpu_lines(distance: GpuDistanceAnswer) -> Iterator[str]:
     """Yield the distance between two GPUs."""
     (a, a_gpu), (z, z_gpu) = distance.a, distance.z
     ends = f"{a} GPU {a_gpu} (rail {distance.rails[0]}) to {z} GPU {z_gpu} (rail {distance.rails[1]})"
@@ -53,7 +58,7 @@ def gpu_lines(distance: GpuDistance) -> Iterator[str]:
         yield f"  {_switches(distance.switches_by_rail)} on one rail, after the links between the GPUs of a host"
 
 
-def placement_lines(placement: Placement) -> Iterator[str]:
+def placement_lines(placement: PlacementAnswer) -> Iterator[str]:
     """Yield the sets, the best first, then the hosts that were left out."""
     for number, each in enumerate(placement.sets, 1):
         yield f"{number}. {len(each.hosts)} hosts, {each.gpus} GPUs, {each.tier}: {', '.join(each.units)}"
@@ -69,7 +74,7 @@ def placement_lines(placement: Placement) -> Iterator[str]:
             yield f"  {_left_out(left)}"
 
 
-def _left_out(left: LeftOut) -> str:
+def _left_out(left: LeftOutAnswer) -> str:
     return f"{left.host} ({left.unit or 'no unit'}): {'; '.join(left.reasons) or Usability.OUT.name.lower()}"
 
 

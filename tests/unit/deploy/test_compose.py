@@ -19,7 +19,6 @@ from railsight_automation.config import load as load_automation
 from collectors.core.params import CollectorParams
 from streams.cli.commands import commands
 from streams.cli.options import collector_access, collector_params, installed_collectors, spec_of
-from streams.cli.parts import params_of
 from streams.config.settings import load
 from streams.locality.params import LocalityParams
 from streams.runtime.acl import accesses
@@ -138,7 +137,7 @@ def test_parts_of_ours_run_subcommands_that_exist(project: dict[str, Any]) -> No
 def test_the_configuration_is_one_that_railsight_reads(project: dict[str, Any]) -> None:
     """It names the containers that it is used with, and needs no secret to be read."""
     settings = load(FOLDER / "railsight.toml", environ={})
-    addresses = [settings.kafka.bootstrap, settings.store.url, *params_of(settings).alertmanagers]
+    addresses = [settings.kafka.bootstrap, settings.store.url, *settings.notify.alertmanagers]
     hosts = {re.sub(r"^https?://", "", address).partition(":")[0] for address in addresses}
     assert hosts == {"kafka", "clickhouse", "alertmanager"} <= set(project["services"])
     assert (settings.runtime.metrics_host, settings.runtime.metrics_port) == ("0.0.0.0", 9100)

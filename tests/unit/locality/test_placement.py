@@ -2,8 +2,9 @@
 
 import pytest
 
+from streams.locality.answers import PlacementAnswer
 from streams.locality.impairments import FABRIC, Impairment
-from streams.locality.placement import Placement, place
+from streams.locality.placement import place
 from tests.worlds.localities import clos_groups, doubtful, out, state
 
 POD1, POD2 = (tuple(f"pod{pod}-host{number}" for number in range(1, 5)) for pod in (1, 2))
@@ -15,7 +16,7 @@ def sets(*impairments: Impairment, gpus: int, **options: object) -> list[tuple[s
     return [each.hosts for each in place(state(*impairments), gpus, **options).sets]  # type: ignore[arg-type]
 
 
-def reasons(found: Placement) -> dict[str, tuple[str, ...]]:
+def reasons(found: PlacementAnswer) -> dict[str, tuple[str, ...]]:
     """Return the reasons for which hosts were left out."""
     return {each.host: each.reasons for each in found.left_out}
 

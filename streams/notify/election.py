@@ -1,0 +1,151 @@
+"""A process of which a consumer group elects one of several, as of the notifier: its clients, its run, its health."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import AsyncExitStack
+from typing import Any, Literal, Protocol
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, ConsumerRecord, TopicPartition
+from aiokafka.errors import KafkaConnectionError
+
+from streams.health.health import Health
+from streams.health.input_checks import ReadingLoop, add_consumer_checks
+from streams.health.status_server import stop_of, supervised
+from streams.wire.errors import Retry
+from streams.wire.kafka_clients import stop_client, throttle_metadata_refresh
+from streams.wire.models import Rejected
+from streams.wire.retry import Backoff, Failure, retry
+from streams.wire.topics import REJECTED, encode
+
+log = logging.getLogger(__name__)
+
+SESSION_S = 10
+"""After this long without a heartbeat another process takes over."""
+_START_RETRY_S = 2.0
+
+
+class ElectedService(ReadingLoop, Protocol):
+    """One of several processes; the elected one is active."""
+
+    async def run(self) -> None:
+        """Run until cancelled; raises Retry at the start while Kafka or a topic is missing."""
+        ...
+
+    @property
+    def is_active(self) -> bool:
+        """True if it is elected and has restored its state."""
+        ...
+
+    @property
+    def is_retrying(self) -> bool:
+        """True while a delivery fails and is repeated."""
+        ...
+
+
+class Ownership(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka is untyped
+    """The result of the last election; lets a delivery end before the partition is given up."""
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self._partition = partition
+        self.is_owner = False
+        self.takeover_pending = False
+        self.election = 0
+        """Counts assignments: what was read under another number is void."""
+        self.delivering = asyncio.Lock()
+        """Locked during a delivery and its commit, which are bounded by the timeout of requests."""
+
+    async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        self.is_owner = False
+        async with self.delivering:
+            pass
+
+    async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        self.election += 1
+        self.is_owner = self.takeover_pending = self._partition in set(assigned)
+
+
+async def open_clients(
+    stack: AsyncExitStack,
+    kafka: Mapping[str, Any],
+    group: str,
+    topics: Collection[str],
+    reset: Literal["earliest", "latest"],
+) -> tuple[AIOKafkaConsumer, AIOKafkaProducer]:
+    """Return the started consumer of the group, and a producer; raises Retry where Kafka or a topic is missing."""
+    producer = AIOKafkaProducer(**kafka, acks="all", enable_idempotence=True)
+    throttle_metadata_refresh(producer)
+    consumer = AIOKafkaConsumer(
+        **kafka, group_id=group, enable_auto_commit=False, auto_offset_reset=reset,
+        session_timeout_ms=SESSION_S * 1000,
+    )  # fmt: skip
+    for client in (producer, consumer):
+        stack.push_async_callback(stop_client, client)
+    try:
+        await producer.start()
+        await consumer.start()
+    except KafkaConnectionError as error:
+        raise Retry(f"cannot connect to Kafka: {error}") from error
+    # Kafka waits for ever for a topic that does not exist.
+    if missing := set(topics) - await consumer.topics():
+        several = "s" if len(topics) > 1 else ""
+        create = "create them" if several else "create it"
+        raise Retry(f"Kafka lacks the topic{several} {', '.join(sorted(missing))}: {create} with `railsight topics`")
+    return consumer, producer
+
+
+def rejected_record(record: ConsumerRecord, stage: str, reason: str, now_ns: int) -> Rejected:
+    """Return what is published of a record that cannot be read."""
+    return Rejected(
+        topic=record.topic, partition=record.partition, offset=record.offset, stage=stage, reason=reason, at_ns=now_ns,
+        value=record.value,
+    )  # fmt: skip
+
+
+async def publish_rejected(producer: AIOKafkaProducer, rejected: Rejected) -> None:
+    """Publish a record that cannot be read on the rejected topic."""
+    sent = encode(REJECTED, rejected)
+    await producer.send_and_wait(sent.topic.name, sent.value, key=sent.key, headers=list(sent.headers))
+
+
+async def run_until_stopped(service: ElectedService, kafka: Mapping[str, Any], health: Health) -> None:
+    """Run the service until SIGINT or SIGTERM; the next instance continues its work.
+
+    Waits for Kafka and the topics at the start, with a line for each reason.
+    """
+    end_offsets = add_consumer_checks(service, kafka, health)
+    health.ready_while("brokers", end_offsets.problem)
+    health.ready_while("election", lambda: "" if service.is_active else "not elected, or taking over")
+    health.ready_while("delivery", lambda: "fails and is retried" if service.is_retrying else "")
+    health.started()
+    brokers = asyncio.ensure_future(end_offsets.run())
+    running = asyncio.ensure_future(_run_when_possible(service))
+
+    def stop() -> None:
+        stop_of(health)
+        running.cancel()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    try:
+        async with supervised(health):
+            await running
+    except asyncio.CancelledError:
+        if not running.cancelled():
+            raise
+    finally:
+        brokers.cancel()
+
+
+async def _run_when_possible(service: ElectedService) -> None:
+    logged = ""
+
+    def warn(failure: Failure) -> None:
+        nonlocal logged
+        if (reason := str(failure.error)) != logged:
+            log.warning("waiting: %s", reason)
+        logged = reason
+
+    await retry(lambda _: service.run(), Retry, Backoff.constant(_START_RETRY_S), before_wait=warn)
