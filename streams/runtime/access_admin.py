@@ -59,7 +59,7 @@ def _fields(acl: Acl) -> tuple[int | str, ...]:
 
 
 class _CreateAcls(Request[CreateAclsRequest_v1]):  # type: ignore[misc] # aiokafka is untyped
-    """Several ACLs at once."""
+    """Several ACLs at once; to be deleted, each is an exact filter."""
 
     API_KEY = 30
 
@@ -71,15 +71,9 @@ class _CreateAcls(Request[CreateAclsRequest_v1]):  # type: ignore[misc] # aiokaf
 
 
 class _DeleteAcls(Request[DeleteAclsRequest_v1]):  # type: ignore[misc] # aiokafka is untyped
-    """Several ACLs at once, each by an exact filter."""
-
     API_KEY = 31
-
-    def __init__(self, acls: Iterable[Acl]) -> None:
-        self._acls = acls
-
-    def build(self, request_struct_class: Any) -> Any:
-        return request_struct_class([_fields(acl) for acl in self._acls])
+    __init__ = _CreateAcls.__init__
+    build = _CreateAcls.build
 
 
 class _AlterUsersResponse(Response):  # type: ignore[misc] # aiokafka is untyped

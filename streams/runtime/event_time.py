@@ -4,8 +4,10 @@ Telemetry is dated by the time at which the brokers appended its records (LogApp
 must not set the clock of others. Pure; who reads messages and calls the stage is partition_processor.py.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Any
 
 from streams.wire import models as m
 
@@ -76,6 +78,19 @@ def dated_by_arrival(message: m.Message, arrived_ns: int) -> m.Message:
             return message
 
 
+_TIMES: Mapping[type, Callable[[Any], int | None]] = {
+    **dict.fromkeys((m.CollectorStatus, m.Symptom, m.CablingReport, m.VersionCensus), attrgetter("at_ns")),
+    **dict.fromkeys((m.StateTransfer, m.ProbeWindow, m.Control, m.RemediationResult), attrgetter("at_ns")),
+    **dict.fromkeys((m.Window, m.PeerWindow, m.RailProbes, m.RailDelays, m.HostRates), attrgetter("end_ns")),
+    **dict.fromkeys((m.Facts, m.Finding), attrgetter("observed_at_ns")),
+    m.Episode: attrgetter("finding.observed_at_ns"),
+    m.SymptomsReplaced: attrgetter("since_ns"),
+    m.PortStates: attrgetter("changed_ns"),
+    m.PortModules: attrgetter("observed_ns"),
+    m.ReadingsHeartbeat: attrgetter("watermark_ns"),
+}
+
+
 def event_time_ns(message: m.Message) -> int | None:
     """Return the event time of a message, which chooses the version of the inventory; None where it has none."""
     match message:
@@ -84,33 +99,12 @@ def event_time_ns(message: m.Message) -> int | None:
             return min(at, received) if received else at
         case m.ProbeReport(end_ns=at, received_at_ns=received):
             return min(at, received) if received else at
-        case m.CollectorStatus(at_ns=at) | m.Symptom(at_ns=at) | m.Facts(observed_at_ns=at):
-            return at
-        case m.CablingReport(at_ns=at) | m.VersionCensus(at_ns=at) | m.StateTransfer(at_ns=at):
-            return at
-        case m.SymptomsReplaced(since_ns=at):
-            return at
-        case (
-            m.Window(end_ns=at)
-            | m.PeerWindow(end_ns=at)
-            | m.RailProbes(end_ns=at)
-            | m.RailDelays(end_ns=at)
-            | m.ProbeWindow(at_ns=at)
-            | m.HostRates(end_ns=at)
-        ):
-            return at
-        case m.Finding(observed_at_ns=at) | m.Episode(finding=m.Finding(observed_at_ns=at)):
-            return at
-        case m.Control(at_ns=maybe) | m.RemediationResult(at_ns=maybe):
-            return maybe
-        case m.PortStates(changed_ns=at) | m.ReadingsHeartbeat(watermark_ns=at) | m.PortModules(observed_ns=at):
-            return at
         case m.PortQuality(readings=readings):
             return max((one.end_ns for one in readings), default=None)
-        case m.Progress(watermark_ns=at) if at != m.IDLE_NS:
-            return at
+        case m.Progress(watermark_ns=at):
+            return None if at == m.IDLE_NS else at
         case _:
-            return None
+            return time_of(message) if (time_of := _TIMES.get(type(message))) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from streams.instrument.clock import Clock
-from streams.instrument.metrics import Metrics
+from streams.instrument.metrics import Counter, Metrics
 from streams.runtime.bindings import Binding
 from streams.runtime.event_time import (
     FUTURE_NS,
@@ -124,29 +124,26 @@ class PartitionProcessor:
             )
         offsets = snapshot.next_offset if snapshot else {}
         for topic in self.binding.inputs:
-            offset = offsets.get(f"{topic.name}/{self.partition}")
+            offset, first = offsets.get(f"{topic.name}/{self.partition}"), earliest[topic.name]
+            self.positions[topic.name] = first
             if offset is not None:
-                is_recreated = offset > end[topic.name]
-                first = 0 if is_recreated else offset
-                self.losses.report(topic, first, earliest[topic.name] - first, is_recreated=is_recreated)
-        self.positions = {
-            topic.name: self._first_offset(topic, offsets.get(f"{topic.name}/{self.partition}", 0), earliest, end)
-            for topic in self.binding.inputs
-        }
+                self.positions[topic.name] = self._resume(topic, offset, first, end[topic.name])
         if snapshot is not None and self._upstreams is not None:
             self._upstreams.restore(snapshot.upstream_watermark_ns, self._clock.now_ns() + FUTURE_NS)
             self._advanced_ns = self._upstreams.watermark_ns or 0
         return snapshot.inventory_digest if snapshot else ""
 
-    def _first_offset(self, topic: Topic, offset: int, earliest: dict[str, int], end: dict[str, int]) -> int:
-        """Return where to begin to read an input whose next offset was this one."""
-        if offset > end[topic.name]:
-            log.error(
-                "a topic was created again, reading from its start: stage=%s topic=%s partition=%d offset=%d end=%d",
-                self.binding.stage, topic.name, self.partition, offset, end[topic.name],
-            )  # fmt: skip
-            return earliest[topic.name]
-        return max(offset, earliest[topic.name])
+    def _resume(self, topic: Topic, offset: int, earliest: int, end: int) -> int:
+        """Return where to continue to read an input whose next offset was this one, and report what was lost of it."""
+        if offset <= end:
+            self.losses.report(topic, offset, earliest - offset)
+            return max(offset, earliest)
+        self.losses.report(topic, 0, earliest, is_recreated=True)
+        log.error(
+            "a topic was created again, reading from its start: stage=%s topic=%s partition=%d offset=%d end=%d",
+            self.binding.stage, topic.name, self.partition, offset, end,
+        )  # fmt: skip
+        return earliest
 
     def _restore(self, snapshot: Snapshot) -> bool:
         """Restore a snapshot; return False where it cannot be read, and make the stage new."""
@@ -159,7 +156,7 @@ class PartitionProcessor:
         except Reject as error:
             # Of another version, or of a time to come: what the input still holds is processed again.
             log.warning("state not readable: stage=%s partition=%d: %s", self.binding.stage, self.partition, error)
-            self._metrics.count("railsight_snapshots_unreadable_total", self.binding.stage, self.partition)
+            self._count("railsight_snapshots_unreadable_total")
             self._set_up()
             self.stage.start_epoch(self.epoch)
             return False
@@ -237,24 +234,22 @@ class PartitionProcessor:
         self.records += len(fresh)
         self.changed = self.changed or bool(records)
         self.moved = True
-        self._metrics.count(
-            "railsight_messages_total", self.binding.stage, self.partition, topic=topic.name, by=len(fresh)
-        )
-        self._count(chunk.topic)
+        self._count("railsight_messages_total", len(fresh), topic.name)
+        self._pass_counts_on(chunk.topic)
         return records
 
-    def _count(self, topic: str) -> None:
+    def _pass_counts_on(self, topic: str) -> None:
         """Pass on what the stage and the clock of an input counted."""
         if self._counted:
             for name, by in self._counted.items():
-                self._metrics.count(name, self.binding.stage, self.partition, by=by)
+                self._count(name, by)
             self._counted.clear()
-        arrivals = self._arrivals.get(topic)
-        if arrivals is not None and arrivals.refused:
-            self._metrics.count(
-                "railsight_append_times_refused_total", self.binding.stage, self.partition, by=arrivals.refused
-            )
+        if (arrivals := self._arrivals.get(topic)) is not None and arrivals.refused:
+            self._count("railsight_append_times_refused_total", arrivals.refused)
             arrivals.refused = 0
+
+    def _count(self, name: Counter, by: float = 1, topic: str = "") -> None:
+        self._metrics.count(name, self.binding.stage, self.partition, topic=topic, by=by)
 
     def _update_watermark(self, upstreams: UpstreamWatermarks, topic: Topic, progress: Progress) -> None:
         """Take a Progress; count one of a replaced owner. An owner whose epochs began again would send no other."""
@@ -262,7 +257,7 @@ class PartitionProcessor:
         upstreams.update(topic.name, progress, self.positions.get(self._barrier, 0))
         if upstreams.ignored == ignored:
             return
-        self._metrics.count("railsight_stale_progress_total", self.binding.stage, self.partition)
+        self._count("railsight_stale_progress_total")
         self._stale_progress += 1
         if self._stale_progress in (1, 100) or self._stale_progress % 10_000 == 0:
             log.warning(
@@ -313,20 +308,9 @@ class PartitionProcessor:
 
     def progress(self, after_offset: int = 0) -> Progress:
         """Return how far this owner has come."""
-        return Progress(
-            self.binding.stage,
-            self.partition,
-            self.epoch,
-            self.stage.watermark_ns,
-            after_offset,
-            self.records,
-            self.lag,
-        )
-
-    @property
-    def lag(self) -> int:
-        """Records of the input that are not read yet, as of the last fetch of each."""
-        return sum(max(0, end - self.positions[topic]) for topic, end in self._highwater.items())
+        lag = sum(max(0, end - self.positions[topic]) for topic, end in self._highwater.items())
+        watermark_ns = self.stage.watermark_ns
+        return Progress(self.binding.stage, self.partition, self.epoch, watermark_ns, after_offset, self.records, lag)
 
     def snapshot(self) -> Snapshot:
         """All that a successor needs."""
@@ -334,7 +318,7 @@ class PartitionProcessor:
         return Snapshot(
             SCHEMA,
             self.epoch,
-            self._next_offset(),
+            {f"{topic}/{self.partition}": position for topic, position in self.positions.items()},
             self._upstreams.snapshot() if self._upstreams else {},
             self.stage.watermark_ns,
             self._inventory.digest,
@@ -350,9 +334,6 @@ class PartitionProcessor:
         except Reject as error:
             return str(error)
         return ""
-
-    def _next_offset(self) -> dict[str, int]:
-        return {f"{topic}/{self.partition}": position for topic, position in self.positions.items()}
 
     def _decode(self, topic: Topic, record: FetchedRecord, records: list[Record]) -> Message | None:
         """Return the message of a record; None for a tombstone without a meaning, and where it was rejected."""
@@ -371,16 +352,9 @@ class PartitionProcessor:
 
     def _rejected(self, topic: Topic, offset: int, reason: str, value: bytes) -> Record:
         """Return the record of a rejected message, and count it."""
-        self._metrics.count("railsight_rejected_total", self.binding.stage, self.partition, topic=topic.name)
-        rejected = Rejected(
-            topic.name,
-            self.partition,
-            offset,
-            self.binding.stage,
-            clean(reason)[:REJECTED_BYTES],
-            self._clock.now_ns(),
-            value[:REJECTED_BYTES],
-        )
+        self._count("railsight_rejected_total", topic=topic.name)
+        text, at_ns = clean(reason)[:REJECTED_BYTES], self._clock.now_ns()
+        rejected = Rejected(topic.name, self.partition, offset, self.binding.stage, text, at_ns, value[:REJECTED_BYTES])
         return topics.encode(topics.REJECTED, rejected)
 
     def _process(self, batch: list[Message]) -> list[Record]:
@@ -414,7 +388,7 @@ class PartitionProcessor:
 
     def _records(self, outputs: list[Output]) -> list[Record]:
         for output in outputs:
-            self._metrics.count("railsight_outputs_total", self.binding.stage, self.partition, topic=output.topic.name)
+            self._count("railsight_outputs_total", topic=output.topic.name)
         return [self._record(output) for output in outputs]
 
     def _record(self, output: Output) -> Record:

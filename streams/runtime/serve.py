@@ -9,9 +9,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
@@ -30,7 +29,7 @@ from streams.runtime.log_setup import throttle_repeats
 from streams.runtime.partition_processor import MakeStage
 from streams.runtime.runner import Runner, end_process
 from streams.wire.errors import Retry
-from streams.wire.event_loop import new_loop
+from streams.wire.event_loop import new_loop, unless_stopped
 from streams.wire.topics import INVENTORY, JOBS, TOPICS, Topic
 
 log = logging.getLogger(__name__)
@@ -103,12 +102,12 @@ async def serve(
     metrics: Metrics = NullMetrics()
     if runtime.metrics_port is not None:
         metrics = PrometheusMetrics(runtime.metrics_host, runtime.metrics_port, health)
-    if not await _unless(stop, _prepare(kafka, runtime, wiring)):
+    if not await unless_stopped(stop, _prepare(kafka, runtime, wiring)):
         return
     inventory = InventoryReader(kafka, wiring.inventory, wiring.jobs)
     following = asyncio.create_task(inventory.run(), name="inventory")
     following.add_done_callback(_ended)
-    await _unless(stop, _first_inventory(inventory, runtime.inventory_wait_s))
+    await unless_stopped(stop, _first_inventory(inventory, runtime.inventory_wait_s))
     runners = [
         Runner(
             wiring.bindings[stage],
@@ -205,18 +204,6 @@ async def _first_inventory(inventory: InventoryReader, within_s: float) -> None:
             await inventory.first.wait()
     except TimeoutError:
         log.warning("no inventory after %g s: going on without, every device is a pod of its own", within_s)
-
-
-async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Do the work unless a stop comes first; return whether it was done."""
-    doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
-    await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if not doing.done():
-        doing.cancel()
-        return False
-    doing.result()
-    return True
 
 
 def _ended(task: "asyncio.Task[None]") -> None:

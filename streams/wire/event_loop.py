@@ -4,7 +4,8 @@ A message, a fetch and a response each wake the loop: uvloop saves a tenth of re
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 try:
     import uvloop
@@ -12,3 +13,15 @@ try:
     new_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
 except ImportError:
     new_loop = asyncio.new_event_loop
+
+
+async def unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Do the work unless a stop comes first; return whether it was done."""
+    doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not doing.done():
+        doing.cancel()
+        return False
+    doing.result()
+    return True

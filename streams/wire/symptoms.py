@@ -446,11 +446,9 @@ def lasting_state(payload: Payload) -> str | None:
             return "clock"
         case PfcWatchdogStorm() | PcieStall():
             return None
-        case CongestionEnded(state=state) | PauseBegan(state=state) | IncastBegan(state=state):
-            return f"congestion/{state.name}"
-        case ThrottledByPauseBegan(state=state) | CnpThrottledBegan(state=state) | SlowedByCnpBegan(state=state):
-            return f"congestion/{state.name}"
-        case SlowedByLossBegan(state=state) | LinkFullBegan(state=state):
-            return f"congestion/{state.name}"
+        case CongestionEnded() | PauseBegan() | IncastBegan() | CnpThrottledBegan() | LinkFullBegan():
+            return f"congestion/{payload.state.name}"
+        case ThrottledByPauseBegan() | SlowedByCnpBegan() | SlowedByLossBegan():
+            return f"congestion/{payload.state.name}"
         case _:
             return None

@@ -17,7 +17,7 @@ from streams.store.params import SinkParams, StoreParams
 from streams.store.persist.partition_offsets import retry_forever
 from streams.store.persist.sink import Sink
 from streams.wire.errors import Misconfigured
-from streams.wire.event_loop import new_loop
+from streams.wire.event_loop import new_loop, unless_stopped
 
 _GC_THRESHOLDS = (100_000, 50, 100)
 """Blocks have 300,000 waiting objects at the largest fabric, without cycles: with the interpreter's defaults the
@@ -68,14 +68,8 @@ async def _store_until(
 ) -> None:
     clickhouse = ClickHouse(store)
     try:
-        ready = asyncio.create_task(_wait_for_tables(clickhouse, params))
-        stopped = asyncio.create_task(stop.wait())
-        await asyncio.wait({ready, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
-        if not ready.done():
-            ready.cancel()
+        if not await unless_stopped(stop, _wait_for_tables(clickhouse, params)):
             return
-        ready.result()
         sink = Sink(clickhouse, options, params, metrics=metrics)
         asking = asyncio.create_task(sink_checks(sink, options, params, health, store.timeout_s).run())
         health.started()

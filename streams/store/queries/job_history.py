@@ -118,7 +118,7 @@ def source_readings(
     client: QueryClient, devices: Sequence[str], interval: tuple[int, int], cadences: float, min_gap_ns: int
 ) -> Iterator[SourceReadings]:
     """Yield when each device was read; a gap is longer than `cadences` of its cadence and than `min_gap_ns`."""
-    for batch in _batches(devices):
+    for batch in batches(devices):
         parameters = {
             "devices": batch,
             "since": interval[0],
@@ -136,7 +136,7 @@ def port_row_counts(
 ) -> dict[tuple[str, str], dict[str, int]]:
     """Return the number of rows of each port by source, by device and the port name that the source uses."""
     found: dict[tuple[str, str], dict[str, int]] = {}
-    for batch in _batches(devices):
+    for batch in batches(devices):
         for device, row, source, count in client.query(
             _ROW_COUNTS, {"devices": batch, "since": interval[0], "until": interval[1]}
         ):
@@ -163,7 +163,7 @@ def nccl_events(client: QueryClient, hosts: Iterable[str], interval: tuple[int, 
 def port_aliases(client: QueryClient, devices: Sequence[str]) -> dict[tuple[str, str], set[str]]:
     """Return all names of a port that its device reported, by each of these names."""
     found: dict[tuple[str, str], set[str]] = {}
-    for batch in _batches(devices):
+    for batch in batches(devices):
         for device, component_names, aliases in client.query(_ALIASES, {"devices": batch}):
             for name, other_names in zip(component_names, aliases, strict=True):
                 names = {name, *other_names}.union(*(found.get((device, one), ()) for one in (name, *other_names)))
@@ -171,7 +171,8 @@ def port_aliases(client: QueryClient, devices: Sequence[str]) -> dict[tuple[str,
     return found
 
 
-def _batches(devices: Sequence[str]) -> Iterator[list[str]]:
+def batches(devices: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the devices in the numbers that one query may have."""
     for first in range(0, len(devices), _DEVICES_PER_QUERY):
         yield list(devices[first : first + _DEVICES_PER_QUERY])
 

@@ -8,14 +8,13 @@ from typing import NamedTuple
 
 from streams.store.clickhouse import QueryClient
 from streams.store.enum_labels import enum_label
+from streams.store.queries.job_history import batches
 from streams.wire.models import Condition
 
 PART_KINDS = ("transceiver", "nic")
 
 NEWEST_NS = 2 * 86_400 * 10**9
 """The fleet is what reported its parts in this time; Facts are read hourly."""
-
-_DEVICES_PER_QUERY = 64
 
 
 class FaultRow(NamedTuple):
@@ -118,7 +117,5 @@ def query_newest_parts(client: QueryClient, until_ns: int) -> list[PartsRow]:
 
 def query_parts(client: QueryClient, devices: Iterable[str], until_ns: int) -> Iterator[PartsRow]:
     """Yield the parts that devices had, in the order of time for each source."""
-    names = sorted(set(devices))
-    for start in range(0, len(names), _DEVICES_PER_QUERY):
-        parameters = {"devices": names[start : start + _DEVICES_PER_QUERY], "until": until_ns}
-        yield from (PartsRow(*row) for row in client.query(_HISTORY, parameters))
+    for batch in batches(sorted(set(devices))):
+        yield from (PartsRow(*row) for row in client.query(_HISTORY, {"devices": batch, "until": until_ns}))

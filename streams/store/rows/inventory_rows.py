@@ -7,6 +7,7 @@ builder the earlier chunks and discards their rows (`PersistedTopic.from_beginni
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 from streams.fabric.ids import Port, link_id, tier_rank
@@ -27,8 +28,9 @@ def _ns(when: datetime | None) -> int | None:
     return None if when is None else int(when.timestamp()) * 1_000_000_000 + when.microsecond * 1000
 
 
-def _column(name: str, type_: str) -> ColumnSpec:
-    return ColumnSpec(name, type_, lambda table: table[name])
+def _columns(type_: str, *names: str) -> tuple[ColumnSpec, ...]:
+    """Return columns of one type, each with the values of a column of the table."""
+    return tuple(ColumnSpec(name, type_, itemgetter(name)) for name in names)
 
 
 def _time_column(name: str, type_: str) -> ColumnSpec:
@@ -39,17 +41,16 @@ def _time_column(name: str, type_: str) -> ColumnSpec:
     return ColumnSpec(name, type_, extract)
 
 
-_VERSION = (_column("digest", "String"), _column("effective_at", TIMESTAMP_NS))
-_DEVICE_LABELS = ("kind", "tier", "pod", "vendor", "model", "firmware", "site", "team", "tenant")
+_VERSION = (*_columns("String", "digest"), *_columns(TIMESTAMP_NS, "effective_at"))
 
 DEVICES = TableSchema(
     "inventory_devices",
     (
         *_VERSION,
-        *(_column(name, "String") for name in ("name", "id", "serial")),
-        *(_column(name, LOW_CARDINALITY) for name in _DEVICE_LABELS),
-        _column("plane", "Nullable(Int32)"),
-        _column("gpus", "UInt32"),
+        *_columns("String", "name", "id", "serial"),
+        *_columns(LOW_CARDINALITY, "kind", "tier", "pod", "vendor", "model", "firmware", "site", "team", "tenant"),
+        *_columns("Nullable(Int32)", "plane"),
+        *_columns("UInt32", "gpus"),
         _time_column("maintenance_until", NULLABLE_TIMESTAMP),
     ),
 )
@@ -58,28 +59,25 @@ LINKS = TableSchema(
     "inventory_links",
     (
         *_VERSION,
-        _column("id", "String"),
-        _column("a_device", "String"),
-        _column("a_port", LOW_CARDINALITY),
-        _column("z_device", "String"),
-        _column("z_port", LOW_CARDINALITY),
-        _column("role", LOW_CARDINALITY),
-        _column("rail", "Nullable(Int32)"),
-        _column("plane", "Nullable(Int32)"),
-        _column("pod", LOW_CARDINALITY),
-        _column("speed_bps", "Nullable(UInt64)"),
+        *_columns("String", "id", "a_device"),
+        *_columns(LOW_CARDINALITY, "a_port"),
+        *_columns("String", "z_device"),
+        *_columns(LOW_CARDINALITY, "z_port", "role"),
+        *_columns("Nullable(Int32)", "rail", "plane"),
+        *_columns(LOW_CARDINALITY, "pod"),
+        *_columns("Nullable(UInt64)", "speed_bps"),
     ),
 )
+"""In the order of the rows of links."""
 
 JOBS = TableSchema(
     "inventory_jobs",
     (
         *_VERSION,
-        _column("job", "String"),
-        _column("device", "String"),
+        *_columns("String", "job", "device"),
         _time_column("start", TIMESTAMP_NS),
         _time_column("end", NULLABLE_TIMESTAMP),
-        _column("tenant", LOW_CARDINALITY),
+        *_columns(LOW_CARDINALITY, "tenant"),
     ),
 )
 
@@ -137,15 +135,15 @@ def _height(table: _Table) -> int:
 def _tables(inventory: Inventory, chunk: InventoryChunk) -> dict[TableSchema, _Table]:
     devices = {device.name: device for device in inventory.devices}
     rows_of: dict[TableSchema, Sequence[Any]] = {DEVICES: tuple(devices.values()), JOBS: inventory.jobs}
-    tables = {schema: _columns(rows[0]._fields if rows else (), rows) for schema, rows in rows_of.items()}
-    tables[LINKS] = _columns(_LINK_COLUMNS, _link_rows(inventory).values())
+    tables = {schema: _by_column(rows[0]._fields if rows else (), rows) for schema, rows in rows_of.items()}
+    tables[LINKS] = _by_column(_LINK_COLUMNS, _link_rows(inventory).values())
     for columns in tables.values():
         height = len(next(iter(columns.values()), ()))
         columns["digest"], columns["effective_at"] = [chunk.digest] * height, [chunk.effective_ns] * height
     return {**tables}
 
 
-def _columns(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, Sequence[Any]]:
+def _by_column(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, Sequence[Any]]:
     return dict(zip(names, zip(*rows, strict=True), strict=False))
 
 

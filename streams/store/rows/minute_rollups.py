@@ -17,11 +17,17 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from streams.store.enum_labels import row_kind_name, source_name
 from streams.store.rows.column_stacking import stack_counters, stack_gauges
 from streams.store.rows.native_format import TIMESTAMP_S, Column, NumericColumn
 from streams.store.rows.row_builder import StringDictionary, TableRows, message_origin_columns
-from streams.store.rows.sample_layout import LaneColumn, LayoutKey, PendingSamples, SampleLayout, has_extremes
+from streams.store.rows.sample_layout import (
+    LaneColumn,
+    LayoutKey,
+    PendingSamples,
+    SampleLayout,
+    has_extremes,
+    sender_columns,
+)
 from streams.wire.models import ABSENT_COUNTER, RowKind, Samples, Source
 
 MINUTE_NS = 60_000_000_000
@@ -320,11 +326,6 @@ def _identity_columns(minutes: Sequence[_Minutes], rows: _Indices | slice) -> li
     last = [pending for one in minutes for pending in one.last]
     messages = [pending.message for pending in last]
     message_of = np.repeat(np.arange(len(messages)), [len(message.row) for message in messages])[rows]
-    strings = (
-        StringDictionary().plain_column("device", [message.device for message in messages]),
-        StringDictionary().plain_column("source", [source_name(message.source) for message in messages]),
-        StringDictionary().plain_column("row_kind", [row_kind_name(message.row_kind) for message in messages]),
-    )
     numbers = [
         NumericColumn("bucket", TIMESTAMP_S, np.concatenate([one.minute for one in minutes]) * 60),
         NumericColumn("readings", "UInt32", np.concatenate([one.readings for one in minutes])),
@@ -333,7 +334,7 @@ def _identity_columns(minutes: Sequence[_Minutes], rows: _Indices | slice) -> li
     ]
     names = StringDictionary()
     return [
-        *(replace(column, codes=column.codes[message_of]) for column in strings),
+        *(replace(column, codes=column.codes[message_of]) for column in sender_columns(messages)),
         names.column("row", np.concatenate(names.list_codes([message.row for message in messages]))[rows]),
         *(replace(column, values=column.values[message_of]) for column in numbers),
     ]

@@ -161,18 +161,12 @@ class StringDictionary:
                 codes_of[strings] = np.fromiter((self.code(string) for string in strings), np.uint32, len(strings))
         return [codes_of[strings] for strings in lists]
 
-    def repeated_column(self, name: str, strings: Sequence[str], heights: npt.NDArray[Any]) -> LowCardinalityColumn:
+    def repeated_column(self, name: str, strings: Sequence[str], repeats: Any) -> LowCardinalityColumn:
         """Return a column in which each string is repeated for the rows of its message."""
-        return self.column(name, np.repeat(self._codes_of(strings), heights))
-
-    def plain_column(self, name: str, strings: Sequence[str]) -> LowCardinalityColumn:
-        """Return a column with one string per row."""
-        return self.column(name, self._codes_of(strings))
-
-    def _codes_of(self, strings: Sequence[str]) -> npt.NDArray[np.uint32]:
         for string in dict.fromkeys(strings):
             self.code(string)
-        return np.fromiter(map(self._codes.__getitem__, strings), np.uint32, len(strings))
+        codes = np.fromiter(map(self._codes.__getitem__, strings), np.uint32, len(strings))
+        return self.column(name, np.repeat(codes, repeats))
 
     def column(self, name: str, codes: Any) -> LowCardinalityColumn:
         """Return a column of these codes."""

@@ -1,10 +1,13 @@
 """Maps the columns of a samples message to columns of the tables, computed once for all messages that share them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from streams.fabric.catalogue import Metric
-from streams.store.rows.row_builder import SourcedMessage
+from streams.store.enum_labels import row_kind_name, source_name
+from streams.store.rows.native_format import LowCardinalityColumn
+from streams.store.rows.row_builder import SourcedMessage, StringDictionary
 from streams.wire.models import Samples, Table
 
 LayoutKey = tuple[tuple[Metric, ...], tuple[Metric, ...], tuple[int, ...], tuple[int, ...]]
@@ -115,3 +118,17 @@ class PendingSamples(NamedTuple):
     origin: SourcedMessage
     message: Samples
     layout: SampleLayout
+
+
+def sender_columns(
+    messages: Sequence[Samples], repeats: Any = 1, *, collector: bool = False
+) -> list[LowCardinalityColumn]:
+    """Return the columns of the senders of messages; `repeats` is the number of rows of each."""
+    strings = {
+        "device": [message.device for message in messages],
+        "source": [source_name(message.source) for message in messages],
+        "row_kind": [row_kind_name(message.row_kind) for message in messages],
+    }
+    if collector:
+        strings["collector"] = [message.collector for message in messages]
+    return [StringDictionary().repeated_column(name, values, repeats) for name, values in strings.items()]

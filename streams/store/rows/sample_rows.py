@@ -5,19 +5,19 @@ Absent values are NULL. `sample_lanes` has a row for each present value of a lan
 have fewer lanes than the widest, and NULLs would be most of the table.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from streams.store.enum_labels import row_kind_name, source_name
+from streams.store.enum_labels import source_name
 from streams.store.rows.column_stacking import stack_columns
 from streams.store.rows.deduplication import SequenceDedup
 from streams.store.rows.minute_rollups import MinuteRollups
 from streams.store.rows.native_format import TIMESTAMP_NS, Column, NumericColumn
 from streams.store.rows.row_builder import SourcedMessage, StringDictionary, TableRows, message_origin_columns
-from streams.store.rows.sample_layout import LaneColumn, PendingSamples, SampleLayoutCache
+from streams.store.rows.sample_layout import LaneColumn, PendingSamples, SampleLayoutCache, sender_columns
 from streams.wire.models import ABSENT_COUNTER, Samples
 
 _LaneValues = tuple[PendingSamples, LaneColumn, npt.NDArray[Any], npt.NDArray[np.intp]]
@@ -32,14 +32,10 @@ def _lane_rows(samples: Sequence[PendingSamples]) -> list[TableRows]:
     heights = np.array([len(values) for _, _, values, _ in parts])
     pending = [part[0] for part in parts]
     messages = [one.message for one in pending]
-    sources = [source_name(message.source) for message in messages]
-    row_kinds = [row_kind_name(message.row_kind) for message in messages]
     lane_index = np.array([lane.index for _, lane, *_ in parts], np.int32)
     times = np.concatenate([_times(one, present) for one, _, _, present in parts])
     columns = [
-        StringDictionary().repeated_column("device", [message.device for message in messages], heights),
-        StringDictionary().repeated_column("source", sources, heights),
-        StringDictionary().repeated_column("row_kind", row_kinds, heights),
+        *sender_columns(messages, heights),
         StringDictionary().repeated_column("metric", [lane.name for _, lane, *_ in parts], heights),
         _row_names(parts),
         NumericColumn("index", "Int32", np.repeat(lane_index, heights)),
@@ -150,27 +146,24 @@ def _table_order(pending: PendingSamples) -> tuple[str, int, int]:
 
 def _identity_columns(messages: Sequence[Samples], heights: npt.NDArray[Any]) -> list[Column]:
     """Return the columns that identify a row of `samples`: device, row, times and the message's own identity."""
-    numbers = (
+    names = StringDictionary()
+    return [
+        *sender_columns(messages, heights, collector=True),
+        *_identity_numbers(messages, heights),
+        names.column("row", np.concatenate(names.list_codes([message.row for message in messages]))),
+        NumericColumn("sampled_at", TIMESTAMP_NS, _row_times(messages, heights)),
+    ]
+
+
+def _identity_numbers(messages: Sequence[Samples], repeats: Any = 1) -> Iterator[NumericColumn]:
+    """Yield the numbers that identify messages; `repeats` is the number of rows of each."""
+    for name, type_, kind, values in (
         ("received_at", TIMESTAMP_NS, np.int64, [message.received_at_ns for message in messages]),
         ("boot_id", "UInt64", np.uint64, [message.boot_id for message in messages]),
         ("collector_run", "UInt64", np.uint64, [message.collector_run for message in messages]),
         ("sequence", "UInt64", np.uint64, [message.sequence for message in messages]),
-    )
-    names = StringDictionary()
-    sources = [source_name(message.source) for message in messages]
-    row_kinds = [row_kind_name(message.row_kind) for message in messages]
-    return [
-        StringDictionary().repeated_column("device", [message.device for message in messages], heights),
-        StringDictionary().repeated_column("source", sources, heights),
-        StringDictionary().repeated_column("row_kind", row_kinds, heights),
-        StringDictionary().repeated_column("collector", [message.collector for message in messages], heights),
-        *(
-            NumericColumn(name, type_, np.repeat(np.array(values, dtype), heights))
-            for name, type_, dtype, values in numbers
-        ),
-        names.column("row", np.concatenate(names.list_codes([message.row for message in messages]))),
-        NumericColumn("sampled_at", TIMESTAMP_NS, _row_times(messages, heights)),
-    ]
+    ):
+        yield NumericColumn(name, type_, np.repeat(np.array(values, kind), repeats))
 
 
 def _row_times(messages: Sequence[Samples], heights: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
@@ -184,19 +177,10 @@ def _row_times(messages: Sequence[Samples], heights: npt.NDArray[Any]) -> npt.ND
 def _message_rows(samples: Sequence[PendingSamples]) -> TableRows:
     messages = [pending.message for pending in samples]
     columns: list[Column] = [
-        StringDictionary().plain_column("device", [message.device for message in messages]),
-        StringDictionary().plain_column("source", [source_name(message.source) for message in messages]),
-        StringDictionary().plain_column("row_kind", [row_kind_name(message.row_kind) for message in messages]),
-        StringDictionary().plain_column("collector", [message.collector for message in messages]),
-        _numbers("collector_run", "UInt64", np.uint64, [message.collector_run for message in messages]),
-        _numbers("sequence", "UInt64", np.uint64, [message.sequence for message in messages]),
-        _numbers("rows", "UInt32", np.uint32, [len(message.row) for message in messages]),
-        _numbers("boot_id", "UInt64", np.uint64, [message.boot_id for message in messages]),
-        _numbers("sampled_at", TIMESTAMP_NS, np.int64, [message.sampled_at_ns for message in messages]),
-        _numbers("received_at", TIMESTAMP_NS, np.int64, [message.received_at_ns for message in messages]),
+        *sender_columns(messages, collector=True),
+        *_identity_numbers(messages),
+        NumericColumn("rows", "UInt32", np.array([len(message.row) for message in messages], np.uint32)),
+        NumericColumn("sampled_at", TIMESTAMP_NS, np.array([message.sampled_at_ns for message in messages], np.int64)),
+        *message_origin_columns([pending.origin for pending in samples]),
     ]
-    return TableRows("sample_messages", [*columns, *message_origin_columns([pending.origin for pending in samples])])
-
-
-def _numbers(name: str, type_: str, kind: type[np.generic], values: Sequence[int]) -> NumericColumn:
-    return NumericColumn(name, type_, np.fromiter(values, kind, len(values)))
+    return TableRows("sample_messages", columns)
