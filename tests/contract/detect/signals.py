@@ -44,33 +44,35 @@ SHARED: dict[str, dict[Metric, tuple[str, ...]]] = {
         M.PFC_RX_FRAMES: (_STORM, _COLLAPSE), M.PAUSE_RX_FRAMES: (_STORM, _COLLAPSE),
         M.PFC_RX_PAUSE_USECONDS: (_STORM, _COLLAPSE), M.PFC_RX_TRANSITIONS: (_STORM,), M.PFC_TX_FRAMES: (_STORM,),
         M.PAUSE_TX_FRAMES: (_STORM,), M.PFC_TX_PAUSE_USECONDS: (_STORM,), M.PFC_TX_TRANSITIONS: (_STORM,),
-        M.TX_BYTES: (_STORM,), M.RX_BYTES: (_STORM,), M.SPEED_BPS: (_STORM, _COLLAPSE),
+        M.TX_BYTES: (_STORM,), M.RX_BYTES: (_STORM,),
     },
-    "measure/monitors/throttle_monitor.py": {M.TX_BYTES: (_COLLAPSE,)},
     "measure/monitors/incast_monitor.py": dict.fromkeys(
         (M.RX_BYTES, M.TX_BYTES, M.RX_PACKETS, M.TX_PACKETS, M.TX_DISCARDS, M.RX_DISCARDS, M.PFC_TX_FRAMES,
-         M.PAUSE_TX_FRAMES, M.PFC_TX_PAUSE_USECONDS, M.ROCE_ECN_MARKED_PACKETS, M.PORT_ECN_MARKED_PACKETS,
-         M.SPEED_BPS), (_INCAST,),
+         M.PAUSE_TX_FRAMES, M.PFC_TX_PAUSE_USECONDS, M.ROCE_ECN_MARKED_PACKETS, M.PORT_ECN_MARKED_PACKETS),
+        (_INCAST,),
     ),
-    "measure/monitors/full_monitor.py": {M.RX_BYTES: (_INCAST,)},
-    "measure/monitors/cnp_monitor.py": {M.CNP_HANDLED: (_INCAST, _COLLAPSE)},
-    "measure/monitors/loss_monitor.py": dict.fromkeys(
-        (M.PACKET_SEQUENCE_ERRORS, M.ADAPTIVE_RETRANSMITS, M.LOCAL_ACK_TIMEOUTS, M.ROCE_SLOW_RESTARTS),
-        (_INCAST, _COLLAPSE),
-    ),
-    "measure/monitors/port_interval.py": dict.fromkeys(
-        (M.PCIE_STALLED_READ_SECONDS, M.PCIE_STALLED_WRITE_SECONDS), (_STORM, _INCAST)
-    ),
-    "measure/windows/excursions.py": {M.PRE_FEC_BER: (_DEGRADING,)},
-    "measure/windows/rail_selection.py": dict.fromkeys((M.SPEED_BPS, M.RX_BYTES, M.TX_BYTES), (_RAIL,)),
-    "measure/windows/uplink_selection.py": {M.TX_BYTES: (_IMBALANCE,), M.SPEED_BPS: (_IMBALANCE,)},
+    "measure/monitors/congestion_monitors.py": {
+        M.TX_BYTES: (_COLLAPSE,), M.RX_BYTES: (_INCAST,), M.CNP_HANDLED: (_INCAST, _COLLAPSE),
+        **dict.fromkeys(
+            (M.PACKET_SEQUENCE_ERRORS, M.ADAPTIVE_RETRANSMITS, M.LOCAL_ACK_TIMEOUTS, M.ROCE_SLOW_RESTARTS),
+            (_INCAST, _COLLAPSE),
+        ),
+    },
+    "measure/monitors/monitor.py": {
+        **dict.fromkeys((M.PCIE_STALLED_READ_SECONDS, M.PCIE_STALLED_WRITE_SECONDS), (_STORM, _INCAST)),
+        M.SPEED_BPS: (_STORM, _COLLAPSE, _INCAST),
+    },
+    "measure/storage/excursions.py": {M.PRE_FEC_BER: (_DEGRADING,)},
+    "measure/peer_selection.py": {
+        M.SPEED_BPS: (_RAIL, _IMBALANCE), M.RX_BYTES: (_RAIL,), M.TX_BYTES: (_RAIL, _IMBALANCE),
+    },
     "evidence/uplinks.py": {M.TX_BYTES: (_IMBALANCE,), M.RX_BYTES: (_IMBALANCE,)},
 }  # fmt: skip
 """Modules that serve several detectors -> the metrics that they name, and the detectors that read those by them."""
 
 STORAGE = {
-    "measure/windows/retained_columns.py", "measure/windows/window_selection.py", "measure/ports/quality_watch.py",
-    "measure/ports/state_tracker.py",
+    "measure/storage/window_store.py", "measure/window_selection.py", "measure/port_quality.py",
+    "measure/port_states.py",
 }  # fmt: skip
 """Modules that retain and send what detectors, or `decide` before it restores a link, read elsewhere."""
 

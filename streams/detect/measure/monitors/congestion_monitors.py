@@ -1,7 +1,9 @@
 """Finds ports of hosts that CNPs or lost packets throttle, and those that receive nearly what their link carries.
 
-Readings are compared as arrays, as in incast_monitor.py. The beginning is reported once the condition has lasted, and
-then its end.
+The rate before a port was throttled is read from the windows that are stored of each host. A port that sends almost
+nothing is a PFC storm, which pause_monitor.py reports. To whom a throttled port sends is not counted; congestion/incast
+infers it. A full link alone is no fault; congestion/incast reads it beside the times of probes. Where a fabric has
+neither pause nor congestion notifications, a full queue drops, and senders count what they repeat.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,25 +14,23 @@ from streams.detect.detectors.congestion_collapse.groups import CollapseParams
 from streams.detect.detectors.congestion_pfc_storm import StormParams
 from streams.detect.measure.monitors.monitor import (
     ActiveConditions,
+    Cell,
+    ConditionMonitor,
     NumberedSymptom,
     PortInterval,
-    ReplayedMonitor,
     cells_above,
     in_millionths,
-    speed_of,
     speeds_of,
 )
-from streams.detect.measure.storage.column_store import Column, ColumnMapping, MappingCache, is_absent
+from streams.detect.measure.storage.column_store import Column, is_absent
 from streams.detect.measure.storage.message_batch import MessageBatch
 from streams.detect.measure.storage.plausibility import most_octets
 from streams.detect.params import DetectParams
-from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.wire.models import NO_INDEX, RowKind
+from streams.wire.models import NO_INDEX
 from streams.wire.symptoms import (
     CnpThrottledBegan,
-    CongestionEnded,
     CongestionState,
     LinkFullBegan,
     SlowedByCnpBegan,
@@ -38,49 +38,46 @@ from streams.wire.symptoms import (
     ThrottledBegan,
 )
 
+_REPEATED = (Metric.PACKET_SEQUENCE_ERRORS, Metric.ADAPTIVE_RETRANSMITS)
+_TIMEOUTS = (Metric.LOCAL_ACK_TIMEOUTS, Metric.ROCE_SLOW_RESTARTS)
+_LEAST_BPS = 1e9
+"""A slower port is none of a fabric, or its speed has another unit."""
+_ANY_BPS = 1e18
+"""More than any speed: a port whose source does not read its speed is not examined."""
 
-class ThrottleMonitor:
-    """Holds the throttled ports: none in a healthy fabric."""
+
+class Throttle:
+    """Follows the ports that send much less than just before; whether a port is throttled is for its monitor."""
 
     def __init__(self, params: CollapseParams, storm: StormParams, state: CongestionState) -> None:
-        self._params, self._storm, self._state = params, storm, state
-        self.active = ActiveConditions()
+        self._params, self._storm = params, storm
+        self.active = ActiveConditions(params.sustained_s, state)
 
     def evaluate(
-        self,
-        interval: PortInterval,
-        topology: Topology,
-        began: Callable[[int, float], ThrottledBegan],
-        *,
-        is_throttled: bool,
+        self, interval: PortInterval, began: Callable[[int, float], ThrottledBegan], *, is_throttled: bool
     ) -> Iterator[NumberedSymptom]:
         """Evaluate a port; `began` makes the payload from the beginning and the ratio to the rate before it."""
-        message = interval.message
-        samples = message.samples
-        row = samples.row[interval.row]
-        condition = self.active.get(samples, row)
-        sent = interval.counter_delta(Metric.TX_BYTES)
-        if sent is None or interval.speed_bps <= 0 or (condition is None and not is_throttled):
+        condition = self.active.get(interval)
+        sent, speed_bps = interval.counter_delta(Metric.TX_BYTES), interval.speed_bps()
+        if sent is None or speed_bps <= 0 or (condition is None and not is_throttled):
             return
         rate_bps = sent[0] * 8 / sent[1]
         before_bps = condition.before_bps if condition is not None else self._before_bps(interval)
         is_slowed = (
             is_throttled
             and rate_bps <= self._params.max_tx_ratio * before_bps
-            and before_bps >= self._params.busy * interval.speed_bps
-            and rate_bps > self._storm.traffic * interval.speed_bps
+            and before_bps >= self._params.busy * speed_bps
+            and rate_bps > self._storm.traffic * speed_bps
         )
-        port = topology.resolve_port(samples.device, row)
         if not is_slowed:
-            if (ended := self.active.end(samples, row)) is not None:
-                yield interval.symptom(port, CongestionEnded(self._state, ended.last_ns))
+            yield from self.active.end(interval)
             return
-        if condition is None and topology.host_link_at(port) is None:
+        if condition is None and interval.topology.host_link_at(interval.port) is None:
             return
-        condition = self.active.extend(samples, row, message.at_ns - round(sent[1] * 1e9), message.at_ns)
+        condition = self.active.extend(interval, interval.since_ns(sent[1]))
         condition.before_bps = before_bps
-        if condition.has_lasted(ns(self._params.sustained_s)):
-            yield interval.symptom(port, began(condition.since_ns, in_millionths(rate_bps / before_bps)))
+        if self.active.has_lasted(condition):
+            yield interval.symptom(began(condition.since_ns, in_millionths(rate_bps / before_bps)))
 
     def _before_bps(self, interval: PortInterval) -> float:
         """Return the rate from the end of the last final window up to this interval; 0 where unknown."""
@@ -100,74 +97,44 @@ class ThrottleMonitor:
         return float(last - base) * 8 / seconds
 
 
-_CNPS = (Metric.CNP_HANDLED, NO_INDEX)
-
-
-class CnpMonitor(ReplayedMonitor):
-    """Holds the throttled ports: few in a healthy fabric."""
+class CnpMonitor(ConditionMonitor):
+    """Holds the ports that CNPs throttle: few in a healthy fabric."""
 
     name = "cnp"
 
     def __init__(self, params: DetectParams) -> None:
-        self._params = params.incast
-        self._active = ActiveConditions()
-        self._throttle = ThrottleMonitor(params.collapse, params.storm, CongestionState.SLOWED_BY_CNP)
+        self._per_s = params.incast.cnp_per_s
+        self._own = ActiveConditions(params.incast.cnp_s, CongestionState.CNP_THROTTLED)
+        self._throttle = Throttle(params.collapse, params.storm, CongestionState.SLOWED_BY_CNP)
+        super().__init__((Metric.CNP_HANDLED,), self._own, self._throttle.active)
 
-    @property
-    def active(self) -> tuple[ActiveConditions, ...]:
-        return self._active, self._throttle.active
+    def add_grown(
+        self, cells: dict[Cell, None], batch: MessageBatch, columns: dict[Column, int], topology: Topology
+    ) -> None:
+        for position in columns.values():
+            cells |= dict.fromkeys(cells_above(batch, position, self._per_s))
 
-    def is_relevant(self, batch: MessageBatch) -> bool:
-        return batch.row_kind is RowKind.ROW_KIND_PORT and _CNPS in batch.counters.mapping.position_of
-
-    def process(self, batch: MessageBatch, topology: Topology) -> list[NumberedSymptom]:
-        position = batch.counters.mapping.position_of.get(_CNPS)
-        if position is None:
-            return []
-        cells = (
-            dict.fromkeys((number, row) for number, row, _ in self._active.active_cells(batch))
-            if self._active.by_source
-            else {}
-        )
-        cells |= dict.fromkeys(cells_above(batch, position, self._params.cnp_per_s))
-        if not cells:
-            return []
-        return [symptom for number, row in cells for symptom in self._evaluate(batch, number, row, topology)]
-
-    def _evaluate(self, batch: MessageBatch, number: int, row: int, topology: Topology) -> Iterator[NumberedSymptom]:
-        message = batch.messages[number]
-        samples = message.samples
-        interval = PortInterval(batch, number, row, 0, speed_of(batch, number, row, topology))
+    def evaluate(self, interval: PortInterval, columns: dict[Column, int]) -> Iterator[NumberedSymptom]:
         grown = interval.counter_delta(Metric.CNP_HANDLED)
         if grown is None:
             return
-        name = samples.row[row]
-        port = topology.resolve_port(samples.device, name)
         per_s = round(grown[0] / grown[1])
-        is_throttled = grown[0] >= self._params.cnp_per_s * grown[1]
+        is_throttled = grown[0] >= self._per_s * grown[1]
         yield from self._throttle.evaluate(
-            interval,
-            topology,
-            lambda since_ns, tx_ratio: SlowedByCnpBegan(since_ns, tx_ratio, per_s),
-            is_throttled=is_throttled,
+            interval, lambda since_ns, tx_ratio: SlowedByCnpBegan(since_ns, tx_ratio, per_s), is_throttled=is_throttled
         )
         if not is_throttled:
-            if (ended := self._active.end(samples, name)) is not None:
-                yield interval.symptom(port, CongestionEnded(CongestionState.CNP_THROTTLED, ended.last_ns))
+            yield from self._own.end(interval)
             return
-        if self._active.get(samples, name) is None and topology.host_link_at(port) is None:
+        if self._own.get(interval) is None and interval.topology.host_link_at(interval.port) is None:
             return
-        condition = self._active.extend(samples, name, message.at_ns - round(grown[1] * 1e9), message.at_ns)
-        if condition.has_lasted(ns(self._params.cnp_s)):
-            yield interval.symptom(port, CnpThrottledBegan(condition.since_ns, per_s))
+        condition = self._own.extend(interval, interval.since_ns(grown[1]))
+        if self._own.has_lasted(condition):
+            yield interval.symptom(CnpThrottledBegan(condition.since_ns, per_s))
 
 
-_REPEATED = (Metric.PACKET_SEQUENCE_ERRORS, Metric.ADAPTIVE_RETRANSMITS)
-_TIMEOUTS = (Metric.LOCAL_ACK_TIMEOUTS, Metric.ROCE_SLOW_RESTARTS)
-
-
-class LossMonitor(ReplayedMonitor):
-    """Holds the ports that lost packets slow: none in a healthy fabric."""
+class LossMonitor(ConditionMonitor):
+    """Holds the ports that repeat lost packets and send far less than just before: none in a healthy fabric."""
 
     name = "loss"
 
@@ -175,29 +142,16 @@ class LossMonitor(ReplayedMonitor):
         own = params.collapse
         self._limits = dict.fromkeys(_REPEATED, own.retransmits_per_s) | dict.fromkeys(_TIMEOUTS, own.timeouts_per_s)
         """Of each metric, growth a second from which on it shows that packets are lost; they count the same losses."""
-        self._columns: MappingCache[dict[Column, int]] = MappingCache(self._columns_of)
-        self._throttle = ThrottleMonitor(own, params.storm, CongestionState.SLOWED_BY_LOSS)
+        self._throttle = Throttle(own, params.storm, CongestionState.SLOWED_BY_LOSS)
+        super().__init__(self._limits, self._throttle.active)
 
-    @property
-    def active(self) -> tuple[ActiveConditions, ...]:
-        return (self._throttle.active,)
-
-    def is_relevant(self, batch: MessageBatch) -> bool:
-        return batch.row_kind is RowKind.ROW_KIND_PORT and bool(self._columns[batch.counters.mapping])
-
-    def process(self, batch: MessageBatch, topology: Topology) -> list[NumberedSymptom]:
-        active = self._throttle.active
-        cells: dict[tuple[int, int], None] = {}
-        if active.by_source:
-            cells = dict.fromkeys((number, row) for number, row, _ in active.active_cells(batch))
-        for (metric, _), position in self._columns[batch.counters.mapping].items():
+    def add_grown(
+        self, cells: dict[Cell, None], batch: MessageBatch, columns: dict[Column, int], topology: Topology
+    ) -> None:
+        for (metric, _), position in columns.items():
             cells |= dict.fromkeys(cells_above(batch, position, self._limits[metric]))
-        if not cells:
-            return []
-        return [symptom for number, row in cells for symptom in self._evaluate(batch, number, row, topology)]
 
-    def _evaluate(self, batch: MessageBatch, number: int, row: int, topology: Topology) -> Iterator[NumberedSymptom]:
-        interval = PortInterval(batch, number, row, 0, speed_of(batch, number, row, topology))
+    def evaluate(self, interval: PortInterval, columns: dict[Column, int]) -> Iterator[NumberedSymptom]:
         grown = {metric: delta for metric in self._limits if (delta := interval.counter_delta(metric)) is not None}
         if not grown:
             return
@@ -205,71 +159,40 @@ class LossMonitor(ReplayedMonitor):
         most = round(max(per_s.values()))
         yield from self._throttle.evaluate(
             interval,
-            topology,
             lambda since_ns, tx_ratio: SlowedByLossBegan(since_ns, tx_ratio, most),
             is_throttled=any(rate >= self._limits[metric] for metric, rate in per_s.items()),
         )
 
-    def _columns_of(self, mapping: ColumnMapping) -> dict[Column, int]:
-        return {column: position for column, position in mapping.position_of.items() if column[0] in self._limits}
 
-
-_RECEIVED = (Metric.RX_BYTES, NO_INDEX)
-_LEAST_BPS = 1e9
-"""A slower port is none of a fabric, or its speed has another unit."""
-_ANY_BPS = 1e18
-"""More than any speed: a port whose source does not read its speed is not examined."""
-
-
-class FullMonitor(ReplayedMonitor):
-    """Holds the ports with a full link."""
+class FullMonitor(ConditionMonitor):
+    """Holds the ports of hosts that receive nearly as much as their link carries."""
 
     name = "full"
 
     def __init__(self, params: DetectParams) -> None:
-        self._params = params.incast
-        self._active = ActiveConditions()
+        self._full = params.incast.full
+        self._own = ActiveConditions(params.incast.sustained_s, CongestionState.FULL)
+        super().__init__((Metric.RX_BYTES,), self._own)
 
-    @property
-    def active(self) -> tuple[ActiveConditions, ...]:
-        return (self._active,)
-
-    def is_relevant(self, batch: MessageBatch) -> bool:
-        return batch.row_kind is RowKind.ROW_KIND_PORT and _RECEIVED in batch.counters.mapping.position_of
-
-    def process(self, batch: MessageBatch, topology: Topology) -> list[NumberedSymptom]:
-        position = batch.counters.mapping.position_of.get(_RECEIVED)
-        if position is None:
-            return []
-        cells = (
-            dict.fromkeys((number, row) for number, row, _ in self._active.active_cells(batch))
-            if self._active.by_source
-            else {}
-        )
+    def add_grown(
+        self, cells: dict[Cell, None], batch: MessageBatch, columns: dict[Column, int], topology: Topology
+    ) -> None:
         speeds = speeds_of(batch, unknown=_ANY_BPS)
         speeds[speeds < _LEAST_BPS] = _ANY_BPS
-        cells |= dict.fromkeys(cells_above(batch, position, self._params.full / 8 * speeds))
-        if not cells:
-            return []
-        return [symptom for number, row in cells for symptom in self._evaluate(batch, number, row, topology)]
+        for position in columns.values():
+            cells |= dict.fromkeys(cells_above(batch, position, self._full / 8 * speeds))
 
-    def _evaluate(self, batch: MessageBatch, number: int, row: int, topology: Topology) -> Iterator[NumberedSymptom]:
-        message = batch.messages[number]
-        samples = message.samples
-        port = topology.resolve_port(samples.device, samples.row[row])
-        if topology.host_link_at(port) is None:
+    def evaluate(self, interval: PortInterval, columns: dict[Column, int]) -> Iterator[NumberedSymptom]:
+        if interval.topology.host_link_at(interval.port) is None:
             return
-        interval = PortInterval(batch, number, row, 0, speed_of(batch, number, row, topology))
-        grown = interval.counter_delta(Metric.RX_BYTES)
-        if grown is None or interval.speed_bps <= 0:
+        grown, speed_bps = interval.counter_delta(Metric.RX_BYTES), interval.speed_bps()
+        if grown is None or speed_bps <= 0:
             return
         octets, seconds = grown
-        name, carried = samples.row[row], interval.speed_bps / 8 * seconds
-        if not self._params.full * carried <= octets <= most_octets(seconds, interval.speed_bps):
-            if (ended := self._active.end(samples, name)) is not None:
-                yield interval.symptom(port, CongestionEnded(CongestionState.FULL, ended.last_ns))
+        carried = speed_bps / 8 * seconds
+        if not self._full * carried <= octets <= most_octets(seconds, speed_bps):
+            yield from self._own.end(interval)
             return
-        condition = self._active.extend(samples, name, message.at_ns - round(seconds * 1e9), message.at_ns)
-        if condition.has_lasted(ns(self._params.sustained_s)):
-            load = in_millionths(min(1.0, octets / carried))
-            yield interval.symptom(port, LinkFullBegan(condition.since_ns, load))
+        condition = self._own.extend(interval, interval.since_ns(seconds))
+        if self._own.has_lasted(condition):
+            yield interval.symptom(LinkFullBegan(condition.since_ns, in_millionths(min(1.0, octets / carried))))

@@ -13,22 +13,22 @@ import numpy as np
 from streams.detect.measure.monitors.monitor import (
     QUANTA_BITS,
     ActiveConditions,
+    Cell,
+    ConditionMonitor,
     NumberedSymptom,
     PortInterval,
-    ReplayedMonitor,
     in_millionths,
     speeds_of,
 )
-from streams.detect.measure.storage.column_store import Cells, Column, ColumnMapping, MappingCache
+from streams.detect.measure.storage.column_store import Cells, Column
 from streams.detect.measure.storage.message_batch import MessageBatch
 from streams.detect.measure.storage.plausibility import most_octets
 from streams.detect.params import DetectParams
-from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory_rows import HOST_LINK
 from streams.fabric.topology import Topology
-from streams.wire.models import NO_INDEX, RowKind
-from streams.wire.symptoms import CongestionEnded, CongestionState, IncastBegan, IncastReason
+from streams.wire.models import NO_INDEX
+from streams.wire.symptoms import CongestionState, IncastBegan, IncastReason
 
 _INTO_HOST = (Metric.RX_BYTES, Metric.RX_PACKETS)
 _OUT_OF_SWITCH = (Metric.TX_BYTES, Metric.TX_PACKETS)
@@ -46,11 +46,8 @@ _REASONS: dict[Metric, tuple[IncastReason, bool]] = {
 _SUSTAINED = (IncastReason.MARKED, IncastReason.DROPPED)
 """Reasons that one interval alone shows for all of its length: its link was full on average."""
 
-_Columns = dict[Column, int]
-"""The columns of _REASONS in a message, and their positions."""
 
-
-class IncastMonitor(ReplayedMonitor):
+class IncastMonitor(ConditionMonitor):
     """Holds the ends with incast: few in a healthy fabric."""
 
     name = "incast"
@@ -59,36 +56,21 @@ class IncastMonitor(ReplayedMonitor):
         self._params, self._storm = params.incast, params.storm
         self._in_whole_numbers = np.uint64(np.ceil(1 / max(params.incast.marked, 1e-6)))
         """Packets for each mark, a whole number: floating point costs twice as much."""
-        self._columns = MappingCache(_columns_of)
-        self._active = ActiveConditions()
+        self._own = ActiveConditions(params.incast.sustained_s, CongestionState.INCAST)
+        super().__init__(_REASONS, self._own)
 
-    @property
-    def active(self) -> tuple[ActiveConditions, ...]:
-        return (self._active,)
-
-    def is_relevant(self, batch: MessageBatch) -> bool:
-        return batch.row_kind is RowKind.ROW_KIND_PORT and bool(self._columns[batch.counters.mapping])
-
-    def process(self, batch: MessageBatch, topology: Topology) -> list[NumberedSymptom]:
-        columns = self._columns[batch.counters.mapping]
-        if not columns:
-            return []
-        cells: dict[tuple[int, int], None] = {}
+    def add_grown(
+        self, cells: dict[Cell, None], batch: MessageBatch, columns: dict[Column, int], topology: Topology
+    ) -> None:
         for (metric, _), position in columns.items():
             now, before = batch.counters.values[:, position], batch.counters.previous(position)
             grew = now > before
             if np.count_nonzero(grew):
                 cells |= dict.fromkeys(self._grown_cells(batch, topology, metric, position, (grew, now - before)))
-        if self._active.by_source:
-            cells |= dict.fromkeys((number, row) for number, row, _ in self._active.active_cells(batch))
-        found: list[NumberedSymptom] = []
-        for number, row in cells:
-            found += self._evaluate(batch, number, row, columns, topology)
-        return found
 
     def _grown_cells(
         self, batch: MessageBatch, topology: Topology, metric: Metric, position: int, grown: tuple[Cells, Cells]
-    ) -> Iterator[tuple[int, int]]:
+    ) -> Iterator[Cell]:
         """Yield the cells in which a counter grew by enough; a column that was never read before has time 0."""
         counters, own = batch.counters, self._params
         (why, by_host), (grew, growth) = _REASONS[metric], grown
@@ -114,44 +96,37 @@ class IncastMonitor(ReplayedMonitor):
         for number, row in zip(*np.nonzero(much), strict=True):
             device = topology.devices.get(batch.messages[number].samples.device)
             if device is not None and (device.kind == "host") == by_host:
-                yield int(number), int(row)
+                yield int(number), int(row), 0
 
-    def _evaluate(
-        self, batch: MessageBatch, number: int, row: int, columns: _Columns, topology: Topology
-    ) -> Iterator[NumberedSymptom]:
-        message = batch.messages[number]
-        samples = message.samples
-        port = topology.resolve_port(samples.device, samples.row[row])
-        link = topology.link_at(port)
+    def evaluate(self, interval: PortInterval, columns: dict[Column, int]) -> Iterator[NumberedSymptom]:
+        link = interval.topology.link_at(interval.port)
         if link is None or link.role != HOST_LINK:
             return
-        interval = PortInterval(batch, number, row, 0, float(link.speed_bps or _speed(batch, number, row)))
-        verdict = self._verdict(interval, columns, at_host=port == link.lower)
+        speed_bps = float(link.speed_bps or interval.read_speed_bps())
+        verdict = self._verdict(interval, speed_bps, columns, at_host=interval.port == link.lower)
         if verdict is None:
             return
         share, why, since_ns = verdict
-        name = samples.row[row]
         if why is None:
-            if (ended := self._active.end(samples, name)) is not None:
-                yield interval.symptom(port, CongestionEnded(CongestionState.INCAST, ended.last_ns))
+            yield from self._own.end(interval)
             return
         # A storm that begins within one interval pauses a part of it, and traffic passes in the rest.
-        is_known = why in _SUSTAINED or self._active.get(samples, name) is not None
-        condition = self._active.extend(samples, name, since_ns, message.at_ns)
-        if is_known and condition.has_lasted(ns(self._params.sustained_s)):
-            yield interval.symptom(port, IncastBegan(condition.since_ns, in_millionths(share), why))
+        is_known = why in _SUSTAINED or self._own.get(interval) is not None
+        condition = self._own.extend(interval, since_ns)
+        if is_known and self._own.has_lasted(condition):
+            yield interval.symptom(IncastBegan(condition.since_ns, in_millionths(share), why))
 
     def _verdict(
-        self, interval: PortInterval, columns: _Columns, *, at_host: bool
+        self, interval: PortInterval, speed_bps: float, columns: dict[Column, int], *, at_host: bool
     ) -> tuple[float, IncastReason | None, int] | None:
         """Return the ratio, the reason (None: no incast) and since when; None where too little was read to know."""
         own = self._params
         octets, packets = (interval.counter_delta(metric) for metric in (_INTO_HOST if at_host else _OUT_OF_SWITCH))
-        if octets is None or interval.speed_bps <= 0:
+        if octets is None or speed_bps <= 0:
             return None
-        since_ns = interval.message.at_ns - round(octets[1] * 1e9)
-        full = own.full * interval.speed_bps * octets[1] / 8 <= octets[0] <= most_octets(octets[1], interval.speed_bps)
-        silent = octets[0] * 8 <= self._storm.traffic * interval.speed_bps * octets[1]
+        since_ns = interval.since_ns(octets[1])
+        full = own.full * speed_bps * octets[1] / 8 <= octets[0] <= most_octets(octets[1], speed_bps)
+        silent = octets[0] * 8 <= self._storm.traffic * speed_bps * octets[1]
         found: tuple[float, int] = (0.0, 0)
         for metric, index in columns:
             why, counted_by_host = _REASONS[metric]
@@ -159,7 +134,7 @@ class IncastMonitor(ReplayedMonitor):
             if grown is None:
                 continue
             if why is IncastReason.PAUSED_BY_HOST:
-                lasting = 1e-6 if metric is Metric.PFC_TX_PAUSE_USECONDS else QUANTA_BITS / interval.speed_bps
+                lasting = 1e-6 if metric is Metric.PFC_TX_PAUSE_USECONDS else QUANTA_BITS / speed_bps
                 share = min(1.0, grown[0] * lasting / grown[1])
                 if share >= own.pauses and not silent:
                     is_stalled = interval.pcie_stall_ratio() >= own.stalled
@@ -170,14 +145,3 @@ class IncastMonitor(ReplayedMonitor):
             elif grown[0] >= own.drops_per_s * grown[1] and (full or why is IncastReason.DROPPED_BY_HOST):
                 found = max(found, (min(1.0, grown[0] / packets[0]) if packets and packets[0] else 0.0, why))
         return found[0], IncastReason(found[1]) if found[1] else None, since_ns
-
-
-def _columns_of(mapping: ColumnMapping) -> _Columns:
-    return {column: position for column, position in mapping.position_of.items() if column[0] in _REASONS}
-
-
-def _speed(batch: MessageBatch, number: int, row: int) -> float:
-    """Return the speed of a port in a message; 0 where the message does not have it."""
-    position = batch.gauges.mapping.position_of.get((Metric.SPEED_BPS, NO_INDEX))
-    speed = float(batch.gauges.values[number, position, row]) if position is not None else 0.0
-    return speed if speed > 0 else 0.0

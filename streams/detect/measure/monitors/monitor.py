@@ -6,21 +6,29 @@ message, and the store adds them to its history.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from streams.detect.measure.storage.column_store import is_absent
+from streams.detect.measure.storage.column_store import Column, MappingCache, is_absent
 from streams.detect.measure.storage.message_batch import LateMessage, MessageBatch, PendingMessage
 from streams.detect.measure.storage.reading_store import ReadingStore
+from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
-from streams.wire.models import NO_INDEX, Event, Samples, Source, Symptom, SymptomsReplaced
-from streams.wire.symptoms import Congestion
+from streams.wire.models import NO_INDEX, Event, RowKind, Source, Symptom, SymptomsReplaced
+from streams.wire.symptoms import Congestion, CongestionEnded, CongestionState
+
+NumberedSymptom = tuple[int, Symptom]
+"""A symptom, and the number of the message that shows it."""
+NumberedOutput = tuple[int, Symptom | SymptomsReplaced]
+Cell = tuple[int, int, int]
+"""Message and row in a batch, and the direction of pause (0 where there is one only)."""
 
 
 @dataclass(slots=True)
@@ -33,39 +41,45 @@ class ActiveCondition:
     before_bps: float = 0.0
     """The rate before it began, where the condition is compared with one."""
 
-    def has_lasted(self, after_ns: int) -> bool:
-        """Return once, when it has lasted for `after_ns`, that its beginning is to be reported."""
-        lasts = not self.is_reported and self.last_ns - self.since_ns >= after_ns
-        self.is_reported = self.is_reported or lasts
-        return lasts
-
 
 class ActiveConditions:
-    """By device and source, then by row and direction; the direction is 0 where there is one only."""
+    """The conditions that last, of one state or one for each direction of pause, by device and source, then by port.
 
-    def __init__(self) -> None:
+    A beginning is reported once the condition has lasted for `hold_s`, and then its end.
+    """
+
+    def __init__(self, hold_s: float, *states: CongestionState) -> None:
+        self._hold_ns, self._states = ns(hold_s), states
         self.by_source: dict[tuple[str, Source], dict[tuple[str, int], ActiveCondition]] = {}
-        """Callers check first whether it is empty, as in a healthy fabric, which costs no call."""
+        """Row and direction (0 where there is one only) -> condition. Callers check first whether it is empty, as in a
+        healthy fabric, which costs no call."""
 
-    def get(self, samples: Samples, row: str, direction: int = 0) -> ActiveCondition | None:
+    def get(self, interval: "PortInterval") -> ActiveCondition | None:
         """Return the condition of a port as one source reads it."""
-        return self.by_source.get((samples.device, samples.source), {}).get((row, direction))
+        return self.by_source.get(interval.source_key, {}).get((interval.name, interval.direction))
 
-    def extend(self, samples: Samples, row: str, since_ns: int, at_ns: int, direction: int = 0) -> ActiveCondition:
-        """Begin a condition at `since_ns`, or extend the one that lasts, to `at_ns`."""
-        own = self.by_source.setdefault((samples.device, samples.source), {})
-        key = row, direction
-        condition = own.get(key) or own.setdefault(key, ActiveCondition(since_ns, at_ns))
+    def extend(self, interval: "PortInterval", since_ns: int) -> ActiveCondition:
+        """Begin a condition at `since_ns`, or extend the one that lasts."""
+        own = self.by_source.setdefault(interval.source_key, {})
+        at_ns = interval.message.at_ns
+        condition = own.setdefault((interval.name, interval.direction), ActiveCondition(since_ns, at_ns))
         condition.last_ns = at_ns
         return condition
 
-    def end(self, samples: Samples, row: str, direction: int = 0) -> ActiveCondition | None:
-        """End a condition; return it where its beginning was reported."""
-        key = samples.device, samples.source
-        condition = self.by_source.get(key, {}).pop((row, direction), None)
+    def has_lasted(self, condition: ActiveCondition) -> bool:
+        """Return once that a condition has lasted, so that its beginning is to be reported."""
+        lasts = not condition.is_reported and condition.last_ns - condition.since_ns >= self._hold_ns
+        condition.is_reported = condition.is_reported or lasts
+        return lasts
+
+    def end(self, interval: "PortInterval") -> Iterator[NumberedSymptom]:
+        """End a condition; yield its end where its beginning was reported."""
+        key = interval.source_key
+        condition = self.by_source.get(key, {}).pop((interval.name, interval.direction), None)
         if not self.by_source.get(key, True):
             del self.by_source[key]
-        return condition if condition is not None and condition.is_reported else None
+        if condition is not None and condition.is_reported:
+            yield interval.symptom(CongestionEnded(self._states[interval.direction], condition.last_ns))
 
     def put(self, key: tuple[str, Source], conditions: dict[tuple[str, int], ActiveCondition]) -> None:
         """Replace all conditions of a device as one source reads it."""
@@ -73,7 +87,7 @@ class ActiveConditions:
         if conditions:
             self.by_source[key] = conditions
 
-    def active_cells(self, batch: MessageBatch) -> Iterator[tuple[int, int, int]]:
+    def active_cells(self, batch: MessageBatch) -> Iterator[Cell]:
         """Yield the message, row and direction of the conditions of ports that a batch reads."""
         for number, message in enumerate(batch.messages):
             for row, direction in self.by_source.get((message.samples.device, message.samples.source), ()):
@@ -93,11 +107,6 @@ class ActiveConditions:
         for device, source, row, direction, *fields in data:
             condition = ActiveCondition(*fields)
             self.by_source.setdefault((device, Source(source)), {})[row, direction] = condition
-
-
-NumberedSymptom = tuple[int, Symptom]
-"""A symptom, and the number of the message that shows it."""
-NumberedOutput = tuple[int, Symptom | SymptomsReplaced]
 
 
 class Monitor(Protocol):
@@ -137,9 +146,8 @@ class ReplayedMonitor(Monitor, Protocol):
     `LateReplay` replays its readings where one of them comes late; the state is in `active` only.
     """
 
-    @property
-    def active(self) -> Sequence[ActiveConditions]:
-        """The conditions that last, by which it compares the next reading."""
+    active: Sequence[ActiveConditions]
+    """The conditions that last, by which it compares the next reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,18 +177,50 @@ PCIE_STALLS = (Metric.PCIE_STALLED_READ_SECONDS, Metric.PCIE_STALLED_WRITE_SECON
 
 @dataclass(frozen=True, slots=True)
 class PortInterval:
-    """One row of one message of a batch; `direction` is that of pause, `speed_bps` 0 or NaN where unknown."""
+    """One row of one message of a batch; `direction` is that of pause."""
 
     batch: MessageBatch
+    topology: Topology
     number: int
     row: int
-    direction: int
-    speed_bps: float
+    direction: int = 0
 
     @property
     def message(self) -> PendingMessage:
         """The message."""
         return self.batch.messages[self.number]
+
+    @property
+    def name(self) -> str:
+        """The name of the row."""
+        return self.message.samples.row[self.row]
+
+    @property
+    def source_key(self) -> tuple[str, Source]:
+        """The device and the source that reads it."""
+        return self.message.samples.device, self.message.samples.source
+
+    @property
+    def port(self) -> Port:
+        """The port in the inventory's names."""
+        return self.topology.resolve_port(self.message.samples.device, self.name)
+
+    def read_speed_bps(self) -> float:
+        """Return the speed in the message; 0 where it has none."""
+        position = self.batch.gauges.mapping.position_of.get((Metric.SPEED_BPS, NO_INDEX))
+        speed = float(self.batch.gauges.values[self.number, position, self.row]) if position is not None else 0.0
+        return speed if speed > 0 else 0.0
+
+    def speed_bps(self) -> float:
+        """Return the speed of the port: of the message, else of the inventory; 0 where neither has it."""
+        if speed := self.read_speed_bps():
+            return speed
+        link = self.topology.link_at(self.port)
+        return float(link.speed_bps or 0) if link is not None else 0.0
+
+    def since_ns(self, seconds: float) -> int:
+        """Return the time so long before the message."""
+        return self.message.at_ns - round(seconds * 1e9)
 
     def counter_delta(self, metric: Metric, index: int = NO_INDEX) -> tuple[float, float] | None:
         """Return the growth of a counter and the seconds in which it grew; None if not read twice, or if it fell."""
@@ -195,11 +235,10 @@ class PortInterval:
             return None
         return float(now - was), seconds
 
-    def symptom(self, port: Port, payload: Congestion) -> NumberedSymptom:
+    def symptom(self, payload: Congestion) -> NumberedSymptom:
         """Return the symptom that this interval shows at its port."""
-        message = self.message
-        source = message.samples.source
-        return message.number, Symptom(port.device, port.port, payload, message.at_ns, source=source)
+        message, port = self.message, self.port
+        return message.number, Symptom(port.device, port.port, payload, message.at_ns, source=message.samples.source)
 
     def pcie_stall_ratio(self) -> float:
         """Return the share of the time in which the NIC stalled on PCIe; NaN where it is not counted."""
@@ -211,10 +250,8 @@ _MOST = 2.0**63
 """The largest limit that is compared with growth: more is no growth of a counter."""
 
 
-def cells_above(
-    batch: MessageBatch, position: int, per_s: float | npt.NDArray[np.float64]
-) -> Iterator[tuple[int, int]]:
-    """Yield the (message, row) of a batch in which the counter at a position grew by `per_s` a second or more.
+def cells_above(batch: MessageBatch, position: int, per_s: float | npt.NDArray[np.float64]) -> Iterator[Cell]:
+    """Yield the cells of a batch in which the counter at a position grew by `per_s` a second or more.
 
     `per_s` is one limit, or one of each cell: shape (messages, rows) or (1, 1).
     """
@@ -230,7 +267,7 @@ def cells_above(
     much = grew & (now - before >= np.minimum(np.ceil(per_s * seconds), _MOST).astype(np.uint64))
     if np.count_nonzero(much):
         numbers, rows = (places.tolist() for places in np.nonzero(much))
-        yield from zip(numbers, rows, strict=True)
+        yield from zip(numbers, rows, repeat(0))
 
 
 def in_millionths(ratio: float) -> float:
@@ -247,12 +284,39 @@ def speeds_of(batch: MessageBatch, unknown: float = _SLOWEST_BPS) -> npt.NDArray
     return np.where(speeds > 0, speeds, unknown)
 
 
-def speed_of(batch: MessageBatch, number: int, row: int, topology: Topology) -> float:
-    """Return the speed of a port, in bit/s: of its message, else of the inventory; 0 where neither has it."""
-    samples = batch.messages[number].samples
-    shape = len(batch.messages), len(samples.row)
-    speed = float(np.broadcast_to(speeds_of(batch, unknown=np.nan), shape)[number, row])
-    if speed > 0:
-        return speed
-    link = topology.link_at(topology.resolve_port(samples.device, samples.row[row]))
-    return float(link.speed_bps or 0) if link is not None else 0.0
+class ConditionMonitor(ReplayedMonitor):
+    """Finds conditions of ports by counters: readings are compared as arrays, and Python evaluates a few cells only.
+
+    These are cells in which a counter grew by much, and those of conditions that last; none in a healthy fabric.
+    """
+
+    def __init__(self, metrics: Container[Metric], *active: ActiveConditions) -> None:
+        self.active = active
+        self._columns = MappingCache(
+            lambda mapping: {column: at for column, at in mapping.position_of.items() if column[0] in metrics}
+        )
+
+    def is_relevant(self, batch: MessageBatch) -> bool:
+        return batch.row_kind is RowKind.ROW_KIND_PORT and bool(self._columns[batch.counters.mapping])
+
+    def process(self, batch: MessageBatch, topology: Topology) -> list[NumberedSymptom]:
+        columns = self._columns[batch.counters.mapping]
+        if not columns:
+            return []
+        cells: dict[Cell, None] = {}
+        for active in self.active:
+            if active.by_source:
+                cells |= dict.fromkeys(active.active_cells(batch))
+        self.add_grown(cells, batch, columns, topology)
+        if not cells:
+            return []
+        return [one for cell in cells for one in self.evaluate(PortInterval(batch, topology, *cell), columns)]
+
+    def add_grown(
+        self, cells: dict[Cell, None], batch: MessageBatch, columns: dict[Column, int], topology: Topology
+    ) -> None:
+        """Add the cells in which a counter grew by much; `columns` are the positions of its counters."""
+
+    def evaluate(self, interval: PortInterval, columns: dict[Column, int]) -> Iterable[NumberedSymptom]:
+        """Return the symptoms of one cell."""
+        return ()

@@ -11,25 +11,23 @@ import numpy as np
 
 from streams.detect.detectors.congestion_collapse.groups import CollapseParams
 from streams.detect.detectors.congestion_pfc_storm import StormParams
-from streams.detect.measure.monitors.congestion_monitors import ThrottleMonitor
+from streams.detect.measure.monitors.congestion_monitors import Throttle
 from streams.detect.measure.monitors.monitor import (
     QUANTA_BITS,
     ActiveConditions,
+    Cell,
+    ConditionMonitor,
     NumberedSymptom,
     PortInterval,
-    ReplayedMonitor,
     in_millionths,
-    speed_of,
     speeds_of,
 )
-from streams.detect.measure.storage.column_store import Cells, ColumnMapping, Indices, MappingCache, TableDelta
+from streams.detect.measure.storage.column_store import Cells, Column, ColumnMapping, Indices, MappingCache, TableDelta
 from streams.detect.measure.storage.message_batch import MessageBatch
-from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.wire.models import NO_INDEX, RowKind
+from streams.wire.models import NO_INDEX
 from streams.wire.symptoms import (
-    CongestionEnded,
     CongestionState,
     PauseBegan,
     PauseDirection,
@@ -64,14 +62,19 @@ _RECEIVED = 0
 """Index of the direction in which a port is paused by its peer."""
 _USECONDS = (Metric.PFC_RX_PAUSE_USECONDS, Metric.PFC_TX_PAUSE_USECONDS)
 
+_DIRECTION_OF = {
+    metric: number
+    for number, direction in enumerate(DIRECTIONS)
+    for metric in (*direction.frames, direction.useconds)
+}  # fmt: skip
 _About = tuple[tuple[int, Metric, int], ...]
 """Direction, metric and index of columns."""
 _Plan = tuple[Indices, _About]
 """Positions of the columns that count pause, and what they are; those in microseconds come last: they are exact."""
 
 
-class PauseMonitor(ReplayedMonitor):
-    """Holds the ports that are paused: none in a healthy fabric. It also drives the monitor of throttled ports."""
+class PauseMonitor(ConditionMonitor):
+    """Holds the ports that are paused: none in a healthy fabric. It also follows the ports that pause throttles."""
 
     name = "pause"
 
@@ -79,41 +82,26 @@ class PauseMonitor(ReplayedMonitor):
         self._params = params
         self._min_ratios = min(params.paused, collapse.paused), params.paused
         """By direction: the share of the time from which on Python evaluates a cell."""
-        self._throttle = ThrottleMonitor(collapse, params, CongestionState.THROTTLED_BY_PAUSE)
+        self._throttle = Throttle(collapse, params, CongestionState.THROTTLED_BY_PAUSE)
         self._throttle_ratio = collapse.paused
         self._plans = MappingCache(_plan)
-        self._active = ActiveConditions()
-        self._throttled = self._throttle.active
+        states = (direction.state for direction in DIRECTIONS)
+        self._own = ActiveConditions(params.sustained_s * params.paused, *states)
+        super().__init__(_DIRECTION_OF, self._own, self._throttle.active)
 
-    @property
-    def active(self) -> tuple[ActiveConditions, ...]:
-        return self._active, self._throttled
-
-    def is_relevant(self, batch: MessageBatch) -> bool:
-        return batch.row_kind is RowKind.ROW_KIND_PORT and bool(self._plans[batch.counters.mapping][1])
-
-    def process(self, batch: MessageBatch, topology: Topology) -> list[NumberedSymptom]:
+    def add_grown(
+        self, cells: dict[Cell, None], batch: MessageBatch, columns: dict[Column, int], topology: Topology
+    ) -> None:
         positions, about = self._plans[batch.counters.mapping]
-        if not len(positions):
-            return []
         counters = batch.counters
         now, before = counters.values[:, positions], _before(counters, positions)
         grew = now > before
-        lasting = [*self._active_cells(batch)] if self._active.by_source or self._throttled.by_source else ()
-        cells = list(self._paused_cells(batch, positions, about, grew, now - before)) if np.count_nonzero(grew) else []
-        found: list[NumberedSymptom] = []
-        for number, row, direction in dict.fromkeys((*cells, *lasting)):
-            found += self._evaluate(self._interval(batch, number, row, direction, topology), about, topology)
-        return found
-
-    def _active_cells(self, batch: MessageBatch) -> Iterator[tuple[int, int, int]]:
-        """Yield the cells of conditions that last."""
-        yield from self._active.active_cells(batch)
-        yield from ((number, row, _RECEIVED) for number, row, _ in self._throttled.active_cells(batch))
+        if np.count_nonzero(grew):
+            cells |= dict.fromkeys(self._paused_cells(batch, positions, about, grew, now - before))
 
     def _paused_cells(
         self, batch: MessageBatch, positions: Indices, about: _About, grew: Cells, growth: Cells
-    ) -> Iterator[tuple[int, int, int]]:
+    ) -> Iterator[Cell]:
         """Yield the cells that were paused nearly all the time, as far as messages alone show it."""
         counters = batch.counters
         times = counters.store.at_ns[counters.devices[:, None], counters.mapping.columns[positions]]
@@ -130,86 +118,69 @@ class PauseMonitor(ReplayedMonitor):
             ):
                 yield int(number), int(row), direction
 
-    def _interval(self, batch: MessageBatch, number: int, row: int, direction: int, topology: Topology) -> PortInterval:
-        return PortInterval(batch, number, row, direction, speed_of(batch, number, row, topology))
-
-    def _evaluate(self, interval: PortInterval, about: _About, topology: Topology) -> Iterator[NumberedSymptom]:
-        message, direction = interval.message, DIRECTIONS[interval.direction]
-        samples = message.samples
-        row = samples.row[interval.row]
-        shares = self._shares(interval, about)
+    def evaluate(self, interval: PortInterval, columns: dict[Column, int]) -> Iterator[NumberedSymptom]:
+        direction, speed_bps = DIRECTIONS[interval.direction], interval.speed_bps()
+        shares = self._shares(interval, speed_bps)
         if not shares:
             return
         if interval.direction == _RECEIVED:
             paused_ratio = max(shares.values())[0]
             yield from self._throttle.evaluate(
                 interval,
-                topology,
                 lambda since_ns, tx_ratio: ThrottledByPauseBegan(since_ns, tx_ratio, paused_ratio),
                 is_throttled=paused_ratio >= self._throttle_ratio,
             )
-        verdict = self._verdict(interval, shares)
+        verdict = self._verdict(interval, speed_bps, shares)
         if verdict is None:
             return
         paused, priority, since_ns = verdict
-        port = topology.resolve_port(samples.device, row)
         if not paused:
-            if (ended := self._active.end(samples, row, interval.direction)) is not None:
-                yield interval.symptom(port, CongestionEnded(direction.state, ended.last_ns))
+            yield from self._own.end(interval)
             return
-        condition = self._active.extend(samples, row, since_ns, message.at_ns, interval.direction)
-        if condition.has_lasted(ns(self._params.sustained_s * self._params.paused)):
-            counted = None if priority == NO_INDEX else priority
-            yield interval.symptom(
-                port, PauseBegan(direction.pause, condition.since_ns, in_millionths(paused), counted)
-            )
-            if (
-                direction.pause is PauseDirection.SENT
-                and (stalled := interval.pcie_stall_ratio()) >= self._params.stalled
-            ):
-                yield interval.symptom(port, PcieStall(condition.since_ns, in_millionths(stalled)))
+        condition = self._own.extend(interval, since_ns)
+        if not self._own.has_lasted(condition):
+            return
+        counted = None if priority == NO_INDEX else priority
+        yield interval.symptom(PauseBegan(direction.pause, condition.since_ns, in_millionths(paused), counted))
+        is_sent = direction.pause is PauseDirection.SENT
+        if is_sent and (stalled := interval.pcie_stall_ratio()) >= self._params.stalled:
+            yield interval.symptom(PcieStall(condition.since_ns, in_millionths(stalled)))
 
-    def _shares(self, interval: PortInterval, about: _About) -> dict[int, tuple[float, float]]:
+    def _shares(self, interval: PortInterval, speed_bps: float) -> dict[int, tuple[float, float]]:
         """Return by priority the share of the time that was paused, and that time in s; empty where unknown."""
-        direction = DIRECTIONS[interval.direction]
         shares: dict[int, tuple[float, float]] = {}
-        for number, metric, index in about:
+        for number, metric, index in self._plans[interval.batch.counters.mapping][1]:
             if number != interval.direction:
                 continue
-            in_useconds = metric is direction.useconds
+            in_useconds = metric in _USECONDS
             grown = interval.counter_delta(metric, index)
-            if grown is None or (not in_useconds and interval.speed_bps <= 0):
+            if grown is None or (not in_useconds and speed_bps <= 0):
                 continue
-            lasting = grown[0] * (1e-6 if in_useconds else QUANTA_BITS / interval.speed_bps)
+            lasting = grown[0] * (1e-6 if in_useconds else QUANTA_BITS / speed_bps)
             shares[index] = min(1.0, lasting / grown[1]), grown[1]
         return shares
 
-    def _verdict(self, interval: PortInterval, shares: dict[int, tuple[float, float]]) -> tuple[float, int, int] | None:
+    def _verdict(
+        self, interval: PortInterval, speed_bps: float, shares: dict[int, tuple[float, float]]
+    ) -> tuple[float, int, int] | None:
         """Return the share of the time that was paused (0: there was traffic), the priority and since when."""
         direction, params = DIRECTIONS[interval.direction], self._params
         priority, (share, seconds) = max(shares.items(), key=lambda item: item[1])
-        since_ns = interval.message.at_ns - round(seconds * 1e9)
+        since_ns = interval.since_ns(seconds)
         if share < params.paused:
             return 0.0, priority, since_ns
         if (sent := interval.counter_delta(direction.stopped)) is None:
             return None
         switched = interval.counter_delta(direction.transitions, priority)
-        free = sent[0] * 8 > params.traffic * interval.speed_bps * sent[1] or (
+        free = sent[0] * 8 > params.traffic * speed_bps * sent[1] or (
             switched is not None and switched[0] > params.transitions_per_s * switched[1]
         )
         return 0.0 if free else share, priority, since_ns
 
 
 def _plan(mapping: ColumnMapping) -> _Plan:
-    about = sorted(
-        (
-            (number, metric, index)
-            for metric, index in mapping.position_of
-            for number, direction in enumerate(DIRECTIONS)
-            if metric in (*direction.frames, direction.useconds)
-        ),
-        key=lambda one: one[1] in _USECONDS,
-    )
+    about = [(_DIRECTION_OF[column[0]], *column) for column in mapping.position_of if column[0] in _DIRECTION_OF]
+    about.sort(key=lambda one: one[1] in _USECONDS)
     return np.array([mapping.position_of[metric, index] for _, metric, index in about], np.intp), tuple(about)
 
 
