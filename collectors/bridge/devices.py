@@ -6,17 +6,17 @@ Nothing here decides on the message of a value, or on its number: the fold does,
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from collectors.bridge import paths, values
+from collectors.bridge import values
 from collectors.bridge.left_out import LeftOut, Reason
 from collectors.bridge.points import Point, Scalar
-from collectors.bridge.series import LONGEST_NAME, Input, Series, input_of, series_of
+from collectors.bridge.series import LONGEST_NAME, Input, Series, input_of, scope_of, series_of
 from collectors.bridge.tables import Kind, Signal
 from collectors.bridge.values import gauge, unix_ns
 from collectors.core.clock import AHEAD_NS
 from collectors.core.columns import CellKey, Layout, Reading
 from collectors.core.context import DeviceEvent
 from collectors.core.metrics import CollectorMetrics
-from collectors.gnmi.device_identity import STATE_EVENTS, BootTime
+from collectors.gnmi.device_output import STATE_EVENTS, BootTime
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
 from streams.wire.models import EventKind
@@ -209,7 +209,7 @@ class Devices:
         signal, row = known
         if signal is None or len(row) > LONGEST_NAME:
             return NO_ENTRY
-        scope = paths.scope(field) if series.input is Input.GNMIC else ""
+        scope = scope_of(field) if series.input is Input.GNMIC else ""
         if signal.kind is Kind.VALUE and row and not scope:
             slot = device.columns.slot(row, signal)
             if slot is None:

@@ -7,7 +7,7 @@ import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from collectors.bridge.series import Input
-from collectors.core.params import CollectorParams
+from collectors.core.params import CollectorParams, from_json
 from streams.wire.errors import Misconfigured
 from streams.wire.login_settings import LoginSettings
 
@@ -36,10 +36,6 @@ def _topics(value: object) -> object:
     return value
 
 
-def _object(value: object) -> object:
-    return orjson.loads(value) if isinstance(value, str) else value
-
-
 class Params(CollectorParams, LoginSettings):
     """Settings of `[collect.bridge]`."""
 
@@ -50,11 +46,11 @@ class Params(CollectorParams, LoginSettings):
     """Processes of one group divide the topics' partitions; Kafka stores their positions under this name."""
     start: Literal["earliest", "latest"] = "latest"
     """The start of a partition without a committed position; by default older records are skipped."""
-    inputs: Annotated[dict[str, Input], BeforeValidator(_object)] = Field(default_factory=dict)
+    inputs: Annotated[dict[str, Input], BeforeValidator(from_json)] = Field(default_factory=dict)
     """The Telegraf input of a measurement (a glob), if its tags do not show it."""
     device_tag: str = ""
     """The tag that names the device, if it is none of those in the tables."""
-    devices: Annotated[dict[str, str], BeforeValidator(_object)] = Field(default_factory=dict)
+    devices: Annotated[dict[str, str], BeforeValidator(from_json)] = Field(default_factory=dict)
     """The inventory's name of a device, by the value of its tag (for example an address)."""
     gap_s: ClassVar[float] = 0.5
     """Values of one device that are further apart, by their own time, belong to different readings."""

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 
+import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from collectors.core.poll import EVERY_S
@@ -125,3 +126,35 @@ def read_json(kind: str, path: Path, adapter: TypeAdapter[Content]) -> Content:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         raise Misconfigured(f"collect.{kind}: {path}: {'.'.join(map(str, first['loc']))} {refusal(first)}") from error
+
+
+def from_json(value: object) -> object:
+    """Parse a setting that is given as JSON text, as on a command line."""
+    return orjson.loads(value) if isinstance(value, str) else value
+
+
+class Named(Protocol):
+    """A target: it has the device's name in the inventory."""
+
+    @property
+    def name(self) -> str: ...
+
+
+NamedTarget = TypeVar("NamedTarget", bound=Named)
+
+
+def configured_targets(
+    kind: str, params: BaseModel, given: tuple[NamedTarget, ...], file: Path | None,
+    adapter: TypeAdapter[tuple[NamedTarget, ...]],
+) -> tuple[NamedTarget, ...]:  # fmt: skip
+    """Return the targets of the settings and of their file; raises Misconfigured for none, for two of one name.
+
+    A list or a file may be empty: a site without devices yet starts, and reads them at the reload that brings them.
+    """
+    targets = given + (read_json(kind, file, adapter) if file else ())
+    if not (targets or file or "targets" in params.model_fields_set):
+        raise Misconfigured(f"collect.{kind}: no targets; set targets or targets_file")
+    names = [target.name for target in targets]
+    if duplicates := sorted({name for name in names if names.count(name) > 1}):
+        raise Misconfigured(f"collect.{kind}: duplicate targets: {', '.join(duplicates)}")
+    return targets

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated, ClassVar, NamedTuple
 from urllib.parse import unquote
 
-import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, field_validator, model_validator
 
-from collectors.core.params import CollectorParams, read_file, read_json
+from collectors.core.params import configured_targets, from_json, read_file
+from collectors.gnmi.params import StreamParams
 from streams.wire.errors import Misconfigured
 from streams.wire.login_settings import is_loopback
 
@@ -47,11 +47,7 @@ class Target(BaseModel):
         return self.certificate or self.name
 
 
-def _targets(value: object) -> object:
-    return orjson.loads(value) if isinstance(value, str) else value
-
-
-class Params(CollectorParams):
+class Params(StreamParams):
     """Settings of `[collect.dialout]`.
 
     Devices come from `targets`, `targets_file` (JSON: a list of {"name", "addresses"}) or both. A connection that is
@@ -60,7 +56,7 @@ class Params(CollectorParams):
 
     listen: str = Field(default="127.0.0.1:57500", pattern=r"^.+:\d{1,5}$")
     """The address to listen on, `host:port`; off this machine it needs TLS or `clear_text`."""
-    targets: Annotated[tuple[Target, ...], BeforeValidator(_targets)] = ()
+    targets: Annotated[tuple[Target, ...], BeforeValidator(from_json)] = ()
     """The devices that may send; more may come from `targets_file`."""
     targets_file: Path | None = None
     """A file with devices (JSON: a list of {"name", "addresses"}); it is read again when it changes."""
@@ -74,20 +70,10 @@ class Params(CollectorParams):
     """Allow devices to connect without TLS from other machines."""
     cadence_s: float = Field(default=10.0, ge=0.05, le=3600)
     """The interval that the devices are configured to send in; without samples for three of them a device is silent."""
-    quiet_s: ClassVar[float] = 0.05
-    """A burst is over when the device has sent no sample for this long."""
-    once_s: ClassVar[float] = 20.0
-    """`--once` waits so long, and at least two cadences, for a device's first reading."""
     max_message_bytes: ClassVar[int] = 4 << 20
     """The largest message, and the largest one that is sent in parts; a larger one ends its stream."""
     max_streams: ClassVar[int] = 32
     """The limit of streams of one device at a time; another is refused."""
-    max_ports: ClassVar[int] = 4096
-    """The limit of ports of one device; more are left out and counted."""
-    max_paths: ClassVar[int] = 200_000
-    """The limit of paths of one device; more are left out and counted."""
-    max_updates_per_s: ClassVar[int] = 250_000
-    """A device that sends more is read more slowly, so that it does not delay the others."""
 
     @model_validator(mode="after")
     def _complete(self) -> "Params":
@@ -100,16 +86,8 @@ class Params(CollectorParams):
         return self
 
     def all_targets(self) -> dict[str, Target]:
-        """Return the devices by name; raises Misconfigured for none, for duplicates, and for one without an identity.
-
-        A list or a file may be empty: a site without devices yet starts, and a reload brings them.
-        """
-        targets = self.targets + (read_json("dialout", self.targets_file, _TARGETS) if self.targets_file else ())
-        if not (targets or self.targets_file or "targets" in self.model_fields_set):
-            raise Misconfigured("collect.dialout: no targets; set targets or targets_file")
-        names = [target.name for target in targets]
-        if duplicates := sorted({name for name in names if names.count(name) > 1}):
-            raise Misconfigured(f"collect.dialout: duplicate targets: {', '.join(duplicates)}")
+        """Return the devices by name; raises Misconfigured for none, for duplicates and without an identity."""
+        targets = configured_targets("dialout", self, self.targets, self.targets_file, _TARGETS)
         for target in targets:
             if self.client_ca_file is None and not target.addresses:
                 raise Misconfigured(

@@ -1,26 +1,116 @@
 """Publishes what one device reports: its samples, events and facts, and whether it is reachable.
 
-The device's identity, clock offset and last sample outlive its connections here.
+The device's identity (facts, boot time), clock offset and last sample outlive its connections here.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 
+from collectors.core.clock import ClockSkew
 from collectors.core.columns import Reading
-from collectors.core.context import Emitter
+from collectors.core.context import DeviceEvent, Emitter
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.poll import StatusSchedule, log_reachability
-from collectors.gnmi.device_identity import DeviceIdentity, facts_fields
-from collectors.gnmi.parse import Output
+from streams.fabric.catalogue import Metric
 from streams.instrument.clock import Clock
-from streams.wire.models import CollectorStatus, Facts, Neighbor
+from streams.wire.bounds import MAX_TIME_NS
+from streams.wire.models import CollectorStatus, Component, EventKind, Facts, Neighbor
 
 _log = structlog.get_logger("railsight.gnmi")
 
 _SILENT_CADENCES = 3
 _SILENT_AT_LEAST_S = 15.0
+_SAME_BOOT_NS = 2_000_000_000
+"""Devices that compute their boot time from their uptime vary by up to a second or two between answers."""
+_MOST_FACTS = 100_000
+STATE_EVENTS = {
+    (Metric.OPER_UP, 0.0): EventKind.LINK_DOWN,
+    (Metric.OPER_UP, 1.0): EventKind.LINK_UP,
+    (Metric.ADMIN_UP, 0.0): EventKind.ADMIN_DOWN,
+    (Metric.ADMIN_UP, 1.0): EventKind.ADMIN_UP,
+}
+"""The event of a port whose state has changed to a value."""
+
+Output = Reading | DeviceEvent
+
+
+@dataclass(slots=True, kw_only=True)
+class BootTime:
+    """The time at which a device started, its boot id, in ns."""
+
+    boot_id: int = 0
+    boot_seen_ns: int = 0
+
+    def set_boot_time(self, boot_ns: int | None, at_ns: int) -> DeviceEvent | None:
+        """Record a reported boot time; return a reboot event if it differs from the last one."""
+        if boot_ns is None or not 0 <= boot_ns <= MAX_TIME_NS:
+            return None  # no reader would accept the facts with it
+        seen, self.boot_seen_ns = self.boot_seen_ns, boot_ns
+        if self.boot_id and abs(boot_ns - seen) <= _SAME_BOOT_NS:
+            return None
+        previous, self.boot_id = self.boot_id, boot_ns
+        if not previous:
+            return None
+        # Dated when it was observed: a switch takes minutes to boot, and an event dated then would be late.
+        return DeviceEvent(EventKind.DEVICE_REBOOT, "", at_ns, f"boot-time {boot_ns}, was {seen}", boot_ns)
+
+
+@dataclass(slots=True)
+class DeviceIdentity(BootTime):
+    """The identity of one device. `facts` is keyed by (fact, subject)."""
+
+    facts: dict[tuple[str, str], str] = field(default_factory=dict)
+    facts_changed: bool = False
+    skew: ClockSkew = field(default_factory=ClockSkew)
+    last_sample_at_ns: int = 0
+
+    def add_facts(self, key: tuple[str, str], value: str | None) -> None:
+        """Record a fact; past the limit, new ones are ignored."""
+        if value is not None and self.facts.get(key) != value and len(self.facts) < _MOST_FACTS:
+            self.facts[key] = value
+            self.facts_changed = True
+
+
+def facts_fields(identity: DeviceIdentity) -> dict[str, Any]:
+    """Return the fields of Facts that the device reported: the chassis' values, else those of the system."""
+    leaves = identity.facts
+    components: dict[str, dict[str, str]] = {}
+    for (fact, subject), value in leaves.items():
+        if fact.startswith("component/"):
+            components.setdefault(subject, {})[fact.removeprefix("component/")] = value
+    chassis = next((c for c in components.values() if c.get("type", "").rpartition(":")[2] == "CHASSIS"), {})
+    return {
+        "vendor": chassis.get("mfg-name", ""),
+        "model": chassis.get("model-name") or chassis.get("part-no") or chassis.get("description", ""),
+        "serial": chassis.get("serial-no", ""),
+        "os_version": leaves.get(("os_version", ""), "") or chassis.get("software-version", ""),
+        "booted_at_ns": identity.boot_id,
+        "components": tuple(_modules(components, leaves)),
+        "neighbors": _neighbors(leaves),
+    }
+
+
+def _modules(components: dict[str, dict[str, str]], leaves: dict[tuple[str, str], str]) -> Iterator[Component]:
+    """Yield the transceivers with a part or serial number; the port that holds one is its alias, if reported."""
+    for name, component in sorted(components.items()):
+        part, serial = component.get("part-no", ""), component.get("serial-no", "")
+        if component.get("type", "").rpartition(":")[2] == "TRANSCEIVER" and (part or serial):
+            port = leaves.get(("module", name))
+            alias = (port,) if port else ()
+            yield Component(name, "transceiver", part, serial, component.get("firmware-version", ""), alias)
+
+
+def _neighbors(leaves: dict[tuple[str, str], str]) -> tuple[tuple[str, str, str], ...]:
+    """Return (port, remote device, remote port) of each LLDP neighbor that reported both."""
+    names = {subject: value for (fact, subject), value in leaves.items() if fact == "neighbor/system-name"}
+    ports = {subject: value for (fact, subject), value in leaves.items() if fact == "neighbor/port-id"}
+    return tuple(
+        (subject.partition("\0")[0], names[subject], ports[subject]) for subject in sorted(names.keys() & ports.keys())
+    )
 
 
 def silent_after_s(cadence_s: float) -> float:

@@ -3,12 +3,12 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Protocol
 
 from google.protobuf.message import DecodeError
 
 from collectors.core.metrics import CollectorMetrics
 from collectors.gnmi.device_output import DeviceOutput, silent_after_s
+from collectors.gnmi.params import StreamParams
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.v1 import gnmi_lite_pb2
 from streams.instrument.clock import Clock
@@ -37,17 +37,6 @@ class UpdateLimiter:
         return (_SECOND_NS - elapsed_ns) / _SECOND_NS
 
 
-class FeedParams(Protocol):
-    """The settings of a collector that a feed needs."""
-
-    @property
-    def cadence_s(self) -> float: ...
-    @property
-    def quiet_s(self) -> float: ...
-    @property
-    def max_updates_per_s(self) -> int: ...
-
-
 class Feed:
     """One connection, of one stream or of several.
 
@@ -55,7 +44,7 @@ class Feed:
     """
 
     def __init__(
-        self, connection: Connection, output: DeviceOutput, params: FeedParams, metrics: CollectorMetrics,
+        self, connection: Connection, output: DeviceOutput, params: StreamParams, metrics: CollectorMetrics,
         clock: Clock, *, on_response: Callable[[], None], unsynced: int = 1,
     ) -> None:  # fmt: skip
         self._connection = connection

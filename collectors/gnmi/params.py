@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-import orjson
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -15,7 +14,14 @@ from pydantic import (
     model_validator,
 )
 
-from collectors.core.params import TargetParams, read_file, read_json, without_secrets
+from collectors.core.params import (
+    CollectorParams,
+    TargetParams,
+    configured_targets,
+    from_json,
+    read_file,
+    without_secrets,
+)
 from collectors.gnmi.profile import profiles
 from streams.wire.errors import Misconfigured
 from streams.wire.login_settings import is_loopback
@@ -73,18 +79,29 @@ class Target(_Strict):
         return is_loopback(self.address)
 
 
-def _targets(value: object) -> object:
-    """Parse targets that are given as JSON text."""
-    return orjson.loads(value) if isinstance(value, str) else value
+class StreamParams(CollectorParams):
+    """The settings and limits of a collector of gNMI streams."""
+
+    cadence_s: float = Field(default=10.0, ge=0.05, le=3600)
+    quiet_s: ClassVar[float] = 0.05
+    """A burst is over when the device has sent no sample for this long (trial: gaps inside one stay below 20 ms)."""
+    once_s: ClassVar[float] = 20.0
+    """`--once` waits so long, and at least two cadences, for a device's first reading."""
+    max_ports: ClassVar[int] = 4096
+    """The limit of ports of one device; more are left out and counted."""
+    max_paths: ClassVar[int] = 200_000
+    """The limit of paths of one device; more are left out and counted."""
+    max_updates_per_s: ClassVar[int] = 250_000
+    """A device that sends more is read more slowly, so that it does not delay the others."""
 
 
-class Params(TargetParams):
+class Params(StreamParams, TargetParams):
     """Settings of `[collect.gnmi]`.
 
     Devices come from `targets`, `targets_file` (JSON: a list of {"name", "address"}) or both.
     """
 
-    targets: Annotated[tuple[Target, ...], BeforeValidator(_targets)] = ()
+    targets: Annotated[tuple[Target, ...], BeforeValidator(from_json)] = ()
     """The devices; more may come from `targets_file`."""
     targets_file: Path | None = None
     """A file with devices (JSON: a list of {"name", "address"}); it is read again when it changes."""
@@ -92,8 +109,6 @@ class Params(TargetParams):
     """The interval of samples that is requested from a device."""
     encoding: Encoding = "auto"
     """The encoding of updates; `auto` selects the profile's first one that the device supports."""
-    quiet_s: ClassVar[float] = 0.05
-    """A burst is over when the device has sent no sample for this long (trial: gaps inside one stay below 20 ms)."""
     connect_s: ClassVar[float] = 5.0
     """The limit of a connection's set-up."""
     keepalive_s: ClassVar[float] = 10.0
@@ -108,12 +123,6 @@ class Params(TargetParams):
     """The interval of facts: versions, serial numbers, modules."""
     max_message_bytes: ClassVar[int] = 16 << 20
     """The largest message of a device; a larger one ends its stream."""
-    max_ports: ClassVar[int] = 4096
-    """The limit of ports of one device; more are left out and counted."""
-    max_paths: ClassVar[int] = 200_000
-    """The limit of paths of one device; more are left out and counted."""
-    max_updates_per_s: ClassVar[int] = 250_000
-    """A device that sends more is read more slowly, so that it does not delay the others."""
     tls: bool = False
     """Encrypt the connections, and verify the devices' certificates."""
     ca_file: Path | None = None
@@ -136,8 +145,6 @@ class Params(TargetParams):
     """The file of the token; it is read again when it changes."""
     clear_text: bool = False
     """Allow a password or token without TLS to leave this machine."""
-    once_s: ClassVar[float] = 20.0
-    """`--once` waits so long, and at least two cadences, for a device's first reading."""
 
     @model_validator(mode="after")
     def _complete(self) -> "Params":
@@ -152,17 +159,8 @@ class Params(TargetParams):
         return self
 
     def all_targets(self) -> tuple[Target, ...]:
-        """Return the configured devices; raises Misconfigured if none are configured, for duplicates and invalid files.
-
-        A list or a file may be empty: a site without devices yet starts, and reads them at the reload that brings them.
-        """
-        targets = self.targets + (read_json("gnmi", self.targets_file, _TARGETS) if self.targets_file else ())
-        names = [target.name for target in targets]
-        duplicates = sorted({name for name in names if names.count(name) > 1})
-        if not (targets or self.targets_file or "targets" in self.model_fields_set):
-            raise Misconfigured("collect.gnmi: no targets; set targets or targets_file")
-        if duplicates:
-            raise Misconfigured(f"collect.gnmi: duplicate targets: {', '.join(duplicates)}")
+        """Return the configured devices; raises Misconfigured for none, for duplicates and invalid files."""
+        targets = configured_targets("gnmi", self, self.targets, self.targets_file, _TARGETS)
         for target in targets:
             self.for_target(target).check_exposure(target)
         return targets

@@ -6,15 +6,16 @@ connection is its present state and no change. The device's facts and boot time 
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, cast
+from typing import cast
 
 from collectors.core.clock import AHEAD_NS
 from collectors.core.columns import Reading
 from collectors.core.context import DeviceEvent
 from collectors.core.metrics import CollectorMetrics
 from collectors.gnmi import values
-from collectors.gnmi.device_identity import STATE_EVENTS, DeviceIdentity
+from collectors.gnmi.device_output import STATE_EVENTS, DeviceIdentity, Output
 from collectors.gnmi.message_templates import MessageTemplates
+from collectors.gnmi.params import StreamParams
 from collectors.gnmi.path_index import SAMPLED, STATES, Node, OnChange, PathIndex, SlotTable, UnnamedValues
 from collectors.gnmi.path_mapping import Kind, PathMapping, path_mapping
 from collectors.gnmi.paths import from_bytes
@@ -61,27 +62,11 @@ def row_delays(
     return delays if any(delays) else ()
 
 
-Output = Reading | DeviceEvent
-
-
-class Limits(Protocol):
-    """The settings of a collector that a connection needs."""
-
-    @property
-    def cadence_s(self) -> float: ...
-    @property
-    def quiet_s(self) -> float: ...
-    @property
-    def max_ports(self) -> int: ...
-    @property
-    def max_paths(self) -> int: ...
-
-
 class Connection:
     """The state of one connection. `on_change` has the paths that the device sends on change; True: all states."""
 
     def __init__(
-        self, device: str, params: Limits, identity: DeviceIdentity, metrics: CollectorMetrics, *,
+        self, device: str, params: StreamParams, identity: DeviceIdentity, metrics: CollectorMetrics, *,
         on_change: bool | OnChange,
         mapping: PathMapping | None = None,
     ) -> None:  # fmt: skip
@@ -236,7 +221,6 @@ class Connection:
         slots = self._slots
         if self._templates.waiting:
             self._templates.store(slots.values)
-        slots.fill()
         layout, chosen = slots.layout()
         slot_values = slots.values
         counters, gauges = layout.tables([slot_values[slot] for slot in chosen])

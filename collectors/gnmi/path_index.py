@@ -4,7 +4,7 @@ A path is parsed once and then found by its bytes. The index is bounded, whateve
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from collectors.core.columns import CellKey, Layout
@@ -51,14 +51,6 @@ class _Slot(NamedTuple):
     secondary: bool
 
 
-class _Group:
-    """Leaves of one row and section that arrive together, and the defaults of those that the device omits."""
-
-    def __init__(self) -> None:
-        self.members: set[int] = set()
-        self.defaults: dict[int, float] = {}
-
-
 class SlotTable:
     """The values of one device: one slot per cell and rank. `values` has None for values that were not read."""
 
@@ -69,7 +61,6 @@ class SlotTable:
         self._slots: list[_Slot] = []
         self._number: dict[tuple[CellKey, int], int] = {}
         self._of_row: defaultdict[str, list[int]] = defaultdict(list)
-        self._groups: defaultdict[tuple[int, str, int], _Group] = defaultdict(_Group)
         self._sampled: list[int] = []
         self._max_ports = max_ports
         self._ports: dict[str, set[str]] = {}
@@ -92,15 +83,6 @@ class SlotTable:
             self._sampled.append(number)
         self._layout = None
         return number
-
-    def add_defaults(self, leaf: Leaf, slot: int, others: Iterable[Leaf]) -> None:
-        """Record the defaults of leaves that the device omits when it sends this one."""
-        group = self._groups[leaf.group, leaf.row, leaf.index]
-        group.members.add(slot)
-        for other in others:
-            number = self.slot_of(other, (), on_change=False)
-            if number is not None and other.default is not None:
-                group.defaults[number] = other.default
 
     def assign_module(self, module: str, port: str) -> None:
         """Assign a module's values to the port that holds it, if that is one port."""
@@ -132,14 +114,6 @@ class SlotTable:
                     best[cell] = (slot.rank, number)
             self._layout = Layout(list(best)), [number for _, number in best.values()]
         return self._layout
-
-    def fill(self) -> None:
-        """Set the values that devices omit to their defaults."""
-        for group in self._groups.values():
-            if any(self.values[number] is not None for number in group.members):
-                for number, default in group.defaults.items():
-                    if self.values[number] is None:
-                        self.values[number] = default
 
     def clear_sampled(self) -> None:
         """Clear all values but those sent on change, after a reading was taken."""
@@ -251,8 +225,6 @@ class PathIndex:
         if slot is None:
             self._out_of_bounds()
             return Node(elems, None, _NO_SLOT)
-        if others := list(self._mapping.defaults_for(leaf)):
-            self.slots.add_defaults(leaf, slot, others)
         return Node(elems, leaf, slot, on_change=on_change)
 
     def _is_sent_on_change(self, elems: Elems, leaf: Leaf) -> bool:

@@ -44,7 +44,7 @@ _KINDS = {"boot-time": Kind.BOOT_TIME, "port-name": Kind.NAME, "module": Kind.MO
 class Leaf:
     """One leaf: its kind, its row, and its reader (None: unreadable, so absent).
 
-    `row_in` is the step and the key that name the row; `group` is its section, whose leaves arrive together.
+    `row_in` is the step and the key that name the row.
     """
 
     kind: Kind
@@ -55,8 +55,6 @@ class Leaf:
     fact: str = ""
     rank: int = 9
     secondary: bool = False
-    default: float | None = None
-    group: int = 0
     row_in: tuple[int, str] | None = None
     scale: float = 1.0
     """The factor of a counter; a gauge's is in its reader."""
@@ -80,7 +78,6 @@ class Rule:
     literals: tuple[tuple[int, str, str], ...]
     """Steps, keys and the values that these must have."""
     mapping: LeafMapping
-    group: int
 
     def placeholders(self, names: Sequence[str]) -> dict[str, str] | None:
         """Return the placeholders in the names of a path of the same length; None if it does not match."""
@@ -125,12 +122,11 @@ class PathMapping:
     def __init__(self, tables: Iterable[Profile]) -> None:
         self._exact: dict[tuple[str, ...], Rule] = {}
         self._open: defaultdict[int, list[Rule]] = defaultdict(list)
-        self._groups: list[list[Rule]] = []
+        self.rules: list[Rule] = []
         self._keys: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for profile in tables:
             for section in profile.section:
                 for below in section.below:
-                    self._groups.append([])
                     for path, leaf in section.leaves.items():
                         mapping = LeafMapping(metric=leaf) if isinstance(leaf, str) else leaf
                         self._add(from_text(f"{below}/{path}"), mapping)
@@ -150,18 +146,13 @@ class PathMapping:
                 for name in _PLACEHOLDER.findall(value):
                     positions[name] = _Position(step, key)
         names = tuple(_name_pattern(elem.name) for elem in elems)
-        rule = Rule(names, tuple(keys), positions, tuple(literals), mapping, len(self._groups) - 1)
-        self._groups[-1].append(rule)
+        rule = Rule(names, tuple(keys), positions, tuple(literals), mapping)
+        self.rules.append(rule)
         exact = tuple(name for name in names if isinstance(name, str))
         if len(exact) == len(names):
             self._exact.setdefault(exact, rule)
         else:
             self._open[len(elems)].append(rule)
-
-    @property
-    def rules(self) -> Iterator[Rule]:
-        """The lines of all tables."""
-        return (rule for group in self._groups for rule in group)
 
     def leaf(self, elems: Elems) -> Leaf | None:
         """Return the leaf of a path, None if it has none. `row` is empty if the device omitted the key."""
@@ -178,15 +169,6 @@ class PathMapping:
             found = rule.placeholders(names)
             if found is not None:
                 yield rule, found
-
-    def defaults_for(self, leaf: Leaf) -> Iterator[Leaf]:
-        """Yield the leaves with a default in the same row, lane and section as this one."""
-        for rule in self._groups[leaf.group]:
-            if rule.mapping.default is None:
-                continue
-            other = leaf_of(rule, {"row": leaf.row, "lane": str(leaf.index + rule.mapping.lanes_from)})
-            if other is not None and other.metric is not None:
-                yield other
 
     def keys_of(self, name: str) -> Iterable[str]:
         """Return the keys that identify the entries of a list."""
@@ -216,7 +198,7 @@ def leaf_of(rule: Rule, found: dict[str, str]) -> Leaf | None:
     kind = Kind.COUNTER if is_counter else Kind.STATE if mapping.state else Kind.READING
     return Leaf(
         kind, row, metric, index, read if is_counter else _scaled(read, mapping.scale), "", mapping.rank,
-        mapping.secondary, mapping.default, rule.group, row_in, mapping.scale if is_counter else 1.0,
+        mapping.secondary, row_in, mapping.scale if is_counter else 1.0,
     )  # fmt: skip
 
 

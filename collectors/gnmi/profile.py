@@ -65,8 +65,6 @@ class LeafMapping(_Strict):
     """The device reports it when it changes; a sample does not always contain it."""
     lanes_from: int = 0
     """The number of the first lane on the device; in railsight it is 0."""
-    default: float | None = None
-    """The value if the device omits the leaf while it sends others of its section."""
     secondary: bool = False
     """Counts only for a row with other values: a temperature is a module's only if the module's light is present."""
 

@@ -4,17 +4,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from collectors.core.params import CollectorParams
+from collectors.core.params import CollectorParams, from_json
 
-
-def _object(value: object) -> object:
-    return orjson.loads(value) if isinstance(value, str) else value
-
-
-Names = Annotated[dict[str, str], BeforeValidator(_object)]
+Names = Annotated[dict[str, str], BeforeValidator(from_json)]
 
 
 class SchedulerParams(BaseModel):

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-import orjson
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -15,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from collectors.core.params import TargetParams, read_file, read_json, without_secrets
+from collectors.core.params import TargetParams, configured_targets, from_json, read_file, without_secrets
 from collectors.snmp.engine import V2C, V3, Login
 from streams.wire.errors import Misconfigured
 
@@ -75,11 +74,6 @@ def _host_and_port(text: str, port: int) -> tuple[str, int]:
     return found[1] or found[2], int(found[3] or port)
 
 
-def _targets(value: object) -> object:
-    """Parse targets that are given as JSON text."""
-    return orjson.loads(value) if isinstance(value, str) else value
-
-
 class Params(TargetParams):
     """Settings of `[collect.snmp]`.
 
@@ -90,7 +84,7 @@ class Params(TargetParams):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    targets: Annotated[tuple[Target, ...], BeforeValidator(_targets)] = ()
+    targets: Annotated[tuple[Target, ...], BeforeValidator(from_json)] = ()
     """The devices; more may come from `targets_file`."""
     targets_file: Path | None = None
     """A file with devices (JSON: a list of {"name", "address"}); it is read again when it changes."""
@@ -174,18 +168,8 @@ class Params(TargetParams):
         return self
 
     def all_targets(self) -> tuple[Target, ...]:
-        """Return the configured devices; raises Misconfigured if none are configured, for duplicates and invalid files.
-
-        A list or a file may be empty: a site without devices yet starts, and reads them at the reload that brings them.
-        """
-        targets = self.targets + (read_json("snmp", self.targets_file, _TARGETS) if self.targets_file else ())
-        names = [target.name for target in targets]
-        duplicates = sorted({name for name in names if names.count(name) > 1})
-        if not (targets or self.targets_file or "targets" in self.model_fields_set):
-            raise Misconfigured("collect.snmp: no targets; set targets or targets_file")
-        if duplicates:
-            raise Misconfigured(f"collect.snmp: duplicate targets: {', '.join(duplicates)}")
-        return targets
+        """Return the configured devices; raises Misconfigured for none, for duplicates and invalid files."""
+        return configured_targets("snmp", self, self.targets, self.targets_file, _TARGETS)
 
     def for_target(self, target: Target) -> "Params":
         """Return the settings of one device; raises Misconfigured."""

@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError
 from collectors.core.columns import Reading
 from collectors.core.context import DeviceEvent, Emitter
 from collectors.core.metrics import CollectorMetrics
-from collectors.gnmi.device_identity import DeviceIdentity, facts_fields
+from collectors.gnmi.device_output import DeviceIdentity, facts_fields
 from collectors.gnmi.params import Params
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.path_mapping import PathMapping, path_mapping

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 
 from collectors.core.columns import Reading
 from collectors.core.metrics import CollectorMetrics
-from collectors.gnmi.device_identity import DeviceIdentity, facts_fields
+from collectors.gnmi.device_output import DeviceIdentity, facts_fields
 from collectors.gnmi.params import Params
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.paths import from_text, to_message

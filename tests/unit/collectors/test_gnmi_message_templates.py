@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from collectors.core.columns import Reading
 from collectors.core.metrics import CollectorMetrics
-from collectors.gnmi.device_identity import DeviceIdentity
+from collectors.gnmi.device_output import DeviceIdentity
 from collectors.gnmi.message_templates import integers
 from collectors.gnmi.params import Params
 from collectors.gnmi.parse import Connection

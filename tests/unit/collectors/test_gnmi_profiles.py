@@ -12,7 +12,7 @@ from collectors.core.columns import Reading
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.params import TargetParams
 from collectors.gnmi import subscription_plans
-from collectors.gnmi.device_identity import DeviceIdentity, facts_fields
+from collectors.gnmi.device_output import DeviceIdentity, facts_fields
 from collectors.gnmi.params import Params, Target
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.path_mapping import PathMapping, path_mapping
@@ -227,20 +227,6 @@ def test_every_setting_is_on_the_page() -> None:
     selected_profiles = Params.model_fields.keys() - TargetParams.model_fields.keys()
     page = PAGE.read_text()
     assert [name for name in selected_profiles if f"`{name}`" not in page] == []
-
-
-def test_a_default_is_used_only_beside_other_leaves_of_its_section() -> None:
-    """If the profile has one; without one, and for a row without values, absent stays absent."""
-    section = {"below": ["/p[name={row}]"], "leaves": {"in": "rx_bytes", "bad": {"metric": "rx_errors", "default": 0}}}
-    other = {"below": ["/q[name={row}]"], "leaves": {"out": "tx_bytes"}}
-    profile = Profile.model_validate({"name": "x", "source": "y", "section": [section, other]})
-    device = Device(PathMapping([profile]))
-    device.send({"/p[name=e1]/in": 5, "/q[name=e2]/out": 6})
-    assert device.read() == {("e1", "rx_bytes", -1): 5, ("e1", "rx_errors", -1): 0, ("e2", "tx_bytes", -1): 6}
-    device.send({"/p[name=e1]/bad": 3, "/p[name=e1]/in": 7}, at_ns=T + 10 * S)
-    assert device.read(T + 14 * S) == {("e1", "rx_bytes", -1): 7, ("e1", "rx_errors", -1): 3}
-    device.send({"/q[name=e1]/out": 1}, at_ns=T + 20 * S)
-    assert device.read(T + 24 * S) == {("e1", "tx_bytes", -1): 1}
 
 
 def test_sessions_are_rows_of_their_port_or_of_their_neighbor() -> None:

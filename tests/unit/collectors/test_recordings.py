@@ -7,7 +7,7 @@ from google.protobuf import json_format
 
 from collectors.core.columns import Reading
 from collectors.core.metrics import CollectorMetrics
-from collectors.gnmi.device_identity import DeviceIdentity
+from collectors.gnmi.device_output import DeviceIdentity
 from collectors.gnmi.params import Params
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.v1 import gnmi_lite_pb2, gnmi_pb2

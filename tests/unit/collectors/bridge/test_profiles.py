@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from collectors.core.metrics import CollectorMetrics
-from collectors.gnmi.device_identity import DeviceIdentity
+from collectors.gnmi.device_output import DeviceIdentity
 from collectors.gnmi.params import Params
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.paths import Elems, from_text, to_message, to_text

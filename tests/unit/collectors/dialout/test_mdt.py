@@ -9,7 +9,7 @@ from collectors.core.metrics import CollectorMetrics
 from collectors.dialout.mdt import Assembly, notifications
 from collectors.dialout.params import Params
 from collectors.dialout.v1.mdt_pb2 import DialoutArgs, Telemetry, TelemetryField
-from collectors.gnmi.device_identity import DeviceIdentity
+from collectors.gnmi.device_output import DeviceIdentity
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.path_mapping import path_mapping
 from streams.fabric.catalogue import Metric
