@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lab.chaos.faults import FAULTS, make_fault
+from lab.chaos.faults import FAULTS
 from lab.chaos.scene import NOTHING
 from lab.chaos.stack import ALL_TARGETS
 from streams.wire.errors import Misconfigured
@@ -36,7 +36,7 @@ def fault_names(given: str) -> tuple[str, ...]:
     if given == EVERY:
         return tuple(FAULTS)
     if given == ALL:
-        return tuple(name for name in FAULTS if make_fault(name).needs == NOTHING)
+        return tuple(name for name in FAULTS if FAULTS[name].needs == NOTHING)
     names = tuple(name.strip() for name in given.split(",") if name.strip())
     unknown = [name for name in names if name not in FAULTS]
     if unknown or not names:
@@ -55,7 +55,7 @@ def make_plan(seed: int, faults: Sequence[str], seconds: float) -> tuple[Step, .
     begin_s = 0.0
     while not steps or begin_s < seconds:
         name = rng.choice(faults)
-        fault = make_fault(name)
+        fault = FAULTS[name]
         taken = (
             free_s.values()
             if fault.target == ALL_TARGETS

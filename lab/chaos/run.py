@@ -14,13 +14,13 @@ from typing import Literal, Self, TypeVar
 
 from aiokafka.errors import KafkaError
 
-from lab.chaos.faults import make_fault, needs_of
+from lab.chaos.faults import FAULTS, needs_of
 from lab.chaos.isolation import enter_namespaces
 from lab.chaos.load import COLLECTOR, Fabric, Load, subject_id
 from lab.chaos.plan import Step, make_plan
 from lab.chaos.reader import ClickHouseReader, KafkaReader, Offsets, Revision
 from lab.chaos.report import Report, StepResult, build_report, reported_lost
-from lab.chaos.scene import Fault, Need, Scene
+from lab.chaos.scene import Need, Scene
 from lab.chaos.stack import SINK, ChaosParams, Stack
 from lab.chaos.verdict import FindingTruth, Observation, check_open, newest_revisions
 from streams.runtime.foreground import run_until_signalled
@@ -123,7 +123,7 @@ class ChaosSession:
         await self._warm_up(self._kafka)
 
     async def _carry_out(self, step: Step, scene: Scene, kafka: KafkaReader, began_s: float) -> StepResult:
-        fault: Fault = make_fault(step.fault)
+        fault = FAULTS[step.fault]
         own = Scene(scene.stack, scene.load, random.Random(step.seed))
         await asyncio.sleep(max(0.0, began_s + step.begin_s - time.monotonic()))
         result = StepResult(step, fault.promise, time.monotonic())

@@ -1,9 +1,10 @@
 """The interface of faults: what they act on, what they need of the machine, and what is promised under them."""
 
+import asyncio
 import random
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from enum import Flag, auto
-from typing import Protocol
 
 from lab.chaos.load import Load
 from lab.chaos.stack import Stack
@@ -18,6 +19,8 @@ class Need(Flag):
 
 
 NOTHING = Need(0)
+NOTHING_LOST = "lost 0, double 0, findings right"
+REPORTED = "lost only what was deleted unread, as many as reported; double 0"
 
 
 @dataclass
@@ -31,26 +34,27 @@ class Scene:
     """Topic, partition and offset of every record that a fault has sent and that cannot be read."""
     may_lose: bool = False
     """True after a fault that deletes records which the sink has not read."""
+    chosen: str = ""
+    """The part on which the fault of this step acts."""
+    task: asyncio.Task[None] | None = None
+    """What the fault of this step does until it heals."""
+    is_over: asyncio.Event | None = None
 
 
-class Fault(Protocol):
-    """One kind of fault; an instance belongs to one step of a sequence."""
+Act = Callable[[Scene], Coroutine[None, None, None]]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One kind of fault; what it has begun in a step is in the step's scene."""
 
     name: str
-    promise: str
     target: str
+    begin: Act
+    """Takes something away."""
+    heal: Act
+    """Gives it back."""
     hold_s: tuple[float, float]
     """The shortest and the longest time between begin and heal."""
-    needs: Need
-
-    async def begin(self, scene: Scene) -> None:
-        """Take something away."""
-        ...
-
-    async def heal(self, scene: Scene) -> None:
-        """Give it back."""
-        ...
-
-
-NOTHING_LOST = "lost 0, double 0, findings right"
-REPORTED = "lost only what was deleted unread, as many as reported; double 0"
+    promise: str = NOTHING_LOST
+    needs: Need = NOTHING

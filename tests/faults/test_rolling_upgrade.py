@@ -4,6 +4,7 @@ import asyncio
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from lab.chaos import run
 from lab.chaos.faults import FAULTS
 from lab.chaos.run import ChaosSession
-from lab.chaos.scene import NOTHING, NOTHING_LOST, Scene
+from lab.chaos.scene import NOTHING, Fault, Scene
 from lab.chaos.stack import CONSTANTS, POD_PARTITIONS, TELEMETRY_PARTITIONS, WORKERS, ChaosParams, Stack
 from lab.constants import command_with
 from streams.runtime.local_pipeline import railsight_command
@@ -49,24 +50,20 @@ def _git(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(["git", "-C", str(_ROOT), *arguments], capture_output=True, text=True, check=False)
 
 
-class WorkersUpgraded:
-    """Replaces one worker by the present version, and the other one when the first has run beside it for a while."""
+async def _upgrade(name: str, scene: Scene) -> None:
+    stack = scene.stack
+    part = stack.parts[name]
+    process, part.process = part.process, None
+    assert process is not None
+    await asyncio.to_thread(process.stop)
+    part.command = command_with(CONSTANTS, "process", "--config", str(stack.folder / "railsight.toml"))
+    part.start()
 
-    name, target, promise, needs, hold_s = "workers-upgraded", "worker", NOTHING_LOST, NOTHING, (15.0, 20.0)
 
-    async def begin(self, scene: Scene) -> None:
-        await self._replace(scene.stack, WORKERS[0])
-
-    async def heal(self, scene: Scene) -> None:
-        await self._replace(scene.stack, WORKERS[1])
-
-    async def _replace(self, stack: Stack, name: str) -> None:
-        part = stack.parts[name]
-        process, part.process = part.process, None
-        assert process is not None
-        await asyncio.to_thread(process.stop)
-        part.command = command_with(CONSTANTS, "process", "--config", str(stack.folder / "railsight.toml"))
-        part.start()
+UPGRADED = Fault(
+    "workers-upgraded", "worker", partial(_upgrade, WORKERS[0]), partial(_upgrade, WORKERS[1]), (15.0, 20.0)
+)
+"""Replaces one worker by the present version, and the other one when the first has run beside it for a while."""
 
 
 @pytest.mark.timeout(900)
@@ -90,11 +87,11 @@ async def test_old_and_new_workers_side_by_side_lose_and_repeat_nothing(
             super()._add(name, command)
 
     monkeypatch.setattr(run, "Stack", ReleasedWorkers)
-    monkeypatch.setitem(FAULTS, WorkersUpgraded.name, WorkersUpgraded)
+    monkeypatch.setitem(FAULTS, UPGRADED.name, UPGRADED)
     folder = tmp_path / "run"
     folder.mkdir()
     async with ChaosSession.started(folder, 1, NOTHING, print) as session:
-        report = await session.run(ChaosParams(1, (WorkersUpgraded.name,), 1))
+        report = await session.run(ChaosParams(1, (UPGRADED.name,), 1))
     assert report.is_passed, "\n".join(report.lines())
     assert report.acknowledged > 500
     assert not [log.name for log in folder.glob("worker-*.log") if "not readable" in log.read_text(errors="replace")]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.chaos.faults import make_fault
+from lab.chaos.faults import FAULTS
 from lab.chaos.stack import Stack
 
 
@@ -29,7 +29,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 @pytest.mark.parametrize("fault", ["clickhouse-killed", "broker-killed"])
 def test_a_start_that_a_kill_interrupts_does_not_end_the_run(stack: Stack, fault: str) -> None:
     """The power failure's start fails with 137; it waits for the end of the kill and starts what does not run."""
-    target = make_fault(fault).target
+    target = FAULTS[fault].target
     servers: dict[str, tuple[Callable[[], None], Callable[[], None], Callable[[], bool]]] = {
         "clickhouse": (stack.clickhouse.kill, stack.restart_clickhouse, lambda: stack.clickhouse.exit_code is None),
         "kafka": (stack.kafka.kill, stack.restart_brokers, lambda: not stack.kafka.ended()),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.chaos.faults import FAULTS, make_fault, needs_of
+from lab.chaos.faults import FAULTS, needs_of
 from lab.chaos.plan import fault_names, make_plan
 from lab.chaos.scene import NOTHING, Need
 from lab.chaos.stack import ALL_TARGETS
@@ -27,7 +27,7 @@ def test_faults_of_one_target_do_not_overlap(seed: int) -> None:
     plan = make_plan(seed, tuple(FAULTS), 120)
     for i, first in enumerate(plan):
         for second in plan[i + 1 :]:
-            targets = {make_fault(first.fault).target, make_fault(second.fault).target}
+            targets = {FAULTS[first.fault].target, FAULTS[second.fault].target}
             if len(targets) == 1 or ALL_TARGETS in targets:
                 assert first.heal_s < second.begin_s
 
