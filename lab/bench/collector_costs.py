@@ -5,9 +5,14 @@ its own options and docstring. It imports what it measures only when it is calle
 other clients in one run against the same device, and prints `lines` of the result, or with `--json` that of `as_dict`.
 """
 
-from collections.abc import Sequence
+import resource
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from streams.wire.errors import Retry
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +74,26 @@ def as_dict(costs: Sequence[Cost], many: int, what: str) -> dict[str, Any]:
         for cost, ratio in zip(costs, ratios(costs), strict=True)
     ]
     return {"per": many, "what": what, "clients": rows}
+
+
+@contextmanager
+def running(command: list[str]) -> Iterator[str]:
+    """Run a server that prints its address first, and yield that line. Raises Retry."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline().strip()
+        if not line:
+            raise Retry(f"{command[2]} did not start")
+        yield line
+    finally:
+        process.terminate()
+        process.wait(30)
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def cpu_s(who: int = resource.RUSAGE_SELF) -> float:
+    """Return user and system time of this process or of its children, in seconds."""
+    used = resource.getrusage(who)
+    return used.ru_utime + used.ru_stime

@@ -288,7 +288,7 @@ class Stack:
             f"telemetry_partitions = {TELEMETRY_PARTITIONS}\npod_partitions = {POD_PARTITIONS}\n"
             f'[store]\nurl = "http://127.0.0.1:{self.gate.port}"\npassword_file = "{self.clickhouse.password_file}"\n'
         )
-        runtime = f'data = "{self.folder / "faust"}"\n'
+        runtime = f'[runtime]\ndata = "{self.folder / "faust"}"\n'
         path.write_text(servers + SETTINGS + runtime, encoding="utf-8")
         return path
 

@@ -35,8 +35,7 @@ from lab.world.fabric_arrays import fabric_arrays
 from lab.world.facts_source import NIC, OPTICS, SOFTWARE
 from lab.world.ground_truth import AnyFault, effects_of
 from lab.world.port_configuration import Policies, PortConfiguration, Setting
-from lab.world.probe_agents import ProbeAgents, drops_of
-from lab.world.probe_mesh import REPORTED_AFTER_NS, Drop
+from lab.world.probe_mesh import REPORTED_AFTER_NS, Drop, ProbeAgents, drops_of
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, Link

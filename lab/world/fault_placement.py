@@ -5,6 +5,7 @@ Two faults may be close in time only if one explains the other.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from lab.world.ground_truth import InjectedFault, PlacedFault
 from lab.world.traffic import Busyness
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, Link
+from streams.wire.models import Condition
 
 _S = 10**9
 SEPARATION_NS = 900 * _S
@@ -279,3 +281,24 @@ class FaultPlacer:
 
 def _overlaps(intervals: Sequence[Interval], other: Interval) -> bool:
     return any(interval.overlaps(other) for interval in intervals)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One condition that the simulation can bring about.
+
+    `inject` draws a place and a time within an interval from the placer's random numbers, and returns the ground truth
+    and the effects at all sources that would notice. It takes nothing from the detector. Raises NoRoom.
+    """
+
+    condition: Condition
+    inject: Callable[[FaultPlacer, Interval], InjectedFault]
+    detection_goal_s: float | None = None
+    """Promised 95th percentile from when the fault can be known until it is detected; None: not promised."""
+    own_stream: bool = False
+    """It is placed last and from random numbers of its own, so the rest of a seed's day is the same without it."""
+
+    @property
+    def slug(self) -> str:
+        """Return the slug of the detector that finds it."""
+        return self.condition.slug

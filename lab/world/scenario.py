@@ -21,8 +21,7 @@ from lab.world.faults import FAULTS, Fault
 from lab.world.faults.devices import restart
 from lab.world.ground_truth import BY_EVENT, InjectedFault, Truth
 from lab.world.negative_cases import NEGATIVE_CASES, hosts_in_maintenance
-from lab.world.probe_agents import ProbeAgents, drops_of, queues_of
-from lab.world.probe_mesh import with_addresses
+from lab.world.probe_mesh import ProbeAgents, drops_of, queues_of, with_addresses
 from lab.world.telemetry import Telemetry
 from lab.world.traffic import Traffic, over_two_pods
 from lab.world.world import World

@@ -30,7 +30,7 @@ from lab.world.effects import (
 from lab.world.fabric_arrays import rows_digest
 from lab.world.facts_source import FactsSource
 from lab.world.host_agents import HostAgents, collector_name
-from lab.world.probe_agents import ProbeAgents
+from lab.world.probe_mesh import ProbeAgents
 from lab.world.world import World
 from streams.fabric.topology import Topology
 from streams.wire.models import (

@@ -9,8 +9,7 @@ from lab.world.effects import Interval
 from lab.world.fabric_arrays import fabric_arrays
 from lab.world.fault_placement import FaultPlacer
 from lab.world.faults import Fault
-from lab.world.probe_agents import ProbeAgents, drops_of, queues_of
-from lab.world.probe_mesh import with_addresses
+from lab.world.probe_mesh import ProbeAgents, drops_of, queues_of, with_addresses
 from lab.world.scenario import START_NS
 from lab.world.telemetry import Telemetry
 from lab.world.traffic import Traffic

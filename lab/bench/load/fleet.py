@@ -15,7 +15,7 @@ from lab.bench.load.group import Group, Reader
 from lab.bench.load.injected_effects import InjectedEffects
 from lab.world.effects import ClockShift, CounterReset, Effect, EmitEvent, NotPolled, Rebooting, SignalLoss
 from lab.world.fabric_arrays import FabricArrays
-from lab.world.probe_agents import ProbeAgents, drops_of
+from lab.world.probe_mesh import ProbeAgents, drops_of
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.codec import to_bytes

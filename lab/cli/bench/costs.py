@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from lab.cli.bench.printing import print_result
+from lab.cli.bench import print_result
 from streams.cli.options import AsJson, Config
 from streams.cli.printing import progress
 
@@ -116,7 +116,7 @@ def gnmi(
     Example: `railsight bench gnmi --updates 100000`.
     """
     from lab.bench.collector_costs import as_dict, lines
-    from lab.bench.gnmi.clients import compare
+    from lab.bench.gnmi_clients import compare
 
     costs = compare(updates, times, bootstrap)
     print_result(as_dict(costs, 1_000_000, "updates"), lines(costs, 1_000_000, "updates"), as_json=as_json)
@@ -133,7 +133,7 @@ def snmp(
     Example: `railsight bench snmp --ports 64 --polls 5`.
     """
     from lab.bench.collector_costs import as_dict, lines
-    from lab.bench.snmp.clients import compare
+    from lab.bench.snmp_clients import compare
 
     costs = compare(ports, polls, at_once)
     print_result(as_dict(costs, 100_000, "values"), lines(costs, 100_000, "values"), as_json=as_json)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from lab.cli.bench.printing import print_result
+from lab.cli.bench import print_result
 from streams.cli.options import AsJson, Config
 from streams.cli.printing import progress
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lab.cli.bench.printing import print_result
+from lab.cli.bench import print_result
 from streams.cli.options import AsJson
 from streams.cli.printing import progress
 from streams.runtime.foreground import INTERRUPTED

@@ -5,6 +5,7 @@ tests. A new fault is a class and its `inject` in the file of its family, with `
 FAULTS: so the days of all seeds that were ever published stay as they are but for the new fault.
 """
 
+from lab.world.fault_placement import Fault
 from lab.world.faults.congestion import (
     CONGESTION_COLLAPSE,
     CONGESTION_IMBALANCE,
@@ -12,7 +13,6 @@ from lab.world.faults.congestion import (
     CONGESTION_PFC_STORM,
 )
 from lab.world.faults.devices import DEVICE_CLOCK_SKEW, DEVICE_DOWN, FLEET_VERSION_DRIFT, TELEMETRY_STALE
-from lab.world.faults.fault import Fault
 from lab.world.faults.hosts import (
     HOST_GPU_FAULT,
     HOST_PCIE_DEGRADED,

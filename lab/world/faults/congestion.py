@@ -8,8 +8,7 @@ import numpy as np
 from lab.world.columns import PAUSE_FRAMES_PER_S, PRIORITY
 from lab.world.effects import CounterIncrement, Effect, Interval, QueueDelay, TrafficReduction, TrafficShift
 from lab.world.fabric_arrays import FabricArrays
-from lab.world.fault_placement import FaultPlacer
-from lab.world.faults.fault import Fault
+from lab.world.fault_placement import Fault, FaultPlacer
 from lab.world.ground_truth import BY_WINDOW, CONGESTED_AFTER_NS, Dated, GroundTruth, InjectedFault, known
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from lab.world.effects import ClockShift, Effect, Interval, NotPolled, Rebooting, VersionChange
 from lab.world.fabric_arrays import FabricArrays
 from lab.world.facts_source import NIC, OPTICS, SOFTWARE
-from lab.world.fault_placement import FaultPlacer, NoRoom
-from lab.world.faults.fault import Fault
+from lab.world.fault_placement import Fault, FaultPlacer, NoRoom
 from lab.world.ground_truth import BY_FACTS, BY_POLL, GroundTruth, InjectedFault, known
 from streams.wire.models import Condition
 

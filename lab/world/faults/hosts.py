@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from lab.world.columns import LINE_BPS
 from lab.world.effects import CounterIncrement, Effect, GaugeOverride, Interval, PacketDrop, TrafficReduction
 from lab.world.fabric_arrays import FabricArrays
-from lab.world.fault_placement import FaultPlacer
-from lab.world.faults.fault import Fault
+from lab.world.fault_placement import Fault, FaultPlacer
 from lab.world.ground_truth import BY_WINDOW, Dated, GroundTruth, InjectedFault, known
 from lab.world.host_agents import GPUS_PER_HOST, gpu_address, xid_event
 from streams.fabric.catalogue import Metric

@@ -15,8 +15,7 @@ from lab.world.effects import (
     SignalLoss,
 )
 from lab.world.fabric_arrays import FabricArrays
-from lab.world.fault_placement import FaultPlacer, NoRoom
-from lab.world.faults.fault import Fault
+from lab.world.fault_placement import Fault, FaultPlacer, NoRoom
 from lab.world.ground_truth import BY_FACTS, BY_WINDOW, LINK_DOWN_AFTER_NS, GroundTruth, InjectedFault, known
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port

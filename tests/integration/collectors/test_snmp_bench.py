@@ -6,7 +6,7 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from lab.bench.snmp.clients import LOGINS
+from lab.bench.snmp_clients import LOGINS
 from lab.cli.bench.command import bench
 from tests.integration.collectors.snmp_peers import program
 

@@ -14,7 +14,7 @@ from collectors.core.metrics import CollectorMetrics
 from collectors.snmp import ber
 from collectors.snmp.engine import Engines
 from collectors.snmp.read import Agent
-from lab.bench.snmp.clients import LOGINS, TABLES, switch
+from lab.bench.snmp_clients import LOGINS, TABLES, switch
 from tests.fixtures.snmp_packets import damaged
 
 PORTS = 2

@@ -10,8 +10,8 @@ from collectors.core.metrics import CollectorMetrics
 from collectors.snmp import ber, mib
 from collectors.snmp.engine import V2C, Engines, Login
 from collectors.snmp.read import Agent
-from lab.bench.snmp.agent import AUTH_SECRET, CLEAR_USER, COMMUNITY
-from lab.bench.snmp.clients import LOGINS, TABLES, switch
+from lab.bench.snmp_agent import AUTH_SECRET, CLEAR_USER, COMMUNITY
+from lab.bench.snmp_clients import LOGINS, TABLES, switch
 from streams.wire.errors import Retry
 
 PORTS = 8

@@ -13,7 +13,7 @@ from collectors.gnmi.params import Params
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.paths import from_text, to_message
 from collectors.gnmi.v1 import gnmi_lite_pb2, gnmi_pb2
-from lab.bench.gnmi.load import COUNTERS, notification
+from lab.bench.gnmi_target import COUNTERS, notification
 
 S = 1_000_000_000
 T = 1_700_000_000 * S

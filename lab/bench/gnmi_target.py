@@ -1,6 +1,6 @@
 """A gNMI target for measurements: one switch that sends its values as fast as a client reads them.
 
-    python -m lab.bench.gnmi.load ROUNDS
+    python -m lab.bench.gnmi_target ROUNDS
 
 64 interfaces of 24 counters, a Notification with a prefix for each interface, PROTO; a round is one sample of all,
 10 s after the previous one. All rounds are encoded before the port is printed on standard output. It runs in its own

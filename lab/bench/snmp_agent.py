@@ -1,6 +1,6 @@
 """An SNMP agent for measurements: a switch of any number of ports, with every column of ifTable and ifXTable.
 
-    python -m lab.bench.snmp.agent PORTS
+    python -m lab.bench.snmp_agent PORTS
 
 Uses pysnmp's engine and responders, v2c (`public`) and v3 authPriv (`rail`, SHA-256 and AES-128), on a free port of
 loopback, which it prints on standard output. It runs in its own process, so that its CPU is not counted.

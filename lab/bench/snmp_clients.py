@@ -26,8 +26,8 @@ from collectors.snmp.device import DeviceReader
 from collectors.snmp.engine import V2C, V3, Engines, Login
 from collectors.snmp.params import Params, Target
 from collectors.snmp.read import Agent
-from lab.bench.collector_costs import Cost
-from lab.bench.snmp.agent import AUTH_SECRET, COMMUNITY, IF_TABLE, IFX_TABLE, PRIVACY_SECRET, USER
+from lab.bench.collector_costs import Cost, cpu_s, running
+from lab.bench.snmp_agent import AUTH_SECRET, COMMUNITY, IF_TABLE, IFX_TABLE, PRIVACY_SECRET, USER
 from lab.constants import with_constants
 from streams.wire.errors import Retry
 from streams.wire.models import Source
@@ -185,19 +185,8 @@ def _clients() -> tuple[_Client, ...]:
 @contextmanager
 def switch(ports: int) -> Iterator[int]:
     """Run a simulated switch of so many ports, and yield its UDP port. Raises Retry."""
-    command = [sys.executable, "-m", "lab.bench.snmp.agent", str(ports)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        if not line:
-            raise Retry("the simulated switch did not start")
+    with running([sys.executable, "-m", "lab.bench.snmp_agent", str(ports)]) as line:
         yield int(line)
-    finally:
-        process.terminate()
-        process.wait(10)
-        if process.stdout is not None:
-            process.stdout.close()
 
 
 def compare(ports: int, polls: int, at_once: int) -> list[Cost]:
@@ -219,12 +208,7 @@ async def _measured(load: str, client: _Client, asked: Asked, polls: int) -> Cos
         return Cost(load, client.name, skipped=f"{client.name} is not installed")
     async with client.way(asked) as poll:
         await poll()
-        began, values = _cpu_s(client.who), 0
+        began, values = cpu_s(client.who), 0
         for _ in range(max(1, polls // client.slow)):
             values += await poll()
-        return Cost(load, client.name, values, _cpu_s(client.who) - began)
-
-
-def _cpu_s(who: int) -> float:
-    used = resource.getrusage(who)
-    return used.ru_utime + used.ru_stime
+        return Cost(load, client.name, values, cpu_s(client.who) - began)

@@ -1,6 +1,6 @@
 """The clients that are measured, each in its own process, which is pinned to one CPU.
 
-    python -m lab.bench.gnmi.clients CLIENT PORT UPDATES [BOOTSTRAP]
+    python -m lab.bench.gnmi_clients CLIENT PORT UPDATES [BOOTSTRAP]
 
 Prints as JSON the number of updates that it read and their CPU time, without the first tenth, in which a client learns
 the paths. `ours` is the complete collector, as `collect gnmi` runs it: to Kafka, or without it to encoded messages.
@@ -10,7 +10,6 @@ path. `bytes` does not even decode.
 
 import asyncio
 import contextlib
-import resource
 import subprocess
 import sys
 import tempfile
@@ -32,8 +31,8 @@ from collectors.core.tasks import cancel_and_wait
 from collectors.gnmi.collector import collect
 from collectors.gnmi.params import Params, Target
 from collectors.gnmi.v1 import gnmi_pb2
-from lab.bench.collector_costs import Cost
-from lab.bench.gnmi.load import CADENCE_NS, LEAVES, PORTS, UPDATES
+from lab.bench.collector_costs import Cost, cpu_s, running
+from lab.bench.gnmi_target import CADENCE_NS, LEAVES, PORTS, UPDATES
 from lab.constants import with_constants
 from streams.wire.errors import Retry
 from streams.wire.event_loop import new_loop
@@ -53,14 +52,14 @@ class Meter:
         """Note the number of updates read; return True if that is enough."""
         if self._began is None:
             if taken >= self._updates // 10:
-                self._began = taken, _cpu_s()
+                self._began = taken, cpu_s()
             return False
         return taken >= self._updates
 
     def end(self, taken: int) -> None:
         """Finish the measurement: all updates are processed."""
         assert self._began is not None
-        self.cost = {"count": taken - self._began[0], "cpu_s": _cpu_s() - self._began[1]}
+        self.cost = {"count": taken - self._began[0], "cpu_s": cpu_s() - self._began[1]}
 
 
 Client = Callable[[int, Meter, str], Coroutine[Any, Any, None]]
@@ -148,11 +147,6 @@ async def _stream(port: int, decode: Callable[[bytes], Any] | None) -> AsyncIter
 CLIENTS: dict[str, Client] = {"ours": ours, "plain": plain, "bytes": undecoded}
 
 
-def _cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-
 def main(client: str, port: int, updates: int, bootstrap: str = "") -> None:
     """Read, and print the cost."""
     pin_to_cpu("one", "bench")
@@ -172,8 +166,8 @@ _TIMEOUT_S = 300.0
 def target(updates: int) -> Iterator[int]:
     """Run a switch that sends at least so many updates, and yield its port. Raises Retry."""
     # One more round, because a reading is emitted when the next begins.
-    command = [sys.executable, "-m", "lab.bench.gnmi.load", str(-(-updates // UPDATES) + 2)]
-    with _running(command) as line:
+    command = [sys.executable, "-m", "lab.bench.gnmi_target", str(-(-updates // UPDATES) + 2)]
+    with running(command) as line:
         yield int(line)
 
 
@@ -185,29 +179,13 @@ def kafka(bootstrap: str) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory(prefix="railsight-bench-") as folder:
         command = [*_railsight("broker"), "--data", str(Path(folder) / "kafka"), "--security", "none"]
-        with _running(command) as line:
+        with running(command) as line:
             subprocess.run([*_railsight("topics"), "--bootstrap", line], check=True, capture_output=True, timeout=60)
             yield line
 
 
 def _railsight(command: str) -> list[str]:
     return [sys.executable, "-m", "streams.cli.main", command]
-
-
-@contextlib.contextmanager
-def _running(command: list[str]) -> Iterator[str]:
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline().strip()
-        if not line:
-            raise Retry(f"{command[2]} did not start")
-        yield line
-    finally:
-        process.terminate()
-        process.wait(30)
-        if process.stdout is not None:
-            process.stdout.close()
 
 
 def compare(updates: int, times: int, bootstrap: str = "") -> list[Cost]:
@@ -230,7 +208,7 @@ def compare(updates: int, times: int, bootstrap: str = "") -> list[Cost]:
 
 
 def _measured(name: str, client: str, port: int, updates: int, bootstrap: str = "") -> Cost:
-    command = [sys.executable, "-m", "lab.bench.gnmi.clients", client, str(port), str(updates)]
+    command = [sys.executable, "-m", "lab.bench.gnmi_clients", client, str(port), str(updates)]
     ran = subprocess.run([*command, bootstrap], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     if ran.returncode:
         raise Retry(f"{name}: {ran.stderr.strip().splitlines()[-1:]}")

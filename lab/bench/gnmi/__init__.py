@@ -1,1 +1,0 @@
-"""`railsight bench gnmi`: what reading a fast switch costs, ours beside a plain client."""
