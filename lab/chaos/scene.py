@@ -37,7 +37,7 @@ class Scene:
     chosen: str = ""
     """The part on which the fault of this step acts."""
     task: asyncio.Task[None] | None = None
-    """What the fault of this step does until it heals."""
+    """The work of the fault of this step until it heals."""
     is_over: asyncio.Event | None = None
 
 
