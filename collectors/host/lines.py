@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 
 from streams.wire.errors import Reject
 
@@ -109,16 +109,10 @@ def _wall_time(text: str, now_ns: int) -> tuple[int | None, str, bool]:
 
 def _iso(text: re.Match[str]) -> int | None:
     date, clock, fraction, zone = text.groups()
-    try:
-        at = datetime.fromisoformat(f"{date}T{clock}+00:00")
-        if zone is None:
-            when = at.timetuple()
-            return int(time.mktime((*when[:6], 0, 0, -1))) * _S + int((fraction or "0").ljust(9, "0"))
-        if zone != "Z":
-            sign = -1 if zone[0] == "-" else 1
-            offset = timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))
-            at = at.replace(tzinfo=timezone(sign * offset))
-        return int((at - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()) * _S + int((fraction or "0").ljust(9, "0"))
+    try:  # without a zone, the time is in the machine's own
+        return int(datetime.fromisoformat(f"{date}T{clock}{zone or ''}").timestamp()) * _S + int(
+            (fraction or "0").ljust(9, "0")
+        )
     except (ValueError, OverflowError):
         return None
 

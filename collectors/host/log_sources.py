@@ -51,25 +51,6 @@ class Chunk:
     refused: int = 0
 
 
-class LogSource(Protocol):
-    """Read repeatedly by one task; never blocks, never raises for any content of the log."""
-
-    has_resumed: bool
-    """Return whether it continues at the position of an earlier process."""
-
-    def read(self, most: int) -> Chunk:
-        """Return the next lines, up to this number."""
-        ...
-
-    def place(self) -> Place:
-        """Return the position after the last line that `read` returned."""
-        ...
-
-    def close(self) -> None:
-        """Close it."""
-        ...
-
-
 _log = structlog.get_logger("railsight.host")
 
 
@@ -98,7 +79,7 @@ class KmsgDevice:
         os.close(self._file)
 
 
-class Kmsg(LogSource):
+class Kmsg:
     """Follows one device. `place` is the position of an earlier process; records up to it are skipped."""
 
     def __init__(self, device: Device, boot_id: int, place: Place | None) -> None:
@@ -111,6 +92,7 @@ class Kmsg(LogSource):
         """Records since the last known number that could not be read: refused, not lost."""
 
     def read(self, most: int) -> Chunk:
+        """Return the next lines, up to this number; never blocks, never raises for any content."""
         lines: list[bytes] = []
         lost = refused = 0
         for _ in range(most):
@@ -148,9 +130,11 @@ class Kmsg(LogSource):
             _log.warning("the kernel log is not read", why=error.strerror)
 
     def place(self) -> Place:
+        """Return the position after the last line that `read` returned."""
         return Place(boot_id=self._boot_id, sequence=self._sequence)
 
     def close(self) -> None:
+        """Close it."""
         self._device.close()
 
 
@@ -172,7 +156,7 @@ _BLOCK = 1 << 16
 _MARK_BYTES = 64
 
 
-class LogFile(LogSource):
+class LogFile:
     """Follows one path. Without a position it starts at the end of the file."""
 
     def __init__(self, path: Path, place: Place | None) -> None:
@@ -222,6 +206,7 @@ class LogFile(LogSource):
         self._offset, self._mark = offset, _mark(before)
 
     def read(self, most: int) -> Chunk:
+        """Return the next lines, up to this number; never blocks, never raises for any content."""
         if self._file < 0 and not self._open():
             return Chunk([], True)
         lines: list[bytes] = []
@@ -281,9 +266,11 @@ class LogFile(LogSource):
         return False
 
     def place(self) -> Place:
+        """Return the position after the last line that `read` returned."""
         return Place(inode=self._inode, offset=self._offset, mark=self._mark)
 
     def close(self) -> None:
+        """Close it."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -291,3 +278,7 @@ class LogFile(LogSource):
 
 def _mark(before: bytes) -> str:
     return hashlib.blake2b(before, digest_size=8).hexdigest()
+
+
+LogSource = Kmsg | LogFile
+"""Read repeatedly by one task. `has_resumed`: it continues at the position of an earlier process."""

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from typing import NamedTuple
 
 from collectors.core.columns import CellKey
 from collectors.snmp import mib
@@ -213,9 +214,8 @@ class Mapped:
         return frozenset((sensor.column, sensor.row) for sensor in self.sensors)
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """One table of sensors: the columns of type, scale, precision, value, status, units, and the measured entity."""
+class _Table(NamedTuple):
+    """The columns of one table of sensors."""
 
     kind: bytes
     scale: bytes
@@ -231,14 +231,10 @@ _TABLES = (
         mib.SENSOR_TYPE, mib.SENSOR_SCALE, mib.SENSOR_PRECISION, mib.SENSOR_VALUE, mib.SENSOR_STATUS, mib.SENSOR_UNITS
     ),
     _Table(
-        mib.CISCO_TYPE,
-        mib.CISCO_SCALE,
-        mib.CISCO_PRECISION,
-        mib.CISCO_VALUE,
-        mib.CISCO_STATUS,
+        mib.CISCO_TYPE, mib.CISCO_SCALE, mib.CISCO_PRECISION, mib.CISCO_VALUE, mib.CISCO_STATUS,
         measured=mib.CISCO_MEASURED,
     ),
-)
+)  # fmt: skip
 
 
 def mapped(cells: Mapping[bytes, Column], entities: Entities, owners: Owners, vendors: Iterable[Sensor] = ()) -> Mapped:

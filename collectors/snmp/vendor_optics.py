@@ -18,19 +18,20 @@ from streams.wire.errors import Reject
 
 _JUNIPER, _HUAWEI, _CISCO, _ARISTA = 2636, 2011, 9, 30065
 _DOM_PORTS = (
-    (mib.DOM_TEMPERATURE, Metric.MODULE_TEMPERATURE_C, 0, mib.DOM_VOLTAGE),
-    (mib.DOM_VOLTAGE, Metric.MODULE_VOLTAGE_V, -3, mib.DOM_VOLTAGE),
+    (mib.DOM_TEMPERATURE, Metric.MODULE_TEMPERATURE_C, 0),
+    (mib.DOM_VOLTAGE, Metric.MODULE_VOLTAGE_V, -3),
 )
 _DOM_ONE_LANE = (
-    (mib.DOM_RX_POWER, Metric.RX_POWER_DBM, -2, mib.DOM_BIAS),
-    (mib.DOM_TX_POWER, Metric.TX_POWER_DBM, -2, mib.DOM_BIAS),
-    (mib.DOM_BIAS, Metric.BIAS_MA, -3, mib.DOM_BIAS),
+    (mib.DOM_RX_POWER, Metric.RX_POWER_DBM, -2),
+    (mib.DOM_TX_POWER, Metric.TX_POWER_DBM, -2),
+    (mib.DOM_BIAS, Metric.BIAS_MA, -3),
 )
 _DOM_LANES = (
-    (mib.DOM_LANE_RX_POWER, Metric.RX_POWER_DBM, -2, mib.DOM_LANE_BIAS),
-    (mib.DOM_LANE_TX_POWER, Metric.TX_POWER_DBM, -2, mib.DOM_LANE_BIAS),
-    (mib.DOM_LANE_BIAS, Metric.BIAS_MA, -3, mib.DOM_LANE_BIAS),
+    (mib.DOM_LANE_RX_POWER, Metric.RX_POWER_DBM, -2),
+    (mib.DOM_LANE_TX_POWER, Metric.TX_POWER_DBM, -2),
+    (mib.DOM_LANE_BIAS, Metric.BIAS_MA, -3),
 )
+"""Each column with its metric and the exponent of its unit."""
 _MOST_LANES = 16
 
 TABLES: dict[int, tuple[bytes, ...]] = {
@@ -53,24 +54,22 @@ def sensors(cells: Mapping[bytes, Column], owners: Owners, ports: Mapping[bytes,
 
 
 def _juniper(cells: Mapping[bytes, Column], ports: Mapping[bytes, str]) -> Iterator[Sensor]:
-    def sensor(row: bytes, port: str, column: bytes, metric: Metric, lane: int, exponent: int, guard: bytes) -> Sensor:
+    def sensor(row: bytes, port: str, lane: int, dom: tuple[bytes, Metric, int], guard: bytes) -> Sensor:
+        column, metric, exponent = dom
         return Sensor(row, CellKey(port, metric, lane), Unit.PLAIN, exponent, column, b"", guard)
 
     with_lanes: set[str] = set()
-    for column, metric, exponent, guard in _DOM_LANES:
-        for row in cells.get(column, {}):
+    for dom in _DOM_LANES:
+        for row in cells.get(dom[0], {}):
             owner, lane = _port_and_lane(row, ports)
             if owner and 0 <= lane < _MOST_LANES:
                 with_lanes.add(owner)
-                yield sensor(row, owner, column, metric, lane, exponent, guard)
-    for column, metric, exponent, guard in _DOM_ONE_LANE:
-        for row in cells.get(column, {}):
-            if (port := ports.get(row)) is not None and port not in with_lanes:
-                yield sensor(row, port, column, metric, 0, exponent, guard)
-    for column, metric, exponent, guard in _DOM_PORTS:
-        for row in cells.get(column, {}):
-            if (port := ports.get(row)) is not None:
-                yield sensor(row, port, column, metric, -1, exponent, guard)
+                yield sensor(row, owner, lane, dom, mib.DOM_LANE_BIAS)
+    for table, lane, guard in ((_DOM_ONE_LANE, 0, mib.DOM_BIAS), (_DOM_PORTS, -1, mib.DOM_VOLTAGE)):
+        for dom in table:
+            for row in cells.get(dom[0], {}):
+                if (port := ports.get(row)) is not None and (lane < 0 or port not in with_lanes):
+                    yield sensor(row, port, lane, dom, guard)
 
 
 def _port_and_lane(row: bytes, ports: Mapping[bytes, str]) -> tuple[str, int]:
