@@ -42,6 +42,8 @@ _DATAGRAMS_A_REQUEST = 6
 """The answer, for v3 up to three reports before it, and duplicates by the network."""
 
 Refused = Callable[[str], None]
+Admits = Callable[[bytes, tuple[Any, ...]], bool]
+"""Returns True if a datagram from an address is read."""
 
 AUTHENTICATION: dict[str, Any] = {
     "sha224": config.USM_AUTH_HMAC128_SHA224,
@@ -180,25 +182,20 @@ class _ReceivedV3(SlicedV3):
 
 
 class _Guarded:
-    """A transport that accepts only as many datagrams as are allowed."""
+    """A transport that passes on only the datagrams that `admits` accepts."""
 
-    def __init__(self, refused: Refused, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, admits: Admits, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.allowed = 0
-        self._refused = refused
+        self._admits = admits
 
     def datagram_received(self, data: bytes, address: Any) -> None:
         """See asyncio."""
-        if self.allowed <= 0:
-            self._refused("more datagrams than allowed")
-            return
-        self.allowed -= 1
-        if self._callback_function is not None:  # type: ignore[attr-defined]
+        if self._admits(data, address) and self._callback_function is not None:  # type: ignore[attr-defined]
             # Directly, because pysnmp would wait for the next iteration of the loop.
             self._callback_function(self, address, data)  # type: ignore[attr-defined]
 
     def error_received(self, why: Exception) -> None:
-        """Ignore an ICMP error; the request's own timeout ends the wait."""
+        """Ignore an ICMP error; a request's own timeout ends the wait."""
 
 
 class _Udp(_Guarded, udp.UdpAsyncioTransport):  # type: ignore[misc]
@@ -207,6 +204,19 @@ class _Udp(_Guarded, udp.UdpAsyncioTransport):  # type: ignore[misc]
 
 class _Udp6(_Guarded, udp6.Udp6AsyncioTransport):  # type: ignore[misc]
     pass
+
+
+async def open_transport(engine: Any, admits: Admits, *, is_v6: bool, **endpoint: Any) -> tuple[Any, Any]:
+    """Open the UDP socket of an engine; return pysnmp's domain and asyncio's transport. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    transport: Any = (_Udp6 if is_v6 else _Udp)(admits, loop=loop)
+    domain = udp6.DOMAIN_NAME if is_v6 else udp.DOMAIN_NAME
+    opened, _ = await loop.create_datagram_endpoint(lambda: transport, **endpoint)
+    dispatcher = AsyncioDispatcher(loop=loop)
+    dispatcher.set_timer_resolution(_TICK_S)
+    engine.register_transport_dispatcher(dispatcher)
+    config.add_transport(engine, domain, transport)
+    return domain, opened
 
 
 class Connection:
@@ -225,7 +235,8 @@ class Connection:
         self.engine.message_processing_subsystems = models
         self.engine.security_models = security
         self._version, self._login, self._refused = version, login, refused
-        self._transport: _Guarded | None = None
+        self._is_open = False
+        self._allowed = 0
         self._security_name = OctetString(_SECURITY_NAME if version == V2C else login.user)
         self._context = OctetString(login.context)
         self._domain: Any = None
@@ -237,25 +248,26 @@ class Connection:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
         family, _, _, _, (ip, *_) = found[0]
         address = str(ip), port
-        is_v6 = family == socket.AF_INET6
-        transport: Any = (_Udp6 if is_v6 else _Udp)(self._refused, loop=loop)
-        domain = udp6.DOMAIN_NAME if is_v6 else udp.DOMAIN_NAME
-        await loop.create_datagram_endpoint(lambda: transport, remote_addr=address, family=family)
-        dispatcher = AsyncioDispatcher(loop=loop)
-        dispatcher.set_timer_resolution(_TICK_S)
-        self.engine.register_transport_dispatcher(dispatcher)
-        config.add_transport(self.engine, domain, transport)
-        self._domain, self._address = domain, address
-        self._transport = transport
+        self._domain, _ = await open_transport(
+            self.engine, self._admits, is_v6=family == socket.AF_INET6, remote_addr=address, family=family
+        )
+        self._address, self._is_open = address, True
         return address[0]
+
+    def _admits(self, _data: bytes, _address: Any) -> bool:
+        if self._allowed <= 0:
+            self._refused("more datagrams than allowed")
+            return False
+        self._allowed -= 1
+        return True
 
     def request(self, request: Request, answered: Callable[..., None], context: Any) -> None:
         """Send a request, and accept its answer. `answered` is called as pysnmp calls its applications.
 
         pysnmp's target tables are not used: all engines share them, and each rebuilds its index after each change.
         """
-        assert self._transport is not None, "not connected"
-        self._transport.allowed = _DATAGRAMS_A_REQUEST
+        assert self._is_open, "not connected"
+        self._allowed = _DATAGRAMS_A_REQUEST
         is_v2c = self._version == V2C
         self.engine.message_dispatcher.send_pdu(
             self.engine, self._domain, self._address, self._version, 2 if is_v2c else 3,
@@ -265,12 +277,10 @@ class Connection:
 
     def shut(self) -> None:
         """Accept no more datagrams."""
-        if self._transport is not None:
-            self._transport.allowed = 0
+        self._allowed = 0
 
     def close(self) -> None:
         """Close the socket and release the engine."""
-        if self._transport is None:
-            return
-        self.engine.close_dispatcher()
-        self._transport = None
+        if self._is_open:
+            self._is_open, self._allowed = False, 0
+            self.engine.close_dispatcher()

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pysnmp.carrier.asyncio.dgram import udp, udp6
-from pysnmp.carrier.asyncio.dispatch import AsyncioDispatcher
 from pysnmp.entity import config
 from pysnmp.entity.engine import SnmpEngine
 from pysnmp.entity.rfc3413.ntfrcv import NotificationReceiver
@@ -20,7 +18,7 @@ from pysnmp.proto.rfc3412 import MsgAndPduDispatcher
 from collectors.core.metrics import CollectorMetrics
 from collectors.snmp import ber, mib
 from collectors.snmp.ber import Value
-from collectors.snmp.engine import GARBAGE, V2C, Login, add_login
+from collectors.snmp.engine import GARBAGE, V2C, Login, add_login, open_transport
 from collectors.snmp.mib import oid
 from collectors.snmp.octet_text import text
 from collectors.snmp.optics import entity_row
@@ -116,7 +114,6 @@ def _number(value: Value | None) -> int:
 
 _LARGEST = 8192
 """A linkDown is some 200 bytes; pyasn1 is slow for large messages."""
-_TICK_S = 2.0
 _MOST_ENGINES = 4
 """Per device: a chassis may have one or two supervisors, and making the keys for one takes some milliseconds."""
 _V3 = b"\x03"
@@ -148,19 +145,14 @@ class Traps:
         self.port = 0
 
     async def __aenter__(self) -> "Traps":
-        loop = asyncio.get_running_loop()
         engine = SnmpEngine(msgAndPduDsp=_Dispatcher(self._refused, self._add_engine))
-        is_v6 = ":" in self._address[0]
-        transport: Any = (_Udp6 if is_v6 else _Udp)(self, loop=loop)
         try:
-            endpoint, _ = await loop.create_datagram_endpoint(lambda: transport, local_addr=self._address)
+            _, endpoint = await open_transport(
+                engine, self.is_allowed, is_v6=":" in self._address[0], local_addr=self._address
+            )
         except OSError as error:
             raise Misconfigured(f"collect.snmp: traps: {self._address[0]}:{self._address[1]}: {error}") from error
         self.port = endpoint.get_extra_info("sockname")[1]
-        dispatcher = AsyncioDispatcher(loop=loop)
-        dispatcher.set_timer_resolution(_TICK_S)
-        engine.register_transport_dispatcher(dispatcher)
-        config.add_transport(engine, udp6.DOMAIN_NAME if is_v6 else udp.DOMAIN_NAME, transport)
         NotificationReceiver(engine, self._received)
         self.engine = engine
         return self
@@ -245,25 +237,6 @@ class _Dispatcher(MsgAndPduDispatcher):  # type: ignore[misc]
             self.has_understood = False
         if not self.has_understood:
             self._refused(self.sender)
-
-
-class _Guarded:
-    def __init__(self, traps: Traps, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._traps = traps
-
-    def datagram_received(self, data: bytes, address: Any) -> None:
-        """See asyncio."""
-        if self._traps.is_allowed(data, address):
-            super().datagram_received(data, address)  # type: ignore[misc]
-
-
-class _Udp(_Guarded, udp.UdpAsyncioTransport):  # type: ignore[misc]
-    pass
-
-
-class _Udp6(_Guarded, udp6.Udp6AsyncioTransport):  # type: ignore[misc]
-    pass
 
 
 def _is_by(login: Login, message: bytes) -> bool:
