@@ -16,10 +16,9 @@ from collectors.host.event_listener import EventListener
 from collectors.host.gpu import Gpu, Gpus, nvml_of_this_machine
 from collectors.host.nccl import NcclWitness
 from collectors.host.params import Params
-from collectors.host.ports import KnownPorts
 from collectors.host.sampling import Sampler, ThreadCalls
 from collectors.kernel.discover import Discovery
-from collectors.kernel.ports import Port
+from collectors.kernel.ports import KnownPorts, Port
 from collectors.kernel.tree import Tree
 from streams.wire.errors import Misconfigured, Reject
 from streams.wire.models import Component, Facts, Neighbor, RowKind, Samples, Source

@@ -17,8 +17,8 @@ from collectors.host.lines import Times, system_boot_ns
 from collectors.host.links import AdminStates, Links, ports_of
 from collectors.host.log_sources import LogFile, LogSource, Place, kmsg_of, place_of
 from collectors.host.params import Params
-from collectors.host.ports import KnownPorts
 from collectors.host.rate_limit import RateLimitedEmitter
+from collectors.kernel.ports import KnownPorts
 from collectors.kernel.tree import Tree
 from collectors.kernel.values import boot_time_ns
 from streams.wire.errors import Reject

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from collectors.host.gpu import Gpu
-from collectors.host.ports import KnownPort
 from collectors.kernel import ports as nic_parts
+from collectors.kernel.ports import KnownPort
 from collectors.kernel.tree import Tree
 from collectors.kernel.values import boot_id, boot_time_ns, pci_address
 from streams.wire.models import Component
@@ -70,7 +70,7 @@ def components(
     found = {(part.kind, part.name): part for part in parts}
     if driver:
         found["driver", "nvidia"] = Component("nvidia", "driver", firmware=driver)
-    nics = nic_parts.components((known.port, known.name, known.role) for known in ports)
+    nics = nic_parts.components(ports)
     found |= {(part.kind, part.name): part for part in nics}
     for name, gpu in gpus.items():
         aliases = tuple(alias for alias in (gpu.uuid, f"gpu{gpu.index}" if gpu.uuid else "") if alias)

@@ -10,9 +10,8 @@ from collectors.core.metrics import CollectorMetrics
 from collectors.host.lines import Line, Times, parse, record
 from collectors.host.log_sources import LogSource, Place
 from collectors.host.messages import About, Classified, classify, is_renaming
-from collectors.host.ports import KnownPorts
 from collectors.host.rate_limit import RateLimitedEmitter
-from collectors.kernel.ports import Role
+from collectors.kernel.ports import KnownPorts, Role
 from streams.wire.errors import Reject
 from streams.wire.models import EventKind
 

@@ -23,9 +23,8 @@ from typing import Any, Protocol
 import structlog
 
 from collectors.core.context import CollectorContext, DeviceEvent
-from collectors.host.ports import KnownPort, KnownPorts
 from collectors.host.rate_limit import RateLimitedEmitter
-from collectors.kernel.ports import Role
+from collectors.kernel.ports import KnownPort, KnownPorts, Role
 from collectors.kernel.tree import Tree
 from collectors.kernel.values import is_enabled
 from streams.wire.errors import Reject

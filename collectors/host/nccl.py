@@ -17,8 +17,8 @@ from collectors.core.context import CollectorContext, DeviceEvent
 from collectors.core.poll import Pace, poll
 from collectors.host.log_sources import LogFile, Place
 from collectors.host.params import Params
-from collectors.host.ports import KnownPorts
 from collectors.host.rate_limit import RateLimitedEmitter
+from collectors.kernel.ports import KnownPorts
 from streams.wire.bounds import clean
 from streams.wire.errors import Reject, Retry
 from streams.wire.models import EventKind

@@ -10,7 +10,7 @@ from collectors.core.columns import RowReading
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.tasks import in_thread
 from collectors.host.gpu import Gpu, Gpus, Values
-from collectors.host.ports import KnownPort
+from collectors.kernel.ports import KnownPort
 from collectors.kernel.tree import Refusal, Tree
 from collectors.kernel.values import pci_address
 from streams.fabric.catalogue import Metric

@@ -5,7 +5,7 @@ NIC is not a fabric NIC (DETECTION 1), and neither names nor speeds alone decide
 low must remain one.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -106,30 +106,6 @@ class Port:
         return f"{name}/{self.number}" if name and self.of_several else name
 
 
-class Names:
-    """Assigns names to ports for the life of the process, so that a renumbered port keeps its name.
-
-    DETECTION 5: a renumbering left a finding open for ever.
-    """
-
-    def __init__(self, kind: str) -> None:
-        self._kind = kind
-        self._given: dict[str, str] = {}
-
-    def name(self, ports: Iterable[Port]) -> dict[str, str]:
-        """Return unique names by identity."""
-        ports = sorted(ports, key=lambda port: port.identity not in self._given)
-        taken: dict[str, str] = {}
-        found: dict[str, str] = {}
-        for port in ports:
-            name = self._given.get(port.identity) or port.name(self._kind)
-            if taken.get(name, port.identity) != port.identity:
-                name = port.identity
-            taken[name] = port.identity
-            self._given[port.identity] = found[port.identity] = name
-        return found
-
-
 _MUCH_SLOWER = 4
 """A card of another model with at most this fraction of the fastest port's speed carries other traffic: 100G beside
 400G. Half the speed is one generation within a fabric, and a slow port of the same model is degraded."""
@@ -174,21 +150,89 @@ def _model(port: Port) -> str:
     return f"{port.model}/{port.board}"
 
 
+@dataclass(frozen=True, slots=True)
+class KnownPort:
+    """A port with its published name, its role, and the evidence for it."""
+
+    port: Port
+    name: str
+    role: Role
+    evidence: str = ""
+
+
+class KnownPorts:
+    """The ports of a host, for the life of the process; a renumbered port keeps its name.
+
+    DETECTION 5: a renumbering left a finding open for ever. `fabric` and `management` are globs over names of ports;
+    they override the host's evidence.
+    """
+
+    def __init__(self, kind: str, fabric: Iterable[str] = (), management: Iterable[str] = ()) -> None:
+        self._kind = kind
+        self._given: dict[str, str] = {}
+        self._fabric, self._management = tuple(fabric), tuple(management)
+        self._by_pci: dict[str, dict[str, KnownPort]] = {}
+        self.ports: tuple[KnownPort, ...] = ()
+        self.wants_look = False
+        """True after a log line of an unknown port, or of a rename."""
+
+    def adopt(self, ports: Iterable[Port]) -> None:
+        """Set the present ports. A removed one stays known: the log reports on it while it is removed."""
+        self.wants_look = False
+        ports = tuple(ports)
+        decided = roles(ports, self._fabric, self._management)
+        known = (KnownPort(port, name, *decided[port.identity]) for port, name in self._named(ports))
+        self.ports = tuple(sorted(known, key=lambda port: port.name))
+        fresh: dict[str, dict[str, KnownPort]] = {}
+        for port in self.ports:
+            if port.port.pci:
+                fresh.setdefault(port.port.pci, {})[port.port.identity] = port
+        self._by_pci.update(fresh)
+
+    def _named(self, ports: tuple[Port, ...]) -> Iterator[tuple[Port, str]]:
+        """Yield each port with a unique name; those that have one already come first."""
+        taken: dict[str, str] = {}
+        for port in sorted(ports, key=lambda port: port.identity not in self._given):
+            name = self._given.get(port.identity) or port.name(self._kind)
+            if taken.get(name, port.identity) != port.identity:
+                name = port.identity
+            taken[name] = port.identity
+            self._given[port.identity] = name
+            yield port, name
+
+    def of(self, pci: str, netdev: str = "") -> KnownPort | None:
+        """Return the port of a PCI function, by its netdev if given; None rather than a wrong one."""
+        found = list(self._by_pci.get(pci, {}).values())
+        if netdev and (named := [known for known in found if known.port.netdev == netdev]):
+            return named[0]
+        # The kernel's first name, before udev renames it; a function with representors has many of these.
+        is_of_the_function = not netdev or netdev.startswith("eth") or not any(known.port.netdev for known in found)
+        own = [known for known in found if not known.port.is_virtual]
+        if len(own) == 1 and is_of_the_function and (not netdev or len(found) == 1):
+            return own[0]
+        return found[0] if len(found) == 1 and is_of_the_function else None
+
+    def by_rdma(self, rdma: str) -> KnownPort | None:
+        """Return the port of an RDMA device; None for one with several ports."""
+        found = [known for known in self.ports if known.port.rdma == rdma]
+        return found[0] if len(found) == 1 else None
+
+    def by_netdev(self, netdev: str) -> KnownPort | None:
+        """Return the port of a netdev."""
+        return next((known for known in self.ports if known.port.netdev == netdev), None)
+
+
 _KIND = {Role.FABRIC: "nic", Role.MANAGEMENT: "nic-management"}
 
 
-def components(ports: Iterable[tuple[Port, str, Role]]) -> tuple[Component, ...]:
-    """Return a component for each fabric or management port, sorted by name; input is (port, name, role)."""
+def components(ports: Iterable[KnownPort]) -> tuple[Component, ...]:
+    """Return a component for each fabric or management port, sorted by name, with all its alternative names."""
     found = [
         Component(
-            name=name,
-            kind=_KIND[role],
-            part_number=port.part_number or port.board or port.model,
-            serial=port.serial,
-            firmware=port.firmware,
-            alias=tuple(alias for alias in port.aliases if alias != name),
+            known.name, _KIND[known.role], known.port.part_number or known.port.board or known.port.model,
+            known.port.serial, known.port.firmware, tuple(name for name in known.port.aliases if name != known.name),
         )
-        for port, name, role in ports
-        if role in _KIND
-    ]
+        for known in ports
+        if known.role in _KIND
+    ]  # fmt: skip
     return tuple(sorted(found, key=lambda component: component.name))

@@ -3,26 +3,23 @@
 import asyncio
 import contextlib
 import math
-import random
 from collections.abc import AsyncIterator
 
 import structlog
 
 from collectors.core.columns import RowComposer
-from collectors.core.context import CollectorContext, Emitter, StatusReporter
-from collectors.core.metrics import CollectorMetrics
+from collectors.core.context import CollectorContext, StatusReporter
 from collectors.core.poll import Pace, poll
 from collectors.core.spec import Spec
 from collectors.core.tasks import in_thread
 from collectors.kernel import values
 from collectors.kernel.discover import Discovery
-from collectors.kernel.ports import Names, Port, Role, components, roles
+from collectors.kernel.ports import KnownPorts, Port, Role, components
 from collectors.kernel.tree import Tree
 from collectors.nic.ethtool import Ethtool, ethtool_of
 from collectors.nic.params import Params
 from collectors.nic.polling import PollRounds
 from collectors.nic.reading import PortReader, PortReading
-from streams.instrument.clock import Clock
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Component, Facts, Samples, Source
 
@@ -30,31 +27,32 @@ _log = structlog.get_logger("railsight.nic")
 
 
 class HostReader:
-    """Reads one host for ever. Random numbers and time are arguments; no fault of a device ends it."""
+    """Reads one host for ever; no fault of a device ends it."""
 
     def __init__(
-        self, params: Params, tree: Tree, ethtool: Ethtool, emitter: Emitter, metrics: CollectorMetrics, clock: Clock,
-        wanted: frozenset[Role],
-    ) -> None:  # fmt: skip
+        self, params: Params, tree: Tree, ethtool: Ethtool, context: CollectorContext, wanted: frozenset[Role]
+    ) -> None:
         self.device = params.device_name()
         self._params = params
         self._tree = tree
         self._ethtool = ethtool
-        self._emitter = emitter
-        self._metrics = metrics
-        self._clock = clock
+        self._emitter = context.emitter(Source.SOURCE_NIC)
+        self._metrics = context.metrics
+        self._clock = context.clock
+        self._rng = context.rng
         self._wanted = wanted
         self._discovery = Discovery(tree, params.exclude, params.max_ports)
         self._rounds = PollRounds(params.deadline_s)
         self._composer = RowComposer()
-        self._names = Names(params.port_name)
-        self._ports: tuple[Port, ...] = ()
+        self._known = KnownPorts(params.port_name, params.fabric, params.management)
         self._name_of: dict[str, str] = {}
-        self._role_of: dict[str, Role] = {}
+        """The published name of each identity."""
         self._readers: dict[str, PortReader] = {}
         self._generation: object = None
         self._discovered_s = self._facts_s = -math.inf
-        self._statuses = StatusReporter(emitter, self.device, params.cadence_s, params.status_every_s, clock)
+        self._statuses = StatusReporter(
+            self._emitter, self.device, params.cadence_s, params.status_every_s, context.clock
+        )
         self._discovering: asyncio.Future[tuple[Port, ...]] | None = None
         self._boot_id = self._booted_ns = 0
         self._published: tuple[Component, ...] | None = None
@@ -62,9 +60,9 @@ class HostReader:
         """The reason for the last missing reading, empty without one."""
         self._warned: set[tuple[str, str]] = set()
 
-    async def run(self, rng: random.Random) -> None:
+    async def run(self) -> None:
         """Read at each cadence until cancelled; a hanging card is skipped, so that no reading hangs."""
-        await poll(self.device, self.read_once, Pace(self._params.cadence_s), self._metrics, rng)
+        await poll(self.device, self.read_once, Pace(self._params.cadence_s), self._metrics, self._rng)
 
     async def read_once(self) -> Samples | None:
         """Return one reading of every selected port that responds; None without one."""
@@ -103,20 +101,17 @@ class HostReader:
         self._set_ports(found)
 
     def _set_ports(self, ports: tuple[Port, ...]) -> None:
-        decided = roles(ports, self._params.fabric, self._params.management)
-        role_of = {identity: role for identity, (role, _) in decided.items()}
-        if role_of != self._role_of:
-            found = {port.name(self._params.port_name): f"{decided[port.identity][0]}: {decided[port.identity][1]}"
-                    for port in ports if decided[port.identity][0] is not Role.VIRTUAL}  # fmt: skip
+        before = {known.port.identity: known.role for known in self._known.ports}
+        self._known.adopt(ports)
+        self._name_of = {known.port.identity: known.name for known in self._known.ports}
+        if before != {known.port.identity: known.role for known in self._known.ports}:
+            found = {known.port.name(self._params.port_name): f"{known.role}: {known.evidence}"
+                    for known in self._known.ports if known.role is not Role.VIRTUAL}  # fmt: skip
             _log.info("ports", device=self.device, found=found)
-        self._ports, self._role_of = ports, role_of
-        self._name_of = self._names.name(ports)
         self._boot_id = values.boot_id(self._tree.read_kernel_text("sys/kernel/random/boot_id"))
         self._booted_ns = values.boot_time_ns(self._tree.read_kernel_text("stat"))
         former, self._readers = self._readers, {}
-        for port in ports:
-            if role_of[port.identity] not in self._wanted:
-                continue
+        for port in (known.port for known in self._known.ports if known.role in self._wanted):
             reader = former.pop(port.identity, None)
             if reader is not None and _same_device(reader.port, port):
                 reader.rediscover()
@@ -172,14 +167,14 @@ class HostReader:
         if self._readers:
             return f"no port answers: {', '.join(sorted(self._rounds.hung))}"
         wanted = " or ".join(sorted(self._wanted))
-        return f"no {wanted} port among {len(self._ports)} found"
+        return f"no {wanted} port among {len(self._known.ports)} found"
 
     def _emit_facts(self) -> None:
         """Publish Facts at each change, and periodically."""
         now_s = asyncio.get_running_loop().time()
         if self._generation is None or self._discovering is not None:
             return
-        found = components((port, self._name_of[port.identity], self._role_of[port.identity]) for port in self._ports)
+        found = components(self._known.ports)
         if found == self._published and now_s - self._facts_s < self._params.facts_every_s:
             return
         self._published, self._facts_s = found, now_s
@@ -203,13 +198,13 @@ def host_reader(params: Params, context: CollectorContext, wanted: frozenset[Rol
         raise Misconfigured(f"collect.nic: ethtool_dir {params.ethtool_dir}: no such directory")
     tree = Tree(params.root)
     ethtool = ethtool_of(tree, wanted=params.ethtool, folder=params.ethtool_dir)
-    return HostReader(params, tree, ethtool, context.emitter(Source.SOURCE_NIC), context.metrics, context.clock, wanted)
+    return HostReader(params, tree, ethtool, context, wanted)
 
 
 async def collect(params: Params, context: CollectorContext) -> None:
     """Read until cancelled."""
     with contextlib.closing(host_reader(params, context, frozenset(params.roles))) as reader:
-        await reader.run(context.rng)
+        await reader.run()
 
 
 async def read_once(params: Params, context: CollectorContext) -> AsyncIterator[Samples]:

@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import ctypes
 import json
-import random
 import socket
 import sys
 import tempfile
@@ -20,8 +19,7 @@ import time
 from pathlib import Path
 
 from collectors.core.clock import SystemClock
-from collectors.core.context import Emitter
-from collectors.core.metrics import CollectorMetrics
+from collectors.core.context import CollectorContext
 from collectors.kernel.ports import Role
 from collectors.kernel.tree import Tree
 from collectors.nic.collector import HostReader
@@ -30,7 +28,6 @@ from collectors.nic.params import Params
 from lab.servers.sysfs_writer import SysfsWriter, host_tree
 from lab.world import demo_fabric
 from lab.world.demo_world import DemoWorld
-from streams.wire.models import Source as From
 from streams.wire.topics import Record
 
 SHAPE = demo_fabric.DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
@@ -88,10 +85,9 @@ def reader(folder: Path, nics: int, statistics: int, publisher: Counted) -> Host
     live = ethtool_of(Tree(Path("/")), wanted=True, folder=None)
     exclude = tuple(f"mlx5_{n}" for n in range(nics, demo_fabric.RAILS))
     params = Params(device=host, root=face.root(host), exclude=exclude)
-    emitter = Emitter(publisher, "bench", 1, From.SOURCE_NIC)
+    context = CollectorContext(publisher, "bench", run=1, clock=clock)
     return HostReader(
-        params, Tree(params.root), lambda _: Wide(names, live(own_nic())), emitter, CollectorMetrics(), clock,
-        frozenset({Role.FABRIC}),
+        params, Tree(params.root), lambda _: Wide(names, live(own_nic())), context, frozenset({Role.FABRIC})
     )  # fmt: skip
 
 
@@ -105,7 +101,7 @@ async def measured(host: HostReader, seconds: float, rounds: int) -> dict[str, f
     began, wall = time.process_time(), time.perf_counter()
     try:
         async with asyncio.timeout(seconds):
-            await host.run(random.Random(1))  # noqa: S311 — jitter
+            await host.run()
     except TimeoutError:
         pass
     share = (time.process_time() - began) / (time.perf_counter() - wall)

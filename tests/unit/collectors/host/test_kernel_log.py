@@ -9,8 +9,8 @@ from collectors.core.metrics import CollectorMetrics
 from collectors.host.kernel_log import LABEL, KernelLog
 from collectors.host.lines import Times
 from collectors.host.log_sources import Kmsg
-from collectors.host.ports import KnownPorts
 from collectors.host.rate_limit import RateLimitedEmitter
+from collectors.kernel.ports import KnownPorts
 from streams.wire.models import Event, EventKind
 from tests.fakes.boot_time import SetZero
 from tests.fakes.kmsg import FakeKmsg

@@ -11,9 +11,8 @@ import pytest
 from collectors.core.context import CollectorContext, DeviceEvent
 from collectors.core.metrics import CollectorMetrics
 from collectors.host.links import HOLD_S, LINK_BYTES, AdminStates, Links
-from collectors.host.ports import KnownPorts
 from collectors.host.rate_limit import RateLimitedEmitter
-from collectors.kernel.ports import Port
+from collectors.kernel.ports import KnownPorts, Port
 from collectors.kernel.tree import Tree
 from streams.wire.models import EventKind
 from tests.fakes.publisher import RecordingPublisher

@@ -14,8 +14,7 @@ from collectors.core.context import CollectorContext
 from collectors.core.once import NullPublisher
 from collectors.host.nccl import NcclReport, NcclWitness, RasChanges, parse_status, parse_warning
 from collectors.host.params import Params
-from collectors.host.ports import KnownPorts
-from collectors.kernel.ports import Port
+from collectors.kernel.ports import KnownPorts, Port
 from lab.constants import params_of
 from streams.wire.errors import Reject
 from streams.wire.models import EventKind

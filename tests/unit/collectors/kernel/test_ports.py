@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from collectors.kernel.ports import Names, Port, Role, components, roles
+from collectors.kernel.ports import KnownPorts, Port, Role, components, roles
 
 FABRIC = Port(
     rdma="mlx5_2", number=1, netdev="ens11np0", mac="94:6d:ae:00:00:02", node_guid="946d:ae03:0000:0002",
@@ -54,20 +54,26 @@ def test_what_the_settings_say_goes_first() -> None:
 
 def test_a_port_keeps_its_name_when_the_kernel_renumbers() -> None:
     """Two ports swap their RDMA devices: their rows do not."""
-    names = Names("rdma")
+    names = KnownPorts("rdma")
     first, second = FABRIC, replace(FABRIC, rdma="mlx5_3", node_guid="946d:ae03:0000:0003", pci="0000:1b:00.0")
-    names.name([first, second])
-    again = names.name([replace(first, rdma="mlx5_3"), replace(second, rdma="mlx5_2")])
-    assert again == {first.identity: "mlx5_2", second.identity: "mlx5_3"}
+    names.adopt([first, second])
+    names.adopt([replace(first, rdma="mlx5_3"), replace(second, rdma="mlx5_2")])
+    assert {known.port.identity: known.name for known in names.ports} == {
+        first.identity: "mlx5_2",
+        second.identity: "mlx5_3",
+    }
 
 
 def test_a_newcomer_does_not_take_the_name_of_one_that_is_there() -> None:
     """It goes by its identity, whichever comes first in the list."""
-    names = Names("rdma")
-    names.name([FABRIC])
+    names = KnownPorts("rdma")
+    names.adopt([FABRIC])
     newcomer = replace(FABRIC, node_guid="946d:ae03:0000:000f", pci="0000:1f:00.0")
-    found = names.name([newcomer, replace(FABRIC, rdma="mlx5_7")])
-    assert found == {FABRIC.identity: "mlx5_2", newcomer.identity: newcomer.identity}
+    names.adopt([newcomer, replace(FABRIC, rdma="mlx5_7")])
+    assert {known.port.identity: known.name for known in names.ports} == {
+        FABRIC.identity: "mlx5_2",
+        newcomer.identity: newcomer.identity,
+    }
 
 
 def test_a_port_is_called_as_the_settings_want_it_or_by_the_next_best_name() -> None:
@@ -90,9 +96,9 @@ def test_a_bond_does_not_change_who_its_members_are() -> None:
 def test_facts_carry_every_other_name_of_a_port_and_leave_out_what_is_none() -> None:
     """Netdev, RDMA device with its port, MAC, GUIDs and PCI address."""
     ports = (ONBOARD, FABRIC, Port(netdev="bond0", is_virtual=True))
-    judged = roles(ports)
-    triples = [(port, port.name("rdma"), judged[port.identity][0]) for port in ports]
-    found = {component.name: component for component in components(triples)}
+    names = KnownPorts("rdma")
+    names.adopt(ports)
+    found = {component.name: component for component in components(names.ports)}
     assert {name: component.kind for name, component in found.items()} == {"mlx5_2": "nic", "eno1": "nic-management"}
     assert set(found["mlx5_2"].alias) == {
         "mlx5_2/1", "ens11np0", "94:6d:ae:00:00:02", "946d:ae03:0000:0002", "0000:1a:00.0",

@@ -1,7 +1,6 @@
 """Ports of log lines."""
 
-from collectors.host.ports import KnownPorts
-from collectors.kernel.ports import Port
+from collectors.kernel.ports import KnownPorts, Port
 
 
 def port(rdma: str, **fields: object) -> Port:
