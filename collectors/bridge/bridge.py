@@ -61,13 +61,12 @@ class _Partition:
 class Bridge:
     """One member of the group."""
 
-    def __init__(self, params: Params, context: CollectorContext, delivered: Delivered, collector: str) -> None:
+    def __init__(self, params: Params, context: CollectorContext) -> None:
         self._params = params
         self._context = context
-        self._delivered = delivered
-        self._collector = collector
+        self._delivered = Delivered(context.metrics)
         self._form: dict[str, Format] = {topic.name: topic.format for topic in params.topics}
-        self.devices = devices_of(params, context)
+        self.devices = Devices(params, context.metrics)
         self._partitions: dict[Place, _Partition] = {}
         self._ledger = Ledger()
         self._schedules: dict[str, StatusSchedule] = {}
@@ -145,7 +144,7 @@ class Bridge:
         self._ledger.begin(place, position)
         cuts = [cut for cut in state.cuts if cut > offset]
         fold = PartitionFold(self.devices, self._params, self._form[place[0]], position, cuts)
-        stamp = MessageIdentity(self._collector, *place, state.run)
+        stamp = MessageIdentity(self._context.collector, *place, state.run)
         self._partitions[place] = _Partition(fold, stamp, cuts, now_s, now_s)
         _log.info("reading", topic=place[0], partition=place[1], offset=offset, unit=state.number)
 
@@ -251,7 +250,7 @@ class Bridge:
 
     def _status(self, device: Device, error: str, now_ns: int) -> CollectorStatus:
         return CollectorStatus(
-            self._collector, self._context.run, Source.SOURCE_BRIDGE, device.name, now_ns, not error, error,
+            self._context.collector, self._context.run, Source.SOURCE_BRIDGE, device.name, now_ns, not error, error,
             device.last_sample_at_ns, 0, 0,
         )  # fmt: skip
 
@@ -273,11 +272,3 @@ async def _final_commit(commit: Coroutine[Any, Any, None]) -> None:
         await asyncio.wait_for(commit, _FINAL_COMMIT_S)
     except (Retry, Lost, TimeoutError) as error:
         _log.info("ended without a final commit", why=str(error))
-
-
-def devices_of(params: Params, context: CollectorContext) -> Devices:
-    """Return an empty set of devices with these settings."""
-    return Devices(
-        context.metrics, max_ports=params.max_ports, max_devices=params.max_devices, device_tag=params.device_tag,
-        names=params.devices, inputs=params.inputs,
-    )  # fmt: skip

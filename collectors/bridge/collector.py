@@ -7,8 +7,9 @@ from typing import Any
 import orjson
 import structlog
 
-from collectors.bridge.bridge import Bridge, devices_of
-from collectors.bridge.delivery import DeliveredByCounts, MessageIdentity, Place
+from collectors.bridge.bridge import Bridge
+from collectors.bridge.delivery import MessageIdentity, Place
+from collectors.bridge.devices import Devices
 from collectors.bridge.fold import Gathered, PartitionFold, Position
 from collectors.bridge.params import Params
 from collectors.bridge.points import Source
@@ -30,7 +31,7 @@ async def collect(params: Params, context: CollectorContext) -> None:
     """Read until cancelled."""
     if not params.topics:
         raise Misconfigured("collect bridge: no source topics; set topics")
-    bridge = Bridge(params, context, DeliveredByCounts(context.metrics), context.collector)
+    bridge = Bridge(params, context)
     options = params.source_options(_options(context))
 
     context.health.ready_while("input", lambda: "the source Kafka is not connected yet")
@@ -91,7 +92,7 @@ def _records_of_file(params: Params) -> list[Source]:
 
 def rows(params: Params, batch: Batch, context: CollectorContext) -> Iterable[str]:
     """Return the newest value of each metric of each port in these records."""
-    devices = devices_of(params, context)
+    devices = Devices(params, context.metrics)
     formats = {topic.name: topic.format for topic in params.topics}
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for place, records in batch:

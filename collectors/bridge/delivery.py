@@ -7,7 +7,7 @@ gaps, because a unit without values of a device takes a number too.
 import re
 from collections import deque
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from collectors.bridge.fold import Gathered, NumberedEvent, Output, Position, Refused
 from collectors.core.metrics import CollectorMetrics
@@ -17,6 +17,12 @@ from streams.wire.topics import COLLECTOR_STATUS, EVENTS, REJECTED, SAMPLES, Rec
 _LONGEST_VALUE = 64 * 1024
 _MARK = "railsight1"
 _PATTERN = re.compile(rf"{_MARK} ([0-9a-f]{{1,16}}) (\d{{1,19}})((?: \d{{1,19}})*)")
+
+
+Place = tuple[str, int]
+"""A topic and its partition."""
+
+_TOPICS = (SAMPLES.name, EVENTS.name, COLLECTOR_STATUS.name, REJECTED.name)
 
 
 class CommittedState(NamedTuple):
@@ -80,34 +86,18 @@ class MessageIdentity:
                 return encode(REJECTED, refused), 0
 
 
-Place = tuple[str, int]
-"""A topic and its partition."""
-
-_TOPICS = (SAMPLES.name, EVENTS.name, COLLECTOR_STATUS.name, REJECTED.name)
-
-
-class Delivered(Protocol):
-    """The progress of the publisher, in records."""
-
-    def sent(self) -> int:
-        """Return the records accepted since the process began."""
-        ...
-
-    def settled(self) -> int:
-        """Return how many of these, in order, Kafka has or can never accept."""
-        ...
-
-
-class DeliveredByCounts:
-    """Delivered, by the metrics of a publisher without a spool."""
+class Delivered:
+    """The progress of a publisher without a spool, in records, by its metrics."""
 
     def __init__(self, metrics: CollectorMetrics) -> None:
         self._metrics = metrics
 
     def sent(self) -> int:
+        """Return the records accepted since the process began."""
         return sum(self._metrics.value("offered", name) - self._metrics.value("refused", name) for name in _TOPICS)
 
     def settled(self) -> int:
+        """Return how many of these, in order, Kafka has or can never accept."""
         return sum(
             self._metrics.value("acknowledged", name) + self._metrics.value("rejected", name) for name in _TOPICS
         )

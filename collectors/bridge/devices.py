@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from collectors.bridge import values
 from collectors.bridge.left_out import LeftOut, Reason
+from collectors.bridge.params import Params
 from collectors.bridge.points import Point, Scalar
 from collectors.bridge.series import LONGEST_NAME, Input, Series, input_of, scope_of, series_of
 from collectors.bridge.tables import Kind, Signal
@@ -145,19 +146,12 @@ class Device(BootTime):
 class Devices:
     """All devices and series of a process."""
 
-    def __init__(
-        self, metrics: CollectorMetrics, *, max_ports: int = 4096, max_devices: int = 50_000, device_tag: str = "",
-        names: dict[str, str] | None = None, inputs: dict[str, Input] | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, params: Params, metrics: CollectorMetrics) -> None:
         self.metrics = metrics
         self.left_out = LeftOut()
         self.known: dict[str, Device] = {}
         self._series: dict[object, Series] = {}
-        self._max_ports = max_ports
-        self._max_devices = max_devices
-        self._device_tag = device_tag
-        self._names = names or {}
-        self._inputs = inputs or {}
+        self._params = params
 
     def series(self, point: Point, *, is_gnmic: bool) -> Series:
         """Return the series of a point."""
@@ -165,9 +159,9 @@ class Devices:
         if found is None:
             if len(self._series) >= _MOST_SERIES:
                 self._series.clear()
-            source = Input.GNMIC if is_gnmic else input_of(point.name, point.tags, self._inputs)
+            source = Input.GNMIC if is_gnmic else input_of(point.name, point.tags, self._params.inputs)
             found = self._series[point.key] = series_of(
-                point.name, point.tags, source, self._device_tag, self._names
+                point.name, point.tags, source, self._params.device_tag, self._params.devices
             )  # fmt: skip
         return found
 
@@ -175,11 +169,11 @@ class Devices:
         """Return a device, new if it is unknown; None past the limit."""
         found = self.known.get(name)
         if found is None:
-            if len(self.known) >= self._max_devices:
+            if len(self.known) >= self._params.max_devices:
                 self.metrics.add("out_of_bounds")
                 self.left_out.report(Reason.FULL, "devices", lambda: name)
                 return None
-            found = self.known[name] = Device(name, DeviceColumns(self._max_ports))
+            found = self.known[name] = Device(name, DeviceColumns(self._params.max_ports))
         return found
 
     def forget(self, names: set[str]) -> None:

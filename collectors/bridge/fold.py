@@ -86,7 +86,7 @@ class PartitionFold:
     def __init__(
         self, devices: Devices, params: Params, form: Format, start: Position, declared: Iterable[int] = ()
     ) -> None:
-        self._devices = devices
+        self.devices = devices
         self._metrics = devices.metrics
         self._left_out = devices.left_out
         self._form = form
@@ -160,8 +160,8 @@ class PartitionFold:
         return self._out
 
     def _point(self, point: Point, at_ns: int, unknown: Counter[str], *, is_gnmic: bool) -> None:
-        series = self._devices.series(point, is_gnmic=is_gnmic)
-        device = self._devices.device(series.device) if series.device else None
+        series = self.devices.series(point, is_gnmic=is_gnmic)
+        device = self.devices.device(series.device) if series.device else None
         if device is None:
             unknown[point.name] += len(point.fields)
             if not series.device:
@@ -185,7 +185,7 @@ class PartitionFold:
         for name, value in with_sums(point.fields) if series.input is Input.SNMP else point.fields:
             slot = targets.get(name)
             if slot is None:
-                slot = self._devices.target(series, device, name, store_unknown=point.skip is None)
+                slot = self.devices.target(series, device, name, store_unknown=point.skip is None)
                 if slot in (UNKNOWN, NO_ENTRY):
                     self._report_unknown(series, point, name, value)
             if slot >= 0:
@@ -255,7 +255,7 @@ class PartitionFold:
         pending, self._pending = self._pending, {}
         port_names, self._port_names = self._port_names, {}
         for owner, unnamed in pending.items():
-            device, row = self._devices.known[owner[0]], port_names.get(owner)
+            device, row = self.devices.known[owner[0]], port_names.get(owner)
             if not row:
                 self._metrics.add("unnamed", device.name, len(unnamed))
                 self._left_out.report(Reason.NO_PORT, device.name, partial(str, unnamed[0][0].metric))

@@ -105,7 +105,7 @@ def records(write: Write, devices: int, ports: int, rounds: int) -> Iterator[Sou
 def bridged(form: Format, load: list[Source]) -> tuple[float, int, int]:
     """(CPU seconds, messages, bytes) from records to encoded messages."""
     params = Params()
-    fold = PartitionFold(Devices(CollectorMetrics()), params, form, Position(0, 1))
+    fold = PartitionFold(Devices(params, CollectorMetrics()), params, form, Position(0, 1))
     stamp = MessageIdentity("bench", "peers", 0, 1)
     messages = size = 0
     began = time.process_time()

@@ -14,7 +14,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from prometheus_client import CollectorRegistry
 
 from collectors.bridge.bridge import Bridge
-from collectors.bridge.delivery import CommittedState, DeliveredByCounts, Place
+from collectors.bridge.delivery import CommittedState, Place
 from collectors.bridge.params import Params
 from collectors.bridge.read import Batch
 from collectors.core.context import CollectorContext
@@ -78,7 +78,7 @@ async def elected(topic: str) -> AsyncIterator[ReadingLoop]:
 async def bridge(topic: str) -> AsyncIterator[ReadingLoop]:
     context = CollectorContext(NullPublisher(), "b")
     params = Params.model_validate({"topics": [topic]})
-    loop = Bridge(params, context, DeliveredByCounts(context.metrics), "b")
+    loop = Bridge(params, context)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(loop.run(Nothing(topic)))
         yield loop

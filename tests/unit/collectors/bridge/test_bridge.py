@@ -13,6 +13,7 @@ from collectors.bridge.params import Params
 from collectors.bridge.points import Source
 from collectors.bridge.read import Batch, Lost
 from collectors.core.context import CollectorContext
+from collectors.core.metrics import CollectorMetrics
 from lab.constants import params_of
 from streams.wire.errors import Retry
 from streams.wire.models import CollectorStatus, Rejected, Samples
@@ -65,25 +66,27 @@ class FakeReader:
 
 
 class Kafka(RecordingPublisher):
-    """A publisher that reports its progress; it acknowledges while `is_open`."""
+    """A publisher that counts its records as the own one does; it acknowledges while `is_open`."""
 
     def __init__(self, reader: FakeReader) -> None:
         super().__init__()
+        self.metrics = CollectorMetrics()
         self.is_open = True
         self._reader = reader
-        self._settled = 0
 
     def offer(self, record: Any, rows: int = 0) -> bool:
         self._reader.order.append(record.topic.name.split(".")[1])
-        return super().offer(record, rows)
-
-    def sent(self) -> int:
-        return len(self.records)
-
-    def settled(self) -> int:
+        self.metrics.add("offered", record.topic.name)
+        accepted = super().offer(record, rows)
         if self.is_open:
-            self._settled = len(self.records)
-        return self._settled
+            self.acknowledge()
+        return accepted
+
+    def acknowledge(self) -> None:
+        """Acknowledge all records, and from now on each."""
+        self.is_open = True
+        for topic, count in self.metrics.by_label("offered").items():
+            self.metrics.add("acknowledged", topic, count - self.metrics.value("acknowledged", topic))
 
 
 @asynccontextmanager
@@ -94,7 +97,7 @@ async def running(topic: Topic, **settings: Any) -> AsyncIterator[tuple[Kafka, F
     )
     reader = FakeReader(topic)
     kafka = Kafka(reader)
-    bridge = Bridge(params, CollectorContext(kafka, "bridge@test"), kafka, "bridge@test")
+    bridge = Bridge(params, CollectorContext(kafka, "bridge@test", kafka.metrics))
     work = asyncio.create_task(bridge.run(reader))
     try:
         yield kafka, reader, bridge
@@ -134,7 +137,7 @@ async def test_nothing_is_committed_before_it_is_acknowledged() -> None:
         await kafka.until(lambda: len(kafka.of(Samples)) == 20)
         await asyncio.sleep(0.7)  # longer than the pace of commits: time enough to do it wrong
         assert topic.committed is not None and topic.committed[0] == 0
-        kafka.is_open = True
+        kafka.acknowledge()
         await until(lambda: topic.committed is not None and topic.committed[0] == 20)
 
 
@@ -183,7 +186,7 @@ async def test_what_stands_beside_an_offset_stays_short_while_nothing_is_acknowl
         await asyncio.sleep(0.1)  # ten times what a cut takes: time enough to do it wrong
         assert len(kafka.of(Samples)) == 100
         assert longest < 1000
-        kafka.is_open = True
+        kafka.acknowledge()
         await kafka.until(lambda: len(kafka.of(Samples)) == 101)
 
 

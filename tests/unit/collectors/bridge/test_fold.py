@@ -57,7 +57,7 @@ def test_a_time_ahead_of_ours_is_replaced_and_counted() -> None:
     fold = fold_of()
     (only,) = all_of(fold, [octets(START_NS + 5 * S, 1)], received_ns=START_NS)
     assert only.reading.sampled_at_ns == START_NS
-    assert fold._metrics.value("clock_replaced") == 1
+    assert fold.devices.metrics.value("clock_replaced") == 1
 
 
 def test_what_has_no_time_has_kafkas() -> None:
@@ -75,7 +75,7 @@ def test_unknown_measurements_are_counted_by_name() -> None:
     """And they are not logged one by one."""
     fold = fold_of()
     assert take(fold, [f"cpu,host=a usage=1,idle=2 {START_NS}", f"cpu,host=a usage=1 {START_NS}"]) == []
-    assert fold._metrics.by_label("unknown") == {"cpu": 3}
+    assert fold.devices.metrics.by_label("unknown") == {"cpu": 3}
 
 
 def test_a_poisoned_record_is_refused_by_name_and_the_stream_goes_on() -> None:
@@ -88,7 +88,7 @@ def test_a_poisoned_record_is_refused_by_name_and_the_stream_goes_on() -> None:
     refused = [one for one in result if isinstance(one, Refused)]
     assert [(one.offset, one.value) for one in refused] == [(1, b"{"), (2, b"\xff\xfe")]
     assert "not JSON" in refused[0].reason and "not UTF-8" in refused[1].reason
-    assert fold._metrics.value("poisoned") == 2
+    assert fold.devices.metrics.value("poisoned") == 2
     assert merged(one for one in result if isinstance(one, Gathered)).keys() == {"Ethernet1", "Ethernet2"}
 
 
@@ -99,7 +99,7 @@ def test_an_unreadable_value_is_counted_and_absent() -> None:
               f"{COUNTERS}/out-pkts": 4}  # fmt: skip
     result = all_of(fold, [orjson.dumps(event(START_NS, values))])
     assert merged(result) == {"Ethernet1": {(Metric.TX_PACKETS, -1): 4}}
-    assert fold._metrics.value("unreadable", "leaf1") == 2
+    assert fold.devices.metrics.value("unreadable", "leaf1") == 2
 
 
 def test_a_change_of_state_is_reported_at_once() -> None:
@@ -146,7 +146,7 @@ def test_past_the_bound_of_ports_and_devices_nothing_is_retained() -> None:
         ("leaf0", ("Eth0", "Eth1")),
         ("leaf1", ("Eth0", "Eth1")),
     }
-    assert fold._metrics.value("out_of_bounds") > 0
+    assert fold.devices.metrics.value("out_of_bounds") > 0
 
 
 # Identity: reading again from a safe position gives the same messages under the same numbers.

@@ -69,13 +69,13 @@ def test_whatever_comes_the_stream_goes_on(form: Format) -> None:
     poisoned = refused = gathered = 0
     for _ in range(RECORDS):
         value = spoilt(rng.choice([gnmic, influx])(rng), rng)
-        before = fold._metrics.value("poisoned")
+        before = fold.devices.metrics.value("poisoned")
         began = time.perf_counter()
         result = take(fold, [value])
         assert time.perf_counter() - began < BOUND_S
         found = [one for one in result if isinstance(one, Refused)]
         assert len(found) <= 1
-        assert bool(found) is (fold._metrics.value("poisoned") > before), value
+        assert bool(found) is (fold.devices.metrics.value("poisoned") > before), value
         for one in result:
             record, rows = stamp.record(one, START_NS)
             message = decode(record.topic, record.value, record.headers)
@@ -84,7 +84,7 @@ def test_whatever_comes_the_stream_goes_on(form: Format) -> None:
                 assert isinstance(message, Samples) and len(message.row) == rows > 0
                 gathered += 1
         refused += len(found)
-        poisoned += fold._metrics.value("poisoned") - before
+        poisoned += fold.devices.metrics.value("poisoned") - before
     assert fold.next_offset == RECORDS
     assert refused > RECORDS / 20
     assert poisoned >= refused

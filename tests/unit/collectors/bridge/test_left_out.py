@@ -44,7 +44,7 @@ def test_leaves_of_other_containers_are_read_by_the_beginning_and_end_of_their_p
         ],
     )
     assert merged(result) == {"Et1": {(Metric.PAUSE_RX_FRAMES, -1): 7, (Metric.QUEUE_DROPPED_PACKETS, 3): 5}}
-    assert fold._devices.known["l1"].boot_id == START_NS
+    assert fold.devices.known["l1"].boot_id == START_NS
 
 
 @pytest.mark.parametrize("field", ['oper_status="UP"', "in_octets=5i"])
@@ -54,7 +54,7 @@ def test_a_subinterface_is_not_its_port_where_the_path_ends_at_the_port(tag: str
     fold = fold_of()
     line = f"sub,{tag}=0,name=Et1,path=/interfaces/interface,source=leaf1 {field} {START_NS}"
     assert all_of(fold, [line]) == []
-    assert fold._metrics.by_label("unknown") == {"sub": 1} and reasons(logs) == ["no_signal"]
+    assert fold.devices.metrics.by_label("unknown") == {"sub": 1} and reasons(logs) == ["no_signal"]
 
 
 NOTIFICATION = {
@@ -84,14 +84,14 @@ def test_gnmics_format_json_is_read_as_its_events() -> None:
                         (Metric.PAUSE_RX_FRAMES, -1): 9},
         "x[1]": {(Metric.RX_POWER_DBM, 2): -1.5},
     }  # fmt: skip
-    assert fold._metrics.value("poisoned") == 0
+    assert fold.devices.metrics.value("poisoned") == 0
 
 
 def test_deletes_of_gnmics_format_json_are_no_refusal() -> None:
     """An empty list of updates is left out by gnmic."""
     fold = fold_of()
     gone = {"source": "l1", "timestamp": START_NS, "deletes": ["interfaces/interface[name=Et1]"]}
-    assert take(fold, [orjson.dumps(gone)]) == [] and fold._metrics.value("poisoned") == 0
+    assert take(fold, [orjson.dumps(gone)]) == [] and fold.devices.metrics.value("poisoned") == 0
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_format_that_is_not_read_is_refused_and_logged_once(value: bytes, logs
     """protojson, flat, proto: the log names the formats that are read."""
     fold = fold_of()
     refused = [one for one in take(fold, [value, value]) if isinstance(one, Refused)]
-    assert [one.value for one in refused] == [value, value] and fold._metrics.value("poisoned") == 2
+    assert [one.value for one in refused] == [value, value] and fold.devices.metrics.value("poisoned") == 2
     (line,) = [line for line in logs if line["event"] == "not read"]
     assert line["reason"] == "bad_record" and "format: event" in str(line["next"]) and line["sample"]
 
@@ -129,7 +129,7 @@ def test_each_reason_is_logged_once_with_a_sample_and_the_next_step(record: str,
     fold = fold_of()
     assert all_of(fold, [record, record]) == []
     assert reasons(logs) == [reason] and all(line["sample"] and line["next"] for line in logs)
-    assert sum(fold._metrics.value(name) for name in ("unknown", "unnamed", "unreadable")) == 2
+    assert sum(fold.devices.metrics.value(name) for name in ("unknown", "unnamed", "unreadable")) == 2
 
 
 def test_the_log_is_bounded(logs: Logs) -> None:
@@ -160,7 +160,7 @@ def test_counters_in_whole_seconds_are_read_only_if_their_rates_are_right(
     assert [one[Metric.RX_BYTES, -1] for one in found if (Metric.RX_BYTES, -1) in one] == counters
     assert [one[Metric.OPER_UP, -1] for one in found] == [1.0] * 4
     dropped = 4 - len(counters)
-    assert fold._metrics.value("coarse_times", "leaf1") == dropped
+    assert fold.devices.metrics.value("coarse_times", "leaf1") == dropped
     assert [("json_timestamp_units" in str(line["next"])) for line in logs] == [True] * bool(dropped)
 
 
