@@ -140,32 +140,25 @@ class PodSide(Generic[P, S]):
 
     state: type[S]
     """The part of a snapshot for one key; a dataclass, or a tuple type, that pydantic can validate."""
-
     scope: Scope
     evaluate: Callable[[P, str, Any, Context], Evaluation[S]]
     """(params, key, state, context): concludes from all that is retained, also when only the watermark moved. With
     `observe` it is called where there is a state."""
-
     inputs: tuple[Input, ...] = ()
     observe: Callable[[P, S | None, Any, Context], Observed[S]] | None = None
     """(params, state, observation, context): takes one of `inputs` into the state."""
-
     follows_link_history: bool = False
     """Is evaluated, together with all others of this kind, whenever the history of its link changes.
 
     Without `observe` its state is None until it returns one.
     """
-
     link_retention_ns: Callable[[P, float], int] | None = None
     """(params, lateness_s): how long the history of a link is needed; the longest of all detectors applies."""
-
     device_of: Callable[[S], str] | None = None
     """The device whose restart makes an evaluation necessary; None where restarts do not matter."""
-
     subject_of: Callable[[S], Subject] | None = None
     rebase: Callable[[S, Subject, Context], Observed[S]] | None = None
     """(state, subject, context): takes over the subject that a new inventory names; its id may be another."""
-
     merge: Callable[[S, S], S] | None = None
     """(moved, existing): joins two states that a new inventory makes one."""
 
@@ -206,25 +199,19 @@ class Detector(Generic[P]):
     params: type[P]
     section: str
     """Its thresholds are `[detect.<section>]`."""
-
     placement: Placement | None
     """None: it is about no capacity that a placement could use."""
-
     job_domain: JobDomain
     lemon: FaultOf | None
     """The history of which lemons are chosen; None: it is no fault of hardware."""
-
     hidden_in: Mapping[str, str]
     """By simulated fabric (`bench detection --fabric`), why its sources never show the fault."""
-
     fabric: FabricSide = field(default_factory=FabricSide)
     pod: PodSide[P, Any] | None = None
     monitor: MonitorSpec | ReplayedMonitorSpec | None = None
     """The monitor that it brings to `measure`, made from its own parameters."""
-
     state_metric: Metric | None = None
     """The readings to print where the evidence of a finding names no metric that is sampled."""
-
     slug: str = field(init=False)
     """The condition as `family/name`."""
 

@@ -176,54 +176,39 @@ class FabricSide:
     loss: Loss = Loss.NONE
     is_silence: bool = False
     """The finding states that data is missing. It is the last choice for a root, and takes no capacity."""
-
     ends_with_parent: bool = False
     """The finding ends when its parent ends. One that is open long after that has a root cause of its own."""
-
     explained_by_outages: bool = True
     """The outage of a device at one of its ends can be its parent."""
-
     link_fault_rank: int | None = None
     """The order in which faults of a link or slot explain other findings at that port; None: it is no such fault."""
-
     capacity: CapacityEffect = CapacityEffect.COMPUTED
     severity_by_detector: bool = False
     """The severity of the detector's own evaluation stands; `is_critical` is not called."""
-
     is_critical: Callable[[Finding, SeverityContext], bool] | None = None
     """Rates a finding by DETECTION 3a: CRITICAL or WARNING. INFO always stands. None: never CRITICAL."""
-
     severity_due_ns: Callable[[Any, Finding], int] | None = None
     """Returns the watermark at which an open finding can become CRITICAL although nothing arrives; takes the detector's
     parameters."""
-
     group_keys: Callable[[Finding, Topology], tuple[GroupKey, ...]] | None = None
     """Returns the groups that a finding may belong to."""
-
     explain: Callable[[Finding, Cases], tuple[Finding, Finding | None]] | None = None
     """Returns a finding, completed with what other findings show, and its parent; the finding has its blast radius.
     Called unless an outage explains it."""
-
     affected_by: Callable[[Finding, Cases], Iterable[str]] | None = None
     """Returns the ids of this detector's findings that change with a finding of any detector."""
-
     child_cause: Callable[[Finding, Finding], Cause | None] | None = None
     """Returns the cause that a parent of this detector gives to a child; None: the child keeps its own."""
-
     evaluate_device: (
         Callable[[Any, Ledger, Mapping[str, PublishedEpisodes], DeviceEvidence], DeviceEvaluation] | None
     ) = None
     """Evaluates a device from all evidence on it; takes the detector's parameters, its ledger, the published episodes
     and the evidence."""
-
     evaluator: FabricEvaluator | None = None
-
     silence_limit_ns: Callable[[Any, int], int] | None = None
     """Returns how long a source of a cadence may be silent; takes the detector's parameters."""
-
     min_silent_ratio: Callable[[Any], float] | None = None
     """Returns the share of the inventory's devices from which on its findings are one group of the fabric."""
-
     settle_s: Callable[[Any], float] | None = None
     """Returns by how much a later observation may move the end of its findings, and of their children."""
 

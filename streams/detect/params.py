@@ -17,10 +17,8 @@ class SharedParams(Thresholds):
 
     lateness_s: Annotated[float, Field(gt=0, le=WindowParams.width_s)] = 30
     """A window is final when the watermark is this far behind its end (DESIGN 2.1); at most the length of a window."""
-
     capacity_floor: Ratio = 0.75
     """The share of its paths upwards that a switch must keep; CorrOpt (SIGCOMM'17) evaluated 50 % and 75 %."""
-
     link: LinkParams = LinkParams()
     grouping: ClassVar[GroupingParams] = GroupingParams()
     window: WindowParams = WindowParams()

@@ -30,13 +30,10 @@ class ImbalanceParams(Thresholds):
 
     uneven: Ratio = 0.15
     """Off the mean of its uplinks: five times the deviation of a healthy fabric (3 %, `a100-roce-leaf`)."""
-
     busy: ClassVar[float] = 0.5
     """Of its speed that the fullest must carry at least: where none is half full, unevenness delays no traffic."""
-
     unused: ClassVar[float] = 0.01
     """Of the fullest; an uplink that carries less is down, drained or a standby, and is not compared."""
-
     windows: ClassVar[int] = 5
     """In a row, uneven to open and even to close: a new collective has new flows, and with them new hashes."""
 

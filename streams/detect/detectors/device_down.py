@@ -35,7 +35,6 @@ class DeviceDownParams(Thresholds):
 
     links_down_ratio: ClassVar[float] = 0.5
     """Of its links, at least this share is down at their other ends. Half: a line card can take a quarter."""
-
     merge_s: ClassVar[float] = 60
     """Two signs of a restart closer than this are one restart."""
 

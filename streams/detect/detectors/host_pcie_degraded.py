@@ -32,10 +32,8 @@ class PcieParams(Thresholds):
 
     open_after_s: Seconds = 60
     """Six readings: a link that trains after a reset or a hot plug is degraded for some seconds."""
-
     full_s: ClassVar[float] = 60
     """Restored for this long; a link that trains up and down is one finding."""
-
     busy: ClassVar[float] = 0.5
     """Utilization of a GPU at work: by nvidia-smi's manual its link may be slower and narrower while it idles."""
 

@@ -39,11 +39,9 @@ class MiscabledParams(Thresholds):
     hold_s: Seconds = 300
     """The least duration. IEEE 802.1AB retains a neighbor for 4 x 30 s after its last frame: an entry from before a
     change lives for 120 s, and this is twice that and a minute."""
-
     moved_s: ClassVar[float] = 7_800
     """After the inventory moved a link: collectors read neighbors each hour, so two readings, and ten minutes to move
     the cable."""
-
     lost_s: ClassVar[float] = 86_400
     """Closes when no end has a neighbor for a day: a port out of use does not stay miscabled."""
 

@@ -24,16 +24,12 @@ class UnreachableParams(Thresholds):
 
     unreached_ratio: ClassVar[float] = 0.9
     """Share of the probes of and to the rail that are lost: all but those at the ends of a window."""
-
     others_ratio: ClassVar[float] = 0.5
     """The host's other rails lose less than this share: else the host is at fault (choice: most of them answer)."""
-
     peers: ClassVar[int] = 3
     """Other hosts whose probes to the rail are lost: `[collect.probe] tor_targets` are on its leaf."""
-
     open_windows: ClassVar[int] = 3
     """Windows in a row: 30 s, as link/down waits. A link that trains or a route that changes takes less."""
-
     clear_s: ClassVar[float] = 60
     """Answering for this long; a rail that comes and goes is one finding (choice)."""
 

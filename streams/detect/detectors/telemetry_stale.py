@@ -54,16 +54,12 @@ class StaleParams(Thresholds):
     """And after at least this time."""
     unseen_ratio: ClassVar[float] = 0.05
     """This share of the fabric unseen is CRITICAL (DETECTION 3a)."""
-
     unseen_devices: ClassVar[int] = 3
     """And at least so many devices: one switch is no large part of the fabric, however small its inventory is."""
-
     unseen_after_s: ClassVar[float] = 60
     """And it lasts this long after it was reported: by then neighbors have reported (30 s) whether devices are down."""
-
     unlearned_s: Seconds = 300
     """The limit of a source whose cadence is neither configured nor learned."""
-
     loss_s: ClassVar[float] = 300
     """A consumer that lost no input for this long is over it. As `clock.clear_s` (choice)."""
 

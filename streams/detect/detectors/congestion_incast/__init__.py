@@ -78,7 +78,6 @@ class IncastState:
     cnp_throttled: dict[str, LinkSpells[CnpThrottledBegan]] = field(default_factory=dict)
     pause_throttled: dict[str, LinkSpells[ThrottledBegan]] = field(default_factory=dict)
     """Those that send far less, by pause or CNPs; snapshots have it under this name."""
-
     full: FullLinks = field(default_factory=dict)
     delays: dict[str, ProbeDelays] = field(default_factory=dict)
     """Of active probes, by link of the rail."""

@@ -33,36 +33,26 @@ class DriftParams(Thresholds):
 
     kinds: tuple[str, ...] = ("nic", "os", "transceiver")
     """NIC firmware, switch software, and the firmware of optics."""
-
     allowed: tuple[AllowedVersions, ...] = ()
     """The first rule that matches a cohort applies; without one, the majority decides."""
-
     min_devices: ClassVar[int] = 8
     """Devices of a cohort: among fewer a majority is not significant."""
-
     majority: ClassVar[float] = 0.8
     """This share of a cohort must run one version; below it a rollout is in progress."""
-
     settle_s: ClassVar[float] = 300
     """After the first census of a cohort: collectors reach a fleet within minutes."""
-
     rollout_s: ClassVar[float] = 86_400
     """The share of a version counts as changing this long after a device last changed its version."""
-
     every_s: ClassVar[float] = 60
     """The interval of the census of versions."""
     members: ClassVar[int] = 128
     """Devices by version and partition whose faults are counted: 1,024 of a version with 8 partitions."""
-
     days: ClassVar[float] = 28
     """Faults are counted over this time (as occurrences are)."""
-
     look_s: ClassVar[float] = 3600
     """The interval at which fault rates are compared while no version changes."""
-
     harm_faults: ClassVar[int] = 3
     """The minimum of failed links at devices of a version: one lemon is not the fault of a version."""
-
     confidence: ClassVar[float] = 0.99
     """The confidence of the interval of the ratio of both rates, which must lie above 1. Every version of each cohort
     is compared: 0.95 would be wrong for one in twenty of them."""
