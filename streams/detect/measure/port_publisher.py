@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from streams.detect.measure.facts_tracker import ModuleTracker
@@ -20,45 +19,40 @@ if TYPE_CHECKING:
     from streams.fabric.ids import Port
 
 
-@dataclass(slots=True)
-class PartitionReadings:
-    """The readings of the devices of a partition, and the version of the inventory that applies."""
-
-    readings: ReadingStore
-    liveness: Liveness
-    topology: Topology
-
-
 class PortPublisher:
     """Publishes PORT_STATES for one partition of `measure`."""
 
-    def __init__(self, params: DetectParams, shard: int) -> None:
-        self._states = PortStateTracker(shard)
+    def __init__(self, params: DetectParams, shard: int, readings: ReadingStore, liveness: Liveness) -> None:
+        self._states = PortStateTracker(shard, readings, liveness)
         self._quality = QualityWatch(params.degrading, params.window)
         self.modules = ModuleTracker()
         self.watched = self._quality.ports
         """Not empty while ports are watched, whose readings are in every batch."""
 
-    def on_batch(self, batch: MessageBatch, found: Iterable[Any], known: PartitionReadings) -> None:
+    def set_topology(self, topology: Topology) -> None:
+        """Use another version of the inventory."""
+        self._states.topology = topology
+
+    def on_batch(self, batch: MessageBatch, found: Iterable[Any]) -> None:
         """Follow a batch before it is stored; `found` are what monitors found in it."""
         if batch.row_kind is not RowKind.ROW_KIND_PORT:
             return
         for number in batch.appeared:
             message = batch.messages[number]
             self._states.first_read((message.slot.device, message.slot.source), message.at_ns)
-        self.on_found(found, known)
+        self.on_found(found)
         if self._quality.ports:
-            self._quality.process(batch, self._states.since_ns, known.liveness)
+            self._quality.process(batch, self._states)
 
-    def on_found(self, found: Iterable[Any], known: PartitionReadings) -> None:
+    def on_found(self, found: Iterable[Any]) -> None:
         """Follow symptoms and windows; those that are repeated change nothing."""
         for message in found:
             if isinstance(message, Symptom):
-                self._states.process(message, known.readings, known.topology)
+                self._states.process(message)
             elif not isinstance(message, Window):
                 continue
             if message.port and self._quality.is_trigger(message):
-                for key, port in self._states.ports_of(message, known.readings, known.topology):
+                for key, port in self._states.ports_of(message):
                     self._quality.watch(key, port, message)
 
     def is_due(self, watermark_ns: int) -> bool:
@@ -68,24 +62,21 @@ class PortPublisher:
             states.unsent or states.unconfirmed or self._quality.found or self.modules.found
         )
 
-    def outputs(self, found: Iterable[Any], known: PartitionReadings, watermark_ns: int) -> list[Output]:
+    def outputs(self, found: Iterable[Any], watermark_ns: int) -> list[Output]:
         """Return what is to be published after a batch; `found` are all symptoms and windows of it."""
-        self.on_found(found, known)
-        outputs = [*self._states.outputs(known.readings, known.liveness, watermark_ns), *self._quality.outputs()]
+        self.on_found(found)
+        outputs = [*self._states.outputs(watermark_ns), *self._quality.outputs()]
         return outputs + self.modules.outputs() if self.modules.found else outputs
 
     def dump(self) -> dict[str, Any]:
         """Return the state for a snapshot, as JSON holds it."""
         return {"states": self._states.dump(), "quality": self._quality.dump(), "modules": self.modules.dump()}
 
-    def load(self, data: dict[str, Any] | None, readings: ReadingStore) -> None:
-        """Restore the state that `dump` returned; None of a snapshot that has none: all states are sent."""
-        if data is None:
-            self._states.load_readings(readings)
-        else:
-            self._states.load(data["states"], readings)
-            self._quality.load(data["quality"])
-            self.modules.load(data.get("modules", []))
+    def load(self, data: dict[str, Any]) -> None:
+        """Restore the state that `dump` returned."""
+        self._states.load(data["states"])
+        self._quality.load(data["quality"])
+        self.modules.load(data["modules"])
 
 
 MAX_PORTS = 65_536

@@ -5,15 +5,14 @@ down, errors, a high BER, a loss of light, or a PFC storm: a repair takes four d
 link down, which begins the five days again. Only while the port is up; a transition or a gap begins a new stretch.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from streams.detect.detectors.link_degrading.rules import LEVELS, LOSSES, DegradingParams
 from streams.detect.evidence.link_history import LINK_KINDS
 from streams.detect.evidence.params import WindowParams
-from streams.detect.measure.liveness import Liveness
-from streams.detect.measure.port_states import SourceKey
+from streams.detect.measure.port_states import PortStateTracker, SourceKey
 from streams.detect.measure.storage.column_store import Column, ColumnMapping, MappingCache, TableDelta
 from streams.detect.measure.storage.message_batch import MessageBatch
 from streams.detect.thresholds import ns
@@ -136,11 +135,8 @@ class QualityWatch:
         if not self.ports[key]:
             del self.ports[key]
 
-    def process(self, batch: MessageBatch, since_ns: Callable[[SourceKey, str], int], liveness: Liveness) -> None:
-        """Accumulate the readings of watched ports.
-
-        `since_ns` returns the newest transition of a port. After a silence of its source a new stretch begins.
-        """
+    def process(self, batch: MessageBatch, states: PortStateTracker) -> None:
+        """Accumulate the readings of watched ports; after a silence of its source a new stretch begins."""
         for number, message in enumerate(batch.messages):
             key = message.slot.device, message.slot.source
             own = self.ports.get(key)
@@ -152,8 +148,10 @@ class QualityWatch:
                 if message.at_ns > own[port].until_ns:
                     self._drop(key, port)
                 elif port in rows:
-                    limit_ns = liveness.sources[key].limit_ns
-                    readings += self._read(batch, number, rows.index(port), own[port], since_ns(key, port), limit_ns)
+                    limit_ns = states.liveness.sources[key].limit_ns
+                    readings += self._read(
+                        batch, number, rows.index(port), own[port], states.since_ns(key, port), limit_ns
+                    )
             if readings:
                 self.found.append(Output(PORT_STATES, PortQuality(*key, tuple(readings))))
 

@@ -18,6 +18,7 @@ from streams.detect.measure.storage.message_batch import DeviceSlot
 from streams.detect.measure.storage.reading_store import ReadingStore
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
+from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.models import (
     IDLE_NS,
@@ -80,8 +81,9 @@ class SourcePorts:
 class PortStateTracker:
     """The states of the ports of one partition of `measure`."""
 
-    def __init__(self, shard: int) -> None:
-        self._shard = shard
+    def __init__(self, shard: int, readings: ReadingStore, liveness: Liveness) -> None:
+        self._shard, self._readings, self.liveness = shard, readings, liveness
+        self.topology = Topology(Inventory())
         self.sources: dict[SourceKey, SourcePorts] = {}
         self.unsent: dict[SourceKey, int] = {}
         """Sources to compare with what was sent -> the time of a first reading, else 0."""
@@ -89,6 +91,9 @@ class PortStateTracker:
         """Sources with events that no reading has confirmed yet."""
         self.next_heartbeat_ns = 0
         self._swept_ns = 0
+
+    def _slot(self, key: SourceKey) -> DeviceSlot | None:
+        return self._readings.slots.get((*key, RowKind.ROW_KIND_PORT))
 
     def first_read(self, key: SourceKey, at_ns: int) -> None:
         """Note that a state of a port of a source was read for the first time.
@@ -106,22 +111,20 @@ class PortStateTracker:
         known = self.sources[key]
         return known.since_ns.get(port, known.first_ns)
 
-    def ports_of(
-        self, symptom: Symptom | Window, readings: ReadingStore, topology: Topology
-    ) -> Iterator[tuple[SourceKey, str]]:
+    def ports_of(self, symptom: Symptom | Window) -> Iterator[tuple[SourceKey, str]]:
         """Yield the sources that read the port of a symptom, and its name there; only its own if that reads ports."""
         device, own = symptom.device, (symptom.device, symptom.source)
         for key in [own] if own in self.sources else [(device, s) for s in Source if (device, s) in self.sources]:
-            slot = readings.slots.get((*key, RowKind.ROW_KIND_PORT))
-            if slot is not None and (row := _row_of(slot, symptom.port, topology)):
+            slot = self._slot(key)
+            if slot is not None and (row := _row_of(slot, symptom.port, self.topology)):
                 yield key, row
 
-    def process(self, symptom: Symptom, readings: ReadingStore, topology: Topology) -> None:
+    def process(self, symptom: Symptom) -> None:
         """Follow a symptom; one that is processed twice changes nothing."""
         kind, at_ns = symptom.kind, symptom.at_ns
         if kind in LINK_KINDS:
             if symptom.since_ns or symptom.by_event:
-                for key, port in self.ports_of(symptom, readings, topology):
+                for key, port in self.ports_of(symptom):
                     self._on_transition(key, port, symptom)
         elif kind is SymptomKind.RESTARTED:
             for source in Source:
@@ -151,19 +154,19 @@ class PortStateTracker:
             known.changed_ns = max(known.changed_ns, at_ns)
             known.has_moved, known.dated[port] = True, None
 
-    def outputs(self, readings: ReadingStore, liveness: Liveness, watermark_ns: int) -> list[Output]:
+    def outputs(self, watermark_ns: int) -> list[Output]:
         """Return the states of sources that changed, and a heartbeat where one is due."""
         is_due = self.next_heartbeat_ns <= watermark_ns != IDLE_NS
         if is_due and watermark_ns >= self._swept_ns + _SWEEP_NS:
             self._swept_ns = watermark_ns // _SWEEP_NS * _SWEEP_NS
-            self.unsent = dict.fromkeys(self._find_unread(readings, liveness), 0) | self.unsent
+            self.unsent = dict.fromkeys(self._find_unread(), 0) | self.unsent
         for key in self.unconfirmed:
-            if self._is_confirmed(key, readings):
+            if self._is_confirmed(key):
                 self.unsent.setdefault(key, 0)
         outputs = [
             Output(PORT_STATES, message)
             for key, first_ns in self.unsent.items()
-            if (message := self._update(key, first_ns, readings, liveness)) is not None
+            if (message := self._update(key, first_ns)) is not None
         ]
         self.unsent = {}
         if is_due:
@@ -172,14 +175,14 @@ class PortStateTracker:
             outputs.append(Output(PORT_STATES, ReadingsHeartbeat(self._shard, heartbeat_ns)))
         return outputs
 
-    def _is_confirmed(self, key: SourceKey, readings: ReadingStore) -> bool:
+    def _is_confirmed(self, key: SourceKey) -> bool:
         """Return whether a source was read after one of its events, so that its states may be others."""
-        slot = readings.slots.get((*key, RowKind.ROW_KIND_PORT))
+        slot = self._slot(key)
         return slot is not None and any(at_ns < slot.newest_ns for at_ns, _ in self.sources[key].events.values())
 
-    def _update(self, key: SourceKey, first_ns: int, readings: ReadingStore, liveness: Liveness) -> PortStates | None:
+    def _update(self, key: SourceKey, first_ns: int) -> PortStates | None:
         """Return the states of a source; None where they are as they were sent."""
-        slot, source = readings.slots.get((*key, RowKind.ROW_KIND_PORT)), liveness.sources.get(key)
+        slot, source = self._slot(key), self.liveness.sources.get(key)
         if slot is None or source is None:
             return None
         known = self.sources[key]
@@ -223,10 +226,10 @@ class PortStateTracker:
             self.unconfirmed.pop(key, None)
         return bytes(changed)
 
-    def _find_unread(self, readings: ReadingStore, liveness: Liveness) -> Iterator[SourceKey]:
+    def _find_unread(self) -> Iterator[SourceKey]:
         """Yield live sources of which a port may not be read any more."""
         for key in self.sources:
-            slot, source = readings.slots.get((*key, RowKind.ROW_KIND_PORT)), liveness.sources.get(key)
+            slot, source = self._slot(key), self.liveness.sources.get(key)
             if slot is None or source is None or source.silent:
                 continue
             store, place = slot.block.gauges, slot.block.gauges.index_of.get(_OPER)
@@ -245,12 +248,12 @@ class PortStateTracker:
             ],
         }  # fmt: skip
 
-    def load(self, data: dict[str, Any], readings: ReadingStore) -> None:
-        """Restore the state that `dump` returned; `readings` are those of the same snapshot."""
+    def load(self, data: dict[str, Any]) -> None:
+        """Restore the state that `dump` returned; the readings of the same snapshot are restored already."""
         self.next_heartbeat_ns, self._swept_ns = data["next_heartbeat_ns"], data["swept_ns"]
         for device, number, first_ns, changed_ns, silent_since_ns, digits, since_ns, events in data["sources"]:
             key = device, Source(number)
-            slot = readings.slots.get((*key, RowKind.ROW_KIND_PORT))
+            slot = self._slot(key)
             ports = slot.rows[: len(digits)] if slot is not None else ()
             self.sources[key] = SourcePorts(
                 first_ns, changed_ns, silent_since_ns, ports, digits.encode().translate(_STATES), since_ns,
@@ -258,12 +261,6 @@ class PortStateTracker:
             )  # fmt: skip
             if events:
                 self.unconfirmed[key] = None
-
-    def load_readings(self, readings: ReadingStore) -> None:
-        """Begin with the readings of a snapshot that has no states of ports."""
-        for (device, source, kind), slot in readings.slots.items():
-            if kind is RowKind.ROW_KIND_PORT:
-                self.first_read((device, source), slot.newest_ns)
 
 
 def _row_of(slot: DeviceSlot, port: str, topology: Topology) -> str:

@@ -345,10 +345,10 @@ class ProbeWindows:
         return {"closed_ns": self._closed_ns, "elements": list(self._numbers), "windows": windows}
 
     def load(self, data: dict[str, Any]) -> None:
-        """Restore what `dump` returned; {} is a snapshot of a version without probes."""
-        self._closed_ns = int(data.get("closed_ns", 0))
-        self._numbers = {str(name): number for number, name in enumerate(data.get("elements", ()))}
-        for end_ns, values in data.get("windows", {}).items():
+        """Restore what `dump` returned."""
+        self._closed_ns = int(data["closed_ns"])
+        self._numbers = {str(name): number for number, name in enumerate(data["elements"])}
+        for end_ns, values in data["windows"].items():
             flows = [
                 LossyFlow(
                     FlowPath(source, target, tuple(forward), tuple(back)), one["source_port"], one["sent"],
@@ -361,5 +361,5 @@ class ProbeWindows:
             self.windows[int(end_ns)] = OpenWindow(
                 np.array(values["sent"], np.int64), values["devices"], values["left_out"], values["total"], flows,
                 rails, values["emitted_rails"], values["is_emitted"],
-                {rail: RailTimes(tuple(own), peers) for rail, own, peers in values.get("delays", ())},
+                {rail: RailTimes(tuple(own), peers) for rail, own, peers in values["delays"]},
             )  # fmt: skip

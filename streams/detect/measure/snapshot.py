@@ -5,7 +5,7 @@ a snapshot is ever executed. A snapshot of another schema is refused: the input 
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple
 from itertools import chain, groupby, pairwise
 from operator import attrgetter
 from typing import Any
@@ -33,27 +33,8 @@ MAX_HEAD_BYTES = 1 << 30
 """Names and small state: of 786,432 ports with LLDP neighbors in one partition 200 MB."""
 
 
-@dataclass(slots=True)
-class SmallState:
-    """The state beside readings and sources: small, and written as JSON."""
-
-    floor_ns: int
-    watermark_ns: int
-    monitors: dict[str, Any]
-    """Name of a monitor -> what its `dump` returned."""
-    facts: dict[str, Any]
-    ports: dict[str, Any] | None = None
-    """States and quality of ports; None in a snapshot of a version without them."""
-    collector_clocks: list[list[Any]] = field(default_factory=list)
-    """Those that are off; empty in a snapshot of a version that did not measure them."""
-    probes: dict[str, Any] = field(default_factory=dict)
-    """Open windows of active probes; empty in a snapshot of a version that did not read them."""
-    host_rates: list[list[Any]] = field(default_factory=list)
-    """Windows of hosts that are not emitted; empty in a snapshot of a version that did not compare hosts."""
-
-
-def dump(liveness: Liveness, readings: ReadingStore, small: SmallState) -> bytes:
-    """Return the state as bytes, compressed."""
+def dump(liveness: Liveness, readings: ReadingStore, small: dict[str, Any]) -> bytes:
+    """Return the state as bytes, compressed; `small` is that beside readings and sources, as JSON holds it."""
     encoder = ArrayEncoder()
     sources = liveness.sources
     head = {
@@ -68,7 +49,9 @@ def dump(liveness: Liveness, readings: ReadingStore, small: SmallState) -> bytes
     return b"".join([len(plain).to_bytes(_WORD, "little"), plain, *encoder.blobs])
 
 
-def load(data: bytes, liveness: Liveness, readings: ReadingStore, restore_small: Callable[[SmallState], None]) -> None:
+def load(
+    data: bytes, liveness: Liveness, readings: ReadingStore, restore_small: Callable[[dict[str, Any]], None]
+) -> None:
     """Fill empty liveness and readings from what `dump` returned, then the rest; raises Reject on anything else."""
     try:
         whole = memoryview(data)
@@ -83,7 +66,7 @@ def load(data: bytes, liveness: Liveness, readings: ReadingStore, restore_small:
         sources = _unpack_sources(head["sources"], decoder)
         liveness.restore(sources, head["arrival_ns"])
         _unpack_readings(head["readings"], [(state.device, state.source) for state in sources], readings, decoder)
-        restore_small(SmallState(**head["small"]))
+        restore_small(head["small"])
     except (cramjam.DecompressionError, LookupError, ValueError, TypeError, OverflowError, AttributeError) as error:
         raise Reject(f"not a snapshot of measure: {error}") from error
 
@@ -139,12 +122,11 @@ def _unpack_sources(head: dict[str, Any], decoder: ArrayDecoder) -> list[SourceS
         states[place].gaps.append((last_ns, next_ns))
     for place, *restart in head["restarts"]:
         states[place].restarts.append(tuple(restart))
-    # Snapshots from before clocks were measured have neither.
-    for place, arrived_ns in head.get("arrived", ()):
+    for place, arrived_ns in head["arrived"]:
         states[place].arrived_ns = arrived_ns
-    for place in head.get("ended", ()):
+    for place in head.get("ended", ()):  # 0.1.0 has none
         states[place].ended = True
-    for place, *clock in head.get("clocks", ()):
+    for place, *clock in head["clocks"]:
         states[place].clock = SourceClock(*clock)
     return states
 

@@ -7,15 +7,14 @@ both ends of a link show it, is for `correlate`.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from streams.detect.measure import registry, snapshot
 from streams.detect.measure.facts_tracker import FactsTracker
 from streams.detect.measure.liveness import Liveness, SourceState, late_restart_symptoms, on_other_boot, restart_symptom
-from streams.detect.measure.port_publisher import EventPorts, PartitionReadings, PortPublisher
+from streams.detect.measure.port_publisher import EventPorts, PortPublisher
 from streams.detect.measure.probe_windows import ProbeWindows
 from streams.detect.measure.routing import Emitted, newest_of_states, route
-from streams.detect.measure.snapshot import SmallState
 from streams.detect.measure.source_clock import CLOCK_AHEAD_NS, ClockChange, CollectorClocks, SourceClock, is_right
 from streams.detect.measure.storage.message_batch import ClosedWindows, LateMessage, MessageBatch, Step
 from streams.detect.measure.storage.reading_store import ReadingStore
@@ -65,12 +64,11 @@ class Measure:
         self._facts = FactsTracker(self._params, self._partition)
         self._monitors = registry.make_monitors(self._params)
         self._relevant: registry.Relevant = {}
-        self._ports = PortPublisher(self._params, self._partition)
+        self._ports = PortPublisher(params, partition, self._readings, self._liveness)
         self._event_ports = EventPorts()
         self._collector_clocks = CollectorClocks()
         self._probes = ProbeWindows(params.path, params.unreachable, params.incast, params.lateness_s, partition)
         self._probes.set_topology(self._topology)
-        self._known = PartitionReadings(self._readings, self._liveness, self._topology)
 
     @property
     def watermark_ns(self) -> int:
@@ -81,7 +79,8 @@ class Measure:
         """Do nothing: symptoms carry no revision, and repeated ones are equal."""
 
     def set_topology(self, topology: Topology) -> list[Output]:
-        self._topology = self._known.topology = topology
+        self._topology = topology
+        self._ports.set_topology(topology)
         self._sender.set_topology(topology)
         self._probes.set_topology(topology)
         self._liveness.set_devices(topology.devices, len(topology.devices))
@@ -142,7 +141,7 @@ class Measure:
         for monitor in monitors:
             found += monitor.process(batch, self._topology)
         if found or batch.appeared or self._ports.watched:
-            self._ports.on_batch(batch, [symptom for _, symptom in found], self._known)
+            self._ports.on_batch(batch, [symptom for _, symptom in found])
             self._found += found
 
     def _outputs(self, found: Sequence[Emitted]) -> list[Output]:
@@ -158,7 +157,7 @@ class Measure:
             found = [*found, *self._facts.on_symptoms(found, watermark)]
         outputs = [*route(self._topology, found), *newest_of_states(found)] if found else []
         if found or self._ports.is_due(self._watermark_ns):
-            outputs += self._ports.outputs(found, self._known, self._watermark_ns)
+            outputs += self._ports.outputs(found, self._watermark_ns)
         return outputs
 
     def _samples(self, number: int, samples: Samples) -> None:
@@ -248,32 +247,35 @@ class Measure:
         if newest_ns > limit_ns:
             raise Reject(f"its time is {(newest_ns - limit_ns) / 1e9:.0f} s ahead of the clock; a clock was ahead")
 
+    def _parts(self) -> dict[str, Any]:
+        """Return the parts whose state is small, by their names in snapshots."""
+        return {
+            "facts": self._facts, "ports": self._ports, "collector_clocks": self._collector_clocks,
+            "probes": self._probes, "host_rates": self._sender.host_rates,
+        }  # fmt: skip
+
     def snapshot(self) -> bytes:
-        monitors = {monitor.name: monitor.dump() for monitor in self._monitors}
-        small = SmallState(
-            self._floor_ns, self._watermark_ns, monitors, self._facts.dump(), self._ports.dump(),
-            self._collector_clocks.dump(), self._probes.dump(), self._sender.host_rates.dump(),
-        )  # fmt: skip
+        small = {name: part.dump() for name, part in self._parts().items()}
+        small |= {"floor_ns": self._floor_ns, "watermark_ns": self._watermark_ns}
+        small["monitors"] = {monitor.name: monitor.dump() for monitor in self._monitors}
         return snapshot.dump(self._liveness, self._readings, small)
 
     def restore(self, data: bytes) -> None:
         fresh = Measure(self._params, self._partition)
         snapshot.load(data, fresh._liveness, fresh._readings, fresh._restore_small)
         self._liveness, self._readings, self._facts = fresh._liveness, fresh._readings, fresh._facts
-        self._ports, self._known = fresh._ports, PartitionReadings(self._readings, self._liveness, self._topology)
-        self._monitors, self._relevant = fresh._monitors, {}
+        self._ports, self._monitors, self._relevant = fresh._ports, fresh._monitors, {}
         self._collector_clocks, self._probes = fresh._collector_clocks, fresh._probes
         self._sender.host_rates = fresh._sender.host_rates
+        self._ports.set_topology(self._topology)
         self._probes.set_topology(self._topology)
         self._floor_ns, self._watermark_ns = fresh._floor_ns, fresh._watermark_ns
 
-    def _restore_small(self, small: SmallState) -> None:
+    def _restore_small(self, small: dict[str, Any]) -> None:
         for monitor in self._monitors:
-            if monitor.name in small.monitors:
-                monitor.load(small.monitors[monitor.name])
-        self._facts.load(small.facts)
-        self._ports.load(small.ports, self._readings)
-        self._collector_clocks.load(small.collector_clocks)
-        self._probes.load(small.probes)
-        self._sender.host_rates.load(small.host_rates)
-        self._floor_ns, self._watermark_ns = small.floor_ns, small.watermark_ns
+            if monitor.name in small["monitors"]:
+                monitor.load(small["monitors"][monitor.name])
+        for name, part in self._parts().items():
+            if name in small:  # released versions had neither probes nor host_rates
+                part.load(small[name])
+        self._floor_ns, self._watermark_ns = small["floor_ns"], small["watermark_ns"]

@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.detect.measure.storage.column_store import NONE, Cells, Column, is_absent
-from streams.detect.measure.storage.excursions import BER, beyond_s, time_mean
 from streams.detect.measure.storage.message_batch import ClosedWindows
-from streams.detect.measure.storage.selection_state import PortWindowReport
+from streams.detect.measure.storage.selection_state import BER, PortWindowReport, beyond_s, time_mean
 from streams.detect.measure.storage.window_store import ERRORS, FEC, LEVELS, OPTICS, WindowColumns
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric

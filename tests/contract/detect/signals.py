@@ -62,7 +62,7 @@ SHARED: dict[str, dict[Metric, tuple[str, ...]]] = {
         **dict.fromkeys((M.PCIE_STALLED_READ_SECONDS, M.PCIE_STALLED_WRITE_SECONDS), (_STORM, _INCAST)),
         M.SPEED_BPS: (_STORM, _COLLAPSE, _INCAST),
     },
-    "measure/storage/excursions.py": {M.PRE_FEC_BER: (_DEGRADING,)},
+    "measure/storage/selection_state.py": {M.PRE_FEC_BER: (_DEGRADING,)},
     "measure/peer_selection.py": {
         M.SPEED_BPS: (_RAIL, _IMBALANCE), M.RX_BYTES: (_RAIL,), M.TX_BYTES: (_RAIL, _IMBALANCE),
     },
@@ -209,7 +209,7 @@ _PROBES = """
 The reports of `collect probe` (losses by direction and the path of each probed 5-tuple) are read by
 [path/loss](detectors/path-loss.md) and [rail/unreachable](detectors/rail-unreachable.md).
 The median round-trip time of each flow is read by [congestion/incast](detectors/congestion-incast.md) and
-[congestion/collapse](detectors/congestion-collapse.md) ([how](probes.md#round-trip-times)).
+[congestion/collapse](detectors/congestion-collapse.md) ([how](collectors/probe.md#round-trip-times)).
 The 99th percentile, the time at the responder and reordering stay in `railsight.probes.v1`: a single late probe, a slow
 host or another path is no congestion.
 """

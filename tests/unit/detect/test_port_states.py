@@ -19,7 +19,6 @@ from streams.wire.models import (
     PortState,
     PortStates,
     ReadingsHeartbeat,
-    Samples,
 )
 from streams.wire.stage import Output
 from streams.wire.topics import PORT_STATES
@@ -241,19 +240,6 @@ def test_watched_ports_are_bounded_and_expire(monkeypatch: pytest.MonkeyPatch) -
     assert {r.port for r in _qualities(world, 700) if after(r.begin_ns) >= 500} == {"u2", "u3"}
     monkeypatch.setattr(port_quality, "WATCH_NS", 300 * 10**9)
     assert max(after(r.end_ns) for r in _qualities(world, 1000) if r.port == "u3") <= 415 + 300 + 60
-
-
-def test_a_snapshot_without_states_sends_them_all() -> None:
-    """That of a version without them: the readings are known, so that the first message of each device shows them."""
-    own, successor = stage(), stage()
-    messages: list[Samples] = list(_faulty().rounds(1000))
-    emitted(own, messages)
-    data = own.snapshot()
-    _without_ports(successor, data)
-    found = _final(published(successor.set_topology(SmallWorld().topology)))
-    assert {key: m.states for key, m in found.items()} == {
-        key: m.states for key, m in _final(emitted(stage(), messages)).items()
-    }
 
 
 def _without_ports(own: Measure, data: bytes) -> None:

@@ -1,5 +1,12 @@
-"""State of the window selection, by device and port: levels sent last, windows watched, and isolated errors."""
+"""Retains what the selection of windows needs, by device and port: readings beyond a limit, and what was sent last.
 
+The last reading of a window does not show what a gauge was for most of it. A BER is judged by its mean over the time of
+the window and by its maximum, optical power and SNR also by their minimum, so each reading beyond the limit is
+retained until its window is final. Readings within the limits cost one comparison of arrays.
+"""
+
+from bisect import insort
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,10 +14,186 @@ import numpy.typing as npt
 import orjson
 
 from streams.detect.measure.storage.array_codec import ArrayCodec, ArrayDecoder, Numbers
-from streams.detect.measure.storage.column_store import NONE, Column, DeviceArrays, Indices, Times
-from streams.detect.measure.storage.excursions import Excursions
+from streams.detect.measure.storage.column_store import (
+    NONE,
+    Cells,
+    Column,
+    ColumnMapping,
+    DeviceArrays,
+    Indices,
+    MappingCache,
+    TableDelta,
+    Times,
+)
+from streams.detect.measure.storage.reading_history import ReadingHistory
 from streams.fabric.catalogue import Metric
-from streams.wire.models import LevelExtreme
+from streams.wire.models import NO_INDEX, LevelExtreme, Table
+
+BER: Column = (Metric.PRE_FEC_BER, NO_INDEX)
+
+
+class BeyondReading(NamedTuple):
+    """A reading beyond the limit, and the reading of its port before it (0 for none)."""
+
+    at_ns: int
+    since_ns: int
+    value: float
+
+
+class Excursions(DeviceArrays):
+    """The retained readings of a block, by device, level and row.
+
+    `levels` are gauges of the block: the BER, which is beyond `ber_limit`, and those that dip below their bound.
+    """
+
+    usual: npt.NDArray[np.float32]
+    """The levels that were sent last before the previous window: those that every order of arrival has."""
+    bounds: npt.NDArray[np.float32]
+    """Below these a reading is retained: a dip below the higher of the usual level and the one sent last."""
+
+    def __init__(self, levels: Sequence[Column], rows: int, ber_limit: float, dip: float) -> None:
+        self.dipping = tuple(level for level in levels if level != BER)
+        """The levels that can dip, in the order of `set_levels`."""
+        super().__init__(self.dipping, rows)
+        self._ber_limit, self._dip = ber_limit, dip
+        self._ber = BER in levels
+        self._array("usual", "cr", np.float32, np.nan)
+        self._array("bounds", "cr", np.float32, np.nan)
+        self.readings: dict[int, dict[tuple[Column, int], list[BeyondReading]]] = {}
+        """Device -> level and row -> readings, in order of time."""
+        self._positions = MappingCache(self._find_positions)
+
+    def clear(self, device: int) -> None:
+        """Reset the state of an index that another device takes."""
+        super().clear(device)
+        self.readings.pop(device, None)
+
+    def move_in(self, device: int, other: Any, former: int) -> None:
+        """Take over a device from a block with some of these levels and the first of these rows."""
+        super().move_in(device, other, former)
+        if (own := other.readings.pop(former, None)) is not None:
+            self.readings[device] = own
+
+    def set_levels(self, devices: Indices, before: Cells, sent: Cells) -> None:
+        """Set the levels that were sent last, and before that, of those that can dip; shape (devices, levels, rows)."""
+        self.usual[devices] = before
+        self.bounds[devices] = np.fmax(before, sent) - self._dip
+
+    def dips(self, device: int, level: Column, row: int, readings: Sequence[BeyondReading]) -> list[BeyondReading]:
+        """Return those of the readings of a window that are a dip below the usual level."""
+        usual = self.usual[device, self.dipping.index(level), row]
+        return [reading for reading in readings if reading.value <= usual - self._dip]
+
+    def observe(self, delta: TableDelta) -> None:
+        """Retain the readings of messages that are beyond the limits."""
+        ber, dipping, places = self._positions[delta.mapping]
+        if ber is not None:
+            self._retain(delta, BER, ber, delta.values[:, ber] >= self._ber_limit)
+        if len(dipping):
+            low = delta.values[:, dipping] <= self.bounds[delta.devices[:, None], places]
+            if np.count_nonzero(low):
+                for position, place in zip(dipping.tolist(), places.tolist(), strict=True):
+                    self._retain(delta, self.dipping[place], position, delta.values[:, position] <=
+                                 self.bounds[delta.devices, place])  # fmt: skip
+
+    def observe_late(self, device: int, at_ns: int, table: Table, rows: Indices, history: ReadingHistory) -> None:
+        """Retain late readings of a device; each also divides the interval of the reading after it."""
+        for column, values in zip(zip(table.metric, table.index, strict=True), table.values, strict=True):
+            if column == BER and self._ber:
+                beyond = values >= self._ber_limit
+            elif column in self.dipping:
+                beyond = values <= self.bounds[device, self.dipping.index(column), rows]
+            else:
+                continue
+            times = [read[0] for read in history.reads if read[0] < at_ns and column[0] in read[2]]
+            own = self.readings.get(device, {})
+            for row, value, is_beyond in zip(rows.tolist(), values.tolist(), beyond.tolist(), strict=True):
+                if value != value:  # NaN: not read
+                    continue
+                known = own.get((column, row), [])
+                if any(one.at_ns == at_ns for one in known):
+                    continue
+                since_ns = max(times, default=0)
+                for place, one in enumerate(known):
+                    if one.since_ns < at_ns < one.at_ns:
+                        since_ns = max(since_ns, one.since_ns)
+                        known[place] = one._replace(since_ns=at_ns)
+                if is_beyond:
+                    self._add(device, column, row, BeyondReading(at_ns, since_ns, value))
+
+    def take(self, device: int, until_ns: int) -> Iterator[tuple[Column, int, list[BeyondReading]]]:
+        """Remove and yield the readings of a device before a time, by level and row, each in order of time."""
+        own = self.readings.get(device)
+        if own is None:
+            return
+        for (level, row), readings in list(own.items()):
+            taken = [reading for reading in readings if reading.at_ns < until_ns]
+            if len(taken) == len(readings):
+                del own[level, row]
+            else:
+                own[level, row] = readings[len(taken) :]
+            if taken:
+                yield level, row, taken
+        if not own:
+            del self.readings[device]
+
+    def dump(self, number_of: dict[int, int]) -> list[Any]:
+        """Return the readings as JSON values, by the number of the device in the snapshot."""
+        return sorted(
+            [number_of[device], *level, row, [list(reading) for reading in readings]]
+            for device, own in self.readings.items()
+            if device in number_of
+            for (level, row), readings in own.items()
+        )
+
+    def other_usual(self, devices: Indices, sent: Cells) -> list[Any]:
+        """Return the usual levels that differ from those sent last, as JSON values: (number, level, row, value)."""
+        usual = self.usual[devices]
+        differs = (usual != sent) & ~(np.isnan(usual) & np.isnan(sent))
+        return [[*cell, float(usual[cell])] for cell in zip(*(w.tolist() for w in np.nonzero(differs)), strict=True)]
+
+    def load(self, data: Sequence[Any]) -> None:
+        """Take over what `dump` returned."""
+        for device, metric, index, row, readings in data:
+            own = self.readings.setdefault(device, {})
+            own[(Metric(metric), index), row] = [BeyondReading(*reading) for reading in readings]
+
+    def _find_positions(self, mapping: ColumnMapping) -> tuple[int | None, Indices, Indices]:
+        ber = mapping.position_of.get(BER) if self._ber else None
+        read = [(mapping.position_of[level], n) for n, level in enumerate(self.dipping)
+                if level in mapping.position_of]  # fmt: skip
+        return ber, np.array([p for p, _ in read], np.intp), np.array([n for _, n in read], np.intp)
+
+    def _retain(self, delta: TableDelta, level: Column, position: int, beyond: npt.NDArray[np.bool_]) -> None:
+        if not np.count_nonzero(beyond):
+            return
+        for message, row in zip(*(where.tolist() for where in np.nonzero(beyond)), strict=True):
+            reading = BeyondReading(
+                int(delta.at_ns[message]), delta.since_ns(position, message, row),
+                float(delta.values[message, position, row]),
+            )  # fmt: skip
+            self._add(int(delta.devices[message]), level, row, reading)
+
+    def _add(self, device: int, level: Column, row: int, reading: BeyondReading) -> None:
+        insort(self.readings.setdefault(device, {}).setdefault((level, row), []), reading)
+
+
+def time_mean(readings: Sequence[BeyondReading], since_ns: int, until_ns: int, rest: float) -> float:
+    """Return the mean over the time from `since_ns` (0: unknown) to `until_ns`; it was `rest` outside of the readings.
+
+    A reading stands for the time since the one before it.
+    """
+    spans = [(r.at_ns - (r.since_ns or since_ns or r.at_ns), r.value) for r in readings]
+    beyond_ns = sum(span for span, _ in spans)
+    whole_ns = max(until_ns - (since_ns or min(r.since_ns or r.at_ns for r in readings)), beyond_ns)
+    if not whole_ns:
+        return max(value for _, value in spans)
+    return (sum(span * value for span, value in spans) + rest * (whole_ns - beyond_ns)) / whole_ns
+
+
+def beyond_s(readings: Sequence[BeyondReading]) -> float:
+    """Return the seconds for which the readings stand."""
+    return sum(r.at_ns - (r.since_ns or r.at_ns) for r in readings) / 1e9
 
 
 class PortWindowReport(NamedTuple):

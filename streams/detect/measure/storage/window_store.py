@@ -24,9 +24,8 @@ from streams.detect.measure.storage.column_store import (
     Times,
     is_absent,
 )
-from streams.detect.measure.storage.excursions import BER, Excursions
 from streams.detect.measure.storage.reading_history import ReadingHistory
-from streams.detect.measure.storage.selection_state import SelectionState
+from streams.detect.measure.storage.selection_state import BER, Excursions, SelectionState
 from streams.fabric.catalogue import Metric
 from streams.wire.models import NO_INDEX, RowKind, Table
 
