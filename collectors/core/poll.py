@@ -20,17 +20,13 @@ class Pace:
     deadline_s: float | None = None
 
 
-def _ignore_missed(_: str) -> None:
-    """Discard the reason."""
-
-
 async def poll(
     name: str,
     read: Callable[[], Awaitable[object]],
     pace: Pace,
     metrics: CollectorMetrics,
     rng: random.Random,
-    missed: Callable[[str], None] = _ignore_missed,
+    missed: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Call `read` at each scheduled time until cancelled.
 

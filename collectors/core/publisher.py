@@ -137,7 +137,8 @@ class KafkaPublisher:
         self._metrics.add("offered", record.topic.name)
         if not self._buffer.offer(BufferedRecord(record, rows)):
             self._metrics.add("refused", record.topic.name)
-            self._report_refusal()
+            if self._is_log_due("refused"):
+                _log.error("buffer full, new records refused", refused=self._metrics.value("refused"))
             return False
         self._batching.offered(record, len(self._buffer))
         self._has_records.set()
@@ -201,7 +202,10 @@ class KafkaPublisher:
         deliveries: list[Awaitable[Any]] = []
         for buffered in window:
             try:
-                deliveries.append(await self._deliver(producer, buffered.record))
+                record = buffered.record
+                partition, headers = record.partition(self._partitions), list(record.headers)
+                sent = producer.send(record.topic.name, record.value, record.key, partition, headers=headers)
+                deliveries.append(await sent)
             except _PERMANENT as error:
                 deliveries.append(_failure(error))
             except (KafkaError, OSError) as error:
@@ -217,15 +221,6 @@ class KafkaPublisher:
             done += 1
             self._count(buffered, outcome)
         return done
-
-    async def _deliver(self, producer: AIOKafkaProducer, record: Record) -> "asyncio.Future[Any]":
-        return await producer.send(  # type: ignore[no-any-return]
-            record.topic.name,
-            value=record.value,
-            key=record.key,
-            partition=record.partition(self._partitions),
-            headers=list(record.headers),
-        )
 
     def _count(self, buffered: BufferedRecord, outcome: BaseException | None) -> None:
         topic = buffered.record.topic.name
@@ -285,10 +280,6 @@ class KafkaPublisher:
         producer, self._producer = self._producer, None
         if producer is not None:
             await stop_client(producer, _DROP_S)
-
-    def _report_refusal(self) -> None:
-        if self._is_log_due("refused"):
-            _log.error("buffer full, new records refused", refused=self._metrics.value("refused"))
 
     def _is_log_due(self, event: str) -> bool:
         now_s = asyncio.get_running_loop().time()

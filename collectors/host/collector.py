@@ -95,7 +95,8 @@ class HostAgent:
             for kind, result in ((RowKind.ROW_KIND_PORT, ports), (RowKind.ROW_KIND_GPU, gpus))
             if result
         ]
-        self._emit_xids()
+        for pci, code in self._gpus.xids():
+            self.listening.emit_xid(pci, code, self._clock.now_ns())
         self._report_status(samples)
         self._emit_facts()
         return samples
@@ -149,10 +150,6 @@ class HostAgent:
             Neighbor(port.name if port else received.port, received.remote_device, received.remote_port)
             for port, received in ports
         )
-
-    def _emit_xids(self) -> None:
-        for pci, code in self._gpus.xids():
-            self.listening.emit_xid(pci, code, self._clock.now_ns())
 
     def _report_status(self, samples: list[Samples]) -> None:
         """Report the status; a host without anything to read sends none, because it would be silent for ever."""

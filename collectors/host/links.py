@@ -240,10 +240,8 @@ class Links:
         except OSError as error:
             self._warn(error)
             return
-        asyncio.get_running_loop().add_reader(self._listener.fileno(), self._on_message)
-
-    def _on_message(self) -> None:
-        self._on_link(self._clock.now_ns(), asyncio.get_running_loop().time())
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._listener.fileno(), lambda: self._on_link(self._clock.now_ns(), loop.time()))
 
     def _on_link(self, now_ns: int, now_s: float) -> bool:
         """Read the available messages; return whether the socket is drained."""

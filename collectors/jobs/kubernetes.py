@@ -98,8 +98,6 @@ Event = tuple[str, dict[str, Any]]
 Item = Event | BaseException | None
 """A change, the error that ended a watch, or its end."""
 
-_RETRY_S = 1.0
-
 
 class PodSource(Protocol):
     """The two calls of the API that are used; both block."""
@@ -112,11 +110,19 @@ class PodSource(Protocol):
 class KubernetesFollower:
     """The pods with GPUs, by uid, as of the newest version that was read."""
 
-    def __init__(self, params: KubernetesParams, source: PodSource, feed: JobFeed, context: CollectorContext) -> None:
+    def __init__(
+        self,
+        params: KubernetesParams,
+        source: PodSource,
+        feed: JobFeed,
+        context: CollectorContext,
+        retry_s: float = 1.0,
+    ) -> None:
         self._params = params
         self._source = source
         self._feed = feed
         self._context = context
+        self._retry_s = retry_s
         self._pods: dict[str, GpuPod] = {}
         self._unreadable: dict[str, str] = {}
         self._version = ""
@@ -134,7 +140,7 @@ class KubernetesFollower:
                 continue
             except Retry as error:
                 self._feed.failed(str(error))
-                await asyncio.sleep(_RETRY_S * (1 + self._context.rng.random()))
+                await asyncio.sleep(self._retry_s * (1 + self._context.rng.random()))
 
     async def list_once(self) -> None:
         """Replace the known pods by those of a list."""

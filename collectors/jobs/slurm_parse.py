@@ -186,7 +186,8 @@ class _Reader:
             yield Job(
                 job, text(params.host(node)), start_ns, self._end_ns(record, states, start_ns),
                 text(record.get("name")), text(record.get("user_name")), team, text(params.tenant_of(team)), gpus, run,
-                _label(states), params.name, (str(record["job_id"]),), f"{params.prefix}{array}" if array else "",
+                text("+".join(sorted(states))), params.name, (str(record["job_id"]),),
+                f"{params.prefix}{array}" if array else "",
             )  # fmt: skip
 
     def _end_ns(self, record: Mapping[str, Any], states: frozenset[str], start_ns: int) -> int | None:
@@ -199,9 +200,10 @@ class _Reader:
         return None
 
     def _team(self, record: Mapping[str, Any]) -> str:
-        field = {"account": "account", "comment": "comment", "user": "user_name"}[self._params.team_by]
-        value = text(_plain_comment(record.get(field)))
-        return text(self._params.team(value)) if value else ""
+        value = record.get({"account": "account", "comment": "comment", "user": "user_name"}[self._params.team_by])
+        # 23.11 writes a comment as `{"user", "administrator", "system"}` in jobs of slurmdbd, others as a text.
+        name = text(value.get("user") if isinstance(value, dict) else value)
+        return text(self._params.team(name)) if name else ""
 
     def _states(self, value: object) -> frozenset[str]:
         if self._has_lists:
@@ -224,15 +226,6 @@ class _Reader:
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_SECONDS:
             return value
         raise Reject(f"{value!r} is no number")
-
-
-def _plain_comment(value: object) -> object:
-    """Return a comment: 23.11 writes `{"user", "administrator", "system"}` in jobs of slurmdbd, others a text."""
-    return value.get("user") if isinstance(value, dict) else value
-
-
-def _label(states: Iterable[str]) -> str:
-    return text("+".join(sorted(states)))
 
 
 def _gpus(detail: object, hosts: int) -> list[int | None]:

@@ -102,6 +102,11 @@ class Port:
         """Return whether one of its names matches one of the globs."""
         return any(fnmatchcase(alias, pattern) for pattern in patterns for alias in self.aliases)
 
+    def is_same_device(self, other: "Port") -> bool:
+        """Return whether the kernel has not recreated or renamed the device between the two."""
+        own = self.born, self.rdma, self.netdev, self.is_restricted
+        return own == (other.born, other.rdma, other.netdev, other.is_restricted)
+
     def _numbered(self, name: str) -> str:
         return f"{name}/{self.number}" if name and self.of_several else name
 

@@ -21,7 +21,7 @@ from collectors.core.context import CollectorContext, Emitter
 from collectors.core.publisher import KafkaPublisher
 from collectors.core.spec import Spec
 from collectors.nccl_tests.params import Params
-from collectors.nccl_tests.parse import Benchmark, Measurement, Result, parse
+from collectors.nccl_tests.parse import Benchmark, Result, parse
 from streams.fabric.catalogue import Metric
 from streams.wire.bounds import clean
 from streams.wire.errors import Misconfigured, Reject, Retry
@@ -79,18 +79,12 @@ def _result_cells(benchmark: Benchmark, results: tuple[Result, ...]) -> Iterator
                     Metric.COLLECTIVE_SIZE_BYTES: float(result.size_bytes),
                     Metric.COLLECTIVE_ELEMENTS: float(result.elements),
                     Metric.COLLECTIVE_RANKS: size,
-                    **_values(measured),
+                    Metric.COLLECTIVE_TIME_US: measured.time_us,
+                    Metric.COLLECTIVE_ALGORITHM_BYTES_PER_S: measured.algorithm_bytes_per_s,
+                    Metric.COLLECTIVE_BUS_BYTES_PER_S: measured.bus_bytes_per_s,
+                    Metric.COLLECTIVE_WRONG_ELEMENTS: measured.wrong,
                 }
                 yield from ((CellKey(row, metric, index), value) for metric, value in values.items())
-
-
-def _values(measured: Measurement) -> Mapping[Metric, float | None]:
-    return {
-        Metric.COLLECTIVE_TIME_US: measured.time_us,
-        Metric.COLLECTIVE_ALGORITHM_BYTES_PER_S: measured.algorithm_bytes_per_s,
-        Metric.COLLECTIVE_BUS_BYTES_PER_S: measured.bus_bytes_per_s,
-        Metric.COLLECTIVE_WRONG_ELEMENTS: measured.wrong,
-    }
 
 
 def _reading(sampled_ns: int, received_ns: int, cells: Mapping[CellKey, float | None]) -> Reading:

@@ -113,7 +113,7 @@ class HostReader:
         former, self._readers = self._readers, {}
         for port in (known.port for known in self._known.ports if known.role in self._wanted):
             reader = former.pop(port.identity, None)
-            if reader is not None and _same_device(reader.port, port):
+            if reader is not None and port.is_same_device(reader.port):
                 reader.rediscover()
             else:
                 self._close(reader)
@@ -182,12 +182,6 @@ class HostReader:
             Facts(self.device, self._clock.now_ns(), self._emitter.source, booted_at_ns=self._booted_ns,
                   components=found)
         )  # fmt: skip
-
-
-def _same_device(before: Port, now: Port) -> bool:
-    return (before.born, before.rdma, before.netdev, before.is_restricted) == (
-        now.born, now.rdma, now.netdev, now.is_restricted,
-    )  # fmt: skip
 
 
 def host_reader(params: Params, context: CollectorContext, wanted: frozenset[Role]) -> HostReader:

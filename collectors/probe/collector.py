@@ -141,11 +141,8 @@ class ProbeAgent:
             self._responder.sources = self._rails.addresses
             self._answering.open(tuple(own))
             self.prober.set_flows(flows_of(self._rails, self.device, self._params, hour), time.monotonic())
-            self._warn_of_addresses()
-
-    def _warn_of_addresses(self) -> None:
-        for address, why in sorted((self._answering.failed | self.prober.failed).items()):
-            _log.warning("cannot probe from a rail, retrying", address=address, why=why)
+            for address, why in sorted((self._answering.failed | self.prober.failed).items()):
+                _log.warning("cannot probe from a rail, retrying", address=address, why=why)
 
     async def run(self) -> None:
         """Probe until cancelled."""

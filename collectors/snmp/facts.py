@@ -107,16 +107,13 @@ def neighbors(cells: Mapping[bytes, Column], ports: PortIndex) -> tuple[Neighbor
         except (Reject, ValueError):
             continue
         port = _local_port(cells, ports, local)
-        device = text(cells[mib.LLDP_NAME].get(row)) or _chassis(cells, row)
+        chassis = cells[mib.LLDP_CHASSIS].get(row)
+        is_mac = cells[mib.LLDP_CHASSIS_KIND].get(row) == _CHASSIS_MAC
+        device = text(cells[mib.LLDP_NAME].get(row)) or (address(chassis) if is_mac else text(chassis))
         remote = _id(kind, cells[mib.LLDP_PORT].get(row)) or text(cells[mib.LLDP_PORT_DESCR].get(row))
         if port and device and remote:
             found.add((port, device, remote))
     return tuple(Neighbor(*one) for one in sorted(found))
-
-
-def _chassis(cells: Mapping[bytes, Column], row: bytes) -> str:
-    value = cells[mib.LLDP_CHASSIS].get(row)
-    return address(value) if cells[mib.LLDP_CHASSIS_KIND].get(row) == _CHASSIS_MAC else text(value)
 
 
 def _id(kind: Value, value: Value | None) -> str:

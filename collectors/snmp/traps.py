@@ -92,8 +92,9 @@ def notification(varbinds: Mapping[bytes, Value]) -> Notification | None:
         return Notification(kind, detail)
     row = _row(varbinds)
     name = text(varbinds.get(mib.IF_NAME + row)) or text(varbinds.get(mib.IF_DESCR + row))
-    admin = {1: True, 2: False}.get(_number(varbinds.get(mib.IF_ADMIN_STATUS + row)))
-    return Notification(kind, detail, row, name, admin)
+    admin = varbinds.get(mib.IF_ADMIN_STATUS + row)
+    admin_up = admin == 1 if admin in (1, 2) else None
+    return Notification(kind, detail, row, name, admin_up)
 
 
 def _row(varbinds: Mapping[bytes, Value]) -> bytes:
@@ -106,10 +107,6 @@ def _row(varbinds: Mapping[bytes, Value]) -> bytes:
             if name.startswith(column):
                 return name[len(column) :]
     return b""
-
-
-def _number(value: Value | None) -> int:
-    return value if isinstance(value, int) else -1
 
 
 _LARGEST = 8192

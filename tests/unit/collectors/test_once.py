@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from collectors.core import once
 from collectors.core.context import CollectorContext
 from collectors.core.once import NullPublisher, first_readings
 from streams.fabric.catalogue import Metric
@@ -18,7 +17,7 @@ def status(device: str, *, reachable: bool, error: str = "") -> CollectorStatus:
     return CollectorStatus("c", 1, Source.SOURCE_GNMI, device, at(0), reachable, error)
 
 
-async def read(*devices: str, bound_s: float = 30, **errors: str) -> list[Samples]:
+async def read(*devices: str, bound_s: float = 30, give_up_s: float = 10, **errors: str) -> list[Samples]:
     """Return the readings of a collector that reads leaf1, and fails at the devices of `errors`."""
     context = CollectorContext(NullPublisher(), "once")
 
@@ -29,7 +28,7 @@ async def read(*devices: str, bound_s: float = 30, **errors: str) -> list[Sample
         context.publisher.offer(encode(SAMPLES, samples("leaf1", 1, {Metric.OPER_UP: {"e1": 1}})))
         await asyncio.Event().wait()
 
-    return [one async for one in first_readings(devices, context, collect, bound_s)]
+    return [one async for one in first_readings(devices, context, collect, bound_s, give_up_s)]
 
 
 async def test_each_device_that_is_read_is_printed() -> None:
@@ -38,22 +37,22 @@ async def test_each_device_that_is_read_is_printed() -> None:
     assert reading.device == "leaf1"
 
 
-async def test_a_device_that_fails_ends_it_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_device_that_fails_ends_it_with_its_error() -> None:
     """Long before the bound, with a line for each such device; the others are printed before."""
-    monkeypatch.setattr(once, "GIVE_UP_S", 0.1)
     with pytest.raises(Retry) as failed:
-        await asyncio.wait_for(read("leaf1", "leaf3", "leaf2", bound_s=3600, leaf3="refused", leaf2="no answer"), 20)
+        await asyncio.wait_for(
+            read("leaf1", "leaf3", "leaf2", bound_s=3600, give_up_s=0.1, leaf3="refused", leaf2="no answer"), 20
+        )
     assert str(failed.value).splitlines() == [
         "no reading of leaf2: no answer; check its address and login",
         "no reading of leaf3: refused; check its address and login",
     ]
 
 
-async def test_a_silent_device_is_waited_for_until_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_device_is_waited_for_until_the_bound() -> None:
     """Another device's error does not end it before."""
-    monkeypatch.setattr(once, "GIVE_UP_S", 0.0)
     with pytest.raises(Retry) as failed:
-        await asyncio.wait_for(read("leaf2", "leaf3", bound_s=0.5, leaf3="refused"), 20)
+        await asyncio.wait_for(read("leaf2", "leaf3", bound_s=0.5, give_up_s=0.0, leaf3="refused"), 20)
     assert str(failed.value).splitlines() == [
         "no reading of leaf2: nothing received within 0.5 s; check its address and login",
         "no reading of leaf3: refused; check its address and login",

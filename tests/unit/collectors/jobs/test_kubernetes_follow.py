@@ -9,7 +9,6 @@ from queue import Queue
 from typing import Any
 
 from collectors.core.context import CollectorContext
-from collectors.jobs import kubernetes
 from collectors.jobs.kubernetes import Event, Expired, KubernetesFollower
 from collectors.jobs.ledger import JobFeed, Ledger
 from collectors.jobs.params import KubernetesParams
@@ -62,7 +61,7 @@ async def following(api: Api, clock: Clock) -> AsyncIterator[RecordingPublisher]
     publisher = RecordingPublisher()
     context = CollectorContext(publisher, "jobs", clock=clock)
     feed = JobFeed("kubernetes", Ledger(0, 3600 * S), context, 30 * S)
-    work = asyncio.create_task(KubernetesFollower(PARAMS, api, feed, context).run())
+    work = asyncio.create_task(KubernetesFollower(PARAMS, api, feed, context, retry_s=0.01).run())
     try:
         yield publisher
     finally:
@@ -122,9 +121,8 @@ async def test_an_expired_version_is_listed_again() -> None:
     assert api.watched == ["list-1", "list-2"]
 
 
-async def test_an_api_that_is_away_ends_nothing_and_marks_the_jobs(monkeypatch: Any) -> None:
+async def test_an_api_that_is_away_ends_nothing_and_marks_the_jobs() -> None:
     """After the limit, and until it answers again."""
-    monkeypatch.setattr(kubernetes, "_RETRY_S", 0.01)
     api, clock = Api(), Clock()
     api.pods = [described(1, running())]
     async with following(api, clock) as published:
