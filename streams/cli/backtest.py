@@ -29,8 +29,7 @@ def backtest(
     status: Annotated[Path | None, typer.Option(help="JSON lines of CollectorStatus.")] = None,
     controls: Annotated[Path | None, typer.Option(help="JSON lines of Control.")] = None,
     since: Annotated[
-        datetime | None,
-        typer.Option("--from", formats=TIMES, help="Read ClickHouse from this time."),
+        datetime | None, typer.Option("--from", formats=TIMES, help="Read ClickHouse from this time.")
     ] = None,
     until: Annotated[
         datetime | None, typer.Option("--to", formats=TIMES, help="Read ClickHouse to this time, UTC.")

@@ -66,13 +66,7 @@ def _command(
 _RUN, _LOOK, _ACT, _DATA, _PLAN, _ADMINISTER = list(Task)[:-1]
 _OWN: tuple[Command, ...] = (
     _command(_RUN, "up", "Run the whole pipeline on this machine with your collectors.", "pipeline"),
-    _command(
-        _RUN,
-        "collect",
-        "Run one collector.",
-        form="streams.cli.collect:CollectCommand",
-        interactive=False,
-    ),
+    _command(_RUN, "collect", "Run one collector.", form="streams.cli.collect:CollectCommand", interactive=False),
     _command(_RUN, "process", "Run one stage of the pipeline, or all of them.", "parts", interactive=False),
     _command(_RUN, "persist", "Write every topic to ClickHouse.", "parts", interactive=False),
     _command(_RUN, "notify", "Send findings to Alertmanager.", "parts", interactive=False),

@@ -89,8 +89,7 @@ def _cells(control: Control) -> list[str]:
 
 
 SubjectId = Annotated[
-    str,
-    typer.Argument(metavar="SUBJECT", help="Id of a link or port, or device:NAME, pod:NAME, plane:NUMBER."),
+    str, typer.Argument(metavar="SUBJECT", help="Id of a link or port, or device:NAME, pod:NAME, plane:NUMBER.")
 ]
 KINDS = ("link", "port", "device", "pod", "plane", "rail")
 
@@ -155,10 +154,7 @@ def _application(kind: ControlKind, command: str, ending: str, text: str) -> typ
 
     @app.command("list", epilog=f"Examples: `railsight {command} list`, `railsight {command} list -o json`.")
     def list_active(
-        config: Config = None,
-        bootstrap: Bootstrap = None,
-        output: OutputForm = Output.TABLE,
-        as_json: AsJson = False,
+        config: Config = None, bootstrap: Bootstrap = None, output: OutputForm = Output.TABLE, as_json: AsJson = False
     ) -> None:
         """List those that have not ended."""
         found = _active(settings_of(config, bootstrap, OPERATOR), kind, time.time_ns())

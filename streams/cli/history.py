@@ -65,7 +65,7 @@ def _print_jobs(settings: "Settings", interval: tuple[int, int], tenant: str | N
     with closing(ClickHouse(settings.store)) as clickhouse:
         found = of_tenant(summaries(query_stays(clickhouse, *interval)), tenant)
     empty = "no job is known in that time"
-    print_rows(form, found, lambda each: orjson.dumps(each.as_dict()), COLUMNS, cells, empty)
+    print_rows(form, found, orjson.dumps, COLUMNS, cells, empty)
 
 
 def _print_verdict(

@@ -36,9 +36,7 @@ def export(
 
 
 def record(
-    folder: Folder,
-    seconds: Annotated[float, typer.Option(min=1, help="Duration.")] = 300,
-    config: Config = None,
+    folder: Folder, seconds: Annotated[float, typer.Option(min=1, help="Duration.")] = 300, config: Config = None
 ) -> None:
     """Wait while the pipeline runs, then write what it stored meanwhile as a recording. Ctrl-C ends it earlier.
 

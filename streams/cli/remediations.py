@@ -8,12 +8,7 @@ import typer
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
 from streams.cli.printing import Cell, Output, OutputForm, echo, fail, form_of, print_lines, print_rows, print_text
 from streams.instrument.text import format_time
-from streams.report.records import (
-    NoSuchRemediation,
-    follow_remediations,
-    open_remediations,
-    remediation_revisions,
-)
+from streams.report.records import NoSuchRemediation, follow_remediations, open_remediations, remediation_revisions
 from streams.report.render import decision_reason, explanation, remediation_line, state_name
 from streams.wire import codec
 from streams.wire.models import Remediation, RemediationState

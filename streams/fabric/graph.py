@@ -139,14 +139,11 @@ class Graph:
         if by not in self._orders:
             keys = np.zeros(len(self.links), np.int64)
             for name in by:
-                column = self._column(name)
+                column = self.rank[self.lower] if name == "tier" else getattr(self, name)
                 keys = keys * (int(column.max(initial=0)) + 2) + column + 1
             order = np.argsort(keys, kind="stable")
             self._orders[by] = (keys, order, keys[order])
         return self._orders[by]
-
-    def _column(self, name: EquivalenceKey) -> Ints:
-        return self.rank[self.lower] if name == "tier" else getattr(self, name)
 
 
 def concatenated_ranges(starts: Ints, stops: Ints) -> Ints:

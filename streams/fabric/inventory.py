@@ -90,14 +90,7 @@ def unpack(data: bytes) -> Inventory:
             raise ValueError(f"not a packed inventory: more than {MAX_VALUES} values")
         tables: dict[str, dict[str, list[Any]]] = orjson.loads(serialized)
         return Inventory(**{table: _unpacked_rows(table, columns) for table, columns in tables.items()})
-    except (
-        DecompressionLimit,
-        orjson.JSONDecodeError,
-        ValidationError,
-        AttributeError,
-        KeyError,
-        TypeError,
-    ) as error:
+    except (DecompressionLimit, orjson.JSONDecodeError, ValidationError, AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"not a packed inventory: {error}") from error
 
 

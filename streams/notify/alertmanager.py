@@ -33,8 +33,7 @@ class Alertmanager:
     def __init__(self, params: NotifyParams) -> None:
         self._params = params
         self._session = aiohttp.ClientSession(
-            timeout=aiohttp.ClientTimeout(total=params.timeout_s),
-            connector=aiohttp.TCPConnector(ssl=_tls(params)),
+            timeout=aiohttp.ClientTimeout(total=params.timeout_s), connector=aiohttp.TCPConnector(ssl=_tls(params))
         )
 
     async def post(self, alerts: Sequence[Alert]) -> None:

@@ -197,10 +197,7 @@ def _constraint(remediation: Remediation) -> str:
     number = f"guard {remediation.guard}, " if remediation.guard else ""
     values = "".join(
         f", {name} {value:g}"
-        for name, value in (
-            ("limit", remediation.constraint_limit),
-            ("observed", remediation.constraint_observed),
-        )
+        for name, value in (("limit", remediation.constraint_limit), ("observed", remediation.constraint_observed))
         if value is not None
     )
     return f"{number}{remediation.constraint}{values}"

@@ -26,11 +26,7 @@ from streams.notify.election import SESSION_S, Ownership, open_clients, publish_
 from streams.notify.notifier import Notifier
 from streams.notify.params import NotifyParams
 from streams.wire.errors import Misconfigured, Reject, Retry
-from streams.wire.kafka_clients import (
-    publish_loss,
-    rejoin_after_error,
-    require_tasks,
-)
+from streams.wire.kafka_clients import publish_loss, rejoin_after_error, require_tasks
 from streams.wire.models import Control, Finding, InputLoss, Progress, Remediation, RemediationResult
 from streams.wire.topics import BY_NAME, FINDINGS, INPUT_LOSSES, PROGRESS, REJECTED, Access, decode
 

@@ -103,7 +103,7 @@ def _message_bounds(rows: TypedRows, order: Ints) -> tuple[Ints, Ints, TypedRows
 
     Mostly they are contiguous already. Sorts runs of rows of one message, not single rows, and keeps their order.
     """
-    starts = _starts(rows)
+    starts = np.flatnonzero(np.append(True, _differs(rows.time, rows.device, rows.source, rows.boot)))
     ends = np.append(starts[1:], len(rows))
     keys = (rows.boot[starts], rows.source[starts], order[rows.device[starts]], rows.time[starts])
     order_of_runs = np.lexsort(keys)
@@ -115,10 +115,6 @@ def _message_bounds(rows: TypedRows, order: Ints) -> tuple[Ints, Ints, TypedRows
     rows = rows.select(np.repeat(starts[order_of_runs] - begins, lengths) + np.arange(len(rows)))
     starts = begins[np.append(True, is_new)]
     return starts, np.append(starts[1:], len(rows)), rows
-
-
-def _starts(rows: TypedRows) -> Ints:
-    return np.flatnonzero(np.append(True, _differs(rows.time, rows.device, rows.source, rows.boot)))
 
 
 def _differs(*columns: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

@@ -238,10 +238,7 @@ def _constraint(remediation: Remediation) -> str:
     number = f"{remediation.guard} " if remediation.guard else ""
     values = [
         f"{name} {value:g}"
-        for name, value in (
-            ("observed", remediation.constraint_observed),
-            ("limit", remediation.constraint_limit),
-        )
+        for name, value in (("observed", remediation.constraint_observed), ("limit", remediation.constraint_limit))
         if value is not None
     ]
     return f"{number}{remediation.constraint}" + (f" ({', '.join(values)})" if values else "")

@@ -180,9 +180,7 @@ _RETRY_S = 2.0
 
 
 async def watch_blindness(
-    settings: Callable[[], Settings | None],
-    print_line: Callable[[str], None],
-    cadence_s: float,
+    settings: Callable[[], Settings | None], print_line: Callable[[str], None], cadence_s: float
 ) -> None:
     """Print until cancelled; `settings` returns None while the servers start.
 

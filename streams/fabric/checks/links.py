@@ -22,7 +22,7 @@ from streams.fabric.checks.tables import (
     duplicate_groups,
     join_names,
 )
-from streams.fabric.inventory_rows import HOST_LINK, Device
+from streams.fabric.inventory_rows import HOST_LINK
 
 
 def _problems(tables: Tables, wrong: Mask, rule: Rule, *, impossible: bool = False) -> Iterator[tuple[int, Problem]]:
@@ -220,7 +220,7 @@ def _switches(tables: Tables) -> Mapping[_Group, Mapping[int, list[int]]]:
     found: dict[_Group, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     planes: dict[str, set[int]] = defaultdict(set)
     for index, device in enumerate(tables.inventory.devices):
-        if _has_plane(device):
+        if device.kind == "switch" and device.plane is not None:
             assert device.plane is not None
             found[device.pod, device.tier][device.plane].append(index)
             planes[device.pod].add(device.plane)
@@ -229,10 +229,6 @@ def _switches(tables: Tables) -> Mapping[_Group, Mapping[int, list[int]]]:
         for group, by_plane in found.items()
         if len(planes[group[0]]) > 1
     }
-
-
-def _has_plane(device: Device) -> bool:
-    return device.kind == "switch" and device.plane is not None
 
 
 def _fabric_ends(tables: Tables) -> list[int]:

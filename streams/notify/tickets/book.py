@@ -7,7 +7,7 @@ values come from the revision, none from a clock, so that the same record always
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 
 from streams.notify.alert import allowed_link, rfc3339, without_markup
@@ -18,6 +18,7 @@ from streams.wire.models import Action, Cause, Endpoint, Remediation, Remediatio
 from streams.wire.models import RemediationState as State
 
 _MAX_FINDINGS = 20
+_CAMEL = re.compile(r"_([a-z])")
 _PLAIN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 
 
@@ -30,9 +31,10 @@ class TicketStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """One ticket. Absent values are empty; `findings` are ids, at most 20."""
+    """One ticket, in the order of the webhook's body. Absent values are empty; of findings there are at most 20."""
 
     id: str
+    revision: int
     status: TicketStatus
     title: str
     cluster: str
@@ -43,18 +45,17 @@ class Ticket:
     site: str
     pod: str
     team: str
-    step: str
-    hint: str
+    repair_step: str
+    repair_hint: str
     cause: str
     part_number: str
     reason: str
     attempt: int
-    findings: tuple[str, ...]
+    finding_ids: tuple[str, ...]
     runbook_url: str
     commands: tuple[str, ...]
     opened_at: str
     updated_at: str
-    revision: int
 
     def is_same_work(self, other: "Ticket") -> bool:
         """Return whether a person reads the same in both, but for the number and the time of the revision."""
@@ -62,32 +63,12 @@ class Ticket:
 
     def to_json(self) -> dict[str, object]:
         """Return the body of the webhook, in the spelling of the topics and without empty values."""
-        values = {
-            "id": self.id,
-            "revision": self.revision,
-            "status": self.status.value,
-            "title": self.title,
-            "cluster": self.cluster,
-            "action": self.action,
-            "state": self.state,
-            "target": self.target,
-            "ends": list(self.ends),
-            "site": self.site,
-            "pod": self.pod,
-            "team": self.team,
-            "repairStep": self.step,
-            "repairHint": self.hint,
-            "cause": self.cause,
-            "partNumber": self.part_number,
-            "reason": self.reason,
-            "attempt": self.attempt,
-            "findingIds": list(self.findings),
-            "runbookUrl": self.runbook_url,
-            "commands": list(self.commands),
-            "openedAt": self.opened_at,
-            "updatedAt": self.updated_at,
+        values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        return {
+            _CAMEL.sub(lambda found: found[1].upper(), name): value
+            for name, value in values.items()
+            if value not in ("", 0, []) or name == "revision"
         }
-        return {name: value for name, value in values.items() if value not in ("", 0, []) or name == "revision"}
 
 
 def build_ticket(remediation: Remediation, status: TicketStatus, opened_at: str, params: NotifyParams) -> Ticket:
@@ -111,13 +92,13 @@ def build_ticket(remediation: Remediation, status: TicketStatus, opened_at: str,
         site=_text(target.site),
         pod=_text(target.pod),
         team=_text(target.team),
-        step="" if remediation.repair_step is RepairStep.STEP_UNSPECIFIED else remediation.repair_step.name,
-        hint=_text(remediation.repair_hint),
+        repair_step="" if remediation.repair_step is RepairStep.STEP_UNSPECIFIED else remediation.repair_step.name,
+        repair_hint=_text(remediation.repair_hint),
         cause="" if remediation.cause is Cause.CAUSE_UNSPECIFIED else remediation.cause.label,
         part_number=_text(remediation.part_number),
         reason=_text(remediation.reason),
         attempt=remediation.attempt,
-        findings=tuple(_text(one) for one in remediation.finding_ids[:_MAX_FINDINGS]),
+        finding_ids=tuple(_text(one) for one in remediation.finding_ids[:_MAX_FINDINGS]),
         runbook_url=allowed_link(remediation.runbook_url, params),
         commands=_commands(remediation) if status is TicketStatus.OPEN else (),
         opened_at=opened_at or decided_at,

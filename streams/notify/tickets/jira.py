@@ -219,9 +219,10 @@ def _lines(ticket: Ticket) -> list[str]:
     part = f" ({ticket.part_number})" if ticket.part_number else ""
     lines = (
         ("Target", ticket.target), ("Ends", "; ".join(ticket.ends)), ("Site", ticket.site), ("Pod", ticket.pod),
-        ("Action", f"{ticket.action}, {ticket.state}"), ("Step", f"{ticket.step}{part}" if ticket.step else ""),
-        ("Hint", ticket.hint), ("Cause", ticket.cause), ("Reason", ticket.reason),
-        ("Findings", ", ".join(ticket.findings)), ("Cluster", ticket.cluster), ("Runbook", ticket.runbook_url),
+        ("Action", f"{ticket.action}, {ticket.state}"),
+        ("Step", f"{ticket.repair_step}{part}" if ticket.repair_step else ""),
+        ("Hint", ticket.repair_hint), ("Cause", ticket.cause), ("Reason", ticket.reason),
+        ("Findings", ", ".join(ticket.finding_ids)), ("Cluster", ticket.cluster), ("Runbook", ticket.runbook_url),
     )  # fmt: skip
     return [f"{name}: {value}" for name, value in lines if value]
 

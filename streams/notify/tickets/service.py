@@ -30,11 +30,7 @@ from streams.notify.tickets.jira import Jira
 from streams.notify.tickets.params import TicketParams
 from streams.notify.tickets.webhook import TicketSystem, Webhook
 from streams.wire.errors import Misconfigured, Reject, Retry
-from streams.wire.kafka_clients import (
-    publish_loss,
-    rejoin_after_error,
-    require_tasks,
-)
+from streams.wire.kafka_clients import publish_loss, rejoin_after_error, require_tasks
 from streams.wire.models import InputLoss, Rejected, Remediation
 from streams.wire.topics import INPUT_LOSSES, REJECTED, REMEDIATIONS, Access, decode
 

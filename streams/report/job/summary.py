@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
 
 from streams.fabric.job_placement import FOREVER
 from streams.instrument.text import format_duration, format_time
@@ -34,15 +33,6 @@ class JobSummary:
     start_ns: int
     end_ns: int | None
     stale_since_ns: int | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON values; times in Unix ns."""
-        return {
-            "job": self.job, "name": self.name, "user": self.user, "team": self.team, "tenant": self.tenant,
-            "scheduler": self.scheduler, "scheduler_ids": list(self.scheduler_ids), "array_job": self.array_job,
-            "state": self.state, "hosts": list(self.hosts), "gpus": self.gpus, "requeues": self.requeues,
-            "start_ns": self.start_ns, "end_ns": self.end_ns, "stale_since_ns": self.stale_since_ns,
-        }  # fmt: skip
 
 
 def summaries(stays: Iterable[JobStay]) -> list[JobSummary]:

@@ -1,6 +1,6 @@
 """The verdict on the network of a job: the findings that affected it, and how much of it was covered."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
@@ -100,10 +100,10 @@ class Verdict:
             "impacts": [_impact_as_dict(impact) for impact in self.impacts],
             "stale": [orjson.loads(codec.to_json(finding)) for finding in self.stale],
             "ports": [_port_as_dict(port) for port in self.coverage.ports],
-            "nccl": [report.as_dict() for report in self.witness_reports],
+            "nccl": [asdict(report) for report in self.witness_reports],
             "collectives": [report.as_dict() for report in self.collectives],
             "rails": [rail._asdict() for rail in self.rails],
-            "summary": None if self.summary is None else self.summary.as_dict(),
+            "summary": None if self.summary is None else asdict(self.summary),
         }  # fmt: skip
 
 

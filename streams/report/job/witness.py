@@ -8,7 +8,7 @@ a witness: something was slow that a detector may not have seen. Small sizes mea
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
@@ -33,13 +33,6 @@ class WitnessReport:
     def is_transport_error(self) -> bool:
         """Return whether the network or an HCA failed; a dead peer or a straggler may have any cause."""
         return is_transport_error(self.code)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON values."""
-        return {
-            "at_ns": self.at_ns, "host": self.host, "port": self.port, "rail": self.rail, "code": self.code,
-            "detail": self.detail,
-        }  # fmt: skip
 
 
 def witness_reports(
@@ -111,10 +104,7 @@ class CollectiveReport:
             "best": None if self.best is None else {
                 "row": self.best.row, "size_bytes": self.best.size_bytes, "bus_bytes_per_s": self.best.bus_bytes_per_s,
             },
-            "slow": [
-                {"row": one.row, "size_bytes": one.size_bytes, "bus_bytes_per_s": one.bus_bytes_per_s,
-                 "peer_bytes_per_s": one.peer_bytes_per_s, "peers": one.peers} for one in self.slow
-            ],
+            "slow": [asdict(one) for one in self.slow],
             "wrong": self.wrong,
         }  # fmt: skip
 

@@ -2,13 +2,7 @@
 
 from collections.abc import Iterator
 
-from streams.locality.answers import (
-    DistanceAnswer,
-    GpuDistanceAnswer,
-    LeftOutAnswer,
-    NeighborAnswer,
-    PlacementAnswer,
-)
+from streams.locality.answers import DistanceAnswer, GpuDistanceAnswer, LeftOutAnswer, NeighborAnswer, PlacementAnswer
 from streams.locality.fabric_state import Usability
 
 _LEFT_OUT = 20

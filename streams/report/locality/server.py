@@ -67,11 +67,7 @@ def http_server(app: ASGIApp, params: LocalityParams, request_s: float = REQUEST
 
 
 async def serve(
-    service: LocalityService,
-    params: LocalityParams,
-    token: str,
-    health: Health,
-    on_start: Callable[[str], None],
+    service: LocalityService, params: LocalityParams, token: str, health: Health, on_start: Callable[[str], None]
 ) -> None:
     """Serve until SIGINT or SIGTERM; `on_start` receives the address."""
     listener = listen(params)

@@ -76,11 +76,7 @@ class LocalityService:
     """The current locality of one cluster; `run` ends only by cancellation."""
 
     def __init__(
-        self,
-        kafka: KafkaSettings,
-        params: LocalityParams,
-        now_ns: Callable[[], int],
-        now_s: Callable[[], float],
+        self, kafka: KafkaSettings, params: LocalityParams, now_ns: Callable[[], int], now_s: Callable[[], float]
     ) -> None:
         self._kafka, self._params = kafka, params
         self._now_ns, self._now_s = now_ns, now_s
