@@ -1,7 +1,7 @@
 """Declares the effects of which every fault and every negative case is composed.
 
 Links, ports and devices are numbers of a FabricArrays. An effect states what happens to the fabric; world.py,
-moment_world.py and the load generator derive from it what devices count and report.
+demo_world.py and the load generator derive from it what devices count and report.
 """
 
 from dataclasses import dataclass

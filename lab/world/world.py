@@ -2,7 +2,7 @@
 
 Both ends of a link follow one traffic and one signal. Everything about healthy ports is array arithmetic; effects are
 applied one by one. telemetry.py turns the readings into messages. For a world that can be read at any moment in any
-order, see moment_world.py.
+order, see demo_world.py.
 """
 
 from collections import defaultdict
