@@ -23,6 +23,8 @@ async def _run(path: Path) -> None:
     faults = plan(fabric, spec.seconds, spec.cadence_s, rng)
     runs = {source: int.from_bytes(os.urandom(8), "little") | 1 for source in COLLECTORS}
     fleet = Fleet(fabric, spec.cadence_s, rng, runs)
+    for fault in faults:
+        fleet.effects_of(fault)  # before the first slot
     gc.freeze()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

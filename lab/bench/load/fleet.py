@@ -85,6 +85,7 @@ class Fleet:
         self._probes: ProbeAgents | None = None
         self._probed_ns = 1
         self._timeline: list[tuple[int, bool, Effect]] = []
+        self._effects_of: dict[Fault, list[Effect]] = {}
 
     def _make_groups(self, rng: np.random.Generator) -> list[_GroupState]:
         fabric, groups = self._fabric, []
@@ -242,9 +243,15 @@ class Fleet:
             value = to_bytes(state.group.unreachable_status(i, now_ns, state.last_ns[i]))
         yield Encoded(device, state.status_keys[i], value, 0)
 
+    def effects_of(self, fault: Fault) -> list[Effect]:
+        """Return the effects of a fault; the first call for a fabric numbers all its links, which takes a while."""
+        if fault not in self._effects_of:
+            self._effects_of[fault] = fault.placed(self._fabric).effects(self._fabric)
+        return self._effects_of[fault]
+
     def change(self, fault: Fault, number: int, now_ns: int) -> Iterator[tuple[int, Event]]:
         """Begin a fault (even numbers) or end it (odd ones); yield the events and the devices that send them."""
-        effect = fault.placed(self._fabric).effects(self._fabric)[number // 2]
+        effect = self.effects_of(fault)[number // 2]
         yield from (self._end if number % 2 else self._begin)(effect, now_ns)
 
     def _reboot(self, device: int, now_ns: int, *, up: bool) -> Iterator[tuple[int, Event]]:
