@@ -1,5 +1,6 @@
 """The settings of a collector and of its process, and the files that they name."""
 
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,6 +75,37 @@ class CollectorParams(BaseModel):
         return ()
 
 
+class HostParams(CollectorParams):
+    """The base of the Params of a collector that runs on each host."""
+
+    device: str = ""
+    """The host's name in the inventory; default: its host name."""
+
+    def device_name(self) -> str:
+        """Return the device name of all published records."""
+        return self.device or socket.gethostname()
+
+
+class PortParams(HostParams):
+    """The host's trees, and the choice and names of its ports; use the same values for both collectors.
+
+    A pattern (`fabric`, `management`, `exclude`) is a glob over any name of a port: RDMA device, netdev, MAC, GUID
+    or PCI address.
+    """
+
+    root: Path = Path("/")
+    """Directory of `sys` and `proc`, or a sysfs itself. For another machine's tree neither ethtool, GPUs, LLDP nor
+    rtnetlink are queried."""
+    port_name: Literal["rdma", "netdev", "guid", "pci"] = "rdma"
+    """The kind of name that is published; the others are aliases. A port without it is published under another."""
+    fabric: tuple[str, ...] = ()
+    """Patterns of ports that belong to the fabric, whatever their kind suggests."""
+    management: tuple[str, ...] = ()
+    """Patterns of ports that belong to the management network."""
+    exclude: tuple[str, ...] = ()
+    """Patterns of ports that are never read, except for their names."""
+
+
 def without_secrets(values: object, names: tuple[str, ...]) -> object:
     """Return the fields of a target; raise ValueError for a secret: lists of targets are committed."""
     for name in names:
@@ -85,6 +117,8 @@ def without_secrets(values: object, names: tuple[str, ...]) -> object:
 class TargetParams(CollectorParams):
     """The base of the Params of a collector with many targets."""
 
+    targets_file: Path | None = None
+    """A file with devices (JSON: a list of {"name", "address"}); it is read again when it changes."""
     share_group: str = Field(default="", pattern=r"^[A-Za-z0-9._-]*$")
     """Processes of one group, each configured with all targets, divide them; without it this one reads all of them."""
     share_session_s: ClassVar[float] = 10.0

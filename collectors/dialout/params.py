@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 from collectors.core.params import configured_targets, from_json, read_file
 from collectors.gnmi.params import StreamParams
 from streams.wire.errors import Misconfigured
-from streams.wire.login_settings import is_loopback
+from streams.wire.login_settings import ServerFiles, is_loopback
 
 
 class Target(BaseModel):
@@ -47,7 +47,7 @@ class Target(BaseModel):
         return self.certificate or self.name
 
 
-class Params(StreamParams):
+class Params(StreamParams, ServerFiles):
     """Settings of `[collect.dialout]`.
 
     Devices come from `targets`, `targets_file` (JSON: a list of {"name", "addresses"}) or both. A connection that is
@@ -60,10 +60,6 @@ class Params(StreamParams):
     """The devices that may send; more may come from `targets_file`."""
     targets_file: Path | None = None
     """A file with devices (JSON: a list of {"name", "addresses"}); it is read again when it changes."""
-    cert_file: Path | None = None
-    """This server's certificate, in PEM."""
-    key_file: Path | None = None
-    """The key of that certificate."""
     client_ca_file: Path | None = None
     """The CA of the devices' certificates, in PEM: every device must then have one with its name."""
     clear_text: bool = False

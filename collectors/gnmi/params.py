@@ -24,7 +24,7 @@ from collectors.core.params import (
 )
 from collectors.gnmi.profile import profiles
 from streams.wire.errors import Misconfigured
-from streams.wire.login_settings import is_loopback
+from streams.wire.login_settings import ClientFiles, is_loopback
 
 Encoding = Literal["auto", "proto", "json_ietf", "json", "ascii"]
 _LOGIN = frozenset({"username", "password", "password_file", "token", "token_file"})
@@ -95,7 +95,7 @@ class StreamParams(CollectorParams):
     """A device that sends more is read more slowly, so that it does not delay the others."""
 
 
-class Params(StreamParams, TargetParams):
+class Params(StreamParams, TargetParams, ClientFiles):
     """Settings of `[collect.gnmi]`.
 
     Devices come from `targets`, `targets_file` (JSON: a list of {"name", "address"}) or both.
@@ -103,8 +103,6 @@ class Params(StreamParams, TargetParams):
 
     targets: Annotated[tuple[Target, ...], BeforeValidator(from_json)] = ()
     """The devices; more may come from `targets_file`."""
-    targets_file: Path | None = None
-    """A file with devices (JSON: a list of {"name", "address"}); it is read again when it changes."""
     cadence_s: float = Field(default=10.0, ge=0.05, le=3600)
     """The interval of samples that is requested from a device."""
     encoding: Encoding = "auto"
@@ -125,12 +123,6 @@ class Params(StreamParams, TargetParams):
     """The largest message of a device; a larger one ends its stream."""
     tls: bool = False
     """Encrypt the connections, and verify the devices' certificates."""
-    ca_file: Path | None = None
-    """The CA of the devices' certificates, in PEM; default: the system's."""
-    cert_file: Path | None = None
-    """The client's certificate (mTLS), in PEM."""
-    key_file: Path | None = None
-    """The key of that certificate."""
     server_name: str = ""
     """The name in the devices' certificate, if it is not the host of their address."""
     username: str = ""

@@ -1,25 +1,16 @@
 """Defines the settings of the host collector: the host, its trees and kernel log, cadences and limits."""
 
-import socket
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic import Field
 
-from collectors.core.params import CollectorParams
+from collectors.core.params import PortParams
 
 
-class Params(CollectorParams):
-    """Settings of `[collect.host]`.
+class Params(PortParams):
+    """Settings of `[collect.host]`."""
 
-    `port_name`, `fabric`, `management` and `exclude` are those of `[collect.nic]`; use the same values.
-    """
-
-    device: str = ""
-    """The host's name in the inventory; default: its host name."""
-    root: Path = Path("/")
-    """Directory of `sys` and `proc`, or a sysfs itself. For another machine's tree no GPU, LLDP or rtnetlink is
-    queried."""
     kernel_log: Path | None = None
     """`/dev/kmsg`, or a file of kernel lines; default: the machine's own, and none for another root."""
     log_poll_s: ClassVar[float] = 0.25
@@ -33,19 +24,11 @@ class Params(CollectorParams):
     """Rate limit for one kind at one port; beyond it the newest event waits, with the number of replaced ones."""
     events_burst: ClassVar[int] = 20
     """Events of one kind at one port that are sent at once before `events_per_s` applies."""
-    port_name: Literal["rdma", "netdev", "guid", "pci"] = "rdma"
-    """The kind of name that is published; the others are aliases."""
-    fabric: tuple[str, ...] = ()
-    """Patterns of ports that belong to the fabric, whatever their kind suggests."""
-    management: tuple[str, ...] = ()
-    """Patterns of ports that belong to the management network."""
-    exclude: tuple[str, ...] = ()
-    """Patterns of ports that are never read, except for their names."""
     cadence_s: float = Field(default=10.0, ge=0.1, le=3600)
     """The interval of readings."""
     deadline_s: ClassVar[float] = 5.0
     """A device that exceeds it is skipped, and the rest is read."""
-    gpu: bool = True
+    gpu: ClassVar[bool] = True
     """Queries the NVIDIA driver, if there is one."""
     lldpcli: str = "lldpcli"
     """The client program of lldpd; empty disables it."""
@@ -67,7 +50,3 @@ class Params(CollectorParams):
     """The interval of its queries."""
     nccl_straggler_queries: ClassVar[int] = 3
     """A rank is a straggler if its collectives are behind in so many queries in a row (choice)."""
-
-    def device_name(self) -> str:
-        """Return the device name of all published records."""
-        return self.device or socket.gethostname()

@@ -97,7 +97,7 @@ def _tor_flows(rails: Rails, rail: Rail, params: Params, hour: int) -> Iterable[
         start = ring.index(rail)
         others = [one for one in (*ring[start + 1 :], *ring[:start]) if one.port.device != rail.port.device]
         if slot < len(others):
-            yield FlowKey(rail, others[slot], params.source_port + slot % params.source_ports)
+            yield FlowKey(rail, others[slot], params.port + 1 + slot % params.source_ports)
 
 
 def _fabric_flows(
@@ -117,7 +117,7 @@ def _fabric_flows(
         targets = [one for one in on_leaf if one.port.device != rail.port.device]
         if targets:
             number = _rank(params, "target", *rail.port, str(slot), generation=generation)
-            source_port = params.source_port + (params.tor_targets + slot) % params.source_ports
+            source_port = params.port + 1 + (params.tor_targets + slot) % params.source_ports
             yield FlowKey(rail, targets[number % len(targets)], source_port)
 
 

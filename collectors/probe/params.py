@@ -1,33 +1,28 @@
 """Defines the settings of the probe collector: the host, the mesh, the rates and the limits of the responder."""
 
-import socket
 from pathlib import Path
 from typing import ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from collectors.core.params import CollectorParams
+from collectors.core.params import HostParams
 
 
-class Params(CollectorParams):
+class Params(HostParams):
     """Settings of `[collect.probe]`.
 
     The addresses of rails are the aliases of hosts' ports in the inventory's table `ports`; those of switches name the
     hops of a path.
     """
 
-    device: str = ""
-    """The host's name in the inventory; default: its host name."""
     inventory: Path | None = None
     """Folder of the inventory. It is read again when a table changes."""
     inventory_check_s: ClassVar[float] = 60.0
     """The interval in which the inventory in effect is read again."""
     seed: ClassVar[int] = 1
     """Selects the targets; the same on all hosts."""
-    port: int = Field(default=20_000, ge=1024, lt=65_536)
-    """UDP port of the responders; the same on all hosts."""
-    source_port: int = Field(default=20_001, ge=1024, lt=65_536)
-    """The first of the source ports."""
+    port: int = Field(default=20_000, ge=1024, le=65_519)
+    """UDP port of the responders; the same on all hosts. The probes of a rail leave from the 16 ports after it."""
     source_ports: ClassVar[int] = 16
     """Source ports by rail: so many paths does ECMP have to choose from."""
     dscp: int = Field(default=0, ge=0, lt=64)
@@ -64,15 +59,3 @@ class Params(CollectorParams):
     """Requests of all addresses that are answered in a second."""
     key_file: Path | None = None
     """A secret of up to 64 bytes that all hosts share: packets without its tag are ignored."""
-
-    @model_validator(mode="after")
-    def _ports_differ(self) -> "Params":
-        if self.source_port + self.source_ports > 65_536:
-            raise ValueError("source_port + source_ports must not exceed 65536")
-        if self.source_port <= self.port < self.source_port + self.source_ports:
-            raise ValueError("port must not be one of the source ports")
-        return self
-
-    def device_name(self) -> str:
-        """Return the device name of all published records."""
-        return self.device or socket.gethostname()

@@ -86,8 +86,6 @@ class Params(TargetParams):
 
     targets: Annotated[tuple[Target, ...], BeforeValidator(from_json)] = ()
     """The devices; more may come from `targets_file`."""
-    targets_file: Path | None = None
-    """A file with devices (JSON: a list of {"name", "address"}); it is read again when it changes."""
     cadence_s: float = Field(default=30.0, ge=0.1, le=3600)
     """The interval of polls."""
     deadline_s: ClassVar[float] = 20.0

@@ -35,8 +35,6 @@ TELEMETRY_PARTITIONS = 4
 POD_PARTITIONS = 2
 
 SETTINGS = """\
-[persist]
-linger_s = 0.5
 [detect]
 lateness_s = 10
 [detect.down]
@@ -51,6 +49,7 @@ down twenty times by intent.
 """
 
 CONSTANTS = {
+    "persist.linger_s": 0.5,
     "persist.linger_max_s": 2,
     "persist.linger_background_s": 3,
     "persist.retry_backoff_max_s": 2,

@@ -36,18 +36,31 @@ def params_of(model: type[Model], values: Mapping[str, Any]) -> Model:
 
 
 def set_constants(constants: Mapping[str, Any]) -> None:
-    """Set constants of this process by section and name, such as `runtime.session_s`."""
+    """Set constants of this process by section and name, such as `runtime.session_s`; raise ValueError for others."""
+    for path, value in constants.items():
+        model, name = _model_of(path)
+        if name not in model.__class_vars__:
+            raise ValueError(f"not a constant: {path}")
+        setattr(model, name, value)
+
+
+def is_constant(path: str) -> bool:
+    """Return whether a section and name, such as `runtime.session_s`, are a constant and no setting."""
+    model, name = _model_of(path)
+    return name in model.__class_vars__
+
+
+def _model_of(path: str) -> tuple[type[BaseModel], str]:
     from streams.cli.options import collector_params
     from streams.config.settings import Settings
 
-    for path, value in constants.items():
-        *section, name = path.split(".")
-        is_collector = section[0] == "collect"
-        root = collector_params()[section[1]] if is_collector else Settings
-        model = model_at(root, tuple(section[2 if is_collector else 0 :]))
-        if model is None or name not in model.__class_vars__:
-            raise ValueError(f"not a constant: {path}")
-        setattr(model, name, value)
+    *section, name = path.split(".")
+    is_collector = section[0] == "collect"
+    root = collector_params()[section[1]] if is_collector else Settings
+    model = model_at(root, tuple(section[2 if is_collector else 0 :]))
+    if model is None:
+        raise ValueError(f"no such section: {path}")
+    return model, name
 
 
 def command_with(constants: Mapping[str, Any], *arguments: str) -> tuple[str, ...]:

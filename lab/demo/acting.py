@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from lab.constants import is_constant
 from streams.config.kafka import KafkaSettings
 from streams.config.settings import Settings
 from streams.instrument.shipped import shipped
@@ -40,6 +41,9 @@ DEMO_SETTINGS: Mapping[str, float | bool | str] = {
 out at once. Floors, budgets, rates, the cool-down and the number of relapses are the defaults.
 """
 
+CONSTANTS = {name: value for name, value in DEMO_SETTINGS.items() if is_constant(name)}
+"""Those that are constants of the product."""
+
 
 def setting_lines() -> Iterator[str]:
     """Yield a line for each setting of the demo, with its default."""
@@ -49,11 +53,12 @@ def setting_lines() -> Iterator[str]:
 
 
 def toml_lines() -> Iterator[str]:
-    """Yield the settings as lines of the configuration file."""
+    """Yield the settings as lines of the configuration file, without constants."""
     sections: dict[str, list[str]] = {}
     for name, value in DEMO_SETTINGS.items():
         section, _, key = name.rpartition(".")
-        sections.setdefault(section, []).append(f"{key} = {json.dumps(value)}")
+        if name not in CONSTANTS:
+            sections.setdefault(section, []).append(f"{key} = {json.dumps(value)}")
     for section, lines in sections.items():
         yield f"[{section}]"
         yield from lines

@@ -1,10 +1,11 @@
 """Options of one demo run, the configuration file and the command lines of its processes."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.constants import command_with
 from lab.demo import acting
 from lab.demo.player import Playback
 from streams.fabric.inventory import Inventory
@@ -59,10 +60,7 @@ def write_config(folder: Path, servers: ServerAddresses, plan: DemoPlan) -> Path
         "[runtime]",
         f'data = "{folder / "faust"}"',
     ]
-    if plan.playback is not None:
-        # A recording's times are long past: its player advances the watermark, not the clock.
-        lines += ["wall_clock_ticks = false"]
-    else:
+    if plan.playback is None:
         if plan.act:
             lines += [*acting.toml_lines(), "[collect.sim.shape]", "pods = 1", 'planes_at = "nics"']
         lines += [
@@ -90,19 +88,25 @@ def setup_parts(config: Path) -> Iterator[Part]:
         yield Part(name, railsight_command(name, "--config", str(config)))
 
 
-def pipeline_parts(config: Path, alertmanager: str | None) -> Iterator[Part]:
+def pipeline_parts(config: Path, plan: DemoPlan) -> Iterator[Part]:
     """Yield the processes of the pipeline, which are the same for every source of telemetry."""
-    yield Part("process", railsight_command("process", "--config", str(config), "--instance", INSTANCE))
+    yield Part("process", command_with(_constants(plan), "process", "--config", str(config), "--instance", INSTANCE))
     yield Part("persist", railsight_command("persist", "--config", str(config)))
-    if alertmanager is not None:
+    if plan.alertmanager is not None:
         yield Part("notify", railsight_command("notify", "--config", str(config)))
+
+
+def _constants(plan: DemoPlan) -> Mapping[str, object]:
+    if plan.playback is not None:
+        # A recording's times are long past: its player advances the watermark, not the clock.
+        return {"runtime.wall_clock_ticks": False}
+    return acting.CONSTANTS if plan.act else {}
 
 
 def simulator_part(config: Path, settle_s: float) -> Part:
     """Return the simulated fabric, whose first fault begins `settle_s` after its start."""
-    return Part(
-        "sim", railsight_command("collect", "sim", "--config", str(config), "--set", f"settle_s={settle_s:.1f}")
-    )
+    constants = {"collect.sim.settle_s": round(settle_s, 1)}
+    return Part("sim", command_with(constants, "collect", "sim", "--config", str(config)))
 
 
 def collector_part(config: Path) -> Part:

@@ -126,7 +126,7 @@ class Demo:
             await publish(
                 self.settings.kafka.of_part(OPERATOR), inventory_records(self.plan.playback.inventory, effective)
             )
-        for part in process_specs.pipeline_parts(config, self.plan.alertmanager):
+        for part in process_specs.pipeline_parts(config, self.plan):
             self.supervisor.start(part)
         if self.plan.grafana:
             await self._show_boards()

@@ -11,7 +11,7 @@ import random
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import grpc
 import orjson
@@ -65,7 +65,7 @@ class Params(BaseModel):
     """The size of the fabric."""
     faults_s: float = Field(default=60.0, ge=0, le=86_400)
     """The time over which the faults are spread; 0: no faults."""
-    settle_s: float = Field(default=3.0, ge=0)
+    settle_s: ClassVar[float] = 3.0
     """The time before the first fault."""
     host: str = "127.0.0.1"
     """The address of the gNMI servers."""

@@ -24,7 +24,7 @@ class RuntimeSettings(BaseModel):
     duplicates."""
     measure_snapshot_s: ClassVar[float] = 30.0
     """The snapshot interval of measure: its state is large and its input is retained for hours (DESIGN 2.2)."""
-    wall_clock_ticks: bool = True
+    wall_clock_ticks: ClassVar[bool] = True
     """False while a recording is played: its messages then have the times of arrival, not the brokers' records, and its
     player emits the watermarks of the recorded time."""
     tick_s: ClassVar[float] = 1.0

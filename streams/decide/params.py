@@ -26,10 +26,10 @@ class DecideParams(BaseModel):
     signing_key: Path | None = None
     """The file of the private key with which the commands sign controls."""
 
-    settle_s: Annotated[float, Field(ge=0)] = 10
+    settle_s: ClassVar[float] = 10
     """No decision is made on a younger finding (DESIGN 2.2): after this time the parent is known, if there is one."""
 
-    confidence_floor: Annotated[float, Field(ge=0, le=1)] = 0.8
+    confidence_floor: ClassVar[float] = 0.8
     """Findings below this need approval (choice). A finding on a link has 0.95 with both ends and 0.6 with one."""
 
     cadence_s: Annotated[float, Field(gt=0)] = 10
@@ -128,7 +128,7 @@ class DecideParams(BaseModel):
     restore_retry_s: ClassVar[float] = 60
     """Pause before a failed restore is retried."""
 
-    probation_s: Annotated[float, Field(gt=0)] = 3600
+    probation_s: ClassVar[float] = 3600
     """A restored target is watched for this time; if its fault is back, it is drained at once."""
 
     max_relapses: ClassVar[int] = 3

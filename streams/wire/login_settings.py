@@ -35,21 +35,37 @@ def remote_addresses(bootstrap: str) -> tuple[str, ...]:
     return tuple(address.strip() for address in bootstrap.split(",") if not is_loopback(address))
 
 
-class LoginSettings(BaseModel):
-    """The addresses of the brokers, and how to connect to them."""
+class ClientFiles(BaseModel):
+    """The files of a client that connects by TLS."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    ca_file: Path | None = None
+    """The CA of the servers' certificates, in PEM; default: the system's. A renewed file is used without a restart."""
+    cert_file: Path | None = None
+    """The client's certificate (mTLS), in PEM."""
+    key_file: Path | None = None
+    """The key of that certificate; default: it is in `cert_file`, except for `[collect.gnmi]`, which needs both."""
+
+
+class ServerFiles(BaseModel):
+    """The files of a server that others connect to by TLS."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cert_file: Path | None = None
+    """The certificate of this server, in PEM; off loopback it is needed."""
+    key_file: Path | None = None
+    """The key of that certificate; default: it is in `cert_file`, except for `[collect.dialout]`, which needs both."""
+
+
+class LoginSettings(ClientFiles):
+    """The addresses of the brokers, and how to connect to them."""
 
     bootstrap: str = ""
     """The brokers' addresses, `host:port`, comma-separated."""
     tls: bool = False
     """Encrypt the connections, and verify the brokers' certificates and names."""
-    ca_file: Path | None = None
-    """The CA of the brokers' certificates, in PEM; default: the system's."""
-    cert_file: Path | None = None
-    """The client's certificate (mTLS), in PEM."""
-    key_file: Path | None = None
-    """The key of that certificate; default: it is in `cert_file`."""
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = None
     """The login's mechanism; without it no login."""
     username: str = ""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
+from lab.constants import command_with
 from lab.demo.player import find_recording, load_playback, play, publish_end_of_time
 from streams.config.kafka import KafkaSettings
 from streams.detect.params import DetectParams
@@ -20,7 +21,7 @@ from streams.runtime.topic_io import inventory_records, publish, read_to_end
 from streams.wire import topics
 from streams.wire.models import IDLE_NS, Finding, Progress
 from streams.wire.topics import TOPICS, PartitionScheme
-from tests.e2e.processes import Marked, log_contains, railsight, until
+from tests.e2e.processes import Marked, log_contains, until
 from tests.recordings import FLAPPER
 
 pytestmark = [
@@ -70,17 +71,18 @@ def _fold(kafka: KafkaSettings, folder: Path, cluster: str, end_ns: int, *, kill
     """Run the stages over the log under a group of their own; answer the last revisions."""
     config = folder / f"{cluster}.toml"
     config.write_text(
-        f'[kafka]\nbootstrap = "{kafka.bootstrap}"\ncluster = "{cluster}"\n'
-        f'[runtime]\nwall_clock_ticks = false\ndata = "{folder / cluster}"\n'
+        f'[kafka]\nbootstrap = "{kafka.bootstrap}"\ncluster = "{cluster}"\n[runtime]\ndata = "{folder / cluster}"\n'
     )
     log = folder / f"{cluster}.log"
-    worker = Marked(railsight("process", "--config", str(config), "--instance", "one"), log)
+    constants = {"runtime.wall_clock_ticks": False}
+    command = list(command_with(constants, "process", "--config", str(config), "--instance", "one"))
+    worker = Marked(command, log)
     try:
         if kill:
             until(lambda: log_contains(log, "epoch 1"), 60, "the first owner")
             os.kill(worker.process.pid, signal.SIGKILL)
             worker.process.wait()
-            worker = Marked(railsight("process", "--config", str(config), "--instance", "one"), folder / "again.log")
+            worker = Marked(command, folder / "again.log")
         until(lambda: asyncio.run(_concluded(kafka, end_ns)) or None, 120, "the end of the recording")
     finally:
         worker.end()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import attrgetter
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -72,7 +72,7 @@ class FlapParams(Thresholds):
 
     presets: tuple[str, ...] = ("burst", "daily")
     """The presets that apply; any of them opens an episode. docs/detectors/link-flap.md lists them."""
-    quiet_s: Seconds = 600
+    quiet_s: ClassVar[float] = 600
     """Closes after this time without a transition: the window of the preset `burst`."""
 
     @model_validator(mode="after")

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from streams.detect.thresholds import Seconds, Thresholds
+from streams.detect.thresholds import Thresholds
 
 
 class LinkParams(Thresholds):
     """`[detect.link]`: which observations do not count against a link."""
 
-    admin_grace_s: Seconds = 30
+    admin_grace_s: ClassVar[float] = 30
     """An administrative down known within this of a transition excuses it: the time in which link/down waits."""
     restart_grace_s: ClassVar[float] = 60
     """Ports of a device that restarted train for this long after its first sample."""
@@ -25,7 +25,7 @@ class WindowParams(Thresholds):
 
     width_s: ClassVar[float] = 60
     """Six readings at the usual cadence. Detection in minutes suffices, and each window of a healthy port costs."""
-    readings_s: Seconds = 60
+    readings_s: ClassVar[float] = 60
     """Interval in which the readings of ports with a recent fault are published, as evidence for their restore."""
     watch: ClassVar[int] = 10
     """Windows of a port that are emitted after a notable one, including those in which it is healthy."""

@@ -1,11 +1,12 @@
 """The page of all settings: type, range, default, unit and meaning, from the models that validate them.
 
-`python -m tests.contract.docs` writes docs/configuration.md; test_reference.py compares both.
+A setting that several sections inherit from one model is listed once. A secret and its file are one setting.
+`python -m tests.contract.docs` writes docs/settings-reference.md; test_reference.py compares both.
 """
 
 import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,26 +14,16 @@ from pydantic import BaseModel, create_model
 from pydantic_core import PydanticUndefined
 
 from streams.cli.options import collector_params
-from streams.config.loader import PREFIX
+from streams.config.loader import secrets_of
 from streams.config.setting_meanings import meanings, section_of
 from streams.config.settings import Collectors, Settings
 
-PAGE = Path(__file__).parents[3] / "docs/configuration.md"
+PAGE = Path(__file__).parents[3] / "docs/settings-reference.md"
 
-_HEAD = f"""# Configuration
+_HEAD = """# Reference of settings
 
-All settings of all parts. This page is generated from the models that validate them: `make docs` writes it.
-
-One TOML file has the settings of all parts; each part reads its own. `deploy/examples` has examples.
-
-```sh
-railsight config check --config railsight.toml
-```
-
-- **A setting that is absent has its default.** An unknown setting is refused by name, with the nearest known name.
-- **The environment overrides the file**: `{PREFIX}STORE__URL` is `url` of `[store]`; lists and tables are JSON.
-- **A secret** is never in the file. It comes from the environment or from the file that the setting with `_file` names.
-- **A collector's settings** can also be given as `railsight collect KIND --set key=value`.
+Every setting, by section. This page is generated from the models that validate them: `make docs` writes it.
+[Configuration](configuration.md) has the settings that sites set, by task, and how a configuration is written.
 
 The column *range* has the values that are accepted; a setting without one accepts every value of its type.
 """
@@ -54,7 +45,9 @@ UNITS_BY_NAME = {
 class Setting(NamedTuple):
     """One setting as the page has it."""
 
+    name: str
     path: str
+    """Of one of the sections that have it."""
     type: str
     range: str
     default: str
@@ -63,9 +56,9 @@ class Setting(NamedTuple):
 
 
 class Section(NamedTuple):
-    """One section: its path, the sentence of its model, its settings."""
+    """Settings that one model declares: the paths of the sections that have them, and the sentence of the model."""
 
-    path: str
+    paths: tuple[str, ...]
     meaning: str
     settings: tuple[Setting, ...]
 
@@ -77,18 +70,35 @@ def settings_model() -> type[BaseModel]:
     return create_model("Settings", __base__=Settings, collect=(collect, collect()))
 
 
-def sections(model: type[BaseModel] | None = None, path: str = "") -> Iterator[Section]:
-    """Yield the sections of the configuration, each before those inside it."""
-    model = model or settings_model()
-    schema = model.model_json_schema()
-    inner = {name: found for name in model.model_fields if (found := section_of(model, name)) is not None}
-    plain = tuple(
-        _setting(model, name, f"{path}.{name}".lstrip("."), schema) for name in model.model_fields if name not in inner
-    )
+def sections() -> list[Section]:
+    """Return the settings by the model that declares them, in the order of the configuration."""
+    paths: dict[type[BaseModel], list[str]] = {}
+    found: dict[type[BaseModel], list[Setting]] = {}
+    for path, model in models(settings_model()):
+        schema = model.model_json_schema()
+        for name in _plain_names(model):
+            owner = next(base for base in model.__mro__ if name in base.__annotations__)
+            if path not in paths.setdefault(owner, []):
+                paths[owner].append(path)
+            own = found.setdefault(owner, [])
+            if not any(one.name == name for one in own):
+                own.append(_setting(model, name, path, schema))
+    return [Section(tuple(paths[owner]), _sentence(owner), tuple(own)) for owner, own in found.items()]
+
+
+def models(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, type[BaseModel]]]:
+    """Yield the sections of the configuration with their models, each before those inside it."""
     if path:
-        yield Section(path, _sentence(model), plain)
-    for name, section in inner.items():
-        yield from sections(section, f"{path}.{name}".lstrip("."))
+        yield path, model
+    for name in model.model_fields:
+        if (inner := section_of(model, name)) is not None:
+            yield from models(inner, f"{path}.{name}".lstrip("."))
+
+
+def _plain_names(model: type[BaseModel]) -> list[str]:
+    """Return the names of a section's settings, without secrets that have a file as well: the file stands for both."""
+    doubled = {name for name in secrets_of(model) if f"{name}_file" in model.model_fields}
+    return [name for name in model.model_fields if section_of(model, name) is None and name not in doubled]
 
 
 def _sentence(model: type[BaseModel]) -> str:
@@ -104,9 +114,13 @@ def _setting(model: type[BaseModel], name: str, path: str, schema: dict[str, Any
     kinds = [option for option in options if option.get("type") != "null"]
     type_ = " or ".join(dict.fromkeys(_type(option, schema) for option in kinds))
     limits = ", ".join(filter(None, dict.fromkeys(_range({**raw, **option}, schema) for option in kinds)))
-    unit = _unit(path, kinds)
+    unit = _unit(f"{path}.{name}", kinds)
     default = _default(info.default if info.default_factory is None else info.get_default(call_default_factory=True))
-    return Setting(path, type_, limits, default, unit, meanings(model).get(name, ""))
+    meaning = meanings(model).get(name, "")
+    if (secret := name.removesuffix("_file")) in secrets_of(model):
+        name, type_ = f"{secret}_file", "secret"
+        meaning = f"{meaning.rstrip('.')}; or `{secret}` in the environment."
+    return Setting(name, f"{path}.{name}", type_, limits, default, unit, meaning)
 
 
 def _resolved(option: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
@@ -186,12 +200,23 @@ def page() -> str:
 
 
 def _lines(section: Section) -> Iterator[str]:
-    yield f"## `[{section.path}]`\n"
+    yield f"## {_heading(section.paths)}\n"
     yield f"{section.meaning}\n"
-    if section.settings:
-        yield "| setting | type | range | default | unit | meaning |\n|---|---|---|---|---|---|"
-        for one in section.settings:
-            name = one.path.rpartition(".")[2]
-            cells = (f"`{name}`", one.type, one.range, one.default, one.unit, one.meaning)
-            yield "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
-        yield ""
+    yield from table((f"`{one.name}`", one) for one in section.settings)
+
+
+def _heading(paths: tuple[str, ...]) -> str:
+    """Return the names of the sections; those of all collectors are one."""
+    collectors = {path.split(".")[1] for path in paths if path.startswith("collect.")}
+    if len(collectors) > 4:
+        return f"`[collect.<name>{'.publisher' if paths[0].endswith('.publisher') else ''}]`"
+    return ", ".join(f"`[{path}]`" for path in paths)
+
+
+def table(rows: Iterable[tuple[str, Setting]]) -> Iterator[str]:
+    """Yield a table of settings with their names as the page writes them."""
+    yield "| setting | type | range | default | unit | meaning |\n|---|---|---|---|---|---|"
+    for name, one in rows:
+        cells = (name, one.type, one.range, one.default, one.unit, one.meaning)
+        yield "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+    yield ""

@@ -33,12 +33,11 @@ class Printing(Acknowledging):
 async def main(folder: Path) -> None:
     """Run until interrupted; the folder has its state and its log."""
     (folder / "kern.log").touch()
-    params = with_constants(Params, discover_every_s=1, log_poll_s=0.05)(
+    params = with_constants(Params, discover_every_s=1, log_poll_s=0.05, gpu=False)(
         device="here",
         kernel_log=folder / "kern.log",
         state_file=folder / "host.json",
         fabric=("rs*",),
-        gpu=False,
         lldpcli="",
         cadence_s=0.2,
     )

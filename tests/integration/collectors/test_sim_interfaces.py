@@ -33,7 +33,7 @@ class Sim:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        settings = (f"folder={folder}", "shape.pods=1", "shape.hosts=2", "settle_s=4", "faults_s=60")
+        settings = (f"folder={folder}", "shape.pods=1", "shape.hosts=2", "faults_s=60")
         command = [*RAILSIGHT, "collect", "sim", *(text for result in settings for text in ("--set", result))]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None

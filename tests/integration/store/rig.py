@@ -133,11 +133,10 @@ class Database:
         )
         self._sinks: list[subprocess.Popen[bytes]] = []
 
-    def start_sink(self, **params: object) -> subprocess.Popen[bytes]:
+    def start_sink(self, linger_s: float = 0.2, **params: object) -> subprocess.Popen[bytes]:
         """Start a sink as a process; `params` are settings of `[persist]`."""
         settings: dict[str, object] = {
             "group": self.name,
-            "linger_s": 0.2,
             **params,
         }
         environ = {
@@ -148,7 +147,8 @@ class Database:
             "RAILSIGHT__STORE__DATABASE": self.name,
             **{f"RAILSIGHT__PERSIST__{key.upper()}": str(value) for key, value in settings.items()},
         }
-        command = command_with({"persist.session_timeout_s": 6, "persist.retry_backoff_max_s": 1}, "persist")
+        constants = {"persist.linger_s": linger_s, "persist.session_timeout_s": 6, "persist.retry_backoff_max_s": 1}
+        command = command_with(constants, "persist")
         sink = subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self._sinks.append(sink)
         return sink

@@ -111,10 +111,10 @@ def test_config_show_has_defaults_and_no_secret(
     """Its output is a configuration; without --defaults it has only what is set."""
     monkeypatch.setenv("RAILSIGHT__STORE__PASSWORD", SECRET)
     config = tmp_path / "railsight.toml"
-    config.write_text('[detect.flap]\nquiet_s = 8\n[collect.nic]\ndevice = "h1"\n')
+    config.write_text('[detect.clock]\nmin_offset_s = 8\n[collect.nic]\ndevice = "h1"\n')
     assert run("config", "show", "--config", str(config)) == 0
     short = capsys.readouterr().out
-    assert "[detect.flap]\nquiet_s = 8.0\n" in short and '[collect.nic]\ndevice = "h1"\n' in short
+    assert "[detect.clock]\nmin_offset_s = 8.0\n" in short and '[collect.nic]\ndevice = "h1"\n' in short
     assert "cadence_s" not in short and SECRET not in short
     assert run("config", "show", "--defaults", "--config", str(config)) == 0
     whole = capsys.readouterr().out

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from streams.embedded.java import feature_of, find_java
-from streams.wire.errors import Misconfigured
 
 
 def java_home(folder: Path, version: str, *, states_it: bool = True) -> Path:
@@ -54,14 +53,3 @@ def test_a_java_home_without_java_is_ignored_with_a_warning(tmp_path: Path, capl
 def test_a_java_on_the_path_is_neither_needed_nor_used(tmp_path: Path) -> None:
     """With an empty environment the packaged Java is found."""
     assert find_java(environ={"PATH": str(tmp_path)}).command.is_absolute()
-
-
-@pytest.mark.parametrize(
-    ("version", "reason"), [("11.0.21", "is 11.0.21; Kafka needs 17 or newer"), (None, "no Java in")]
-)
-def test_an_unsuitable_configured_java_is_refused(tmp_path: Path, version: str | None, reason: str) -> None:
-    """A configured Java is not silently replaced by another."""
-    if version is not None:
-        java_home(tmp_path / "java", version)
-    with pytest.raises(Misconfigured, match=reason):
-        find_java(tmp_path / "java", environ={})

@@ -69,7 +69,7 @@ def test_native_parts_are_unpacked_beside_the_data() -> None:
     assert "-Djava.io.tmpdir=/data/scratch" in jvm_flags(256, Path("/data"))
 
 
-@pytest.mark.parametrize("wrong", [{"broker": 3}, {"brokers": 2}, {"port": 0}, {"heap_mib": 8}])
+@pytest.mark.parametrize("wrong", [{"broker": 3}, {"brokers": 2}, {"port": 0}])
 def test_a_choice_that_does_not_exist_is_refused_by_name(wrong: dict[str, int]) -> None:
     """Unknown keys and invalid values are errors."""
     with pytest.raises(ValidationError, match=next(iter(wrong))):

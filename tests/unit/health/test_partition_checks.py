@@ -157,7 +157,7 @@ def test_a_sink_is_not_live_while_nothing_moves(sink: dict[str, Any], writer: di
     one = {"is_restored": True, "positions": {("in", 0): 7}, "sending_s": 0.0, "attempts": 0}
     owned = {TopicPartition("in", 0): SimpleNamespace(**(one | writer))}
     health = Health(with_constants(HealthParams, stuck_s=10, undelivered_s=5)(), lambda: now)
-    params = with_constants(SinkParams, linger_max_s=1, linger_background_s=1)(linger_s=1)
+    params = with_constants(SinkParams, linger_max_s=1, linger_background_s=1, linger_s=1)()
     fake: Any = SimpleNamespace(**({"writers": owned, "is_joining": False} | sink))
     checks = sink_checks(fake, {}, params, health, request_s=20)
     health.started()

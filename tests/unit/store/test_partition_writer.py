@@ -34,7 +34,7 @@ from tests.fakes.partition import (
 )
 
 AT = TopicPartition(topics.CONTROLS.name, 0)
-PARAMS = with_constants(SinkParams, block_rows=5, retry_backoff_s=0.001, retry_backoff_max_s=0.001)(linger_s=0.002)
+PARAMS = with_constants(SinkParams, block_rows=5, retry_backoff_s=0.001, retry_backoff_max_s=0.001, linger_s=0.002)()
 PERSISTED = PersistedTopic(topics.CONTROLS, ("first", "second"), lambda _client, _offsets: OffsetBuilder())
 WITH_PROGRESS = dataclasses.replace(PERSISTED, topic=dataclasses.replace(topics.CONTROLS, other_models=(Progress,)))
 VALUE = topics.encode(topics.CONTROLS, Control("k", ControlKind.KILL_SWITCH)).value
@@ -255,8 +255,14 @@ def lingering(
     """Return an owner that waits for two rows or hardly at all, then half a second, longer for a background topic."""
     max_s = 1e-9 if latency is LatencyClass.BACKGROUND else 0.5
     params = with_constants(
-        SinkParams, linger_max_s=max_s, linger_background_s=0.5, bulk_rows=2, block_rows=100, retry_backoff_s=0.001
-    )(linger_s=1e-9)
+        SinkParams,
+        linger_max_s=max_s,
+        linger_background_s=0.5,
+        bulk_rows=2,
+        block_rows=100,
+        retry_backoff_s=0.001,
+        linger_s=1e-9,
+    )()
     persisted = dataclasses.replace(persisted, latency=latency)
     return partition(made, tables, Fuse(), max_records=2, params=params, persisted=persisted)
 

@@ -48,7 +48,7 @@ class DegradingParams(Thresholds):
     """Correlation of the share lost with the load: loss that follows utilization is congestion (CorrOpt)."""
     quiet_s: ClassVar[float] = 600
     """Closes after this time without a bad window, if the port was read: the windows that follow the last bad one."""
-    trend: ClassVar[TrendParams] = TrendParams()
+    trend: TrendParams = TrendParams()
     trend_over_s: ClassVar[float] = 86_400
     """A forecast that no further step confirms for a day has not come true."""
 
