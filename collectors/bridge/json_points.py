@@ -16,12 +16,11 @@ import orjson
 
 from collectors.bridge import values
 from collectors.bridge.points import Point, fields_of
+from collectors.gnmi.paths import from_text
 from streams.wire.errors import Reject
 
 _SHOWN = 60
 _ORIGIN = re.compile(r"^[\w.-]+:(?=/|$)")
-_TOKEN = re.compile(r"\[([^=\[\]]+)=((?:\\.|[^\]\\])*)\]|[^/\[\]]+|.", re.DOTALL)
-"""A key with its value, the name of a step, or another character of a path."""
 _LONGEST_PATH = 4096
 
 
@@ -107,17 +106,10 @@ def _without_keys(path: str) -> tuple[str, dict[str, str]]:
     """Return a path without its keys, origin and slashes at its ends, and the keys as tags, as in an event."""
     if len(path) > _LONGEST_PATH:
         raise Reject(f"a path of {len(path)} characters: {path[:_SHOWN]}")
-    tags: dict[str, str] = {}
-    bare: list[str] = []
-    element = ""
-    for token in _TOKEN.finditer(_ORIGIN.sub("", path)):
-        if token[1] is not None:
-            tags[f"{element}_{token[1]}"] = re.sub(r"\\(.)", r"\1", token[2])
-            continue
-        bare.append(token[0])
-        if token[0] != "/":
-            element = token[0].rpartition(":")[2]
-    return "".join(bare).strip("/"), tags
+    elems = from_text(_ORIGIN.sub("", path).strip("/"))
+    return "/".join(step.name for step in elems), {
+        f"{step.name}_{key}": own for step in elems for key, own in step.keys
+    }
 
 
 def _members(item: Any, key_name: str) -> dict[str, Any] | None:

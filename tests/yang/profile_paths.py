@@ -1,8 +1,9 @@
 """Finds the address of each path of the gNMI profiles in published YANG: `python -m tests.yang.profile_paths`.
 
-Reads `paths.tsv`, which has the addresses of the paths so far, then folders of YANG for new paths (`--yang
-NAME=FOLDER`, checkouts of openconfig/public or of a vendor's repository; needs `pip install pyang`), and lists of
-flattened models if there are any (`--lists`: tab-separated path, type, unit, module, file, access, revision).
+Reads `paths.tsv`, which has the addresses of the paths so far (one whose line is deleted is looked up again), folders
+of YANG for new paths (`--yang NAME=FOLDER`, checkouts of openconfig/public or of a vendor's repository; needs
+`pip install pyang`), and lists of flattened models if there are any (`--lists`: tab-separated path, type, unit, module,
+file, access, revision).
 `--write` writes `paths.tsv`: the paths that the profiles use, with list, file and revision. A path without a model has
 to be in UNMODELLED, with the address of what it is from. docs/collectors/gnmi-paths.md is made of both.
 """
@@ -181,10 +182,11 @@ def main() -> None:
     parser.add_argument("--yang", action="append", default=[], metavar="NAME=FOLDER", help="a checkout of YANG files")
     parser.add_argument("--write", action="store_true", help="write paths.tsv and the page")
     wanted = parser.parse_args()
-    found = addresses(from_lists(wanted.lists)) | {path: at for path, at in cached().items() if path in used()}
+    found = addresses(from_lists(wanted.lists))
     for one in wanted.yang:
         name, _, folder = one.partition("=")
         found |= addresses(from_yang(name, Path(folder)))
+    found |= {path: address for path, address in cached().items() if path in used()}
     if lacking := missing(found):
         next_step = "look them up in YANG files (--yang NAME=FOLDER), or add their origin to UNMODELLED in this module"
         raise SystemExit("\n".join(["no model has:", *lacking, next_step]))
