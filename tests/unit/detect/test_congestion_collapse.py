@@ -1,6 +1,5 @@
 """congestion/collapse: what it is not, then what it is, where, whose, and what is left to a storm."""
 
-import random
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -14,7 +13,6 @@ from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.models import Cause, Condition, Finding, Samples, Severity, Status
 from streams.wire.symptoms import SymptomKind, ThrottledByPauseBegan
-from tests.worlds.live_stages import final_findings, histories, in_order, run, shuffled
 from tests.worlds.observations import NIC, Cells, after, at, samples, span
 from tests.worlds.small_world import findings, measured, play
 
@@ -261,16 +259,3 @@ def test_a_storm_that_came_after_it_or_holds_others_does_not_explain_it() -> Non
         published = findings(play(readings(own, hosts=(*POD1, *POD2)), top))
         assert {f.condition for f in published} == {Condition.CONGESTION_PFC_STORM, Condition.CONGESTION_COLLAPSE}
         assert [f.parent_id for f in published] == ["", ""]
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_order_repetition_and_restarts_decide_nothing(seed: int) -> None:
-    """Two pods with a job in both, and a storm beside them: the last revisions are the same."""
-    own = {**ALL, **dict.fromkeys(POD2, Rates(spans=((230, 390),)))}
-    own[POD1[0]] = Rates(paused=1.0, sent=0, spans=((330, 420),))
-    messages = in_order(readings(own, hosts=(*POD1, *POD2)))
-    chance = random.Random(seed)
-    arrived = shuffled(messages, 18, chance)
-    assert final_findings(run(arrived, TOP)) == final_findings(run(messages, TOP)) != []
-    killed = {(chance.randrange(len(arrived)), chance.randrange(4)) for _ in range(12)}
-    assert histories(run(arrived, TOP, killed)) == histories(run(arrived, TOP))

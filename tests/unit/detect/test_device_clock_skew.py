@@ -122,16 +122,6 @@ def test_a_collector_with_a_wrong_clock_is_one_finding(offset_s: float) -> None:
     assert abs((found.evidence[0].observed or 0) - offset_s) <= 1
 
 
-@pytest.mark.parametrize("number", [0, 1, 2])
-def test_a_stage_that_is_taken_over_continues_the_finding(number: int) -> None:
-    """With its snapshot, nothing is found twice, and the finding ends."""
-    offset = of_bad(lambda t: 3600.0 if 300 <= t < 900 else 0.0)
-    expected = of_clocks(play_live(messages(), offset))
-    for cut in (320, 600, 905):
-        found = of_clocks(play_live(messages(), offset, take_over=(cut, number)))
-        assert [(one.id, one.resolved_at_ns) for one in found] == [(one.id, one.resolved_at_ns) for one in expected]
-
-
 def test_a_measure_that_lost_its_state_finds_no_second_episode() -> None:
     """The clock is measured again, with a later beginning."""
     offset = of_bad(lambda t: 3600.0 if 300 <= t < 900 else 0.0)

@@ -1,6 +1,5 @@
 """host/thermal-throttle: GPUs and modules at their limit; the table of what must not fire comes first."""
 
-import random
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -12,7 +11,6 @@ from streams.fabric.catalogue import Metric
 from streams.wire.models import Cause, Finding, Message, RowKind, Samples, Severity, Status, Symptom
 from streams.wire.symptoms import SymptomKind
 from tests.worlds.host_world import FULL, GPUS, HOST, pcie
-from tests.worlds.live_stages import final_findings, run, shuffled
 from tests.worlds.measure_stage import detected
 from tests.worlds.observations import after, samples
 from tests.worlds.small_fabric import topology
@@ -124,17 +122,3 @@ def test_a_successor_of_the_stage_has_the_hot_parts() -> None:
     (emitted,) = detected(successor.process([gpus(20)]))
     assert isinstance(emitted.message, Symptom)
     assert emitted.message.kind is SymptomKind.LEVEL_WITHIN_LIMIT
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_the_order_of_readings_within_the_lateness_changes_nothing(seed: int) -> None:
-    """GPUs that become hot and cool: times, state and evidence are the same."""
-    rng = random.Random(seed)
-    hot = dict.fromkeys(range(3), COOL)
-    emitted: list[Message] = []
-    for t in range(0, 1500, 10):
-        hot |= {gpu: rng.choice([COOL, HOT]) for gpu in hot if rng.random() < 0.08}
-        emitted.append(gpus(t, hot if 0 < t < 1200 else None))
-    arrived = shuffled(emitted, 18, rng, keep_order=False)
-    assert arrived != emitted
-    assert final_findings(run(arrived, topology())) == final_findings(run(emitted, topology())) != []

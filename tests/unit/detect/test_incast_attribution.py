@@ -1,6 +1,5 @@
 """Senders and victims of an incast: unknown senders first, then named ones, then victims."""
 
-import random
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -11,7 +10,6 @@ from lab.world.demo_fabric import DemoShape
 from streams.fabric.topology import Topology
 from streams.wire.models import Condition, Finding
 from streams.wire.symptoms import CnpThrottledBegan, SymptomKind
-from tests.worlds.live_stages import final_findings, histories, in_order, run, shuffled
 from tests.worlds.observations import at, span
 from tests.worlds.slowed_hosts import CNP_THROTTLED, Does, readings
 from tests.worlds.small_world import findings, measured, play
@@ -135,20 +133,3 @@ def test_cnp_throttling_begins_and_ends_with_one_symptom_each(restart_at: float 
     assert [span(s) for s in emitted] == [(120, 150), (420, 430)]
     assert isinstance(emitted[0].payload, CnpThrottledBegan)
     assert emitted[0].payload.cnp_per_s == 5020
-
-
-MIXED = {
-    RECEIVER: Does(incast=True), HOSTS[1]: CNP_THROTTLED, HOSTS[2]: Does(cnp_throttled=3000, throttled=True),
-    HOSTS[4]: Does(throttled=True), LAST: CNP_THROTTLED,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_order_repetition_and_restarts_do_not_change_the_attribution(seed: int) -> None:
-    """Neither the order of the devices nor a takeover changes the last revisions."""
-    messages = in_order(readings(HOSTS, MIXED, 800))
-    chance = random.Random(seed)
-    arrived = shuffled(messages, 18, chance)
-    assert final_findings(run(arrived, TOP)) == final_findings(run(messages, TOP)) != []
-    killed = {(chance.randrange(len(arrived)), chance.randrange(4)) for _ in range(12)}
-    assert histories(run(arrived, TOP, killed)) == histories(run(arrived, TOP))

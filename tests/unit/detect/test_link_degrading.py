@@ -246,19 +246,6 @@ def test_the_larger_of_two_sources_counts_and_never_their_sum() -> None:
     assert [e.observed for e in found.evidence] == [15.0]
 
 
-def test_repeats_and_order_change_nothing() -> None:
-    """The final revision is that of the set of windows."""
-    messages = [*lossy(HOST, *BAD, *CLEAN), *lossy(LEAF, *BAD, *CLEAN)]
-    (straight,) = last(degrading_findings(messages))
-    stage = Correlate(DetectParams())
-    stage.start_epoch(1)
-    stage.set_topology(topology())
-    outputs = stage.process([*reversed(messages), *messages])
-    outputs += stage.advance_watermark(at(36_000))
-    (shuffled,) = last(episodes(outputs))
-    assert replace(shuffled, id="", revision=0) == replace(straight, id="", revision=0)
-
-
 def _through_both(messages: Sequence[Message], size: int = 1, cut: int = -1) -> list[Finding]:
     """The last revisions after `measure` and `correlate`, both restored from snapshots before message `cut`."""
     first, second = measure_stage(), Correlate(DetectParams())

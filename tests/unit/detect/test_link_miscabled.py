@@ -1,15 +1,12 @@
 """link/miscabled: what it is not comes first; then swaps, wrong planes, one-sided evidence and moved cables."""
 
-import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
-from streams.detect.thresholds import ns
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, PortName
 from streams.fabric.lldp_verdict import NeighborMatch
@@ -167,40 +164,6 @@ def test_a_silent_witness_neither_closes_it_nor_opens_it() -> None:
         swapped={PAIR: [(0, 1300)]}, not_polled={d: [(600, 2000)] for d in ("p1-l0", "p1-h1", "p1-h2")}
     )
     assert [f.status for f in miscabled(play(recorded(emitted, 1200)))] == [Status.OPEN, Status.OPEN]
-
-
-def test_order_and_repeats_change_nothing() -> None:
-    """The final revisions are the same however Facts arrive within the lateness."""
-    world = FactsWorld(swapped={PAIR: [(100, 700)]})
-    messages = sorted(recorded(world, 1200), key=event_time)
-
-    def final(order: Sequence[Message]) -> list[Any]:
-        own, published, reached = stages(), [], 0
-        for stage in (own.measure, own.correlate, own.attribute):
-            stage.start_epoch(1)
-            stage.set_topology(TOP)
-
-        def on(outputs: Sequence[Output]) -> None:
-            for output in outputs:
-                if isinstance(output.message, Finding):
-                    published.append(output.message)
-                elif output.message is not None:
-                    on((own.attribute if "episodes" in output.topic.name else own.correlate).process([output.message]))
-
-        for message in order:
-            on(own.measure.process([message]))
-            if own.measure.watermark_ns < 2**62 and own.measure.watermark_ns > reached:
-                reached = own.measure.watermark_ns
-                on(own.correlate.advance_watermark(reached - ns(30)))
-                on(own.attribute.advance_watermark(reached - ns(30)))
-        return sorted(
-            repr(replace(f, id="", revision=0, parent_id=str(bool(f.parent_id)))) for f in miscabled(published)
-        )
-
-    chance = random.Random(7)
-    shaken = sorted(messages, key=lambda m: event_time(m)[0] + chance.randint(0, ns(20)))
-    assert final(shaken) == final(messages)
-    assert final([m for m in messages for _ in (0, 1)]) == final(messages)
 
 
 def moved() -> Inventory:

@@ -1,7 +1,6 @@
 """rail/degraded: negative cases first, then when it opens, what it reports, and when it resolves."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -201,23 +200,6 @@ def test_two_rails_of_two_hosts_are_two_findings() -> None:
     """Each with its own peers."""
     found = last(emitted(minutes(slow(0.6, lambda c: is_bad(c) or (c[0] == HOSTS[3] and c[1] == 6)))))
     assert {f.subject.id for f in found} == {"rail:pod1-host2/3", "rail:pod1-host4/6"}
-
-
-def test_order_repeats_and_restarts_change_no_final_revision() -> None:
-    """Windows in any order before the watermark, twice, and a successor between any two of them."""
-    windows = minutes(slow(0.7))
-    (straight,) = last(emitted(windows))
-    stage = Correlate(DetectParams())
-    stage.start_epoch(1)
-    stage.set_topology(TOP)
-    outputs = stage.process([*reversed(windows), *windows])
-    successor = Correlate(DetectParams())
-    successor.start_epoch(2)
-    successor.restore(stage.snapshot())
-    successor.set_topology(TOP)
-    outputs += successor.advance_watermark(at(3600))
-    (shuffled,) = last(f for f in episodes(outputs) if f.condition is Condition.RAIL_DEGRADED)
-    assert replace(shuffled, revision=0) == replace(straight, revision=0)
 
 
 def test_a_rail_that_is_slow_for_a_day_is_one_finding_and_little_state() -> None:
