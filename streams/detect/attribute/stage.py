@@ -1,7 +1,7 @@
 """attribute: turns the episodes of all pods into findings with a root cause, a severity and a blast radius.
 
 The only stage that sees the whole fabric: it evaluates devices and versions, and finds which finding explains which.
-What is particular to a detector is the `FabricSide` of its package; what to do about a finding is left to `decide`.
+What is particular to a detector is its `FabricSide`; what to do about a finding is left to `decide`.
 """
 
 import itertools

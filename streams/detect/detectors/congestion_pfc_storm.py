@@ -11,8 +11,8 @@ from typing import ClassVar
 from streams.detect.detector import NOW, Context, Detector, Evaluation, JobDomain, Observed, PodSide, Scope
 from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, confidence_of, evidence_of, has_open, prune
 from streams.detect.evidence.link_history import FOREVER
-from streams.detect.evidence.spells import LinkSpells, Spell, ends_at_ns, group_spells
-from streams.detect.evidence.subjects import subject_ends
+from streams.detect.evidence.spells import LinkSpells, Spell, SpellRun, group_spells
+from streams.detect.evidence.subjects import link_coverage, subject_ends
 from streams.detect.fabric_side import Cases, FabricSide, SeverityContext
 from streams.detect.pfc_storm_tree import downstream, is_storm, paused_device, pausing_device, root_storm
 from streams.detect.thresholds import Ratio, Seconds, Thresholds, ns
@@ -23,7 +23,6 @@ from streams.wire.models import (
     BlastRadius,
     Cause,
     Condition,
-    Coverage,
     Endpoint,
     Evidence,
     Finding,
@@ -56,34 +55,27 @@ class StormParams(Thresholds):
 
 
 StormSpell = Spell[PauseBegan | PfcWatchdogStorm]
+StormRun = SpellRun[PauseBegan | PfcWatchdogStorm]
 
 
-def _conclusion(
-    params: StormParams, context: Context, subject: Subject, origin: Endpoint, run: Sequence[StormSpell]
-) -> Conclusion:
+def _conclusion(params: StormParams, context: Context, subject: Subject, origin: Endpoint, run: StormRun) -> Conclusion:
     """Return the episode of a group of spells in which `origin` pauses the other end."""
-    begin_ns, end_ns = run[0].begin_ns, max(spell.end_ns for spell in run)
-    free_ns = ends_at_ns(ns(params.quiet_s), run)
-    reporters = list(dict.fromkeys(spell.reporter for spell in run))
+    begin_ns, end_ns, free_ns = run.begin_ns, run.end_ns, run.over_ns(ns(params.quiet_s))
     ends = subject_ends(subject)
-    missing = tuple(f"{end.device}/{end.port}" for end in ends if end not in reporters) or (
-        ("far end",) if len(ends) < 2 else ()
-    )
     stalls = max(spell.stalls for spell in run)
     at_host = subject.role == HOST_LINK and subject.a is not None and origin == subject.a
     paused = next((end for end in ends if end != origin), None)
     victim = f"{paused.device}/{paused.port}" if paused is not None else "the far end"
     worst = max(run, key=_paused_ratio)
     queue = f" ({name})" if (name := _queue(worst.began)) else ""
-    last_ns = max(spell.reported_ns if spell.end_ns == FOREVER else spell.end_ns for spell in run)
     return Conclusion(
-        subject, begin_ns, min(end_ns, FOREVER - 1), opened_ns=min(spell.reported_ns for spell in run),
-        seen_ns=last_ns, resolved_ns=end_ns if free_ns <= context.watermark_ns else None, over_ns=free_ns,
+        subject, begin_ns, min(end_ns, FOREVER - 1), opened_ns=run.reported_ns,
+        seen_ns=run.seen_ns, resolved_ns=end_ns if free_ns <= context.watermark_ns else None, over_ns=free_ns,
         summary=f"{origin.device}/{origin.port} pauses {victim}{queue} {_duration(worst)}, no traffic passes",
         cause=Cause.PCIE if stalls else Cause.NIC if at_host else Cause.SWITCH,
-        evidence=(replace(one, peer=paused) for one in _evidence(params, origin, run, worst, stalls, last_ns)),
-        confidence=confidence_of(reporters),
-        coverage=Coverage(seen=len(reporters), expected=2, missing=missing),
+        evidence=(replace(one, peer=paused) for one in _evidence(params, origin, run, worst, stalls)),
+        confidence=confidence_of(run.reporters),
+        coverage=link_coverage(subject, run.reporters),
         severity=Severity.CRITICAL,
         anchor=f"{begin_ns}/{origin.device}",
     )  # fmt: skip
@@ -106,17 +98,16 @@ def _duration(worst: StormSpell) -> str:
 
 
 def _evidence(
-    params: StormParams, origin: Endpoint, run: Sequence[StormSpell], worst: StormSpell, stalls: float, last_ns: int
+    params: StormParams, origin: Endpoint, run: StormRun, worst: StormSpell, stalls: float
 ) -> Iterator[Evidence]:
     """Yield the end that pauses first: the root is found by it."""
-    span = run[0].begin_ns, last_ns
+    span = run.begin_ns, run.seen_ns
     if worst.is_instant:
         name = f"{worst.reporter.device}/{worst.reporter.port}"
         statement = f"the PFC watchdog of {name} reports a pause without end"
         yield evidence_of(statement, "pfc_watchdog_storms", origin, span, comparison="")
         return
-    reporters = {spell.reporter for spell in run}
-    at = "both ends" if len(reporters) > 1 else f"{worst.reporter.device}/{worst.reporter.port}"
+    at = "both ends" if len(run.reporters) > 1 else f"{worst.reporter.device}/{worst.reporter.port}"
     yield evidence_of(
         f"{origin.device}/{origin.port} pauses the far end {_paused_ratio(worst):.0%} of the time, and "
         f"less than {params.traffic:.0%} of its speed arrives, by the counters of {at}",

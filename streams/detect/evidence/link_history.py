@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streams.detect.evidence.params import LinkParams
-from streams.detect.evidence.subjects import subject_ends
+from streams.detect.evidence.subjects import link_coverage, subject_ends
 from streams.detect.thresholds import ns
 from streams.fabric.intervals import Interval, merge_intervals
 from streams.wire.models import IDLE_NS, Coverage, Endpoint, Source, Subject, Symptom
@@ -147,12 +147,8 @@ class LinkHistory:
         return spans if begun is None else [*spans, (begun, FOREVER)]
 
     def coverage(self, reporters: Iterable[Endpoint]) -> Coverage:
-        """Return the coverage by reporting ends, of two; a far end that the inventory does not know is missing."""
-        reported = {(end.device, end.port) for end in reporters}
-        missing = tuple(f"{e.device}/{e.port}" for e in self.ends() if (e.device, e.port) not in reported)
-        return Coverage(
-            seen=len(reported), expected=2, missing=missing or (("far end",) if len(self.ends()) < 2 else ())
-        )
+        """Return the coverage by reporting ends."""
+        return link_coverage(self.subject, reporters)
 
 
 def supersedes(fine: Symptom, wide: Symptom) -> bool:

@@ -305,10 +305,38 @@ def _spell_order(spell: Spell[Any]) -> tuple[int, str, str, Source, bool]:
     return spell.begin_ns, spell.reporter.device, spell.reporter.port, spell.source, spell.is_paused
 
 
-def ends_at_ns(quiet_ns: int, spells: Sequence[Spell[Any]]) -> int:
-    """Return when a group of spells is over if none follows; FOREVER while an end is in the state."""
-    end_ns = max(spell.end_ns for spell in spells)
-    return FOREVER if end_ns == FOREVER else end_ns + quiet_ns + report_delay_ns(quiet_ns, spells)
+class SpellRun(list[Spell[Began]], Generic[Began]):
+    """Spells of one link, in order, between which it was never free of the state for long."""
+
+    @property
+    def begin_ns(self) -> int:
+        """The begin of its first spell."""
+        return self[0].begin_ns
+
+    @property
+    def end_ns(self) -> int:
+        """The end of its last spell; FOREVER while it goes on."""
+        return max(spell.end_ns for spell in self)
+
+    @property
+    def reported_ns(self) -> int:
+        """The time at which the first of its spells was reported."""
+        return min(spell.reported_ns for spell in self)
+
+    @property
+    def seen_ns(self) -> int:
+        """The time of the newest report, of a spell that goes on that of its begin."""
+        return max(spell.reported_ns if spell.end_ns == FOREVER else spell.end_ns for spell in self)
+
+    @property
+    def reporters(self) -> list[Endpoint]:
+        """The ends that report it."""
+        return list(dict.fromkeys(spell.reporter for spell in self))
+
+    def over_ns(self, quiet_ns: int) -> int:
+        """Return when it is over if no spell follows; FOREVER while an end is in the state."""
+        end_ns = self.end_ns
+        return FOREVER if end_ns == FOREVER else end_ns + quiet_ns + report_delay_ns(quiet_ns, self)
 
 
 def report_delay_ns(quiet_ns: int, spells: Iterable[Spell[Any]]) -> int:
@@ -319,14 +347,13 @@ def report_delay_ns(quiet_ns: int, spells: Iterable[Spell[Any]]) -> int:
     return min(2 * quiet_ns, min((spell.reported_ns - spell.begin_ns for spell in spells), default=0))
 
 
-def group_spells(quiet_ns: int, spells: Sequence[Spell[Began]]) -> Iterator[list[Spell[Began]]]:
+def group_spells(quiet_ns: int, spells: Sequence[Spell[Began]]) -> Iterator[SpellRun[Began]]:
     """Yield groups of spells between which the link was never free of the state for `quiet_ns`."""
-    group: list[Spell[Began]] = []
+    group: SpellRun[Began] = SpellRun()
     for spell in spells:
-        end_ns = max((s.end_ns for s in group), default=FOREVER)
-        if group and end_ns != FOREVER and spell.begin_ns > end_ns + quiet_ns:
+        if group and group.end_ns != FOREVER and spell.begin_ns > group.end_ns + quiet_ns:
             yield group
-            group = []
+            group = SpellRun()
         group.append(spell)
     if group:
         yield group

@@ -1,10 +1,11 @@
 """Subjects of findings: a link, whichever of its ends is named; a port without a known link; a device."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from streams.fabric.ids import Port, collector_id, device_id, input_id, port_id
 from streams.fabric.topology import Topology
-from streams.wire.models import Endpoint, Subject
+from streams.wire.models import Coverage, Endpoint, Subject
 
 
 def port_subject(topology: Topology, port: Port) -> Subject:
@@ -41,6 +42,13 @@ def input_subject(consumer: str, topic: str) -> Subject:
 def subject_ends(subject: Subject) -> tuple[Endpoint, ...]:
     """Return the ends that the inventory knows: two of a link, one of a port without a known link."""
     return tuple(end for end in (subject.a, subject.z) if end is not None)
+
+
+def link_coverage(subject: Subject, reporters: Iterable[Endpoint]) -> Coverage:
+    """Return the coverage by reporting ends, of two; a far end that the inventory does not know is missing."""
+    ends, reported = subject_ends(subject), {(end.device, end.port) for end in reporters}
+    missing = tuple(f"{end.device}/{end.port}" for end in ends if (end.device, end.port) not in reported)
+    return Coverage(seen=len(reported), expected=2, missing=missing or (("far end",) if len(ends) < 2 else ()))
 
 
 def link_name(subject: Subject) -> str:

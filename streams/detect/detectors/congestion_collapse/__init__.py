@@ -20,7 +20,7 @@ from streams.detect.detectors.congestion_collapse.groups import (
 from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, has_open, open_intervals, prune
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.probe_delays import ProbeDelays, last_end_ns, observe_delays, prune_delays
-from streams.detect.evidence.spells import LinkSpells, ends_at_ns, report_delay_ns
+from streams.detect.evidence.spells import LinkSpells, report_delay_ns
 from streams.detect.fabric_side import Cases, FabricSide, always, are_concurrent, detection_order
 from streams.detect.pfc_storm_tree import is_storm, paused_device, pausing_device, root_storm
 from streams.detect.thresholds import ns
@@ -94,7 +94,9 @@ def _conclusion(
 
 def _detected_ns(params: CollapseParams, group: Group) -> int:
     """Return when enough of a group's hosts had been reported."""
-    by_host = (min(link.reported_ns for link in group.throttled if link.host == host) for host in group.throttled_hosts)
+    by_host = (
+        min(link.run.reported_ns for link in group.throttled if link.host == host) for host in group.throttled_hosts
+    )
     reported = sorted(by_host)
     return reported[min(group.enough(params), len(reported)) - 1]
 
@@ -261,7 +263,7 @@ def _can_change(published: PublishedEpisodes, span: Interval, free_ns: int, clos
 
 def _gone_ns(params: CollapseParams, link: ThrottledLink) -> int:
     """Return from when on a throttled link is no longer compared with others."""
-    return ends_at_ns(ns(params.quiet_s), link.run) + ns(params.remember_s)
+    return link.run.over_ns(ns(params.quiet_s)) + ns(params.remember_s)
 
 
 def _prune(

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
-from streams.detect.evidence.spells import LinkSpells, Spell, group_spells
+from streams.detect.evidence.spells import LinkSpells, SpellRun, group_spells
 from streams.detect.thresholds import Ratio, Seconds, Thresholds
 from streams.fabric.ids import Port
 from streams.fabric.intervals import Interval, merge_intervals
@@ -59,31 +59,16 @@ class ThrottledLink(NamedTuple):
     """One host's link at one time in which it was throttled."""
 
     cable: TopologyLink
-    run: list[Spell[ThrottledBegan]]
+    run: SpellRun[ThrottledBegan]
 
     @property
     def host(self) -> str:
         """The host of the link."""
         return self.cable.lower.device
 
-    @property
-    def begin_ns(self) -> int:
-        """The begin of its first spell."""
-        return self.run[0].begin_ns
-
-    @property
-    def end_ns(self) -> int:
-        """The end of its last spell; FOREVER while it goes on."""
-        return max(spell.end_ns for spell in self.run)
-
-    @property
-    def reported_ns(self) -> int:
-        """The time at which the first of its spells was reported."""
-        return min(spell.reported_ns for spell in self.run)
-
     def overlaps(self, span: Interval) -> bool:
         """Return whether it was throttled at any time of a span, ends included."""
-        return self.begin_ns <= span[1] and span[0] <= self.end_ns
+        return self.run.begin_ns <= span[1] and span[0] <= self.run.end_ns
 
 
 class Group(NamedTuple):
@@ -112,7 +97,7 @@ class Group(NamedTuple):
         """Yield when `enough` of its hosts were throttled at once; gaps up to `quiet_ns` do not divide a span."""
         by_host: dict[str, list[Interval]] = {}
         for link in self.throttled:
-            by_host.setdefault(link.host, []).append((link.begin_ns, link.end_ns))
+            by_host.setdefault(link.host, []).append((link.run.begin_ns, link.run.end_ns))
         # Order 0 before 1: a link that ends when another begins was throttled at once with it.
         edges = [
             edge
@@ -155,16 +140,16 @@ def groups_of(topology: Topology, pod: str, throttled: Iterable[ThrottledLink]) 
     """Yield the groups of the throttled links, with the number of their hosts in this pod."""
     by_name: dict[tuple[str, str], list[ThrottledLink]] = {}
     for link in throttled:
-        for job in topology.jobs_on([link.host], link.begin_ns):
+        for job in topology.jobs_on([link.host], link.run.begin_ns):
             by_name.setdefault((GroupKind.JOB.value, job), []).append(link)
         if link.cable.plane is not None:
             by_name.setdefault((GroupKind.PLANE.value, str(link.cable.plane)), []).append(link)
         by_name.setdefault((GroupKind.RAIL.value, str(link.cable.rail)), []).append(link)
     for (value, key), own in sorted(by_name.items()):
         kind = GroupKind(value)
-        first = min(own, key=lambda link: (link.begin_ns, link.cable.id))
+        first = min(own, key=lambda link: (link.run.begin_ns, link.cable.id))
         if kind is GroupKind.JOB:
-            allocated = topology.placement.hosts_of(key, first.begin_ns)
+            allocated = topology.placement.hosts_of(key, first.run.begin_ns)
             hosts = {host for host in allocated if topology.pod_of(host) == pod}
         else:
             equal = topology.peers_of(first.cable, ("role", "pod", "rail" if kind is GroupKind.RAIL else "plane"))

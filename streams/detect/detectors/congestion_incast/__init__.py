@@ -1,6 +1,6 @@
 """congestion/incast: more traffic arrives for one host's port than it drains, for a minute or longer, unlike its peers.
 
-The link is full and the queue of the switch before it marks or drops, or delays active probes (delayed_links.py); or
+The link is full and the queue of the switch before it marks or drops, or delays active probes (`delayed_spells`); or
 the host itself pauses the fabric, which is then not at fault. Where as many of its peers are oversubscribed at the same
 time, it is load of the job and no incast.
 """
@@ -31,7 +31,7 @@ from streams.detect.detectors.congestion_incast.report import (
 from streams.detect.evidence.episodes import Ledger, PublishedEpisodes, has_open, prune
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.probe_delays import ProbeDelays, last_end_ns, observe_delays, prune_delays
-from streams.detect.evidence.spells import Began, LinkSpells, Spell, ends_at_ns, group_spells
+from streams.detect.evidence.spells import Began, LinkSpells, Spell, group_spells
 from streams.detect.fabric_side import CapacityEffect, FabricEvaluator, FabricSide
 from streams.detect.thresholds import ns
 from streams.fabric.ids import Port, port_id
@@ -152,13 +152,13 @@ def _evaluate(params: IncastParams, _: str, state: IncastState, context: Context
         ]
         published, changed, own_due_ns = context.reconcile(link.published, conclusions)
         episodes += changed
-        ended = [(incast.end_ns, ends_at_ns(quiet_ns, incast.run)) for incast in incasts[key]]
+        ended = [(incast.run.end_ns, incast.run.over_ns(quiet_ns)) for incast in incasts[key]]
         frees = [(end_ns, free_ns) for end_ns, free_ns in ended if free_ns != FOREVER]
         gone = [(end_ns, free_ns + remember_ns) for end_ns, free_ns in frees]
         due_ns = min(due_ns, own_due_ns, context.next_ns(*(at_ns for _, at_ns in (*frees, *gone))))
         gone_ns = max((end_ns for end_ns, at_ns in gone if at_ns <= now_ns), default=0)
         left = IncastLink(link.spells.retain(lambda spell: spell.end_ns > gone_ns), prune(published, gone_ns + 1))  # noqa: B023 — called here
-        remaining = [incast.begin_ns for incast in incasts[key] if incast.end_ns > gone_ns]
+        remaining = [incast.run.begin_ns for incast in incasts[key] if incast.run.end_ns > gone_ns]
         if remaining or not left.is_closed:
             links[key] = left
         since_ns[key] = max(gone_ns, min(remaining, default=now_ns) - remember_ns)
@@ -209,8 +209,8 @@ def _incasts(params: IncastParams, state: IncastState, key: str, link: IncastLin
 
 def _was_rejected(params: IncastParams, context: Context, link: IncastLink, incast: Incast) -> bool:
     """Return whether it ended long ago and was no incast: the peers of that time may be pruned before it is."""
-    final_ns = ends_at_ns(ns(params.quiet_s), incast.run) + ns(context.settings.lateness_s)
-    was_one = any(known.overlaps(incast.begin_ns, incast.end_ns) for known in link.published)
+    final_ns = incast.run.over_ns(ns(params.quiet_s)) + ns(context.settings.lateness_s)
+    was_one = any(known.overlaps(incast.run.begin_ns, incast.run.end_ns) for known in link.published)
     return final_ns < context.watermark_ns and not was_one
 
 
@@ -221,9 +221,9 @@ def _is_alone(params: IncastParams, topology: Topology, incast: Incast, incasts:
     if cable is None:
         return False
     peers = topology.peers_of(cable)
-    until_ns = incast.reported_ns + ns(params.sustained_s)
+    until_ns = incast.run.reported_ns + ns(params.sustained_s)
     others = sum(
-        any(one.begin_ns <= until_ns and one.end_ns >= incast.begin_ns for one in own)
+        any(one.run.begin_ns <= until_ns and one.run.end_ns >= incast.run.begin_ns for one in own)
         for peer in peers
         if (own := incasts.get(peer.id)) and peer.id != cable.id
     )

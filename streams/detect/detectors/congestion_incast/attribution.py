@@ -3,7 +3,7 @@
 A NIC does not count to which host it sends. Senders are hosts of the receiving job that CNPs throttle, or that lost
 packets slow, at the same time; where no job is known there, or none of its hosts is slowed, the evidence names no
 sender. Victims are hosts of other jobs at the same leaf, or on the same rail and plane at other leaves of the pod, that
-are throttled and send far less meanwhile. Those in other pods are named by `attribute` (other_pods.py).
+are throttled and send far less meanwhile. Those in other pods are named by `attribute` (`OtherPodsState`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

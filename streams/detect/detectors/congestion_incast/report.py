@@ -1,8 +1,8 @@
 """The finding of congestion/incast: the receiver, the counter that shows it, senders and victims."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar
+from dataclasses import replace
+from typing import Annotated, ClassVar, NamedTuple
 
 from pydantic import Field
 
@@ -11,7 +11,7 @@ from streams.detect.detectors.congestion_incast.attribution import ConcurrentSpe
 from streams.detect.evidence.episodes import Conclusion, confidence_of, evidence_of
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.probe_delays import DelayPeriod, ProbeDelays
-from streams.detect.evidence.spells import LinkSpells, Spell, ends_at_ns
+from streams.detect.evidence.spells import LinkSpells, Spell, SpellRun
 from streams.detect.evidence.subjects import subject_ends
 from streams.detect.thresholds import Ratio, Seconds, Thresholds, ns
 from streams.fabric.intervals import Interval
@@ -100,27 +100,11 @@ _METRICS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Incast:
-    """One link at one time: a group of its spells."""
+class Incast(NamedTuple):
+    """One link at one time: a run of its spells."""
 
     link: LinkSpells[IncastBegan]
-    run: list[Spell[IncastBegan]]
-
-    @property
-    def begin_ns(self) -> int:
-        """The begin of its first spell."""
-        return self.run[0].begin_ns
-
-    @property
-    def reported_ns(self) -> int:
-        """The time at which the first of its spells was reported."""
-        return min(spell.reported_ns for spell in self.run)
-
-    @property
-    def end_ns(self) -> int:
-        """The end of its last spell; FOREVER while it goes on."""
-        return max(spell.end_ns for spell in self.run)
+    run: SpellRun[IncastBegan]
 
     @property
     def by_host(self) -> bool:
@@ -141,22 +125,20 @@ def conclusion(
 ) -> Conclusion:
     """Return the episode of an incast; `delays` are those of the probes of and to its rail."""
     subject, run = incast.link.subject, incast.run
-    free_ns = ends_at_ns(ns(params.quiet_s), run)
-    reporters = list(dict.fromkeys(spell.reporter for spell in run))
+    free_ns, reporters = run.over_ns(ns(params.quiet_s)), run.reporters
     missing = tuple(f"{e.device}/{e.port}" for e in subject_ends(subject) if e not in reporters)
-    last_ns = max(spell.reported_ns if spell.end_ns == FOREVER else spell.end_ns for spell in run)
     worst = max(run, key=_weight)
     cable = context.topology.links.get(subject.id)
-    span = incast.begin_ns, incast.end_ns
+    span = run.begin_ns, run.end_ns
     found = attribute_incast(context.topology, cable, span, concurrent) if cable is not None else None
     headline = _headline(incast, worst)
     return Conclusion(
-        subject, incast.begin_ns, min(incast.end_ns, FOREVER - 1), opened_ns=incast.reported_ns, seen_ns=last_ns,
-        resolved_ns=incast.end_ns if free_ns <= context.watermark_ns else None, over_ns=free_ns,
+        subject, run.begin_ns, min(run.end_ns, FOREVER - 1), opened_ns=run.reported_ns, seen_ns=run.seen_ns,
+        resolved_ns=run.end_ns if free_ns <= context.watermark_ns else None, over_ns=free_ns,
         summary=headline,
         cause=_cause(incast, worst),
         evidence=(
-            *_evidence(params, incast, worst, headline, last_ns),
+            *_evidence(params, incast, worst, headline),
             *delay_evidence(params, incast.link.subject, span, delays),
             *(found.evidence if found is not None else ()),
         ),
@@ -208,15 +190,13 @@ def _headline(incast: Incast, worst: Spell[IncastBegan]) -> str:
     )
 
 
-def _evidence(
-    params: IncastParams, incast: Incast, worst: Spell[IncastBegan], headline: str, last_ns: int
-) -> Iterator[Evidence]:
+def _evidence(params: IncastParams, incast: Incast, worst: Spell[IncastBegan], headline: str) -> Iterator[Evidence]:
     limits = dict.fromkeys(_BY_HOST, params.pauses) | {IncastReason.DELAYED: params.full}
     default = "roce_ecn_marked_packets" if worst.reporter == incast.link.subject.a else "port_ecn_marked_packets"
     reason = worst.began.reason
     yield evidence_of(
         f"by the counters of {worst.reporter.device}/{worst.reporter.port}: {headline}", _METRICS.get(reason, default),
-        worst.reporter, (incast.begin_ns, last_ns), worst.began.ratio,
+        worst.reporter, (incast.run.begin_ns, incast.run.seen_ns), worst.began.ratio,
         None if reason in _DROPPED else limits.get(reason, params.marked),
     )  # fmt: skip
     if reason is IncastReason.STALLED_ON_PCIE:

@@ -130,7 +130,7 @@ class HostRows(NamedTuple):
 
     rate: Values
     """The upper median of the rails, bit/s; NaN where none was read. It is low where more than half of them are low;
-    of fewer, the median of the other rails shows it (see comparison.py)."""
+    of fewer, the median of the other rails shows it (`compare_rails`)."""
     speed: Values
     """The median speed of the rails, bit/s; 0 where unknown."""
     rails: Values

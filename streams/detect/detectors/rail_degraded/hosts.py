@@ -2,7 +2,7 @@
 
 Evaluated over the whole fabric, because the hosts of a job are in many pods. Opens when three windows in a row are bad,
 and closes after five good ones. A host that carried less from the first windows of its job on has another part in the
-job: its bytes alone do not count. A single slow rail is compared with the host's other rails (evaluate.py).
+job: its bytes alone do not count. A single slow rail is compared with the host's other rails (`compare_rails`).
 """
 
 from collections.abc import Mapping, Sequence
