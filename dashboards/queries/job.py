@@ -21,7 +21,7 @@ from dashboards.queries.query import (
     findings_where,
     states_over_time,
 )
-from streams.report.job.domain import HOST_CAUSES, HOST_CONDITIONS, NEUTRAL_CONDITIONS
+from streams.report.job.impact import HOST_CAUSES, HOST_CONDITIONS, NEUTRAL_CONDITIONS
 from streams.store.enum_labels import enum_label
 from streams.wire.models import Condition
 
@@ -86,7 +86,7 @@ _MINUTES = f"""
         GROUP BY device, port
     ) GROUP BY device"""
 COVERAGE = Query(f"SELECT if(count() = 0, NULL, avg(share)) AS seen FROM ({_MINUTES}\n)", ("seen",))
-# As streams/report/job/domain.py has it: faults of hosts stop a job too, and are none of its network.
+# As streams/report/job/impact.py has it: faults of hosts stop a job too, and are none of its network.
 _OF_NETWORK = (
     f"condition NOT IN ({_labels(HOST_CONDITIONS | NEUTRAL_CONDITIONS)})"
     " AND NOT (condition = 'device_down' AND role = 'host')"

@@ -15,7 +15,7 @@ from pathlib import Path
 from lab.demo.state import DemoState
 from streams.config.kafka import KafkaSettings
 from streams.fabric.topology import Topology
-from streams.replay.backtest import Recording, read_messages
+from streams.replay.backtest import Recording, ordered_messages
 from streams.replay.driver import event_time
 from streams.replay.recording import RejectedRows
 from streams.runtime.topic_io import follow, open_producer, send
@@ -98,7 +98,7 @@ def find_recording(path: Path, inventory: Path) -> Recording:
 def load_playback(recording: Recording) -> Playback:
     """Read a recording; raise Misconfigured when it cannot be read or is empty."""
     rejected = RejectedRows()
-    messages = tuple(sorted(read_messages(recording, rejected), key=event_time))
+    messages = tuple(sorted(ordered_messages(recording, rejected), key=event_time))
     if not messages:
         raise Misconfigured(f"{recording.samples[0]}: no row of it can be read")
     return Playback(messages, tuple(rejected.lines()))

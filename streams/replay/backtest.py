@@ -71,11 +71,6 @@ class Summary:
         return values if self.differences is None else values | {"differences": self.differences.as_dict()}
 
 
-def read_messages(source: Recording, rejected: RejectedRows) -> list[Message]:
-    """Return all messages of a recording; raises Misconfigured where a file cannot be read."""
-    return list(ordered_messages(source, rejected))
-
-
 def ordered_messages(source: Recording, rejected: RejectedRows) -> Iterator[Message]:
     """Yield the messages of a recording in the order of a backtest, with one chunk of each samples file in memory."""
     others: list[Message] = [*recording.read_events(source.events, rejected)]

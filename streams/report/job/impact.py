@@ -1,16 +1,38 @@
 """Findings that affected a job: open while it ran, and at its hosts, its links or its paths; worst first.
 
-A finding that only reports missing data affects no job: it belongs to the coverage.
+A finding that only reports missing data affects no job: it belongs to the coverage. A fault of a host stops a job as
+well as one of the network does: only the second makes the network of the job unclean.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from streams.detect.detector import JobDomain
+from streams.detect.detectors import DETECTORS
 from streams.fabric.intervals import intersect, merge_intervals, overlaps_any, total_length
-from streams.report.job.domain import domain_of
 from streams.report.job.footprint import JobFootprint
-from streams.wire.models import Condition, Finding, Severity
+from streams.wire.models import Cause, Condition, Finding, Severity
+
+HOST_CONDITIONS = frozenset(one.condition for one in DETECTORS if one.job_domain is JobDomain.HOST)
+NEUTRAL_CONDITIONS = frozenset(one.condition for one in DETECTORS if one.job_domain is JobDomain.NEITHER)
+"""Conditions of the observation and of versions: they stop no traffic."""
+HOST_CAUSES = frozenset(
+    {
+        Cause.HOST, Cause.PCIE, Cause.PCIE_WIDTH, Cause.PCIE_SPEED, Cause.GPU, Cause.GPU_MEMORY, Cause.GPU_OFF_BUS,
+        Cause.NVLINK,
+    }
+)  # fmt: skip
+"""Causes within a host, also of a slow rail. Congestion that they cause is one of the network for the other jobs."""
+
+
+def domain_of(finding: Finding) -> JobDomain:
+    """Return the domain of a finding; by its detector and its cause."""
+    condition = finding.condition
+    if condition in NEUTRAL_CONDITIONS:
+        return JobDomain.NEITHER
+    is_host_down = condition is Condition.DEVICE_DOWN and finding.subject.role == "host"
+    is_within_host = finding.cause in HOST_CAUSES and not condition.is_congestion
+    return JobDomain.HOST if condition in HOST_CONDITIONS or is_host_down or is_within_host else JobDomain.NETWORK
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from streams.detect.detectors import DETECTORS
 from streams.detect.params import DetectParams
 from streams.locality.impairments import of_findings
 from streams.replay.score import score
-from streams.report.job.domain import domain_of
+from streams.report.job.impact import domain_of
 from streams.wire.models import Cause
 from tests.contract.detect.cases import LABELLED, case_findings, case_messages
 from tests.worlds.live_stages import LiveStages

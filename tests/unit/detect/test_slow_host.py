@@ -14,7 +14,7 @@ from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.report.job.domain import domain_of
+from streams.report.job.impact import domain_of
 from streams.wire.models import Cause, Condition, Finding, HostRates, Samples, Severity, Source, Status
 from tests.worlds.observations import after, at, last, samples
 from tests.worlds.small_world import findings, play

@@ -13,9 +13,8 @@ from lab.world.scenario import START_NS
 from streams.detect.detector import JobDomain
 from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.job_placement import FOREVER, JobAllocation
-from streams.report.job.domain import HOST_CONDITIONS, NEUTRAL_CONDITIONS, domain_of
 from streams.report.job.footprint import Coverage, JobFootprint, PortCoverage, job_footprint
-from streams.report.job.impact import is_coverage_gap, job_impacts
+from streams.report.job.impact import HOST_CONDITIONS, NEUTRAL_CONDITIONS, domain_of, is_coverage_gap, job_impacts
 from streams.report.job.render_verdict import verdict_lines
 from streams.report.job.verdict import Conclusion, Verdict
 from streams.store.queries.job_history import LinkRow

@@ -148,14 +148,14 @@ async def test_keys_select_findings() -> None:
 async def test_the_cursor_stays_at_its_finding() -> None:
     """A worse finding that arrives moves the row, and the cursor with it."""
     state = filled()
-    app = app_of(state, first_tab="findings-tab")
+    fake = FakeActions()
+    app = app_of(state, fake, first_tab="findings-tab")
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("down")
         state.update(finding("f00d00000000dddd", severity=Severity.CRITICAL, started_at_ns=NS), 2.0)
-        app._draw()
-        await pilot.press("e")
-        await pilot.pause()
-        assert app._selected() == "beef00000000bbbb"
+        await pilot.press("o", "e")
+        await app.workers.wait_for_complete()
+        assert fake.calls == [("explain", "beef00000000bbbb")]
 
 
 async def test_a_tick_after_the_end_draws_nothing() -> None:
@@ -163,7 +163,7 @@ async def test_a_tick_after_the_end_draws_nothing() -> None:
     app = app_of(filled())
     async with app.run_test():
         pass
-    app._draw()
+    app.action_roots()
 
 
 def test_an_acknowledged_finding_shows_who() -> None:
