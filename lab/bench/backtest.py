@@ -20,8 +20,7 @@ from streams.instrument.memory import relaxed_gc, retain_malloc_pages
 from streams.replay import backtest as replay
 from streams.replay.driver import Driver, batches
 from streams.replay.recording import RejectedRows
-from streams.replay.results import read_findings
-from streams.replay.score import as_dict, score
+from streams.replay.score import as_dict, read_findings, score
 
 TARGET = 200_000
 """Port-samples per second and core; at this speed an hour of the largest fabric takes 24 minutes of one core."""

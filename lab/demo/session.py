@@ -21,8 +21,7 @@ from lab.demo.state import DemoState
 from streams.embedded.directories import data_directory, try_lock
 from streams.fabric.inventory import InvalidInventory, Inventory, read_folder
 from streams.instrument.text import format_time
-from streams.replay import results
-from streams.replay.score import read_truth
+from streams.replay.score import read_truth, write_revisions
 from streams.runtime.access_admin import KCAT
 from streams.runtime.foreground import run_and_stop
 from streams.runtime.supervise import Supervisor
@@ -101,7 +100,7 @@ def run_demo(
         report = run_and_stop(demo.run(), display, supervisor.stop)
         if out is not None and report is not None:
             with out.open("w", encoding="utf-8") as file:
-                results.write([*demo.state.revisions, *demo.state.decisions], file)
+                write_revisions([*demo.state.revisions, *demo.state.decisions], file)
     return report
 
 

@@ -114,8 +114,7 @@ def score(
 
     Example: `railsight score --findings findings.jsonl --truth truth.csv`.
     """
-    from streams.replay.results import read_findings
-    from streams.replay.score import as_dict, as_table, read_truth
+    from streams.replay.score import as_dict, as_table, read_findings, read_truth
     from streams.replay.score import score as compare
 
     outcome = compare(read_findings(findings), read_truth(truth))

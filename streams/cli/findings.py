@@ -1,10 +1,12 @@
-"""`railsight findings` and `railsight explain ID`: the open findings as a table, and one with its evidence."""
+"""`railsight findings`, `explain`, `remediations` and `top`: what is open, as tables and on a terminal."""
 
 import asyncio
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import closing
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import orjson
@@ -23,14 +25,25 @@ from streams.cli.printing import (
     print_rows,
     print_text,
 )
+from streams.config.settings import Settings
 from streams.instrument.text import format_duration, format_time
 from streams.report.explanation import NoSuchFinding, explain_finding
 from streams.report.open_findings import FindingFilter, acknowledgements
-from streams.report.records import current_controls, follow_findings, open_findings
-from streams.report.render import finding_line
+from streams.report.records import (
+    NoSuchRemediation,
+    current_controls,
+    follow_findings,
+    follow_remediations,
+    open_findings,
+    open_remediations,
+    remediation_revisions,
+)
+from streams.report.render import decision_reason, explanation, finding_line, remediation_line, state_name
+from streams.report.source_status import read_statuses
 from streams.store.clickhouse import ClickHouse
 from streams.wire import codec
-from streams.wire.models import Control, Finding, Severity
+from streams.wire.errors import Misconfigured
+from streams.wire.models import Control, Finding, Remediation, RemediationState, Severity
 from streams.wire.topics import READER
 
 ID_CHARACTERS = 12
@@ -67,9 +80,7 @@ def findings(
     `railsight findings -o json | jq .summary`.
     """
     if interactive:
-        from streams.cli.top import run_top
-
-        run_top(config, bootstrap, "findings-tab")
+        _run_top(config, bootstrap, "findings-tab")
         return
     kafka, form = settings_of(config, bootstrap, READER).kafka, form_of(output, as_json)
     least = Severity.SEVERITY_UNSPECIFIED if severity is None else Severity[severity.name]
@@ -142,3 +153,98 @@ def explain(
         echo(orjson.dumps(explanation.as_dict()))
     else:
         print_lines(explanation.lines())
+
+
+_STATE_COLORS = {
+    RemediationState.WAITING: typer.colors.YELLOW,
+    RemediationState.DENIED: typer.colors.RED,
+    RemediationState.ESCALATED: typer.colors.RED,
+}
+
+remediations = typer.Typer(invoke_without_command=True, help="List the open remediations, or explain one.")
+
+
+@remediations.callback()
+def list_open(
+    context: typer.Context,
+    config: Config = None,
+    bootstrap: Bootstrap = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Continue with each revision as it arrives.")] = False,
+    output: OutputForm = Output.TABLE,
+    as_json: AsJson = False,
+) -> None:
+    """List the open remediations, newest first.
+
+    Examples: `railsight remediations -o wide`, `railsight remediations explain ID`, then `railsight approve ID`.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    kafka, form = settings_of(config, bootstrap, READER).kafka, form_of(output, as_json)
+    found = asyncio.run(open_remediations(kafka))
+    header = ["ID", "STATE", "ACTION", *(["DECIDED", "EXPIRES"] if form is Output.WIDE else []), "TARGET", "REASON"]
+    print_rows(form, found, codec.to_json, header, lambda one: _remediation_cells(one, form), "no remediation is open")
+    if follow:
+        is_json = form is Output.JSON
+        asyncio.run(
+            follow_remediations(kafka, lambda value, one: echo(value) if is_json else print_text(remediation_line(one)))
+        )
+
+
+def _remediation_cells(one: Remediation, form: Output) -> list[Cell | str]:
+    color = _STATE_COLORS.get(one.state)
+    times = [format_time(one.decided_at_ns), format_time(one.expires_at_ns)] if form is Output.WIDE else []
+    return [one.id[:12], Cell(state_name(one), color), one.action.name, *times, one.target.id, decision_reason(one)]
+
+
+@remediations.command("explain")
+def explain_remediation(
+    identity: Annotated[str, typer.Argument(metavar="ID", help="Id of a remediation, or a prefix of it.")],
+    config: Config = None,
+    bootstrap: Bootstrap = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the guard that binds one remediation, the condition that would satisfy it, and its history.
+
+    Example: `railsight remediations explain 9a41c0`.
+    """
+    try:
+        revisions = asyncio.run(remediation_revisions(settings_of(config, bootstrap, READER).kafka, identity))
+    except NoSuchRemediation as error:
+        fail("remediations explain", error)
+    if as_json:
+        for one in revisions:
+            echo(codec.to_json(one))
+        return
+    print_lines(explanation(revisions))
+
+
+def top(config: Config = None, bootstrap: Bootstrap = None) -> None:
+    """Show the fabric, the open findings, links and jobs, and follow them.
+
+    Keys: f, o, l, j select a view; the arrows a row; Enter or e explains it, a acknowledges it; / searches; q quits.
+
+    Example: `railsight top`, on the machine of `railsight up`; `railsight top --config FILE` elsewhere, also over ssh.
+    """
+    _run_top(config, bootstrap, "fabric-tab")
+
+
+def _run_top(config: Path | None, bootstrap: str | None, first_tab: str) -> None:
+    """Run the program until a person quits; raise Misconfigured without a terminal, Retry if Kafka does not answer."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
+        raise Misconfigured("this needs a terminal; use `railsight findings` and `railsight status` in a pipe")
+    asyncio.run(_run_until_quit(settings_of(config, bootstrap, READER), first_tab))
+
+
+async def _run_until_quit(settings: Settings, first_tab: str) -> None:
+    from streams.report.top.app import TopApp, actions, run_until_cancelled
+    from streams.report.top.state import TopState, follow_state
+
+    state = TopState()
+    # Before the screen, so that brokers that do not answer are one line.
+    await read_statuses(settings.kafka)
+    following = asyncio.ensure_future(follow_state(settings.kafka, state))
+    try:
+        await run_until_cancelled(TopApp(state, actions(lambda: settings), first_tab=first_tab))
+    finally:
+        following.cancel()
+        await asyncio.wait([following])

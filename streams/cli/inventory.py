@@ -17,8 +17,7 @@ from streams.cli.printing import Output, OutputForm, form_of, print_rows, print_
 from streams.fabric.checks import Problem, Tables, find_problems
 from streams.fabric.clos import GPUS_PER_JOB, GenerateParams, ImpossibleFabric
 from streams.fabric.clos import generate as generate_clos
-from streams.fabric.inventory import Inventory, digest, validate, write_folder
-from streams.fabric.inventory_diff import RowChanges, compare, filled
+from streams.fabric.inventory import Inventory, RowChanges, compare, digest, filled, validate, write_folder
 from streams.fabric.inventory_folder import table_files
 from streams.runtime.inventory_reader import inventory_in_effect
 from streams.runtime.topic_io import inventory_records, publish

@@ -16,11 +16,12 @@ from streams.fabric.inventory_rows import Job
 from streams.fabric.job_placement import FOREVER, JobAllocation
 from streams.fabric.topology import Topology
 from streams.instrument.memory import relaxed_gc
-from streams.replay import difference, recording, results
+from streams.replay import difference, recording
 from streams.replay.difference import Differences
 from streams.replay.driver import Conclusion, Driver, Stages, batches, event_time
 from streams.replay.policy_comparison import PolicyComparison, PolicyRun
 from streams.replay.recording import RejectedRows
+from streams.replay.score import write_revisions
 from streams.store.clickhouse import ClickHouse
 from streams.store.queries import history
 from streams.store.queries.jobs import query_allocations
@@ -214,10 +215,10 @@ def _run(
                 count += len(batch)
                 on_messages(count)
                 warnings.examine(batch)
-                results.write(run.process(batch), file)
+                write_revisions(run.process(batch), file)
                 if other is not None:
                     other.process(batch)
-            results.write(run.end(), file)
+            write_revisions(run.end(), file)
             if other is not None:
                 other.end()
     except OSError as error:

@@ -5,16 +5,19 @@ Reports the faults that were found, missed and invented, and the time to detect;
 
 import csv
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TextIO
+
+import orjson
 
 from streams.fabric.ids import Port
-from streams.wire.errors import Misconfigured
-from streams.wire.models import Condition, Finding, Severity, Status
+from streams.wire import codec
+from streams.wire.errors import Misconfigured, Reject
+from streams.wire.models import Condition, Finding, Remediation, Severity, Status
 
 _CONDITIONS = {condition.name.lower(): condition for condition in Condition if condition}
 _REQUIRED = ("start", "end", "condition", "device", "port")
@@ -296,3 +299,28 @@ def _line(condition: Condition, score: Score) -> str:
         f"{condition.slug:<24}{counts['injected']:>9}{counts['found']:>7}{counts['missed']:>8}"
         f"{counts['invented']:>10}{delays}"
     )
+
+
+def write_revisions(revisions: Iterable[Finding | Remediation], out: TextIO) -> int:
+    """Write each revision as a line; return the number of lines."""
+    count = 0
+    for count, message in enumerate(revisions, 1):  # noqa: B007 — the count is the result
+        out.write(f'{{"type": "{type(message).__name__.lower()}", "data": {codec.to_json(message).decode()}}}\n')
+    return count
+
+
+def read_findings(path: Path) -> Iterator[Finding]:
+    """Yield the findings of such a file; raises Misconfigured with the number of an invalid line."""
+    number = 0
+    try:
+        with path.open(encoding="utf-8") as file:
+            for line in file:
+                number += 1
+                record = orjson.loads(line)
+                if record["type"] == "finding":
+                    yield codec.from_json(Finding, orjson.dumps(record["data"]))
+    except OSError as error:
+        raise Misconfigured(f"{path}: {error}") from error
+    except (orjson.JSONDecodeError, KeyError, TypeError, Reject) as error:
+        reason = "no line of a backtest's output" if isinstance(error, KeyError | TypeError) else str(error)
+        raise Misconfigured(f'{path} line {number}: {reason}; expected {{"type": "finding", "data": …}}') from error

@@ -9,7 +9,7 @@ import pytest
 from streams.config.settings import Settings
 from streams.fabric.inventory_folder import write_folder
 from streams.replay.backtest import run_history
-from streams.replay.results import read_findings
+from streams.replay.score import read_findings
 from streams.report import render_backtest
 from streams.wire import topics
 from streams.wire.models import CollectorStatus, Finding, Samples, Severity

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from streams.cli.main import main
-from streams.fabric.inventory import Inventory, read_folder, validate, write_folder
-from streams.fabric.inventory_diff import compare
+from streams.fabric.inventory import Inventory, compare, read_folder, validate, write_folder
 from tests.worlds.small_fabric import inventory, link
 
 DOUBTFUL = link("p1-l0/x", "p1-h1/x", "host-link", rail=0, plane=0)

@@ -8,8 +8,7 @@ from streams.config.settings import Settings
 from streams.detect.thresholds import ns
 from streams.replay.backtest import Recording, run
 from streams.replay.driver import Driver, batches, event_time
-from streams.replay.results import read_findings
-from streams.replay.score import read_truth, score
+from streams.replay.score import read_findings, read_truth, score
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Control, ControlKind, EventKind, Message, Progress, Source, Status
 from tests.recordings import DATA

@@ -4,8 +4,9 @@ from pathlib import Path
 
 from streams.config.settings import Settings
 from streams.fabric.inventory import write_folder
-from streams.replay import backtest, results
+from streams.replay import backtest
 from streams.replay.backtest import Recording
+from streams.replay.score import read_findings
 from streams.wire import codec
 from streams.wire.models import Condition, Facts, Samples
 from tests.worlds.facts_world import FactsWorld
@@ -27,7 +28,7 @@ def test_cabling_is_checked_from_a_file_of_facts(tmp_path: Path) -> None:
     source = Recording((tmp_path / "samples.csv",), (), tmp_path / "facts.jsonl", None, None, tmp_path / "inventory")
     summary = backtest.run(source, Settings(), tmp_path / "out.jsonl")
     assert summary.rejected == ()
-    found = results.read_findings(tmp_path / "out.jsonl")
+    found = read_findings(tmp_path / "out.jsonl")
     miscabled = {one.id: one for one in found if one.condition is Condition.LINK_MISCABLED}
     assert len(miscabled) == 2
     assert any("are swapped" in one.summary for one in miscabled.values())

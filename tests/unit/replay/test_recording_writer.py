@@ -12,8 +12,7 @@ from streams.fabric.catalogue import Metric
 from streams.replay.backtest import Recording, run
 from streams.replay.recording import RejectedRows, read_events, read_lines, read_samples
 from streams.replay.recording_writer import EVENTS, SAMPLES, write_recording
-from streams.replay.results import read_findings
-from streams.replay.score import read_truth, score
+from streams.replay.score import read_findings, read_truth, score
 from streams.wire.models import (
     ABSENT_COUNTER,
     NO_INDEX,

@@ -8,8 +8,7 @@ from lab.world.demo_fabric import DemoShape, inventory
 from lab.world.fabric_arrays import fabric_arrays
 from lab.world.facts_source import FactsSource
 from streams.fabric.clos import GenerateParams, generate
-from streams.fabric.inventory import Device, Inventory, Link
-from streams.fabric.inventory_diff import compare, filled
+from streams.fabric.inventory import Device, Inventory, Link, compare, filled
 from streams.fabric.topology import Topology
 from streams.report.inventory_draft import Draft, draft_inventory
 from streams.wire.models import Component, Facts, Neighbor, Source
