@@ -217,8 +217,9 @@ class PartitionFold:
 
     def _report_unknown(self, series: Series, point: Point, name: str, value: Scalar) -> None:
         """Log a field that is not collected, one for each measurement and path: a NIC has 2,000 statistics."""
+        where = series.row or dict(series.tags)
         kind = f"{point.name} {path}" if (path := point.tags.get("path")) else point.name
-        self._left_out.report(Reason.NO_SIGNAL, kind, lambda: f"{name}={value!r} of {series.device} {series.row}")
+        self._left_out.report(Reason.NO_SIGNAL, kind, lambda: f"{name}={value!r} of {series.device} {where}")
 
     def _other(self, series: Series, device: Device, slot: int, value: Scalar, at_ns: int) -> bool:
         """Process a field that is no plain value of a named port; return False if it is invalid."""

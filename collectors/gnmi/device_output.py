@@ -6,7 +6,6 @@ The device's identity (facts, boot time), clock offset and last sample outlive i
 import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import structlog
 
@@ -18,7 +17,7 @@ from collectors.core.poll import StatusSchedule, log_reachability
 from streams.fabric.catalogue import Metric
 from streams.instrument.clock import Clock
 from streams.wire.bounds import MAX_TIME_NS
-from streams.wire.models import CollectorStatus, Component, EventKind, Facts, Neighbor
+from streams.wire.models import CollectorStatus, Component, EventKind, Facts, Neighbor, Source
 
 _log = structlog.get_logger("railsight.gnmi")
 
@@ -75,23 +74,26 @@ class DeviceIdentity(BootTime):
             self.facts_changed = True
 
 
-def facts_fields(identity: DeviceIdentity) -> dict[str, Any]:
-    """Return the fields of Facts that the device reported: the chassis' values, else those of the system."""
+def facts_of(device: str, at_ns: int, source: Source, identity: DeviceIdentity) -> Facts:
+    """Return what the device reported of itself: the chassis' values, else those of the system."""
     leaves = identity.facts
     components: dict[str, dict[str, str]] = {}
     for (fact, subject), value in leaves.items():
         if fact.startswith("component/"):
             components.setdefault(subject, {})[fact.removeprefix("component/")] = value
     chassis = next((c for c in components.values() if c.get("type", "").rpartition(":")[2] == "CHASSIS"), {})
-    return {
-        "vendor": chassis.get("mfg-name", ""),
-        "model": chassis.get("model-name") or chassis.get("part-no") or chassis.get("description", ""),
-        "serial": chassis.get("serial-no", ""),
-        "os_version": leaves.get(("os_version", ""), "") or chassis.get("software-version", ""),
-        "booted_at_ns": identity.boot_id,
-        "components": tuple(_modules(components, leaves)),
-        "neighbors": _neighbors(leaves),
-    }
+    return Facts(
+        device,
+        at_ns,
+        source,
+        vendor=chassis.get("mfg-name", ""),
+        model=chassis.get("model-name") or chassis.get("part-no") or chassis.get("description", ""),
+        os_version=leaves.get(("os_version", ""), "") or chassis.get("software-version", ""),
+        booted_at_ns=identity.boot_id,
+        serial=chassis.get("serial-no", ""),
+        components=tuple(_modules(components, leaves)),
+        neighbors=_neighbors(leaves),
+    )
 
 
 def _modules(components: dict[str, dict[str, str]], leaves: dict[tuple[str, str], str]) -> Iterator[Component]:
@@ -104,13 +106,12 @@ def _modules(components: dict[str, dict[str, str]], leaves: dict[tuple[str, str]
             yield Component(name, "transceiver", part, serial, component.get("firmware-version", ""), alias)
 
 
-def _neighbors(leaves: dict[tuple[str, str], str]) -> tuple[tuple[str, str, str], ...]:
-    """Return (port, remote device, remote port) of each LLDP neighbor that reported both."""
+def _neighbors(leaves: dict[tuple[str, str], str]) -> tuple[Neighbor, ...]:
+    """Return the LLDP neighbors that reported their name and their port."""
     names = {subject: value for (fact, subject), value in leaves.items() if fact == "neighbor/system-name"}
     ports = {subject: value for (fact, subject), value in leaves.items() if fact == "neighbor/port-id"}
-    return tuple(
-        (subject.partition("\0")[0], names[subject], ports[subject]) for subject in sorted(names.keys() & ports.keys())
-    )
+    both = sorted(names.keys() & ports.keys())
+    return tuple(Neighbor(subject.partition("\0")[0], names[subject], ports[subject]) for subject in both)
 
 
 def silent_after_s(cadence_s: float) -> float:
@@ -149,9 +150,7 @@ class DeviceOutput:
         if not self.identity.facts_changed:
             return
         self.identity.facts_changed = False
-        fields = facts_fields(self.identity)
-        fields["neighbors"] = tuple(Neighbor(*neighbor) for neighbor in fields["neighbors"])
-        self._emitter.facts(Facts(self.name, self._clock.now_ns(), self._emitter.source, **fields))
+        self._emitter.facts(facts_of(self.name, self._clock.now_ns(), self._emitter.source, self.identity))
 
     def set_reachable(self, *, reachable: bool, error: str = "") -> None:
         """Log and publish a change of the reachability, or of the reason why there is none."""

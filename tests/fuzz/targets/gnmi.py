@@ -8,14 +8,14 @@ from google.protobuf.message import DecodeError
 from collectors.core.columns import Reading
 from collectors.core.context import DeviceEvent, Emitter
 from collectors.core.metrics import CollectorMetrics
-from collectors.gnmi.device_output import DeviceIdentity, facts_fields
+from collectors.gnmi.device_output import DeviceIdentity, facts_of
 from collectors.gnmi.params import Params
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.path_mapping import PathMapping, path_mapping
 from collectors.gnmi.profile import COMMON, profiles
 from collectors.gnmi.v1 import gnmi_lite_pb2
 from lab.constants import with_constants
-from streams.wire.models import Facts, Neighbor, Source
+from streams.wire.models import Source
 from tests.fixtures.gnmi_notifications import S, notification
 from tests.fuzz.target import Target, framed, frames
 from tests.fuzz.targets.wire import ReadingPublisher
@@ -66,9 +66,7 @@ class GnmiDevice:
         self._connection.synced()
         if (reading := self._connection.flush(self._now_ns + 60 * S)) is not None:
             self._emit(reading)
-        fields = facts_fields(self._identity)
-        fields["neighbors"] = tuple(Neighbor(*neighbor) for neighbor in fields["neighbors"])
-        self._emitter.facts(Facts("leaf1", self._now_ns, Source.SOURCE_GNMI, **fields))
+        self._emitter.facts(facts_of("leaf1", self._now_ns, Source.SOURCE_GNMI, self._identity))
 
     def _emit(self, output: Reading | DeviceEvent) -> None:
         if isinstance(output, Reading):

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 
 from collectors.core.columns import Reading
 from collectors.core.metrics import CollectorMetrics
-from collectors.gnmi.device_output import DeviceIdentity, facts_fields
+from collectors.gnmi.device_output import DeviceIdentity, facts_of
 from collectors.gnmi.params import Params
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.paths import from_text, to_message
@@ -151,7 +151,7 @@ def test_any_message_of_a_device_is_processed_or_refused_and_counted() -> None:
             if isinstance(reading, Reading):
                 readings += 1
                 checked(reading)
-    facts_fields(memory)
+    facts_of("leaf1", T, Source.SOURCE_GNMI, memory)
     assert longest_s < LONGEST_S
     assert refused > 100 and readings > 500
     assert (

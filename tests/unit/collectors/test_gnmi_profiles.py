@@ -12,7 +12,7 @@ from collectors.core.columns import Reading
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.params import TargetParams
 from collectors.gnmi import subscription_plans
-from collectors.gnmi.device_output import DeviceIdentity, facts_fields
+from collectors.gnmi.device_output import DeviceIdentity, facts_of
 from collectors.gnmi.params import Params, Target
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.path_mapping import PathMapping, path_mapping
@@ -20,7 +20,7 @@ from collectors.gnmi.paths import from_text, to_message
 from collectors.gnmi.profile import COMMON, DeviceHints, Profile, chosen, profiles
 from collectors.gnmi.v1 import gnmi_lite_pb2, gnmi_pb2
 from streams.fabric.catalogue import Metric
-from streams.wire.models import ABSENT_COUNTER
+from streams.wire.models import ABSENT_COUNTER, Neighbor, Source
 from tests.fixtures.gnmi_notifications import S, notification
 
 T = 1_700_000_000 * S
@@ -162,7 +162,7 @@ def test_sonics_databases_are_read_by_port_priority_queue_and_lane() -> None:
     }  # fmt: skip
     assert device.metrics.value("unreadable") == 0
     device.send({"/LLDP_ENTRY_TABLE": blob({"Ethernet0": {"lldp_rem_sys_name": "s1", "lldp_rem_port_id": "e7"}})})
-    assert facts_fields(device.memory)["neighbors"] == (("Ethernet0", "s1", "e7"),)
+    assert facts_of("leaf1", T, Source.SOURCE_GNMI, device.memory).neighbors == (Neighbor("Ethernet0", "s1", "e7"),)
 
 
 def test_priorities_of_other_vendors() -> None:
@@ -217,7 +217,7 @@ def test_modules_are_facts_by_number_and_port() -> None:
         device.send(hints, f"/components/component[name={name}]/state")
     device.send({"/interfaces/interface[name=e1]/state/transceiver": "x1"})
     assert [(c.name, c.kind, c.part_number, c.serial, c.firmware, c.alias)
-            for c in facts_fields(device.memory)["components"]] == [
+            for c in facts_of("leaf1", T, Source.SOURCE_GNMI, device.memory).components] == [
         ("x1", "transceiver", "P1", "S-x1", "2.0", ("e1",)), ("x2", "transceiver", "P1", "S-x2", "2.0", ()),
     ]  # fmt: skip
 

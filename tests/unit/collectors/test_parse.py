@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from collectors.core.columns import Reading
 from collectors.core.context import DeviceEvent
 from collectors.core.metrics import CollectorMetrics
-from collectors.gnmi.device_output import DeviceIdentity, facts_fields
+from collectors.gnmi.device_output import DeviceIdentity, facts_of
 from collectors.gnmi.params import Params
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.v1 import gnmi_lite_pb2
 from lab.constants import with_constants
 from streams.fabric.catalogue import Metric
-from streams.wire.models import ABSENT_COUNTER, EventKind
+from streams.wire.models import ABSENT_COUNTER, EventKind, Neighbor, Source
 from tests.fixtures.gnmi_notifications import S, notification
 
 T = 1_700_000_000 * S
@@ -260,9 +260,9 @@ def test_facts_are_those_of_the_chassis() -> None:
     device.send({"software-version": "4.1"}, prefix="/system/state")
     neighbor = "/lldp/interfaces/interface[name=e1]/neighbors/neighbor[id=1]/state"
     device.send({"system-name": "spine1", "port-id": "e7"}, prefix=neighbor)
-    facts = facts_fields(device.memory)
-    assert (facts["vendor"], facts["model"], facts["serial"], facts["os_version"]) == ("Acme", "X1", "S9", "4.1")
-    assert facts["neighbors"] == (("e1", "spine1", "e7"),)
+    facts = facts_of("leaf1", T, Source.SOURCE_GNMI, device.memory)
+    assert (facts.vendor, facts.model, facts.serial, facts.os_version) == ("Acme", "X1", "S9", "4.1")
+    assert facts.neighbors == (Neighbor("e1", "spine1", "e7"),)
 
 
 @given(st.lists(st.binary(max_size=80), max_size=5), st.binary(max_size=40), st.integers(-(2**63), 2**63 - 1))

@@ -12,7 +12,7 @@ from collectors.gnmi.parse import Connection
 from collectors.gnmi.paths import Elems, from_text, to_message, to_text
 from collectors.gnmi.profile import LeafMapping, profiles
 from collectors.gnmi.v1 import gnmi_lite_pb2, gnmi_pb2
-from streams.fabric.catalogue import BY_NAME
+from streams.fabric.catalogue import BY_NAME, Metric
 from tests.fakes import telegraf_formatter
 from tests.fakes.gnmic_formatter import events
 from tests.fixtures.bridge_records import START_NS, Rows, all_of, fold_of, merged, rows
@@ -104,3 +104,30 @@ def test_a_leaf_of_a_profile_is_read_as_the_own_collector_reads_it(path: str, ma
     assert BY_NAME[mapping.metric] in {metric for metric, _ in expected["Ethernet1"]}
     for form in (as_event, as_json, as_telegraf):
         assert merged(all_of(fold_of(), form(values))) == expected, form.__name__
+
+
+@pytest.mark.parametrize(
+    ("tags", "metric"), [("name=e1", (Metric.PAUSE_RX_FRAMES, -1)), ("name=e1,priority=4", (Metric.PFC_RX_FRAMES, 4))]
+)
+def test_of_two_leaves_with_one_name_the_keys_among_the_tags_decide(tags: str, metric: tuple[Metric, int]) -> None:
+    """Telegraf's trimmed name is that of the port's counter, and of the counter of each priority."""
+    line = f"p,{tags},path=/interfaces/interface/ethernet,source=leaf1 in_mac_pause_frames=5i {START_NS}"
+    assert merged(all_of(fold_of(), [line])) == {"e1": {metric: 5}}
+
+
+def test_an_entry_that_is_not_collected_hides_no_other() -> None:
+    """A queue without a number, and a multicast queue of the watchdog, in series with the same names of tags."""
+    queue = "q,interface_id=e1,name={},path=/qos/interfaces/interface/output/queues/queue/state,source=leaf1"
+    path = "/interfaces/interface/ethernet/pfc/watchdog/tx-queues/tx-queue/state"
+    watchdog = f"w,index=3,name=e1,path={path},queue_type={{}},source=leaf1"
+    lines = [f"{queue.format(name)} dropped_pkts=5i {START_NS}" for name in ("BE", "UC3")]
+    lines += [f"{watchdog.format(kind)} stuck_count=2i {START_NS}" for kind in ("MULTICAST", "UNICAST")]
+    assert merged(all_of(fold_of(), lines)) == {
+        "e1": {(Metric.QUEUE_DROPPED_PACKETS, 3): 5, (Metric.PFC_WATCHDOG_STORMS, 3): 2}
+    }
+
+
+def test_a_temperature_without_light_is_no_modules() -> None:
+    """A chassis has temperatures too."""
+    line = f"t,name=Inlet1,path=/components/component/state/temperature,source=leaf1 instant=35 {START_NS}"
+    assert all_of(fold_of(), [line]) == []
