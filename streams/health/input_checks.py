@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any, Protocol
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka import TopicPartition
 
 from streams.health.health import Health
-from streams.wire.kafka_clients import stop_client
+from streams.wire.standalone_consumer import AWAY, open_consumer
 
 
 class Backlog:
@@ -45,8 +44,6 @@ class Backlog:
         self._last = {name: last for name, last in self._last.items() if name in names}
 
 
-_AWAY = (KafkaError, OSError, TimeoutError)
-
 Place = tuple[str, int]
 """A topic and a partition of it."""
 
@@ -67,16 +64,13 @@ class EndOffsets:
     async def run(self) -> None:
         """Ask until cancelled."""
         while True:
-            consumer = AIOKafkaConsumer(**self._options, enable_auto_commit=False)
             try:
-                await consumer.start()
-                while True:
-                    await self._ask(consumer)
-                    await asyncio.sleep(self._params.probe_s)
-            except _AWAY as error:
+                async with open_consumer(self._options) as consumer:
+                    while True:
+                        await self._ask(consumer)
+                        await asyncio.sleep(self._params.probe_s)
+            except AWAY as error:
                 self._error = str(error) or type(error).__name__
-            finally:
-                await stop_client(consumer)
             await asyncio.sleep(self._params.probe_s)
 
     async def _ask(self, consumer: Any) -> None:

@@ -14,13 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from streams.config.kafka import KafkaSettings
 from streams.runtime.ordered_input import Chunk, Chunker, InputSource
 from streams.wire.batch_fetch import drain_fetched, wait_for_fetch
-from streams.wire.kafka_clients import stop_client
-from streams.wire.standalone_consumer import AWAY
+from streams.wire.standalone_consumer import AWAY, open_consumer
 
 FULL_PER_S = 100.0
 """Messages a second from which on a fetch gathers for as long as it may; below, in proportion to the rate."""
@@ -108,17 +107,11 @@ class BulkReader:
     async def run(self) -> None:
         """Read until cancelled; begins again where it stood when the brokers were away."""
         while True:
-            consumer = AIOKafkaConsumer(
-                **self._kafka.client_options(),
-                enable_auto_commit=False,
-                auto_offset_reset="earliest",
-                max_partition_fetch_bytes=_PARTITION_BYTES,
-                fetch_max_wait_ms=int(_QUIET_WAIT_S * 1000),
-            )
+            options = self._kafka.client_options() | {"max_partition_fetch_bytes": _PARTITION_BYTES}
             try:
-                await consumer.start()
-                while True:
-                    await self._step(consumer)
+                async with open_consumer(options, wait_ms=int(_QUIET_WAIT_S * 1000)) as consumer:
+                    while True:
+                        await self._step(consumer)
             except AWAY as error:
                 log.warning("bulk reader: %s", error or type(error).__name__)
                 self._requested = {
@@ -126,8 +119,6 @@ class BulkReader:
                 } | self._requested
                 self._news.set()
                 await asyncio.sleep(_AGAIN_S)
-            finally:
-                await stop_client(consumer)
 
     async def _step(self, consumer: Any) -> None:
         """Fetch once and hand on what came."""

@@ -18,7 +18,6 @@ from streams.embedded.directories import data_directory, prepare
 from streams.health.health import Health, HealthParams
 from streams.health.partition_checks import Group, OwnedPartition, PartitionChecks, Wording
 from streams.health.status_server import PrometheusMetrics, stop_of, supervised
-from streams.instrument.clock import Clock
 from streams.instrument.memory import relaxed_gc
 from streams.instrument.metrics import Metrics, NullMetrics
 from streams.runtime.admin import ensure_topics, until_ready
@@ -59,41 +58,30 @@ def run_stages(
     runtime: RuntimeSettings,
     *,
     wiring: StageSet | None = None,
-    clock: Clock | None = None,
     health: HealthParams | None = None,
 ) -> None:
     """Run until SIGTERM or SIGINT; waits for brokers that do not answer, and raises Misconfigured."""
+    state = Health(health or HealthParams(), time.monotonic)
+
+    async def until_signalled() -> None:
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        async with supervised(state):
+            await _serve(stages, kafka, runtime, stop, wiring or StageSet(), state)
+
     throttle_repeats()
     sys.setswitchinterval(_SWITCH_S)
     with relaxed_gc(), asyncio.Runner(loop_factory=new_loop) as runner:
-        state = Health(health or HealthParams(), time.monotonic)
-        runner.run(_until_signalled(stages, kafka, runtime, wiring or StageSet(), clock or WallClock(), state))
+        runner.run(until_signalled())
 
 
-async def _until_signalled(
-    stages: Mapping[str, MakeStage],
-    kafka: KafkaSettings,
-    runtime: RuntimeSettings,
-    wiring: StageSet,
-    clock: Clock,
-    health: Health,
-) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    async with supervised(health):
-        await serve(stages, kafka, runtime, stop, wiring=wiring, clock=clock, health=health)
-
-
-async def serve(
+async def _serve(
     stages: Mapping[str, MakeStage],
     kafka: KafkaSettings,
     runtime: RuntimeSettings,
     stop: asyncio.Event,
-    *,
     wiring: StageSet,
-    clock: Clock,
     health: Health,
 ) -> None:
     """Run these stages until `stop` is set; raises Misconfigured where the topics are not as configured."""
@@ -115,7 +103,7 @@ async def serve(
             kafka,
             runtime,
             inventory.versions,
-            clock=clock,
+            clock=WallClock(),
             metrics=metrics,
             data=data,
         )

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import orjson
 
@@ -30,28 +29,6 @@ TICK_S = 0.1
 ASK_AGAIN_S = 0.02
 LAST_LINE_CHARACTERS = 300
 """Of the last line of a part's log, on one line of a terminal or two."""
-
-
-class Process(Protocol):
-    """One run of one part; `WatchedProcess` is the real one."""
-
-    @property
-    def exit_code(self) -> int | None:
-        """None while it runs."""
-        ...
-
-    @property
-    def pid(self) -> int | None:
-        """Its number, None where unknown."""
-        ...
-
-    def request_stop(self) -> None:
-        """Ask, and return at once; it is killed after the grace."""
-        ...
-
-    def stop(self) -> None:
-        """Ask, and return once it is gone."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +56,7 @@ class _Run:
     """A part's current run and its history."""
 
     part: Part
-    process: Process | None
+    process: WatchedProcess | None
     started: float
     ends_in_a_row: int = 0
     restarts: int = 0
@@ -90,7 +67,7 @@ class GaveUp(Misconfigured):
     """A part cannot be kept running; the one line names it, why, and its log."""
 
 
-def _start_watched(command: Sequence[str], log: Path) -> Process:
+def _start_watched(command: Sequence[str], log: Path) -> WatchedProcess:
     return WatchedProcess(command, log, grace_s=GRACE_S)
 
 
@@ -101,7 +78,7 @@ class Supervisor:
         self,
         folder: Path,
         *,
-        start: Callable[[Sequence[str], Path], Process] = _start_watched,
+        start: Callable[[Sequence[str], Path], WatchedProcess] = _start_watched,
         now_s: Callable[[], float] = time.monotonic,
         backoff_s: Sequence[float] = BACKOFF_S,
     ) -> None:
@@ -197,7 +174,7 @@ class Supervisor:
         """Return the file of the log of a part's newest run."""
         return self.folder / f"{name}.log"
 
-    def _spawn(self, part: Part) -> Process:
+    def _spawn(self, part: Part) -> WatchedProcess:
         log = self.log_of(part.name)
         # The log of the run before shows why it ended; some of those are kept.
         for i in range(OLD_LOGS, 0, -1):

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 
 @dataclass
@@ -33,7 +34,7 @@ class FakeStarts:
     stops: list[int | None] = field(default_factory=list)
     """The numbers of the stopped processes, in order."""
 
-    def __call__(self, command: Sequence[str], log: Path) -> FakeProcess:
+    def __call__(self, command: Sequence[str], log: Path) -> Any:
         self.started.append(tuple(command))
         self.processes.append(FakeProcess(100 + len(self.processes), self.exit_code, stops=self.stops))
         log.write_text(self.output)

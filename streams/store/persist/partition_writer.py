@@ -18,13 +18,12 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streams.store.clickhouse import QueryClient
 from streams.store.params import SinkParams
-from streams.store.persist.block_builder import BlockBuilder, PendingBlock
+from streams.store.persist.block_builder import BlockBuilder, PendingBlock, SinkStats
 from streams.store.persist.block_writer import BlockIntent, BlockLease, BlockWriter, Committed, parse_metadata
 from streams.store.persist.partition_offsets import CommitFence, PartitionOffsets, retry_forever
 from streams.store.persist.partition_reader import PartitionReader
 from streams.store.persist.persisted_topics import LatencyClass, OffsetRange, PersistedTopic
 from streams.store.persist.rejected_records import RejectedRecords
-from streams.store.persist.sink_stats import SinkStats
 from streams.wire.models import Rejected
 
 Answer = TypeVar("Answer")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from streams.store.clickhouse import QueryClient
@@ -120,32 +121,12 @@ def _open_minutes(client: QueryClient, offsets: OffsetRange) -> int:
     return int(found[0][1]) if found and found[0][0] else offsets.end
 
 
-def _without_identity(schema: TableSchema) -> Callable[[QueryClient, OffsetRange], RowBuilder]:
-    return lambda _client, _offsets: MessageRowBuilder(schema)
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    """The identity of the messages of a topic: the columns of its table, and the same values of a message."""
 
-
-def _with_identity(
-    schema: TableSchema, columns: str, identity: Callable[[Any], Hashable | None]
-) -> Callable[[QueryClient, OffsetRange], RowBuilder]:
-    def start(client: QueryClient, offsets: OffsetRange) -> RowBuilder:
-        keys = KeyDedup(offsets.window_ms)
-        sql = (
-            f"SELECT {columns}, toUnixTimestamp64Milli(arrived_at) AS came FROM {schema.table}"  # noqa: S608 — ours
-            f" WHERE {_IN_RANGE} ORDER BY kafka_offset"
-        )
-        for *key, arrived_ms in client.query(sql, offsets.parameters):
-            keys.is_new(tuple(key), arrived_ms)
-        return MessageRowBuilder(schema, keys, identity)
-
-    return start
-
-
-def _revision(message: Any) -> Hashable:
-    return message.id, message.revision
-
-
-def _episode_revision(message: Any) -> Hashable:
-    return message.finding.id, message.finding.revision
+    columns: str
+    of: Callable[[Any], Hashable | None]
 
 
 def _event(message: Any) -> Hashable | None:
@@ -155,12 +136,30 @@ def _event(message: Any) -> Hashable | None:
     return message.device, enum_label(message.source), message.collector, message.collector_run, message.sequence
 
 
-def _rejection(message: Any) -> Hashable:
-    return message.topic, message.partition, message.offset, message.stage
+_REVISION = _Identity("id, revision", attrgetter("id", "revision"))
+_EPISODE = _Identity("id, revision", attrgetter("finding.id", "finding.revision"))
+_EVENT = _Identity("device, source, collector, collector_run, sequence", _event)
+_REJECTION = _Identity("topic, partition, offset, stage", attrgetter("topic", "partition", "offset", "stage"))
 
 
-def _single(topic: Topic, schema: TableSchema, latency: LatencyClass = LatencyClass.PROMPT) -> PersistedTopic:
-    return PersistedTopic(topic, (schema.table,), _without_identity(schema), latency=latency)
+def _table(
+    topic: Topic, schema: TableSchema, latency: LatencyClass = LatencyClass.PROMPT, identity: _Identity | None = None
+) -> PersistedTopic:
+    """Return a topic with one row a message; one whose identity was stored before has none."""
+
+    def start(client: QueryClient, offsets: OffsetRange) -> RowBuilder:
+        if identity is None:
+            return MessageRowBuilder(schema)
+        keys = KeyDedup(offsets.window_ms)
+        sql = (
+            f"SELECT {identity.columns}, toUnixTimestamp64Milli(arrived_at) AS came FROM {schema.table}"  # noqa: S608
+            f" WHERE {_IN_RANGE} ORDER BY kafka_offset"
+        )
+        for *key, arrived_ms in client.query(sql, offsets.parameters):
+            keys.is_new(tuple(key), arrived_ms)
+        return MessageRowBuilder(schema, keys, identity.of)
+
+    return PersistedTopic(topic, (schema.table,), start, latency=latency)
 
 
 SAMPLES = PersistedTopic(
@@ -180,29 +179,16 @@ SAMPLES_ONLY = replace(
 
 PERSISTED_TOPICS: tuple[PersistedTopic, ...] = (
     SAMPLES,
-    PersistedTopic(
-        topics.EVENTS,
-        ("events",),
-        _with_identity(table_schemas.EVENTS, "device, source, collector, collector_run, sequence", _event),
-        latency=LatencyClass.STEADY,
-    ),
-    _single(topics.FACTS, table_schemas.FACTS, LatencyClass.BACKGROUND),
-    _single(topics.COLLECTOR_STATUS, table_schemas.COLLECTOR_STATUS, LatencyClass.BACKGROUND),
-    PersistedTopic(topics.FINDINGS, ("findings",), _with_identity(table_schemas.FINDINGS, "id, revision", _revision)),
-    PersistedTopic(
-        topics.REMEDIATIONS,
-        ("remediations",),
-        _with_identity(table_schemas.REMEDIATIONS, "id, revision", _revision),
-    ),
-    _single(topics.REMEDIATION_RESULTS, table_schemas.REMEDIATION_RESULTS),
-    _single(topics.CONTROLS, table_schemas.CONTROLS),
-    _single(topics.LEMONS, table_schemas.LEMONS, LatencyClass.BACKGROUND),
-    PersistedTopic(
-        topics.REJECTED,
-        ("rejected",),
-        _with_identity(table_schemas.REJECTED, "topic, partition, offset, stage", _rejection),
-    ),
-    _single(topics.PROGRESS, table_schemas.PROGRESS, LatencyClass.BACKGROUND),
+    _table(topics.EVENTS, table_schemas.EVENTS, LatencyClass.STEADY, _EVENT),
+    _table(topics.FACTS, table_schemas.FACTS, LatencyClass.BACKGROUND),
+    _table(topics.COLLECTOR_STATUS, table_schemas.COLLECTOR_STATUS, LatencyClass.BACKGROUND),
+    _table(topics.FINDINGS, table_schemas.FINDINGS, identity=_REVISION),
+    _table(topics.REMEDIATIONS, table_schemas.REMEDIATIONS, identity=_REVISION),
+    _table(topics.REMEDIATION_RESULTS, table_schemas.REMEDIATION_RESULTS),
+    _table(topics.CONTROLS, table_schemas.CONTROLS),
+    _table(topics.LEMONS, table_schemas.LEMONS, LatencyClass.BACKGROUND),
+    _table(topics.REJECTED, table_schemas.REJECTED, identity=_REJECTION),
+    _table(topics.PROGRESS, table_schemas.PROGRESS, LatencyClass.BACKGROUND),
     PersistedTopic(
         topics.SYMPTOMS,
         ("symptoms",),
@@ -210,19 +196,14 @@ PERSISTED_TOPICS: tuple[PersistedTopic, ...] = (
         latency=LatencyClass.BACKGROUND,
         other_models=(SymptomsReplaced,),
     ),
-    PersistedTopic(
-        topics.EPISODES,
-        ("episodes",),
-        _with_identity(table_schemas.EPISODES, "id, revision", _episode_revision),
-        latency=LatencyClass.BACKGROUND,
-    ),
+    _table(topics.EPISODES, table_schemas.EPISODES, LatencyClass.BACKGROUND, _EPISODE),
     PersistedTopic(
         topics.INVENTORY,
         ("inventory_devices", "inventory_links", "inventory_jobs"),
         lambda _client, _offsets: InventoryBuilder(),
         from_beginning=True,
     ),
-    _single(topics.JOBS, table_schemas.JOBS),
+    _table(topics.JOBS, table_schemas.JOBS),
 )
 
 

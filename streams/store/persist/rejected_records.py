@@ -5,10 +5,10 @@ which records of that block the topic has.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from streams.store.persist.block_writer import BlockIntent
@@ -16,28 +16,28 @@ from streams.wire import topics
 from streams.wire.errors import Reject, Retry
 from streams.wire.kafka_clients import publish_loss
 from streams.wire.models import InputLoss, Rejected
+from streams.wire.standalone_consumer import open_consumer, records
 
 STAGE = "persist"
+"""The label `stage` of a sink's metrics, and of the records that it rejects."""
 MAX_VALUE_BYTES = 4096
-
-_READ_MS = 1000
 
 
 class RejectedRecords:
     """A writer and reader of the rejected topic."""
 
-    def __init__(self, producer: AIOKafkaProducer, consumer: Callable[[], AIOKafkaConsumer], topic: str) -> None:
+    def __init__(self, producer: AIOKafkaProducer, options: Mapping[str, Any], topic: str) -> None:
         self._producer = producer
-        self._consumer = consumer
+        self._options = options
         self._topic = topic
 
     async def send(self, rejected: list[Rejected]) -> None:
         """Return once the broker has all of them."""
-        records = [topics.encode(topics.REJECTED, one) for one in rejected]
+        encoded = [topics.encode(topics.REJECTED, one) for one in rejected]
         try:
             sent = [
                 await self._producer.send(self._topic, key=record.key, value=record.value, partition=0)
-                for record in records
+                for record in encoded
             ]
             await asyncio.gather(*sent)
         except KafkaError as error:
@@ -51,25 +51,15 @@ class RejectedRecords:
     async def already_rejected(self, intent: BlockIntent) -> set[int]:
         """Return the offsets of this block that the topic has."""
         at = TopicPartition(self._topic, 0)
-        consumer = self._consumer()
-        await consumer.start()
         try:
-            consumer.assign([at])
-            start = (await consumer.offsets_for_times({at: max(0, intent.stamp_ms)}))[at]
-            end = (await consumer.end_offsets([at]))[at]
-            if start is None or start.offset >= end:
-                return set()
-            consumer.seek(at, start.offset)
-            offsets: set[int] = set()
-            while await consumer.position(at) < end:
-                batch = (await consumer.getmany(at, timeout_ms=_READ_MS)).get(at, ())
-                offsets |= {offset for record in batch if (offset := _offset_in(record, intent)) is not None}
+            async with open_consumer(self._options) as consumer:
+                start = (await consumer.offsets_for_times({at: max(0, intent.stamp_ms)}))[at]
+                if start is None:
+                    return set()
+                found = [_offset_in(one, intent) async for one in records(consumer, self._topic, 0, start.offset)]
         except KafkaError as error:
             raise Retry(f"Kafka: cannot read rejected records: {type(error).__name__}") from error
-        else:
-            return offsets
-        finally:
-            await consumer.stop()
+        return {offset for offset in found if offset is not None}
 
 
 def _offset_in(record: Any, intent: BlockIntent) -> int | None:

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import signal
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 from streams.health.health import Health
@@ -37,48 +38,29 @@ def configure_process() -> None:
 
 
 async def serve(
-    store: StoreParams,
-    options: Mapping[str, Any],
-    params: SinkParams,
-    health: Health,
-    metrics: Metrics,
+    store: StoreParams, options: Mapping[str, Any], params: SinkParams, health: Health, metrics: Metrics
 ) -> None:
     """Run one sink until SIGINT or SIGTERM; raises Misconfigured where a migration is pending."""
     configure_process()
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
 
     def on_signal() -> None:
         stop_of(health)
         stop.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, on_signal)
+        asyncio.get_running_loop().add_signal_handler(number, on_signal)
     async with supervised(health):
-        await _store_until(stop, store, options, params, health, metrics)
-
-
-async def _store_until(
-    stop: asyncio.Event,
-    store: StoreParams,
-    options: Mapping[str, Any],
-    params: SinkParams,
-    health: Health,
-    metrics: Metrics,
-) -> None:
-    clickhouse = ClickHouse(store)
-    try:
-        if not await unless_stopped(stop, _wait_for_tables(clickhouse, params)):
-            return
-        sink = Sink(clickhouse, options, params, metrics=metrics)
-        asking = asyncio.create_task(sink_checks(sink, options, params, health, store.timeout_s).run())
-        health.started()
-        try:
-            await _run(sink, stop)
-        finally:
-            asking.cancel()
-    finally:
-        clickhouse.close()
+        with closing(ClickHouse(store)) as clickhouse:
+            if not await unless_stopped(stop, _wait_for_tables(clickhouse, params)):
+                return
+            sink = Sink(clickhouse, options, params, metrics=metrics)
+            asking = asyncio.create_task(sink_checks(sink, options, params, health, store.timeout_s).run())
+            health.started()
+            try:
+                await _run(sink, stop)
+            finally:
+                asking.cancel()
 
 
 def sink_checks(

@@ -17,14 +17,14 @@ from aiokafka.errors import KafkaError
 from streams.instrument.metrics import Metrics, NullMetrics
 from streams.store.clickhouse import ClickHouse
 from streams.store.params import SinkParams
+from streams.store.persist.block_builder import SinkStats
 from streams.store.persist.block_writer import BlockWriter
 from streams.store.persist.hour_rollups import HourRollups
 from streams.store.persist.partition_offsets import CommitFence, PartitionLost, retry_forever
 from streams.store.persist.partition_reader import PartitionReader
 from streams.store.persist.partition_writer import PartitionWriter, SinkContext
 from streams.store.persist.persisted_topics import PersistedTopic, persisted_topics
-from streams.store.persist.rejected_records import RejectedRecords
-from streams.store.persist.sink_stats import STAGE, SinkStats
+from streams.store.persist.rejected_records import STAGE, RejectedRecords
 from streams.wire import topics
 from streams.wire.errors import Retry
 from streams.wire.kafka_clients import (
@@ -84,7 +84,7 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
         self._failed = asyncio.get_running_loop().create_future()
         producer = await retry_forever(self._params, "Kafka", lambda _: self._start_producer())
         self._producer = producer
-        self._rejects = RejectedRecords(producer, lambda: AIOKafkaConsumer(**self._options), topics.REJECTED.name)
+        self._rejects = RejectedRecords(producer, self._options, topics.REJECTED.name)
         try:
             self._consumer = await retry_forever(self._params, "Kafka", lambda _: self._start_consumer())
             try:

@@ -16,17 +16,7 @@ from streams.store.clickhouse import ClickHouse
 from streams.store.enum_labels import SOURCE_OF_LABEL, enum_label
 from streams.store.queries.sample_history import MessageHeaders, window_messages
 from streams.store.rows.sample_layout import column_name, is_scalar
-from streams.wire.models import (
-    CollectorStatus,
-    Component,
-    Control,
-    ControlKind,
-    Event,
-    EventKind,
-    Facts,
-    Neighbor,
-    Samples,
-)
+from streams.wire import models as m
 
 WINDOW_ROWS = 1_000_000
 """A quarter of a gigabyte with 24 metrics. Smaller windows cost the server more: it reads the rows between them too."""
@@ -37,8 +27,8 @@ PLAN_AHEAD_NS = 600_000_000_000
 _MAX_DELAY_NS = 60_000_000_000
 """The rows of a message are at most this much later than the message, because one poll takes no longer."""
 
-_EVENT_KINDS = {enum_label(kind): kind for kind in EventKind}
-_CONTROL_KINDS = {enum_label(kind): kind for kind in ControlKind}
+_EVENT_KINDS = {enum_label(kind): kind for kind in m.EventKind}
+_CONTROL_KINDS = {enum_label(kind): kind for kind in m.ControlKind}
 _SCALARS = tuple(metric for metric in Metric if is_scalar(metric))
 
 
@@ -94,7 +84,7 @@ _CONTROL_ROWS = (
     " FROM controls WHERE at < fromUnixTimestamp64Nano({until:Int64}, 'UTC') ORDER BY at_ns, kafka_offset"
 )
 
-HistoryMessage = Samples | Event | Facts | CollectorStatus | Control
+HistoryMessage = m.Samples | m.Event | m.Facts | m.CollectorStatus | m.Control
 
 
 def messages(client: ClickHouse, since_ns: int, until_ns: int) -> Iterator[HistoryMessage]:
@@ -116,13 +106,15 @@ def messages(client: ClickHouse, since_ns: int, until_ns: int) -> Iterator[Histo
 def _sort_key(message: HistoryMessage) -> tuple[int, str, int]:
     """Return the sort key of a backtest; see streams.replay.driver."""
     match message:
-        case Samples(sampled_at_ns=at, device=device, source=source):
+        case m.Samples(sampled_at_ns=at, device=device, source=source):
             return at, device, source
-        case Facts(observed_at_ns=at, device=device, source=source):
+        case m.Facts(observed_at_ns=at, device=device, source=source):
             return at, device, source
-        case Control(at_ns=at):
+        case m.Control(at_ns=at):
             return at or 0, "", 0
-        case Event(at_ns=at, device=device, source=source) | CollectorStatus(at_ns=at, device=device, source=source):
+        case (
+            m.Event(at_ns=at, device=device, source=source) | m.CollectorStatus(at_ns=at, device=device, source=source)
+        ):
             return at, device, source
 
 
@@ -154,7 +146,7 @@ def _windows(client: ClickHouse, period: dict[str, int]) -> list[dict[str, int]]
     return [*windows, {"since": begin, "until": period["until"]}]
 
 
-def _samples(client: ClickHouse, window: dict[str, int], metrics: Sequence[Metric]) -> Iterator[Samples]:
+def _samples(client: ClickHouse, window: dict[str, int], metrics: Sequence[Metric]) -> Iterator[m.Samples]:
     headers = MessageHeaders(client.table(_HEADERS, window))
     if not headers.count:
         return
@@ -171,29 +163,29 @@ def _samples(client: ClickHouse, window: dict[str, int], metrics: Sequence[Metri
     yield from window_messages(headers, scalar_tables, lane_tables, metrics)
 
 
-def _event(row: Sequence[Any]) -> Event:
+def _event(row: Sequence[Any]) -> m.Event:
     device, port, kind, at, received, source, *rest = row
-    return Event(device, port, _EVENT_KINDS[kind], at, received, SOURCE_OF_LABEL[source], *rest)
+    return m.Event(device, port, _EVENT_KINDS[kind], at, received, SOURCE_OF_LABEL[source], *rest)
 
 
-def _status(row: Sequence[Any]) -> CollectorStatus:
+def _status(row: Sequence[Any]) -> m.CollectorStatus:
     collector, run, source, *rest = row
-    return CollectorStatus(collector, run, SOURCE_OF_LABEL[source], *rest)
+    return m.CollectorStatus(collector, run, SOURCE_OF_LABEL[source], *rest)
 
 
-def _control(row: Sequence[Any]) -> Control:
+def _control(row: Sequence[Any]) -> m.Control:
     identity, kind, *rest = row
-    return Control(identity, _CONTROL_KINDS[kind], *rest)
+    return m.Control(identity, _CONTROL_KINDS[kind], *rest)
 
 
-def _facts(row: Sequence[Any]) -> Facts:
+def _facts(row: Sequence[Any]) -> m.Facts:
     device, at_ns, source, vendor, model, system, booted_ns, serial, *nested = row
     components = (
-        Component(name, kind, part, component_serial, firmware, tuple(alias), orjson.loads(limits))
+        m.Component(name, kind, part, component_serial, firmware, tuple(alias), orjson.loads(limits))
         for name, kind, part, component_serial, firmware, alias, limits in zip(*nested[:7], strict=True)
     )
-    neighbors = (Neighbor(*row) for row in zip(*nested[7:], strict=True))
-    return Facts(
+    neighbors = (m.Neighbor(*row) for row in zip(*nested[7:], strict=True))
+    return m.Facts(
         device,
         at_ns,
         SOURCE_OF_LABEL[source],

@@ -15,17 +15,8 @@ from streams.store.enum_labels import enum_label
 from streams.store.rows.native_format import LOW_CARDINALITY
 from streams.store.rows.row_builder import TableSchema
 from streams.store.rows.table_schemas import columns, optional_times, times
+from streams.wire import symptoms as s
 from streams.wire.models import Symptom, SymptomsReplaced
-from streams.wire.symptoms import (
-    CnpThrottledBegan,
-    CounterGrowth,
-    GpuXid,
-    Payload,
-    Restart,
-    SlowedByCnpBegan,
-    SlowedByLossBegan,
-    SourceSilence,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +72,9 @@ def _row(symptom: Symptom) -> SymptomRow:
         count=_count(payload), detail=_detail(payload),
     )  # fmt: skip
     match payload:
-        case Restart(ended_boot_id=boot_id):
+        case s.Restart(ended_boot_id=boot_id):
             return replace(row, boot_id=boot_id)
-        case SourceSilence():
+        case s.SourceSilence():
             return replace(
                 row,
                 boot_id=payload.boot_id,
@@ -94,7 +85,7 @@ def _row(symptom: Symptom) -> SymptomRow:
     return row
 
 
-def _detail(payload: Payload) -> str:
+def _detail(payload: s.Payload) -> str:
     """Return the fields of a payload as JSON, with enums by their labels."""
 
     def value(field: Any) -> Any:
@@ -104,16 +95,16 @@ def _detail(payload: Payload) -> str:
     return orjson.dumps({field.name: value(field) for field in fields(payload)}).decode()
 
 
-def _count(payload: Payload) -> int:
+def _count(payload: s.Payload) -> int:
     """Return the number that a payload counts; 0 where it counts nothing."""
     match payload:
-        case CounterGrowth(growth=count) | GpuXid(xid=count):
+        case s.CounterGrowth(growth=count) | s.GpuXid(xid=count):
             return count
         case (
-            SourceSilence(live_sources=count)
-            | CnpThrottledBegan(cnp_per_s=count)
-            | SlowedByCnpBegan(notified_per_s=count)
-            | SlowedByLossBegan(retransmits_per_s=count)
+            s.SourceSilence(live_sources=count)
+            | s.CnpThrottledBegan(cnp_per_s=count)
+            | s.SlowedByCnpBegan(notified_per_s=count)
+            | s.SlowedByLossBegan(retransmits_per_s=count)
         ):
             return count
     return 0

@@ -16,16 +16,18 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer
 from aiokafka.consumer.group_coordinator import GroupCoordinator
-from aiokafka.errors import KafkaError, UnknownError
+from aiokafka.errors import UnknownError
 
 from lab.constants import with_constants
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.runtime.bindings import Binding, Upstream
 from streams.runtime.serve import StageSet, run_stages
+from streams.runtime.topic_io import read_to_end
 from streams.wire import topics
+from streams.wire.errors import Retry
 from streams.wire.models import (
     Event,
     EventKind,
@@ -204,20 +206,7 @@ def event(device: str, number: int, at_ns: int) -> Event:
 
 async def read_records(rig: PipelineRig, topic: Topic) -> list[Any]:
     """Return all records that a topic has now."""
-    consumer = AIOKafkaConsumer(**rig.kafka.client_options(), enable_auto_commit=False, auto_offset_reset="earliest")
-    found: list[Any] = []
-    try:
-        await consumer.start()
-        tps = [TopicPartition(topic.name, p) for p in range(rig.kafka.partitions.count(topic))]
-        consumer.assign(tps)
-        ends = await consumer.end_offsets(tps)
-        for tp in tps:
-            await consumer.seek_to_beginning(tp)
-            while await consumer.position(tp) < ends[tp]:
-                found += (await consumer.getmany(tp, timeout_ms=500)).get(tp, [])
-    finally:
-        await consumer.stop()
-    return found
+    return [record async for record in read_to_end(rig.kafka, topic)]
 
 
 async def read_messages(rig: PipelineRig, topic: Topic) -> list[Message]:
@@ -227,7 +216,7 @@ async def read_messages(rig: PipelineRig, topic: Topic) -> list[Message]:
 async def read_symptoms(rig: PipelineRig, topic: Topic) -> dict[tuple[str, str], set[Symptom]]:
     """Return the different symptoms of a topic by id; more than one for an id is a contradiction."""
     found: dict[tuple[str, str], set[Symptom]] = defaultdict(set)
-    with suppress(KafkaError):
+    with suppress(Retry):
         for message in await read_messages(rig, topic):
             if isinstance(message, Symptom):
                 found[message.device, message.port].add(message)

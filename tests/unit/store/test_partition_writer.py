@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Any
@@ -13,12 +13,12 @@ from aiokafka.structs import OffsetAndMetadata
 
 from lab.constants import with_constants
 from streams.store.params import SinkParams
+from streams.store.persist.block_builder import SinkStats
 from streams.store.persist.block_writer import BlockIntent, BlockWriter, Committed, parse_metadata
 from streams.store.persist.partition_offsets import PartitionLost
 from streams.store.persist.partition_reader import PartitionReader
 from streams.store.persist.partition_writer import PartitionWriter, SinkContext
 from streams.store.persist.persisted_topics import LatencyClass, PersistedTopic
-from streams.store.persist.sink_stats import SinkStats
 from streams.wire import topics
 from streams.wire.models import Control, ControlKind, Progress
 from tests.fakes.partition import (
@@ -52,36 +52,46 @@ def log(records: int, *, missing: frozenset[int] = frozenset()) -> FakeLog:
     return made
 
 
-def partition(
-    made: FakeLog,
-    tables: FakeTables,
-    fuse: Fuse,
-    max_records: int = 3,
-    params: SinkParams = PARAMS,
-    persisted: PersistedTopic = PERSISTED,
-) -> PartitionWriter:
-    """Return a new owner of the partition."""
-    fence: Any = FakeFence(made, fuse)
-    rejects: Any = FakeRejects(made, fuse)
-    writer = BlockWriter(tables, PARAMS)
-    consumer: Any = FakeConsumer(AT, made, max_records)
-    reader = PartitionReader(consumer, [AT], FakeConsumer.fetch)
-    context = SinkContext(consumer, reader, fence, tables, writer, rejects, params, SinkStats(), lambda: 10**18)
-    return PartitionWriter(AT, persisted, context)
+class Owner:
+    """A new owner of the partition; `before` is awaited ahead of each of its effects."""
+
+    def __init__(
+        self,
+        made: FakeLog,
+        tables: FakeTables,
+        fuse: Fuse,
+        max_records: int = 3,
+        params: SinkParams = PARAMS,
+        persisted: PersistedTopic = PERSISTED,
+        *,
+        consumer: FakeConsumer | None = None,
+        before: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.stats, self.rejects = SinkStats(), FakeRejects(made, fuse)
+        reading: Any = consumer or FakeConsumer(AT, made, max_records)
+        effects: list[Any] = [FakeFence(made, fuse), BlockWriter(tables, PARAMS), self.rejects]
+        if before is not None:
+            effects = [_CallsBefore(one, before) for one in effects]
+        fence, writer, rejects = effects
+        self._reader = PartitionReader(reading, [AT], type(reading).fetch)
+        self._writer = PartitionWriter(
+            AT,
+            persisted,
+            SinkContext(reading, self._reader, fence, tables, writer, rejects, params, self.stats, lambda: 10**18),
+        )
+
+    async def run(self) -> None:
+        """Run with its reader until it ends."""
+        reading = asyncio.create_task(self._reader.run())
+        try:
+            await self._writer.run()
+        finally:
+            reading.cancel()
 
 
-async def working(owner: PartitionWriter) -> None:
-    """Run an owner and its reader until it ends."""
-    reading = asyncio.create_task(owner._context.reader.run())
-    try:
-        await owner.run()
-    finally:
-        reading.cancel()
-
-
-async def run(owner: PartitionWriter, made: FakeLog, turns: int = 20_000) -> None:
+async def run(owner: Owner, made: FakeLog, turns: int = 20_000) -> None:
     """Run an owner until it has committed the end of the log, or is killed."""
-    task = asyncio.create_task(working(owner))
+    task = asyncio.create_task(owner.run())
     end = made.records[-1].offset + 1
     for _ in range(turns):
         if task.done() or (made.committed is not None and made.committed.offset == end):
@@ -96,7 +106,7 @@ async def run_until_killed(made: FakeLog, tables: FakeTables, fuse: Fuse, max_re
     """Run a sink that its fuse may kill."""
     tables.fuse = fuse
     with suppress(Crash):
-        await run(partition(made, tables, fuse, max_records), made)
+        await run(Owner(made, tables, fuse, max_records), made)
 
 
 def assert_exactly_once(made: FakeLog, tables: FakeTables) -> None:
@@ -155,16 +165,7 @@ class _SuspendedOwner:
     def __init__(self, made: FakeLog, tables: FakeTables, effect: int) -> None:
         self._resumed, self._suspended = asyncio.Event(), asyncio.Event()
         self._left = effect
-        owner = partition(made, tables, Fuse())
-        fence: Any = _CallsBefore(owner._context.fence, self._before)
-        rejects: Any = _CallsBefore(owner._context.rejects, self._before)
-        owner._context = dataclasses.replace(
-            owner._context,
-            fence=fence,
-            rejects=rejects,
-            writer=_CallsBefore(owner._context.writer, self._before),  # type: ignore[arg-type]
-        )
-        self._owner = owner
+        self._owner = Owner(made, tables, Fuse(), before=self._before)
         self._task: asyncio.Task[None]
 
     async def _before(self) -> None:
@@ -174,7 +175,7 @@ class _SuspendedOwner:
             await self._resumed.wait()
 
     async def suspend(self) -> None:
-        self._task = asyncio.create_task(working(self._owner))
+        self._task = asyncio.create_task(self._owner.run())
         await asyncio.wait_for(self._suspended.wait(), 5)
 
     async def resume(self) -> None:
@@ -225,7 +226,7 @@ async def test_a_bulk_block_with_enough_rows_waits_for_more(latency: LatencyClas
     owner = lingering(made, tables, latency)
     await run(owner, made)
     assert sorted(tables.rows["first"]) == list(range(6))
-    assert (owner._context.stats.blocks == 1) is (latency is LatencyClass.BULK)
+    assert (owner.stats.blocks == 1) is (latency is LatencyClass.BULK)
 
 
 @pytest.mark.parametrize("latency", [LatencyClass.STEADY, LatencyClass.BACKGROUND])
@@ -235,7 +236,7 @@ async def test_a_steady_stream_is_batched_and_the_first_record_after_a_silence_i
     owner = lingering(made, tables, latency)
     await run(owner, made)
     assert sorted(tables.rows["first"]) == list(range(6))
-    assert owner._context.stats.blocks == 2
+    assert owner.stats.blocks == 2
 
 
 async def test_records_without_rows_wait_for_the_longest_linger() -> None:
@@ -246,12 +247,10 @@ async def test_records_without_rows_wait_for_the_longest_linger() -> None:
     owner = lingering(made, tables, LatencyClass.PROMPT, WITH_PROGRESS)
     await run(owner, made)
     assert sorted(tables.rows["first"]) == [4, 5]
-    assert owner._context.stats.blocks == 1
+    assert owner.stats.blocks == 1
 
 
-def lingering(
-    made: FakeLog, tables: FakeTables, latency: LatencyClass, persisted: PersistedTopic = PERSISTED
-) -> PartitionWriter:
+def lingering(made: FakeLog, tables: FakeTables, latency: LatencyClass, persisted: PersistedTopic = PERSISTED) -> Owner:
     """Return an owner that waits for two rows or hardly at all, then half a second, longer for a background topic."""
     max_s = 1e-9 if latency is LatencyClass.BACKGROUND else 0.5
     params = with_constants(
@@ -264,7 +263,7 @@ def lingering(
         linger_s=1e-9,
     )()
     persisted = dataclasses.replace(persisted, latency=latency)
-    return partition(made, tables, Fuse(), max_records=2, params=params, persisted=persisted)
+    return Owner(made, tables, Fuse(), max_records=2, params=params, persisted=persisted)
 
 
 @pytest.mark.parametrize("value", [b"\x08\x01", b"\xff\xff"])
@@ -273,7 +272,7 @@ async def test_another_message_type_of_the_topic_is_skipped_without_decoding(val
     made, tables = log(3), FakeTables(Fuse())
     made.records.insert(1, FakeRecord(1, value, 1001, (("type", b"progress"),)))
     made.records[2:] = [FakeRecord(offset, VALUE, 1000 + offset) for offset in (2, 3)]
-    owner = partition(made, tables, Fuse(), persisted=WITH_PROGRESS)
+    owner = Owner(made, tables, Fuse(), persisted=WITH_PROGRESS)
     await run(owner, made)
     assert sorted(tables.rows["first"]) == [0, 2, 3]
     assert made.rejected == []
@@ -307,23 +306,15 @@ class _RecordsWithTheEnd(FakeConsumer):
         return await super().end_offsets(partitions)
 
 
-async def test_records_that_arrive_while_the_end_is_queried_belong_to_an_unfinished_block(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_records_that_arrive_while_the_end_is_queried_belong_to_an_unfinished_block() -> None:
     """A broker that is slow to send the block's records, and fast to send the end, loses none of them."""
-    monkeypatch.setattr("streams.store.persist.partition_writer.IDLE_TIMEOUT_S", 0.01)
     made, tables = log(3), FakeTables(Fuse())
     await run_until_killed(made, tables, Fuse(2))
     assert made.committed is not None and '"last"' in made.committed.metadata
-    owner = partition(made, tables, Fuse())
-    consumer: Any = _RecordsWithTheEnd(AT, made, 10)
-    owner._context = dataclasses.replace(
-        owner._context, consumer=consumer, reader=PartitionReader(consumer, [AT], _RecordsWithTheEnd.fetch)
-    )
-    owner._offsets = dataclasses.replace(owner._offsets, consumer=consumer)
+    owner = Owner(made, tables, Fuse(), consumer=_RecordsWithTheEnd(AT, made, 10))
     await run(owner, made)
     assert sorted(tables.rows["first"]) == [0, 1, 2]
-    assert owner._context.stats.lost == 0
+    assert owner.stats.lost == 0
 
 
 async def test_a_group_without_an_offset_starts_after_the_stored_rows() -> None:
@@ -331,7 +322,7 @@ async def test_a_group_without_an_offset_starts_after_the_stored_rows() -> None:
     made, tables = log(17), FakeTables(Fuse())
     await run_until_killed(made, tables, Fuse())
     made.committed = None
-    await run(partition(made, tables, Fuse(), max_records=5), made, turns=40)
+    await run(Owner(made, tables, Fuse(), max_records=5), made, turns=40)
     assert_exactly_once(made, tables)
 
 
@@ -350,9 +341,8 @@ async def test_after_a_rewind_only_new_records_are_stored() -> None:
     await run_until_killed(made, tables, Fuse())
     assert made.committed is not None
     made.records = made.records[:12] + [FakeRecord(offset, VALUE, 9000 + offset) for offset in range(12, 15)]
-    owner = partition(made, tables, Fuse())
-    owner._context.consumer.seek = _rewound(owner._context.consumer)
-    task = asyncio.create_task(working(owner))
+    owner = Owner(made, tables, Fuse(), consumer=_Rewound(AT, made, 3))
+    task = asyncio.create_task(owner.run())
     for _ in range(2000):
         if len(tables.rows["second"]) == 16 + 3:
             break
@@ -362,15 +352,12 @@ async def test_after_a_rewind_only_new_records_are_stored() -> None:
     assert sorted(tables.rows["first"]) == sorted([*(o for o in range(17) if o != POISON), 12, 13, 14])
 
 
-def _rewound(consumer: Any) -> Any:
-    """Return a `seek` that, like the driver, starts at the beginning where a position is past the end of the log."""
-    seek = consumer.seek
+class _Rewound(FakeConsumer):
+    """Starts, like the driver, at the beginning where a position is past the end of the log."""
 
-    def clipped(at: TopicPartition, offset: int) -> None:
-        end = consumer._log.records[-1].offset + 1
-        seek(at, 0 if offset > end else offset)
-
-    return clipped
+    def seek(self, at: TopicPartition, offset: int) -> None:
+        end = self._log.records[-1].offset + 1
+        super().seek(at, 0 if offset > end else offset)
 
 
 def test_metadata_of_another_writer_means_only_the_offset() -> None:
@@ -387,10 +374,10 @@ async def test_records_that_retention_deleted_are_counted(retention_s: int | Non
     made, tables = log(60, missing=frozenset(range(20, 50))), FakeTables(Fuse())
     made.committed = OffsetAndMetadata(2, Committed(1001).metadata())
     del made.records[:6]
-    owner = partition(made, tables, Fuse(), persisted=persisted)
+    owner = Owner(made, tables, Fuse(), persisted=persisted)
     await run(owner, made)
-    assert owner._context.stats.lost == (34 if retention_s else 0)
-    reported = owner._context.rejects.losses  # type: ignore[attr-defined] # a fake
+    assert owner.stats.lost == (34 if retention_s else 0)
+    reported = owner.rejects.losses
     assert [count for _, count, _ in reported] == ([4, 30] if retention_s else [])
     assert not retention_s or reported[0] == (2, 4, False)
 
@@ -410,7 +397,7 @@ async def test_a_loss_inside_an_unfinished_block_is_counted(stored: bool, delete
         tables.rows = {table: [0, 1, 2, 3, 4] for table in persisted.tables}
         tables.tokens = {table: [intent.token] for table in persisted.tables}
     del made.records[:deleted]
-    owner = partition(made, tables, Fuse(), persisted=persisted)
+    owner = Owner(made, tables, Fuse(), persisted=persisted)
     await run(owner, made)
     in_block = min(deleted, 5)
-    assert owner._context.stats.lost == deleted - (in_block if stored else 0)
+    assert owner.stats.lost == deleted - (in_block if stored else 0)
