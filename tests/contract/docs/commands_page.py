@@ -28,7 +28,7 @@ All commands with their arguments and options. This page is generated from the c
 | 2 | misconfigured: one line for each problem, with its origin and the next step; also a wrong command line |
 
 `railsight --log-level debug COMMAND` logs more; `railsight --version` prints the version.
-[Errors](errors.md) lists the messages.
+[Errors](troubleshooting.md#messages-of-commands) lists the messages.
 """
 
 _TYPES = {Path: "path", int: "integer", float: "number", datetime: "time"}
