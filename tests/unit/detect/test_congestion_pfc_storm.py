@@ -8,8 +8,6 @@ import pytest
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
 from streams.detect.evidence.episodes import BOTH_ENDS, ONE_END
-from streams.detect.measure.stage import Measure
-from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.replay.driver import event_time
@@ -290,12 +288,3 @@ def test_repeated_watchdog_events_are_one_storm() -> None:
     ]
     (found,) = storms_in(in_order(rows, events))
     assert (after(found.started_at_ns), after(found.resolved_at_ns)) == (100, 160)
-
-
-def test_a_healthy_port_has_no_state() -> None:
-    """No state is retained of ports without a storm, nor after its end."""
-    stage = Measure(DetectParams())
-    stage.start_epoch(1)
-    for row in readings(STORMS["by frames"]):
-        stage.process([row])
-    assert stage._monitors[-1].dump()["pause"][0] == []

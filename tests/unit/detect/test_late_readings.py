@@ -111,15 +111,3 @@ def test_a_history_retains_the_smallest_transitions_in_any_order() -> None:
     assert len(found) == 1
     assert sorted(found.pop()) == sorted(remaining([fine, equal, *others]))
     assert len(remaining(steps)) == len(steps) - 1
-
-
-def test_a_healthy_port_retains_no_transitions() -> None:
-    """Transitions are retained of ports that changed, and pruned at the next change."""
-    own = stage()
-    for t in range(0, 600, 10):
-        own.process([read(t, 1, 5)])
-    slots = own._readings.slots.values()
-    assert all(not slot.history.transitions and len(slot.history.reads) <= 6 for slot in slots)
-    for t in range(600, 1200, 10):
-        own.process([read(t, t // 10 % 2, 5)])
-    assert all(sum(map(len, slot.history.transitions.values())) <= 6 for slot in slots)
