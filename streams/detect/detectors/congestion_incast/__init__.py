@@ -108,11 +108,8 @@ def _observe(
             links = state.links | {subject.id: replace(known, spells=spells)}
             return Observed(replace(state, links=links), batch_ns)
         case CongestionState.FULL:
-            full = state.full.get(subject.id) or LinkSpells(subject)
-            spells_of_full = full.observe(observed)
-            if spells_of_full is full:
-                return Observed(state.or_none())
-            return Observed(replace(state, full=state.full | {subject.id: spells_of_full}), batch_ns)
+            full, is_new, is_for_fabric = _add(state.full, subject, observed, context)
+            state, is_for_fabric = replace(state, full=full), False  # `attribute` has no use for full links
         case CongestionState.CNP_THROTTLED:
             cnp, is_new, is_for_fabric = _add(state.cnp_throttled, subject, observed, context)
             state = replace(state, cnp_throttled=cnp)

@@ -168,17 +168,18 @@ def _statement(params: DegradingParams, case: WindowHit) -> str:
             return f"{case.observed:.0f} {case.metric.name.lower()} a minute"
 
 
-def _lanes(windows: Sequence[Window]) -> dict[int, float]:
+def _sums(windows: Sequence[Window], metric: Metric) -> dict[int, float]:
+    """Return the growth of a counter by lane or bin."""
     counts: dict[int, float] = {}
     for window in windows:
-        for lane, count, _ in indexed_values(window, Metric.LANE_RAW_ERRORS):
-            counts[lane] = counts.get(lane, 0.0) + count
+        for index, count, _ in indexed_values(window, metric):
+            counts[index] = counts.get(index, 0.0) + count
     return counts
 
 
 def worst_lane(params: DegradingParams, windows: Sequence[Window]) -> tuple[int, float] | None:
     """Return the lane that has most of the raw errors, and its share; None where they are spread."""
-    lanes = _lanes(windows)
+    lanes = _sums(windows, Metric.LANE_RAW_ERRORS)
     whole = sum(lanes.values())
     if len(lanes) < 2 or not whole:
         return None
@@ -189,27 +190,20 @@ def worst_lane(params: DegradingParams, windows: Sequence[Window]) -> tuple[int,
 
 def _of_lanes(params: DegradingParams, end: Endpoint, windows: Sequence[Window]) -> Iterator[Evidence]:
     if (worst := worst_lane(params, windows)) is not None:
-        lane, share = worst
-        yield Evidence(
-            f"{end.device}/{end.port}: lane {lane} has {share:.1%} of the raw errors of {len(_lanes(windows))} lanes",
-            "lane_raw_errors", end, observed=share, expected=1 / len(_lanes(windows)), comparison="peers",
-            peers=len(_lanes(windows)) - 1, window_start_ns=windows[0].begin_ns, window_end_ns=windows[-1].end_ns,
+        (lane, share), lanes = worst, len(_sums(windows, Metric.LANE_RAW_ERRORS))
+        yield evidence_of(
+            f"{end.device}/{end.port}: lane {lane} has {share:.1%} of the raw errors of {lanes} lanes",
+            "lane_raw_errors", end, (windows[0].begin_ns, windows[-1].end_ns), share, 1 / lanes, "peers", lanes - 1,
         )  # fmt: skip
 
 
 def _of_bins(end: Endpoint, windows: Sequence[Window]) -> Iterator[Evidence]:
-    counts: dict[int, float] = {}
-    for window in windows:
-        for errors, count, _ in indexed_values(window, Metric.FEC_CODEWORDS_BY_ERRORS):
-            counts[errors] = counts.get(errors, 0.0) + count
-    found = (
-        uncorrectable_probability([counts.get(errors, 0.0) for errors in range(max(counts) + 1)]) if counts else None
-    )
-    if found is not None:
-        yield Evidence(
+    counts = _sums(windows, Metric.FEC_CODEWORDS_BY_ERRORS)
+    bins = [counts.get(errors, 0.0) for errors in range(max(counts, default=-1) + 1)]
+    if (found := uncorrectable_probability(bins)) is not None:
+        yield evidence_of(
             f"{end.device}/{end.port}: by its FEC bins {found[0]:.1e} of codewords will be lost (R2 {found[1]:.2f})",
-            "fec_codewords_by_errors", end, observed=found[0], comparison="trend",
-            window_start_ns=windows[0].begin_ns, window_end_ns=windows[-1].end_ns,
+            "fec_codewords_by_errors", end, (windows[0].begin_ns, windows[-1].end_ns), found[0], comparison="trend",
         )  # fmt: skip
 
 
