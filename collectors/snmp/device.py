@@ -121,13 +121,7 @@ class DeviceReader:
         agent = await self._connected()
         await self._check_restart(agent)
         await self._inspect(agent)
-        try:
-            async with asyncio.timeout(self._params.facts_deadline_s):
-                await self._request_facts()
-        except (TimeoutError, Retry, Reject) as why:
-            _log.warning(
-                "no facts", device=self.name, why=str(why) or f"no answer in {self._params.facts_deadline_s:g} s"
-            )
+        await self._has_facts()
         return await self.read()
 
     async def _connected(self) -> Agent:
@@ -222,16 +216,22 @@ class DeviceReader:
                 pass
             self._facts_wanted.clear()
             wait_s = min(_MIN_FACTS_INTERVAL_S, self._params.facts_every_s)
-            try:
-                async with asyncio.timeout(self._params.facts_deadline_s):
-                    await self._request_facts()
-            except (TimeoutError, Retry, Reject) as why:
-                _log.warning(
-                    "no facts", device=self.name, why=str(why) or f"no answer in {self._params.facts_deadline_s:g} s"
-                )
+            if not await self._has_facts():
                 self._facts_wanted.set()
                 wait_s = min(wait_s, self._params.cadence_s)
             await asyncio.sleep(wait_s)
+
+    async def _has_facts(self) -> bool:
+        """Request the facts; return whether the device answered before their deadline."""
+        try:
+            async with asyncio.timeout(self._params.facts_deadline_s):
+                await self._request_facts()
+        except (TimeoutError, Retry, Reject) as why:
+            _log.warning(
+                "no facts", device=self.name, why=str(why) or f"no answer in {self._params.facts_deadline_s:g} s"
+            )
+            return False
+        return True
 
     async def _request_facts(self) -> None:
         """Request the facts; raises Retry if the device does not answer. A part that cannot be decoded is left out."""

@@ -1,13 +1,11 @@
 """Provides a simulated fabric on real sockets, and a collector that reads it, for the duration of a test."""
 
-import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import grpc
-import pytest
 
 from collectors.core.clock import SystemClock
 from collectors.core.context import CollectorContext
@@ -22,6 +20,7 @@ from lab.world.demo_world import DemoWorld
 from lab.world.ground_truth import AnyFault
 from streams.fabric.inventory import Inventory
 from tests.fakes.publisher import RecordingPublisher
+from tests.fixtures.running_task import run_beside
 
 SMALL = DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
 Faulty = Callable[[Inventory, int], list[AnyFault]]
@@ -62,12 +61,5 @@ async def running(
 async def collecting(params: Params) -> AsyncIterator[tuple[RecordingPublisher, CollectorMetrics]]:
     """Run the collector on these targets."""
     published, metrics = RecordingPublisher(), CollectorMetrics()
-    work = asyncio.create_task(
-        collect(params, CollectorContext(published, "test", metrics, run=7, rng=random.Random(1)))
-    )
-    try:
+    async with run_beside(collect(params, CollectorContext(published, "test", metrics, run=7, rng=random.Random(1)))):
         yield published, metrics
-    finally:
-        work.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await work

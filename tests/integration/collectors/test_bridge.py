@@ -24,6 +24,7 @@ from streams.embedded.kafka_config import KafkaParams
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.models import Rejected
 from streams.wire.topics import REJECTED, SAMPLES
+from tests.fixtures.running_task import run_beside
 from tests.integration.collectors.bridged_readings import (
     DEVICES,
     PARTITIONS,
@@ -78,13 +79,8 @@ async def test_a_killed_bridge_loses_nothing_and_gives_no_identity_two_contents(
 async def bridging(bootstrap: str) -> AsyncIterator[None]:
     """Run a bridge in this process."""
     core = Core(client_options={"bootstrap_servers": bootstrap}, partitions=PARTITIONS)
-    work = asyncio.create_task(SPEC.run(params_of(Params, settings(bootstrap)), core))
-    try:
+    async with run_beside(SPEC.run(params_of(Params, settings(bootstrap)), core)):
         yield
-    finally:
-        work.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await work
 
 
 async def test_two_share_the_partitions_and_one_takes_over(bootstrap: str) -> None:

@@ -23,6 +23,7 @@ from tests.fakes.mdt import counters
 from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.certificates import CertificateAuthority
 from tests.fixtures.gnmi_notifications import notification
+from tests.fixtures.running_task import run_beside
 
 MDT = "/mdt_dialout.gRPCMdtDialout/MdtDialout"
 LEAF1 = {"name": "leaf1", "addresses": ["127.0.0.1"]}
@@ -80,13 +81,8 @@ async def listening(**settings: Any) -> AsyncIterator[Listening]:
     params = params_of(Params, {"listen": "127.0.0.1:0", "targets": [LEAF1], "cadence_s": 0.5} | settings)
     published, metrics = RecordingPublisher(), CollectorMetrics()
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    work = asyncio.create_task(collect(params, CollectorContext(published, "test", metrics), port.set_result))
-    try:
+    async with run_beside(collect(params, CollectorContext(published, "test", metrics), port.set_result)):
         yield Listening(f"127.0.0.1:{await port}", published, metrics)
-    finally:
-        work.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await work
 
 
 def now_ms() -> int:

@@ -36,6 +36,7 @@ from streams.wire.models import Event, EventKind
 from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, Partitions, decode
 from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.host_tree import machine
+from tests.fixtures.running_task import run_beside
 
 SHAPE = demo_fabric.DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
 HOST = "pod1-host1"
@@ -61,13 +62,8 @@ async def listening(sysfs: SysfsWriter, log: KernelLogWriter, folder: Path) -> A
     )
     context = CollectorContext(retained, "host", CollectorMetrics(), 7, random.Random(1))
     with context.at_end:
-        work = asyncio.create_task(collect(params, context))
-        try:
+        async with run_beside(collect(params, context)):
             yield retained
-        finally:
-            work.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await work
 
 
 def links(retained: RecordingPublisher) -> list[Event]:

@@ -4,7 +4,6 @@ All run over a server in memory, and over a real API server where kube-apiserver
 """
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.certificates import certificate
 from tests.fixtures.kubernetes_api import KubernetesApi, kubernetes_api
 from tests.fixtures.kubernetes_pods import LABELS, finished, pod, running
+from tests.fixtures.running_task import run_beside
 
 pytestmark = pytest.mark.timeout(240)
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -59,13 +59,8 @@ def params(api: KubernetesApi, folder: Path, user: str = "netbot") -> Kubernetes
 async def collecting(own: KubernetesParams) -> AsyncIterator[RecordingPublisher]:
     """Run the collector."""
     publisher = RecordingPublisher()
-    work = asyncio.create_task(collect(Params(kubernetes=own), CollectorContext(publisher, "jobs")))
-    try:
+    async with run_beside(collect(Params(kubernetes=own), CollectorContext(publisher, "jobs"))):
         yield publisher
-    finally:
-        work.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await work
 
 
 @pytest.mark.parametrize("kind", LABELS)

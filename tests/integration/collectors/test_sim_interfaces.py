@@ -22,6 +22,7 @@ from streams.fabric.ids import Port
 from streams.fabric.inventory import read_folder
 from streams.wire.models import Event, EventKind
 from tests.fakes.publisher import RecordingPublisher
+from tests.fixtures.running_task import run_beside
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -89,13 +90,8 @@ async def listening(host: dict[str, str], folder: Path) -> AsyncIterator[Recordi
     )
     context = CollectorContext(retained, "host", rng=random.Random(1))
     with context.at_end:
-        work = asyncio.create_task(collect(params, context))
-        try:
+        async with run_beside(collect(params, context)):
             yield retained
-        finally:
-            work.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await work
 
 
 async def test_a_link_that_goes_down_shows_in_every_interface(sim: Sim, tmp_path: Path) -> None:

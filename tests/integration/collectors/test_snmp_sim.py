@@ -29,6 +29,7 @@ from lab.world.ground_truth import AnyFault
 from streams.fabric.inventory import Inventory
 from streams.wire.models import CollectorStatus, Event, EventKind, Facts, Samples, Source
 from tests.fakes.publisher import RecordingPublisher
+from tests.fixtures.running_task import run_beside
 from tests.fixtures.snmp_packets import damaged, table
 from tests.integration.collectors.snmp_peers import free_port, sent
 
@@ -55,13 +56,8 @@ def simulated(addresses: dict[str, str], **settings: object) -> Params:
 async def collecting(params: Params) -> AsyncIterator[tuple[RecordingPublisher, CollectorMetrics]]:
     """Run the collector."""
     retained, metrics = RecordingPublisher(), CollectorMetrics()
-    work = asyncio.create_task(collect(params, CollectorContext(retained, "test", metrics)))
-    try:
+    async with run_beside(collect(params, CollectorContext(retained, "test", metrics))):
         yield retained, metrics
-    finally:
-        work.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await work
 
 
 @asynccontextmanager

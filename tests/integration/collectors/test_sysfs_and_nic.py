@@ -1,6 +1,5 @@
 """Tests the NIC collector on the simulated hosts' trees: both ends of a link report the same fault."""
 
-import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator
@@ -26,6 +25,7 @@ from lab.world.ground_truth import AnyFault
 from streams.wire.models import CollectorStatus, Facts, Samples, Source
 from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.nic_tree import rows, whole
+from tests.fixtures.running_task import run_beside
 
 SHAPE = demo_fabric.DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
 HOST = "pod1-host1"
@@ -72,13 +72,8 @@ async def collecting(face: SysfsWriter, cadence_s: float = 0.1) -> AsyncIterator
     """Run the collector of the host."""
     retained = RecordingPublisher()
     params = Params(device=HOST, root=face.root(HOST), ethtool_dir=face.ethtool_dir(HOST), cadence_s=cadence_s)
-    work = asyncio.create_task(collect(params, CollectorContext(retained, "nic", run=7, rng=random.Random(1))))
-    try:
+    async with run_beside(collect(params, CollectorContext(retained, "nic", run=7, rng=random.Random(1)))):
         yield retained
-    finally:
-        work.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await work
 
 
 async def test_a_flap_is_observed_while_it_happens(tmp_path: Path) -> None:

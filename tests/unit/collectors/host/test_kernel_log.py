@@ -1,7 +1,6 @@
 """Events of the kernel log: named by port, dated, once each over restarts, and never by the thousand."""
 
 import asyncio
-import contextlib
 from pathlib import Path
 
 from collectors.core.context import DeviceEvent
@@ -16,6 +15,7 @@ from tests.fakes.boot_time import SetZero
 from tests.fakes.kmsg import FakeKmsg
 from tests.fixtures.host_agent import START_NS, SetClock, listening, whole
 from tests.fixtures.host_tree import BOOT_S, GPU, NIC0, NIC1, machine
+from tests.fixtures.running_task import run_beside
 
 S = 10**9
 NEW_BOOT = 99
@@ -175,8 +175,7 @@ async def test_a_card_that_comes_while_it_runs_is_found_by_its_first_word(tmp_pa
     """Long before the next look that is due."""
     (tmp_path / "kern.log").touch()
     found = whole(tmp_path, kernel_log=tmp_path / "kern.log", log_poll_s=0.02, cadence_s=3600, discover_every_s=3600)
-    work = asyncio.create_task(found.agent.run())
-    try:
+    async with run_beside(found.agent.run()):
         async with asyncio.timeout(20):
             while found.agent.listening.log is None:  # noqa: ASYNC110 — it opens the log without notification
                 await asyncio.sleep(0)
@@ -188,10 +187,6 @@ async def test_a_card_that_comes_while_it_runs_is_found_by_its_first_word(tmp_pa
             await found.publisher.recorded.until(
                 lambda: found.events()[-1:] != [] and found.events()[-1].port == "mlx5_0"
             )
-    finally:
-        work.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await work
     assert found.metrics.value("unnamed") > 0
 
 
