@@ -180,30 +180,23 @@ def links_of_subjects(topology: Topology, subject_ids: Iterable[str]) -> Ints:
     return np.unique(np.concatenate(found)) if found else NO_LINKS
 
 
-def _of_link(topology: Topology, name: str) -> Ints:
-    link = topology.links.get(f"link:{name}")
+def _links_at(topology: Topology, link: TopologyLink | None) -> Ints:
     return NO_LINKS if link is None else topology.graph.numbers_of([link])
 
 
 def _of_port(topology: Topology, name: str) -> Ints:
     device, _, port = name.partition("/")  # a device name contains no slash, a port name may
-    link = topology.link_at(Port(device, port))
-    return NO_LINKS if link is None else topology.graph.numbers_of([link])
+    return _links_at(topology, topology.link_at(Port(device, port)))
 
 
 def _of_device(topology: Topology, name: str) -> Ints:
-    graph = topology.graph
-    number = graph.number.get(name)
-    return NO_LINKS if number is None else graph.links_of(np.array([number], np.int64))
+    number = topology.graph.number.get(name)
+    return NO_LINKS if number is None else topology.graph.links_of(np.array([number], np.int64))
 
 
 def _of_rail(topology: Topology, name: str) -> Ints:
     host, _, rail = name.partition("/")
     return topology.graph.links_of_hosts([host], rail=int(rail)) if rail.isdecimal() else NO_LINKS
-
-
-def _of_plane(topology: Topology, name: str) -> Ints:
-    return np.flatnonzero(topology.graph.plane == int(name)) if name.isdecimal() else NO_LINKS
 
 
 def _of_pod(topology: Topology, name: str) -> Ints:
@@ -212,10 +205,10 @@ def _of_pod(topology: Topology, name: str) -> Ints:
 
 
 _LINKS_OF_KIND: dict[str, Callable[[Topology, str], Ints]] = {
-    "link": _of_link,
+    "link": lambda topology, name: _links_at(topology, topology.links.get(f"link:{name}")),
     "port": _of_port,
     "device": _of_device,
     "rail": _of_rail,
-    "plane": _of_plane,
+    "plane": lambda top, name: np.flatnonzero(top.graph.plane == int(name)) if name.isdecimal() else NO_LINKS,
     "pod": _of_pod,
 }

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -49,33 +49,6 @@ class Delivery:
     """It was delivered, and its offset is not committed yet."""
 
 
-@dataclass(slots=True)
-class Deliveries:
-    """The queue."""
-
-    _queue: deque[Delivery] = field(default_factory=deque)
-
-    def __len__(self) -> int:
-        return len(self._queue)
-
-    @property
-    def head(self) -> Delivery | None:
-        """The next delivery."""
-        return self._queue[0] if self._queue else None
-
-    def add(self, next_offset: int, change: Change | None = None, rejected: Rejected | None = None) -> None:
-        """Add a record; successive ones without an effect are one delivery."""
-        last = self._queue[-1] if self._queue else None
-        if change is None and rejected is None and last is not None:
-            last.next_offset = next_offset
-        else:
-            self._queue.append(Delivery(next_offset, change, rejected))
-
-    def pop(self) -> None:
-        """Remove the head."""
-        self._queue.popleft()
-
-
 GROUP = "railsight-tickets"
 ACCESS = Access(reads=(REMEDIATIONS,), writes=(REJECTED, INPUT_LOSSES), groups=(GROUP,))
 STAGE = "tickets"
@@ -109,7 +82,8 @@ class TicketService:
         self._ownership = Ownership(PARTITION)
         self._attendance = Attendance(SESSION_S, time.monotonic, time.process_time)
         self._book = TicketBook(notify)
-        self._deliveries = Deliveries()
+        self._deliveries: deque[Delivery] = deque()
+        """Deliveries that are not committed, in the order of the topic."""
         self._openings: dict[str, int] = {}
         """Open ticket -> the offset of the record that opened it."""
         self._past_end, self._past_open = 0, frozenset[str]()
@@ -234,7 +208,7 @@ class TicketService:
 
     async def _rebuild(self, election: int, first: int) -> None:
         """Read from the beginning up to the offset `first`, and queue what follows it."""
-        self._book, self._deliveries, self._openings = TicketBook(self._notify), Deliveries(), {}
+        self._book, self._deliveries, self._openings = TicketBook(self._notify), deque(), {}
         await self._consumer.seek_to_beginning(PARTITION)
         while not self._is_replaced(election) and await self._consumer.position(PARTITION) < first:
             self._read(await self._poll(POLL_MS), first)
@@ -258,7 +232,14 @@ class TicketService:
                     None if record.value is None else rejected_record(record, STAGE, str(error), self._clock.now_ns())
                 )
             if record.offset >= first:
-                self._deliveries.add(record.offset + 1, change, rejected)
+                self._enqueue(record.offset + 1, change, rejected)
+
+    def _enqueue(self, next_offset: int, change: Change | None, rejected: Rejected | None) -> None:
+        """Add a record; successive ones without an effect are one delivery."""
+        if change is None and rejected is None and self._deliveries:
+            self._deliveries[-1].next_offset = next_offset
+        else:
+            self._deliveries.append(Delivery(next_offset, change, rejected))
 
     async def _deliver_next(self) -> None:
         """Deliver the head of the queue, and commit its offset; after an error both are repeated, once each."""
@@ -268,12 +249,13 @@ class TicketService:
             if not self._is_prepared:
                 await self._system.prepare()
                 self._is_prepared = True
-            if (head := self._deliveries.head) is not None:
+            if self._deliveries:
+                head = self._deliveries[0]
                 if not head.is_done:
                     await self._deliver(head)
                     head.is_done = True
                 await self._consumer.commit({PARTITION: head.next_offset})
-                self._deliveries.pop()
+                self._deliveries.popleft()
         self._delay_s = 0.0
         self._report(is_blocked=False)
 
