@@ -1,6 +1,10 @@
 """A measure stage of the small fabric, and the symptoms that it emits."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
+
+import cramjam
+import orjson
 
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
@@ -35,3 +39,9 @@ def symptoms_of(own: Measure, messages: Sequence[Message]) -> list[Symptom]:
     outputs = [output for message in messages for output in detected(own.process([message]))]
     assert all(output.topic is SYMPTOMS for output in outputs)
     return list(dict.fromkeys(o.message for o in outputs if isinstance(o.message, Symptom)))
+
+
+def snapshot_head(own: Measure) -> dict[str, Any]:
+    """Return the JSON head of a stage's snapshot, which shows what it retains beside the arrays."""
+    data = own.snapshot()
+    return dict(orjson.loads(bytes(cramjam.lz4.decompress(data[8 : 8 + int.from_bytes(data[:8], "little")]))))

@@ -1,6 +1,5 @@
 """State is bounded, whatever names are in messages: devices, ports and columns beyond the bounds are counted."""
 
-import numpy as np
 import pytest
 
 from streams.detect.measure import liveness, port_publisher
@@ -9,6 +8,7 @@ from streams.detect.measure.storage import reading_store
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.wire.models import CollectorStatus, EventKind, Source, Symptom
+from tests.worlds.measure_stage import snapshot_head
 from tests.worlds.observations import event, samples
 from tests.worlds.small_fabric import topology
 
@@ -31,17 +31,17 @@ def test_devices_that_the_inventory_does_not_have_are_bounded(monkeypatch: pytes
         stage.process([samples(f"unknown-{number}", 1, {Metric.OPER_UP: {"e0": 1.0}})])
         status = CollectorStatus("c", 1, Source.SOURCE_GNMI, f"other-{number}", SECOND, reachable=True)
         stage.process([status])
-    assert len(stage._liveness.sources) == 50
-    assert len(stage._readings.slots) <= 50
-    assert stage._liveness.refused == 950
+    known = snapshot_head(stage)["sources"]["device"]
+    assert len(known) == 50
+    assert stage.counted["railsight_unknown_devices_refused_total"] == 500 - sum("unknown" in one for one in known)
     stage.process([samples("p1-l0", 1, {Metric.OPER_UP: {"d1": 1.0}})])
-    assert ("p1-l0", Source.SOURCE_GNMI) in stage._liveness.sources
+    assert "p1-l0" in snapshot_head(stage)["sources"]["device"]
     restored = Measure(DetectParams())
     restored.start_epoch(2)
     restored.restore(stage.snapshot())
     restored.set_topology(topology())
     restored.process([samples("unknown-600", 2, {Metric.OPER_UP: {"e0": 1.0}})])
-    assert len(restored._liveness.sources) == 51
+    assert restored.counted["railsight_unknown_devices_refused_total"] == 1
 
 
 def test_ports_that_only_events_name_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,10 +71,8 @@ def test_ports_of_a_device_are_bounded_and_its_known_ports_are_read(monkeypatch:
         indexed = {(Metric.RX_POWER_DBM, turn): {"d1": -2.0}}
         message = samples("p1-l0", turn * 10, {Metric.OPER_UP: cells}, sequence=turn, indexed=indexed)
         found += stage.process([message])
-    (slot,) = stage._readings.slots.values()
-    assert len(slot.rows) == 20
-    assert len(slot.block.layout.gauges) == 4
-    assert stage._readings.refused > 100
+    readings = snapshot_head(stage)["readings"]
+    ((_, _, gauges, height, *_),) = readings["blocks"]
+    assert (len(readings["rows"][0]), height, len(gauges)) == (20, 20, 4)
     changes = [output.message for output in found if isinstance(output.message, Symptom)]
     assert [(symptom.port, symptom.at_ns // SECOND % 1000) for symptom in changes if symptom.since_ns][-1][0] == "d1"
-    assert np.isfinite(slot.block.gauges.values[slot.index, 0, 0])

@@ -7,10 +7,13 @@ import pytest
 
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
+from streams.detect.measure.stage import Measure
+from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.models import Cause, Condition, Finding, Samples, Severity, Status
 from streams.wire.symptoms import SymptomKind, ThrottledByPauseBegan
+from tests.worlds.measure_stage import snapshot_head
 from tests.worlds.observations import NIC, Cells, after, at, samples, span
 from tests.worlds.small_world import findings, measured, play
 
@@ -206,6 +209,16 @@ def test_a_port_without_traffic_is_a_storm_and_not_throttled() -> None:
     """The remaining traffic distinguishes the two."""
     kinds = {s.kind for s in measured(TOP, readings(of_all(Rates(paused=1.0, sent=0.001)), hosts=POD1[:1]))}
     assert kinds == {SymptomKind.PAUSE_RECEIVED_BEGAN, SymptomKind.PAUSE_RECEIVED_ENDED}
+
+
+def test_a_healthy_port_has_no_state() -> None:
+    """No state is retained of unthrottled ports, nor after the end."""
+    stage = Measure(DetectParams())
+    stage.start_epoch(1)
+    stage.set_topology(TOP)
+    for row in readings(ALL):
+        stage.process([row])
+    assert snapshot_head(stage)["small"]["monitors"]["replayed"]["pause"][1] == []
 
 
 POD2 = tuple(f"pod2-host{n}" for n in range(1, 7))

@@ -8,11 +8,14 @@ import pytest
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
 from streams.detect.evidence.episodes import BOTH_ENDS, ONE_END
+from streams.detect.measure.stage import Measure
+from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.replay.driver import event_time
 from streams.wire.models import Cause, Condition, Event, EventKind, Finding, Message, Samples, Severity, Source, Status
 from streams.wire.symptoms import SymptomKind
+from tests.worlds.measure_stage import snapshot_head
 from tests.worlds.observations import NIC, Cells, after, at, samples, span
 from tests.worlds.small_world import SmallWorld, findings, measured, play, statuses
 
@@ -288,3 +291,12 @@ def test_repeated_watchdog_events_are_one_storm() -> None:
     ]
     (found,) = storms_in(in_order(rows, events))
     assert (after(found.started_at_ns), after(found.resolved_at_ns)) == (100, 160)
+
+
+def test_a_healthy_port_has_no_state() -> None:
+    """No state is retained of ports without a storm, nor after its end."""
+    stage = Measure(DetectParams())
+    stage.start_epoch(1)
+    for row in readings(STORMS["by frames"]):
+        stage.process([row])
+    assert snapshot_head(stage)["small"]["monitors"]["replayed"]["pause"][0] == []

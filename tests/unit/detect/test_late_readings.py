@@ -9,7 +9,7 @@ from streams.detect.evidence.link_history import LinkHistory
 from streams.wire.models import Endpoint, Message, Subject, Symptom
 from streams.wire.symptoms import Restart
 from tests.worlds.late_readings import DOWNS, UP, BriefSymptom, stage, symptoms_of
-from tests.worlds.measure_stage import detected
+from tests.worlds.measure_stage import detected, snapshot_head
 from tests.worlds.observations import HOST, LEAF, SNMP, after, counted, down, growth, samples
 
 
@@ -111,3 +111,15 @@ def test_a_history_retains_the_smallest_transitions_in_any_order() -> None:
     assert len(found) == 1
     assert sorted(found.pop()) == sorted(remaining([fine, equal, *others]))
     assert len(remaining(steps)) == len(steps) - 1
+
+
+def test_a_healthy_port_retains_no_transitions() -> None:
+    """Transitions are retained of ports that changed, and pruned at the next change."""
+    own = stage()
+    for t in range(0, 600, 10):
+        own.process([read(t, 1, 5)])
+    history = snapshot_head(own)["readings"]["history"]
+    assert not history["transitions"] and history["reads"] <= 6
+    for t in range(600, 1200, 10):
+        own.process([read(t, t // 10 % 2, 5)])
+    assert sum(len(steps) for *_, steps in snapshot_head(own)["readings"]["history"]["transitions"]) <= 6

@@ -26,7 +26,7 @@ from streams.wire.models import (
 )
 from streams.wire.stage import Output
 from tests.worlds.facts_world import FactsWorld, lldp_facts
-from tests.worlds.measure_stage import detected
+from tests.worlds.measure_stage import detected, snapshot_head
 from tests.worlds.observations import at, last
 from tests.worlds.small_fabric import inventory, topology
 from tests.worlds.small_world import play, recorded, stages, statuses
@@ -236,6 +236,8 @@ def test_a_healthy_fabric_emits_nothing() -> None:
     world = FactsWorld()
     outputs = [o for t in (0, 60, 120) for d in TOP.links_of for o in stage.process([world.facts(d, t)])]
     assert not [o for o in outputs if isinstance(o.message, CablingReport)]
+    sources = snapshot_head(stage)["small"]["facts"]["neighbors"]["sources"]
+    assert sources and all(own[3] is None and not own[4] for own in sources)
 
 
 def test_a_change_is_emitted_once() -> None:

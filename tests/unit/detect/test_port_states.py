@@ -4,8 +4,6 @@ import random
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-import cramjam
-import orjson
 import pytest
 
 from streams.detect.measure import port_quality
@@ -240,11 +238,3 @@ def test_watched_ports_are_bounded_and_expire(monkeypatch: pytest.MonkeyPatch) -
     assert {r.port for r in _qualities(world, 700) if after(r.begin_ns) >= 500} == {"u2", "u3"}
     monkeypatch.setattr(port_quality, "WATCH_NS", 300 * 10**9)
     assert max(after(r.end_ns) for r in _qualities(world, 1000) if r.port == "u3") <= 415 + 300 + 60
-
-
-def _without_ports(own: Measure, data: bytes) -> None:
-    length = int.from_bytes(data[:8], "little")
-    head = orjson.loads(bytes(cramjam.lz4.decompress(data[8 : 8 + length])))
-    del head["small"]["ports"]
-    plain = bytes(cramjam.lz4.compress(orjson.dumps(head)))
-    own.restore(len(plain).to_bytes(8, "little") + plain + data[8 + length :])

@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from streams.detect.measure.monitors.monitor import Monitor, NumberedSymptom
-from streams.detect.measure.monitors.transitions import counter_growth, late_changes, port_symptom, record_transition
-from streams.detect.measure.storage.column_store import Column, ColumnMapping, MappingCache, is_absent
+from streams.detect.measure.monitors.transitions import counter_growth, late_changes, port_symptom, state_changes
+from streams.detect.measure.storage.column_store import Column, ColumnMapping, MappingCache
 from streams.detect.measure.storage.message_batch import LateMessage, MessageBatch
 from streams.detect.measure.storage.reading_store import ReadingStore
 from streams.fabric.catalogue import Metric
@@ -121,18 +119,8 @@ def _positions(is_known: Callable[[Column], bool], mapping: ColumnMapping) -> di
 
 def _changes(batch: MessageBatch, topology: Topology, column: Column, position: int) -> Iterator[NumberedSymptom]:
     """Yield where a gauge passed its limit; a first reading beyond it only of a port with a link."""
-    limit = _LIMITS[column[0]]
-    now, before = batch.gauges.values[:, position], batch.gauges.previous(position)
-    is_on = limit.exceeded(now)
-    changed = (is_on != limit.exceeded(before)) & ~is_absent(now)
-    if not np.count_nonzero(changed):
-        return
-    for number, row in zip(*(places.tolist() for places in np.nonzero(changed)), strict=True):
-        values = float(before[number, row]), float(now[number, row])
-        message = batch.messages[number]
-        step = record_transition(batch, batch.gauges, position, (number, row), values)
-        payload = _fault(column, is_over=not is_on[number, row])
-        symptom = port_symptom(message.samples, topology, row, payload, step)
+    for message, row, is_on, step in state_changes(batch, position, _LIMITS[column[0]].exceeded):
+        symptom = port_symptom(message.samples, topology, row, _fault(column, is_over=not is_on), step)
         if step.since_ns or topology.link_at(Port(symptom.device, symptom.port)) is not None:
             yield message.number, symptom
 

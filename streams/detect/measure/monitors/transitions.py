@@ -13,7 +13,7 @@ import numpy as np
 
 from streams.detect.measure.monitors.monitor import Monitor, NumberedSymptom
 from streams.detect.measure.storage.column_store import Cells, Column, ColumnStore, TableDelta, is_absent
-from streams.detect.measure.storage.message_batch import LateMessage, MessageBatch
+from streams.detect.measure.storage.message_batch import LateMessage, MessageBatch, PendingMessage
 from streams.detect.measure.storage.reading_history import Transition, TransitionUpdate, Value
 from streams.detect.measure.storage.reading_store import ReadingStore
 from streams.fabric.catalogue import Metric
@@ -68,7 +68,10 @@ class TransitionMonitor(Monitor):
         gauges, counters = batch.gauges.mapping.position_of, batch.counters.mapping.position_of
         for column, changes in _STATE_ITEMS if is_port else ():
             if (position := gauges.get(column)) is not None:
-                found += _state_changes(batch, topology, position, changes)
+                for message, row, is_off, step in state_changes(batch, position, _is_off, is_port_state=True):
+                    symptom = port_symptom(message.samples, topology, row, PortTransition(changes[not is_off]), step)
+                    if step.since_ns or _is_known_or_admin(topology, symptom):
+                        found.append((message.number, symptom))
         for column, payload_of in _COUNTERS[batch.row_kind].items():
             if (position := counters.get(column)) is not None:
                 found += counter_growth(batch, topology, position, payload_of)
@@ -157,25 +160,26 @@ def counter_growth(
             yield message.number, port_symptom(message.samples, topology, row, payload_of(value - was), step)
 
 
-def _state_changes(
-    batch: MessageBatch, topology: Topology, position: int, changes: tuple[PortChange, PortChange]
-) -> Iterator[NumberedSymptom]:
+def state_changes(
+    batch: MessageBatch, position: int, is_on: Callable[[Cells], Cells], *, is_port_state: bool = False
+) -> Iterator[tuple[PendingMessage, int, bool, Transition]]:
+    """Yield where a gauge got into or out of a state (message, row, whether it is in it), first readings in it, too."""
     now, before = batch.gauges.values[:, position], batch.gauges.previous(position)
-    differs = now != before
-    if not np.count_nonzero(differs):
+    if not np.count_nonzero(now != before):
         return
-    first = is_absent(before)
-    appeared = first & ~is_absent(now)
-    if np.count_nonzero(appeared):
+    read = ~is_absent(now)
+    if is_port_state and np.count_nonzero(appeared := is_absent(before) & read):
         batch.appeared.update(np.flatnonzero(appeared.any(axis=1)).tolist())
-    notable = differs & ~is_absent(now) & np.where(first, now <= 0, (now > 0) != (before > 0))
-    for number, row in _cells(notable):
-        value, was = float(now[number, row]), float(before[number, row])
-        step = record_transition(batch, batch.gauges, position, (number, row), (was, value))
-        message = batch.messages[number]
-        symptom = port_symptom(message.samples, topology, row, PortTransition(changes[value > 0]), step)
-        if not first[number, row] or _is_known_or_admin(topology, symptom):
-            yield message.number, symptom
+    states = is_on(now)
+    for number, row in _cells((states != is_on(before)) & read):
+        values = float(before[number, row]), float(now[number, row])
+        step = record_transition(batch, batch.gauges, position, (number, row), values)
+        yield batch.messages[number], row, bool(states[number, row]), step
+
+
+def _is_off(values: Cells) -> Cells:
+    off: Cells = values <= 0
+    return off
 
 
 def _is_known_or_admin(topology: Topology, first: Symptom) -> bool:
