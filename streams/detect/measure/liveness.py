@@ -349,9 +349,12 @@ def _learn(state: SourceState, interval: int) -> None:
         del state.intervals_ns[:-MAX_INTERVALS]
 
 
-def restart_symptom(state: SourceState, at_ns: int, since_ns: int, *, by_event: bool = False) -> Symptom:
-    """Return the symptom of a restart, which is named by the boot that ended."""
-    return _symptom(state, at_ns, since_ns, state.boot_id, by_event=by_event)
+def restart_symptom(
+    state: SourceState, at_ns: int, since_ns: int, ended: int | None = None, *, by_event: bool = False
+) -> Symptom:
+    """Return the symptom of a restart, which is named by the boot that ended: the last one if none is given."""
+    restart = Restart(state.boot_id if ended is None else ended)
+    return Symptom(state.device, "", restart, at_ns, since_ns, state.source, by_event)
 
 
 def on_other_boot(state: SourceState, at_ns: int, boot_id: int, lateness_ns: int) -> Symptom:
@@ -367,8 +370,4 @@ def late_restart_symptoms(state: SourceState, at_ns: int, boot_id: int) -> Itera
         if since_ns < at_ns < until_ns and boot_id in (ended, begun):
             span = (at_ns, until_ns) if boot_id == ended else (since_ns, at_ns)
             state.restarts[number] = (*span, ended, begun)
-            yield _symptom(state, span[1], span[0], ended)
-
-
-def _symptom(state: SourceState, at_ns: int, since_ns: int, boot_id: int, *, by_event: bool = False) -> Symptom:
-    return Symptom(state.device, "", Restart(boot_id), at_ns, since_ns, state.source, by_event)
+            yield restart_symptom(state, span[1], span[0], ended)

@@ -15,6 +15,7 @@ from streams.detect.detectors.congestion_pfc_storm import StormParams
 from streams.detect.measure.monitors.monitor import (
     ActiveConditions,
     Cell,
+    Columns,
     ConditionMonitor,
     NumberedSymptom,
     PortInterval,
@@ -22,7 +23,7 @@ from streams.detect.measure.monitors.monitor import (
     in_millionths,
     speeds_of,
 )
-from streams.detect.measure.storage.column_store import Column, is_absent
+from streams.detect.measure.storage.column_store import is_absent
 from streams.detect.measure.storage.message_batch import MessageBatch
 from streams.detect.measure.storage.plausibility import most_octets
 from streams.detect.params import DetectParams
@@ -108,13 +109,11 @@ class CnpMonitor(ConditionMonitor):
         self._throttle = Throttle(params.collapse, params.storm, CongestionState.SLOWED_BY_CNP)
         super().__init__((Metric.CNP_HANDLED,), self._own, self._throttle.active)
 
-    def add_grown(
-        self, cells: dict[Cell, None], batch: MessageBatch, columns: dict[Column, int], topology: Topology
-    ) -> None:
+    def grown(self, batch: MessageBatch, columns: Columns, topology: Topology) -> Iterator[Cell]:
         for position in columns.values():
-            cells |= dict.fromkeys(cells_above(batch, position, self._per_s))
+            yield from cells_above(batch, position, self._per_s)
 
-    def evaluate(self, interval: PortInterval, columns: dict[Column, int]) -> Iterator[NumberedSymptom]:
+    def evaluate(self, interval: PortInterval, columns: Columns) -> Iterator[NumberedSymptom]:
         grown = interval.counter_delta(Metric.CNP_HANDLED)
         if grown is None:
             return
@@ -145,13 +144,11 @@ class LossMonitor(ConditionMonitor):
         self._throttle = Throttle(own, params.storm, CongestionState.SLOWED_BY_LOSS)
         super().__init__(self._limits, self._throttle.active)
 
-    def add_grown(
-        self, cells: dict[Cell, None], batch: MessageBatch, columns: dict[Column, int], topology: Topology
-    ) -> None:
+    def grown(self, batch: MessageBatch, columns: Columns, topology: Topology) -> Iterator[Cell]:
         for (metric, _), position in columns.items():
-            cells |= dict.fromkeys(cells_above(batch, position, self._limits[metric]))
+            yield from cells_above(batch, position, self._limits[metric])
 
-    def evaluate(self, interval: PortInterval, columns: dict[Column, int]) -> Iterator[NumberedSymptom]:
+    def evaluate(self, interval: PortInterval, columns: Columns) -> Iterator[NumberedSymptom]:
         grown = {metric: delta for metric in self._limits if (delta := interval.counter_delta(metric)) is not None}
         if not grown:
             return
@@ -174,15 +171,13 @@ class FullMonitor(ConditionMonitor):
         self._own = ActiveConditions(params.incast.sustained_s, CongestionState.FULL)
         super().__init__((Metric.RX_BYTES,), self._own)
 
-    def add_grown(
-        self, cells: dict[Cell, None], batch: MessageBatch, columns: dict[Column, int], topology: Topology
-    ) -> None:
+    def grown(self, batch: MessageBatch, columns: Columns, topology: Topology) -> Iterator[Cell]:
         speeds = speeds_of(batch, unknown=_ANY_BPS)
         speeds[speeds < _LEAST_BPS] = _ANY_BPS
         for position in columns.values():
-            cells |= dict.fromkeys(cells_above(batch, position, self._full / 8 * speeds))
+            yield from cells_above(batch, position, self._full / 8 * speeds)
 
-    def evaluate(self, interval: PortInterval, columns: dict[Column, int]) -> Iterator[NumberedSymptom]:
+    def evaluate(self, interval: PortInterval, columns: Columns) -> Iterator[NumberedSymptom]:
         if interval.topology.host_link_at(interval.port) is None:
             return
         grown, speed_bps = interval.counter_delta(Metric.RX_BYTES), interval.speed_bps()

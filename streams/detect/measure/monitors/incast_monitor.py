@@ -14,13 +14,14 @@ from streams.detect.measure.monitors.monitor import (
     QUANTA_BITS,
     ActiveConditions,
     Cell,
+    Columns,
     ConditionMonitor,
     NumberedSymptom,
     PortInterval,
     in_millionths,
     speeds_of,
 )
-from streams.detect.measure.storage.column_store import Cells, Column
+from streams.detect.measure.storage.column_store import Cells
 from streams.detect.measure.storage.message_batch import MessageBatch
 from streams.detect.measure.storage.plausibility import most_octets
 from streams.detect.params import DetectParams
@@ -59,14 +60,12 @@ class IncastMonitor(ConditionMonitor):
         self._own = ActiveConditions(params.incast.sustained_s, CongestionState.INCAST)
         super().__init__(_REASONS, self._own)
 
-    def add_grown(
-        self, cells: dict[Cell, None], batch: MessageBatch, columns: dict[Column, int], topology: Topology
-    ) -> None:
+    def grown(self, batch: MessageBatch, columns: Columns, topology: Topology) -> Iterator[Cell]:
         for (metric, _), position in columns.items():
             now, before = batch.counters.values[:, position], batch.counters.previous(position)
             grew = now > before
             if np.count_nonzero(grew):
-                cells |= dict.fromkeys(self._grown_cells(batch, topology, metric, position, (grew, now - before)))
+                yield from self._grown_cells(batch, topology, metric, position, (grew, now - before))
 
     def _grown_cells(
         self, batch: MessageBatch, topology: Topology, metric: Metric, position: int, grown: tuple[Cells, Cells]
@@ -98,7 +97,7 @@ class IncastMonitor(ConditionMonitor):
             if device is not None and (device.kind == "host") == by_host:
                 yield int(number), int(row), 0
 
-    def evaluate(self, interval: PortInterval, columns: dict[Column, int]) -> Iterator[NumberedSymptom]:
+    def evaluate(self, interval: PortInterval, columns: Columns) -> Iterator[NumberedSymptom]:
         link = interval.topology.link_at(interval.port)
         if link is None or link.role != HOST_LINK:
             return
@@ -117,7 +116,7 @@ class IncastMonitor(ConditionMonitor):
             yield interval.symptom(IncastBegan(condition.since_ns, in_millionths(share), why))
 
     def _verdict(
-        self, interval: PortInterval, speed_bps: float, columns: dict[Column, int], *, at_host: bool
+        self, interval: PortInterval, speed_bps: float, columns: Columns, *, at_host: bool
     ) -> tuple[float, IncastReason | None, int] | None:
         """Return the ratio, the reason (None: no incast) and since when; None where too little was read to know."""
         own = self._params

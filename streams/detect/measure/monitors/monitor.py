@@ -27,6 +27,8 @@ from streams.wire.symptoms import Congestion, CongestionEnded, CongestionState
 NumberedSymptom = tuple[int, Symptom]
 """A symptom, and the number of the message that shows it."""
 NumberedOutput = tuple[int, Symptom | SymptomsReplaced]
+Columns = dict[Column, int]
+"""Counters of a monitor, and their positions in the messages of a batch."""
 Cell = tuple[int, int, int]
 """Message and row in a batch, and the direction of pause (0 where there is one only)."""
 
@@ -307,16 +309,15 @@ class ConditionMonitor(ReplayedMonitor):
         for active in self.active:
             if active.by_source:
                 cells |= dict.fromkeys(active.active_cells(batch))
-        self.add_grown(cells, batch, columns, topology)
+        cells |= dict.fromkeys(self.grown(batch, columns, topology))
         if not cells:
             return []
         return [one for cell in cells for one in self.evaluate(PortInterval(batch, topology, *cell), columns)]
 
-    def add_grown(
-        self, cells: dict[Cell, None], batch: MessageBatch, columns: dict[Column, int], topology: Topology
-    ) -> None:
-        """Add the cells in which a counter grew by much; `columns` are the positions of its counters."""
+    def grown(self, batch: MessageBatch, columns: Columns, topology: Topology) -> Iterable[Cell]:
+        """Return the cells in which a counter grew by much."""
+        return ()
 
-    def evaluate(self, interval: PortInterval, columns: dict[Column, int]) -> Iterable[NumberedSymptom]:
+    def evaluate(self, interval: PortInterval, columns: Columns) -> Iterable[NumberedSymptom]:
         """Return the symptoms of one cell."""
         return ()

@@ -16,13 +16,14 @@ from streams.detect.measure.monitors.monitor import (
     QUANTA_BITS,
     ActiveConditions,
     Cell,
+    Columns,
     ConditionMonitor,
     NumberedSymptom,
     PortInterval,
     in_millionths,
     speeds_of,
 )
-from streams.detect.measure.storage.column_store import Cells, Column, ColumnMapping, Indices, MappingCache, TableDelta
+from streams.detect.measure.storage.column_store import Cells, ColumnMapping, Indices, MappingCache, TableDelta
 from streams.detect.measure.storage.message_batch import MessageBatch
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
@@ -89,21 +90,15 @@ class PauseMonitor(ConditionMonitor):
         self._own = ActiveConditions(params.sustained_s * params.paused, *states)
         super().__init__(_DIRECTION_OF, self._own, self._throttle.active)
 
-    def add_grown(
-        self, cells: dict[Cell, None], batch: MessageBatch, columns: dict[Column, int], topology: Topology
-    ) -> None:
+    def grown(self, batch: MessageBatch, columns: Columns, topology: Topology) -> Iterator[Cell]:
+        """Yield the cells that were paused nearly all the time, as far as messages alone show it."""
         positions, about = self._plans[batch.counters.mapping]
         counters = batch.counters
         now, before = counters.values[:, positions], _before(counters, positions)
         grew = now > before
-        if np.count_nonzero(grew):
-            cells |= dict.fromkeys(self._paused_cells(batch, positions, about, grew, now - before))
-
-    def _paused_cells(
-        self, batch: MessageBatch, positions: Indices, about: _About, grew: Cells, growth: Cells
-    ) -> Iterator[Cell]:
-        """Yield the cells that were paused nearly all the time, as far as messages alone show it."""
-        counters = batch.counters
+        if not np.count_nonzero(grew):
+            return
+        growth = now - before
         times = counters.store.at_ns[counters.devices[:, None], counters.mapping.columns[positions]]
         seconds = np.maximum(counters.at_ns[:, None] - times, 1) / 1e9
         # a column that was never read has time 0: over so long a time no growth is much
@@ -113,12 +108,11 @@ class PauseMonitor(ConditionMonitor):
             if not np.count_nonzero(own):
                 continue
             paused = growth[:, place] * (1e-6 if metric in _USECONDS else QUANTA_BITS / speeds)
-            for number, row in zip(
-                *np.nonzero(own & (paused >= self._min_ratios[direction] * seconds[:, place, None])), strict=True
-            ):
+            lasting = own & (paused >= self._min_ratios[direction] * seconds[:, place, None])
+            for number, row in zip(*np.nonzero(lasting), strict=True):
                 yield int(number), int(row), direction
 
-    def evaluate(self, interval: PortInterval, columns: dict[Column, int]) -> Iterator[NumberedSymptom]:
+    def evaluate(self, interval: PortInterval, columns: Columns) -> Iterator[NumberedSymptom]:
         direction, speed_bps = DIRECTIONS[interval.direction], interval.speed_bps()
         shares = self._shares(interval, speed_bps)
         if not shares:
