@@ -156,7 +156,9 @@ async def test_epochs_continue_after_the_snapshots_are_lost(caplog: pytest.LogCa
 
 def test_progress_of_a_lower_epoch_is_counted() -> None:
     """Time would stand still without a sign if epochs began again."""
-    processor = started_processor(SECOND, lambda _: CountingStage(MID, "correlate"))
+    counted = CountedMetrics()
+    processor = make_processor(SECOND, lambda _: CountingStage(MID, "correlate"), metrics=counted)
+    processor.begin(1, (), {"mid": 0}, {"mid": 0})
     log = PartitionLog(MID).add(*(Progress("measure", 0, epoch, at) for at, epoch in ((5, 7), (6, 1), (7, 1))))
     processor.on_chunk(log.chunk())
-    assert processor._stale_progress == 2
+    assert counted.counts["railsight_stale_progress_total"] == 2
