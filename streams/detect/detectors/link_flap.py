@@ -71,7 +71,7 @@ class FlapParams(Thresholds):
     """`[detect.flap]`: which presets apply (any of them opens an episode), and when it closes."""
 
     presets: tuple[str, ...] = ("burst", "daily")
-    """The presets that apply; any of them opens an episode. docs/detectors/link-flap.md lists them."""
+    """The presets that apply; any of them opens an episode. docs/detectors/link.md lists them."""
     quiet_s: ClassVar[float] = 600
     """Closes after this time without a transition: the window of the preset `burst`."""
 

@@ -1,4 +1,4 @@
-"""The example of each detector's page, as `railsight explain` prints it for the detector's labelled case.
+"""The example of each detector's section on its family's page, as `railsight explain` prints it for the labelled case.
 
 `python -m tests.contract.detect.pages` writes it into the pages; test_pages.py holds them to it.
 """
@@ -10,12 +10,12 @@ from tests.contract.detect.cases import LABELLED, case_findings
 from tests.worlds.observations import last
 
 ROOT = Path(__file__).parents[3]
-OPENING, CLOSING = "## Example\n\n```text\n", "```\n"
+OPENING, CLOSING = "### Example\n\n```text\n", "```\n"
 
 
 def page(slug: str) -> Path:
-    """Return the page of a detector."""
-    return ROOT / "docs/detectors" / f"{slug.replace('/', '-')}.md"
+    """Return the page of a detector's family, which has the section `## slug`."""
+    return ROOT / "docs/detectors" / f"{slug.partition('/')[0]}.md"
 
 
 def example(slug: str) -> str:
@@ -28,19 +28,26 @@ def example(slug: str) -> str:
     )
 
 
+def _section(slug: str) -> tuple[str, str, str]:
+    """Return the page before the detector's section, the section, and the page after it."""
+    text = page(slug).read_text(encoding="utf-8")
+    begin = text.index(f"\n## {slug}\n") + 1
+    end = text.find("\n## ", begin) + 1 or len(text)
+    return text[:begin], text[begin:end], text[end:]
+
+
 def shown(slug: str) -> str:
-    """Return the example of the page."""
-    _, _, rest = page(slug).read_text(encoding="utf-8").partition(OPENING)
-    return rest.partition(CLOSING)[0]
+    """Return the example of the section."""
+    return _section(slug)[1].partition(OPENING)[2].partition(CLOSING)[0]
 
 
 def _write() -> None:
     for slug in LABELLED:
-        text = page(slug).read_text(encoding="utf-8")
-        head, found, rest = text.partition(OPENING)
-        tail = rest.partition(CLOSING)[2] if found else ""
+        before, section, after = _section(slug)
+        head, found, rest = section.partition(OPENING)
+        tail = rest.partition(CLOSING)[2] if found else "\n"
         head = head if found else f"{head.rstrip()}\n\n"
-        page(slug).write_text(f"{head}{OPENING}{example(slug)}{CLOSING}{tail}", encoding="utf-8")
+        page(slug).write_text(f"{before}{head}{OPENING}{example(slug)}{CLOSING}{tail}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

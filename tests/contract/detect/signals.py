@@ -207,9 +207,9 @@ _PROBES = """
 ## Active probes
 
 The reports of `collect probe` (losses by direction and the path of each probed 5-tuple) are read by
-[path/loss](detectors/path-loss.md) and [rail/unreachable](detectors/rail-unreachable.md).
-The median round-trip time of each flow is read by [congestion/incast](detectors/congestion-incast.md) and
-[congestion/collapse](detectors/congestion-collapse.md) ([how](collectors/probe.md#round-trip-times)).
+[path/loss](detectors/path.md#pathloss) and [rail/unreachable](detectors/rail.md#railunreachable).
+The median round-trip time of each flow is read by [congestion/incast](detectors/congestion.md#congestionincast) and
+[congestion/collapse](detectors/congestion.md#congestioncollapse) ([how](collectors/probe.md#round-trip-times)).
 The 99th percentile, the time at the responder and reordering stay in `railsight.probes.v1`: a single late probe, a slow
 host or another path is no congestion.
 """
@@ -232,7 +232,7 @@ def page() -> str:
 
 
 def _links(slugs: list[str]) -> str:
-    return ", ".join(f"[{slug}](detectors/{slug.replace('/', '-')}.md)" for slug in slugs)
+    return ", ".join(f"[{slug}](detectors/{slug.split('/')[0]}.md#{slug.replace('/', '')})" for slug in slugs)
 
 
 if __name__ == "__main__":

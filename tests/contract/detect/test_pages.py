@@ -1,4 +1,4 @@
-"""The example on the page of each detector is its real output."""
+"""The example on each detector's section on the page of its family is its real output."""
 
 import pytest
 

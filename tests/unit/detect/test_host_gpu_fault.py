@@ -30,7 +30,7 @@ from tests.worlds.small_fabric import topology
 from tests.worlds.small_world import findings, play
 
 GPU = f"p1-h1/{GPUS[0]}"
-PAGE = Path(__file__).parents[3] / "docs/detectors/host-gpu-fault.md"
+PAGE = Path(__file__).parents[3] / "docs/detectors/host.md"
 
 
 def beats(until: float, boots: float = 1e9) -> list[Message]:
