@@ -1,1 +1,1 @@
-"""Remediations from findings: the policy table and the guards, pure."""
+"""Decides remediations for findings: the policy table and the guards. Pure."""

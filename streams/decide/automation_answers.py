@@ -14,10 +14,10 @@ _FINAL = (Outcome.DONE, Outcome.FAILED, Outcome.REJECTED)
 
 
 class AutomationAnswers:
-    """Applies answers; one from anybody but the actor that accepted has no effect.
+    """Applies the answers of automation; only an answer of the actor that accepted has an effect.
 
-    `is_allowed(remedy)` evaluates the guards again before an acceptance is confirmed, and `is_order_allowed(remedy)`
-    those of its order.
+    `is_allowed(remedy)` evaluates the guards again before an acceptance is confirmed; `is_order_allowed(remedy)`
+    evaluates the guards of its order.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class AutomationAnswers:
         self._remedies.move(remedy, event, reason, result.actor)
 
     def _open_again(self, remedy: Remedy) -> None:
-        """Add a closed remediation to the others again, because automation acts or acted on it."""
+        """Return a closed remediation to the open ones, because automation acts or acted on it."""
         if remedy.state is State.CLOSED:
             self._state.late.pop(remedy.id, None)
             self._state.remedies[remedy.id] = remedy

@@ -1,14 +1,4 @@
-"""Computes the capacity that survives when links are taken out: per switch, and per plane, rail and pod.
-
-A switch survives with the ratio of its paths to the top of the fabric that still carry traffic (CorrOpt counts the same
-paths, SIGCOMM 2017), a plane, rail or pod with the ratio of its links. A link counts only if it is proven to carry: a
-link without an observation is lost. Host links are not counted here; the guard of host links compares the planes of one
-rail of a host.
-
-A domain is a set of switches that share links above them, for example the T0s and T1s of a pod with three tiers, or one
-T0 with two. A link changes the paths of no switch outside its domain, so a decision computes one domain: 8,192 links of
-393,216 in the largest fabric. The counts of planes, rails and pods are incremental.
-"""
+"""Computes the capacity that survives without given links: per switch, and per plane, rail and pod."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -24,7 +14,7 @@ from streams.fabric.ids import device_id
 from streams.fabric.topology import Topology, TopologyLink
 
 ROUNDING = 1e-9
-"""A ratio below the floor by less than this is equal to the floor."""
+"""A ratio that is below the floor by less than this counts as equal to the floor."""
 
 SWITCH = "switch"
 
@@ -40,7 +30,7 @@ class Group(NamedTuple):
 
 
 class Surviving(NamedTuple):
-    """The ratio of a group that still carries traffic."""
+    """The ratio of a group's capacity that still carries traffic."""
 
     group: Group
     ratio: float
@@ -57,9 +47,9 @@ class _Removal(NamedTuple):
 
 
 class Capacity:
-    """Counts the links that carry traffic, for one topology; links are given by their numbers in its graph.
+    """Counts the links that carry traffic in one topology; links are given by their numbers in its graph.
 
-    No link carries before `set_carrying`, `set_all_carrying` or `refresh` sets it.
+    No link counts as carrying before `set_carrying`, `set_all_carrying` or `refresh` sets it.
     """
 
     def __init__(self, topology: Topology) -> None:
@@ -77,9 +67,9 @@ class Capacity:
         self._lost = [set(numbers.values()) for numbers in self._numbers]
         """The links of each pod that are not proven to carry."""
         self._is_dead: Mask = np.zeros(len(graph.links), np.bool_)
-        """The links of switches that are proven dead, so that no path goes through them."""
+        """The links of switches that are proven dead; no path goes through them."""
         self._dead: list[set[int]] = [set() for _ in self._numbers]
-        """The same of each pod."""
+        """The links of `_is_dead` by pod."""
         self._removal: _Removal | None = None
         self._population = _population(topology)
         self.maintenance = tuple(
@@ -87,7 +77,7 @@ class Capacity:
             for device in topology.devices.values()
             if device.maintenance_until is not None
         )
-        """The devices in maintenance by the inventory, and the end of it."""
+        """The devices that the inventory has in maintenance, and the end of each maintenance."""
         self.device_of = {name: name for name in topology.devices}
         self.device_of |= {device_id(name): name for name in topology.devices}
         """The name of each device by its name and its subject id."""
@@ -96,11 +86,11 @@ class Capacity:
         self._members: tuple[frozenset[str], frozenset[str]] = frozenset(), frozenset()
 
     def population(self, kind: TargetKind, pod: str | None = None) -> int:
-        """Return the number of links or of hosts of a pod, or of the fabric."""
+        """Return the number of links or of hosts in a pod, or in the fabric."""
         return self._population.get((kind, pod), 0)
 
     def links_of_groups(self, names: Collection[str]) -> frozenset[str]:
-        """Return the ids of all links of the pods and planes among these names of subjects."""
+        """Return the ids of all links of the given pods and planes, named by their subject ids."""
         groups = frozenset(name for name in names if name in self._pod_of or name in self._plane_of)
         if groups != self._members[0]:
             pods = {self._pod_of.get(name) for name in groups} - {None}
@@ -139,13 +129,13 @@ class Capacity:
         self._lost = [set() if carries else set(numbers.values()) for numbers in self._numbers]
 
     def pods_of(self, link: int) -> frozenset[int]:
-        """Return the numbers of the pods with links that a decision on this link counts."""
+        """Return the numbers of the pods whose links a decision on this link counts."""
         return frozenset({int(self.graph.pod[link]), *self._domain(link).pods.tolist()})
 
     def refresh(self, pod: int, *lost: AbstractSet[str]) -> None:
-        """Set which links between switches of a pod carry: all but those in any of these sets of ids.
+        """Set the carrying links between switches of a pod: all links that are in none of these sets of ids.
 
-        The cost is proportional to the smaller of the pod and each set, and to the links that change.
+        The cost is proportional to the smaller of the pod and each set, and to the number of links that change.
         """
         numbers = self._numbers[pod]
         current = {numbers[identity] for ids in lost for identity in numbers.keys() & ids}
@@ -162,7 +152,7 @@ class Capacity:
                     self._counts[group] += round(change)
 
     def set_dead(self, pod: int, dead: AbstractSet[str]) -> None:
-        """Set which links between switches of a pod belong to a switch that is proven dead."""
+        """Set the links between switches of a pod that belong to a switch that is proven dead."""
         numbers = self._numbers[pod]
         current = {numbers[link] for link in numbers.keys() & dead}
         for link in current ^ self._dead[pod]:
@@ -170,10 +160,10 @@ class Capacity:
         self._dead[pod] = current
 
     def surviving(self, links: Collection[int], lost: Collection[int] = ()) -> list[Surviving]:
-        """Return what survives in every group of these links, without them and without the `lost` links.
+        """Return the surviving ratio of every group of these links, without them and without the `lost` links.
 
-        The groups of a link are its lower switch, the switches below that with a path through it, and its plane, rail
-        and pod. A dead switch has no path to lose, an unobserved one may have.
+        The groups of a link are its lower switch, the switches below it with a path through it, and its plane, rail and
+        pod. A dead switch has no path to lose; an unobserved switch may have one.
         """
         gone = np.unique(np.fromiter((*links, *lost), np.int64))
         gone_carrying = gone[self._carrying[gone]]
@@ -230,7 +220,7 @@ class Capacity:
 
 
 def _link_groups(graph: Graph, is_fabric: Mask) -> tuple[Ints, list[Group], list[int]]:
-    """Return the numbers of each link's plane, rail and pod, and the name and the size of each group."""
+    """Return the numbers of each link's plane, rail and pod, and the name and size of each group."""
     links = np.flatnonzero(is_fabric)
     rail = np.where(graph.rail == ABSENT, _rails_of_switches(graph)[graph.lower], graph.rail)
     groups: Ints = np.full((len(graph.links), 3), ABSENT, np.int64)

@@ -46,13 +46,13 @@ class Domain:
         return paths[:-1]
 
     def path_ratios(self, carrying: Mask) -> Floats:
-        """Return the ratio of its paths to the top that each switch retains over the links that carry."""
+        """Return the ratio of paths to the top that each switch retains over the links that carry."""
         return self._count(carrying) / self._paths
 
     def affected(self, links: Ints, is_dead: Mask) -> Mask:
-        """Return the switches with a path through any of these links: not over dead links.
+        """Return the switches with a path through any of these links that crosses no dead link.
 
-        The links themselves count as not dead.
+        These links themselves count as not dead.
         """
         affected = np.zeros(len(self.switches) + 1, np.bool_)
         affected[np.searchsorted(self.switches, self._lower_of[links])] = True
@@ -63,10 +63,7 @@ class Domain:
 
 
 def domain_numbers(graph: Graph, is_fabric: Mask) -> Ints:
-    """Return the number of each switch's domain: switches joined by links below the tops share one.
-
-    `is_fabric` selects the links between switches. A top is a switch without such a link upwards.
-    """
+    """Return the number of each switch's domain; switches connected by links below the tops share a domain."""
     links = np.flatnonzero(is_fabric)
     has_uplinks = np.zeros(len(graph.names), np.bool_)
     has_uplinks[graph.lower[links]] = True

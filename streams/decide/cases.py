@@ -1,4 +1,4 @@
-"""Follows the findings that `decide` acts on, schedules decisions on them, and withdraws what ends with its finding."""
+"""Tracks the findings of `decide`, schedules decisions on them, and withdraws remediations of ended findings."""
 
 import heapq
 
@@ -11,11 +11,11 @@ from streams.wire.models import Finding, Status
 from streams.wire.models import RemediationState as State
 
 _ENDED_NS = 86_400_000_000_000
-"""A finding is recognised for a day after its final revision."""
+"""A finding is retained for a day after its final revision, so that late revisions are recognised."""
 
 
 class Cases:
-    """The open findings, each with its remediation, and the times at which they are decided."""
+    """The open findings, each with its remediation, and the schedule of their decisions."""
 
     def __init__(self, params: DecideParams, state: DecideState, remedies: Remedies, evaluation: Evaluation) -> None:
         self._params, self._state, self._remedies, self._evaluation = params, state, remedies, evaluation
@@ -24,7 +24,7 @@ class Cases:
             self.schedule(case.finding.id, case.due_ns)
 
     def process(self, finding: Finding) -> None:
-        """Process a revision of a finding; one that is not newer than the last has no effect."""
+        """Process a revision of a finding; a revision that is not newer than the last has no effect."""
         state = self._state
         case, ended = state.cases.get(finding.id), state.ended.get(finding.id)
         known = case.finding.revision if case is not None else ended.revision if ended is not None else 0
@@ -59,12 +59,12 @@ class Cases:
         return list(due.values())
 
     def has_open(self, remedy: Remedy) -> bool:
-        """Return whether a finding of a remediation is open."""
+        """Return whether any finding of a remediation is open."""
         cases = (self._state.cases.get(identity) for identity in remedy.record.finding_ids)
         return any(case is not None and not case.finding.is_closed for case in cases)
 
     def prune(self, now_ns: int) -> None:
-        """Evict the findings that ended a day ago, with the numbers of their attempts."""
+        """Evict the findings that ended a day ago, and their attempt numbers."""
         used = {remedy.record.finding_ids[0] for remedy in self._state.remedies.values()}
         for identity, ended in list(self._state.ended.items()):
             if ended.at_ns + _ENDED_NS <= now_ns and identity not in used:
@@ -72,7 +72,7 @@ class Cases:
                 self._state.attempts.pop(identity, None)
 
     def _withdraw(self, case: Case, remedy: Remedy | None) -> None:
-        """End what was not carried out for a finding that is over, or that another finding explains."""
+        """End a remediation that was not carried out, because its finding ended or has a parent."""
         finding = case.finding
         if remedy is None or (remedy.finding is not None and finding.id != remedy.finding.id):
             return
@@ -81,7 +81,7 @@ class Cases:
             self.withdraw(remedy, finding)
 
     def withdraw(self, remedy: Remedy, finding: Finding, reason: str = "") -> None:
-        """End a remediation with its finding; other findings that joined it are decided again."""
+        """End a remediation together with its finding; other findings that joined it are decided again."""
         ended = f"{finding.detector} is {finding.status.name.lower()}"
         child = f", child of {finding.parent_id}" if finding.parent_id else ""
         self._remedies.move(remedy, Event.WITHDRAW, reason or ended + child)

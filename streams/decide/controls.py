@@ -1,8 +1,8 @@
-"""The controls of operators as they apply to decisions: kill switches, maintenances, exclusions, answers and repairs.
+"""Applies the controls of operators to decisions: kill switches, maintenances, exclusions, answers and repairs.
 
-Fails closed: until the topic was read to its end, a kill switch counts as on. A control applies from its reception,
-because event time lags behind the operator's clock; only a maintenance may be planned, and applies from shortly before
-its begin. After its end a control has no effect, and a tombstone lifts it. A control that is refused changes nothing.
+Fails closed: until the topic is read to its end, a kill switch counts as on. A control applies from its reception,
+because event time lags behind the operator's clock. Only a maintenance can be planned; it applies from shortly before
+its begin. A control has no effect after its end, and a tombstone lifts it. A refused control changes nothing.
 """
 
 from collections import defaultdict
@@ -14,16 +14,16 @@ from streams.wire.models import Control, ControlKind, Subject
 ANSWERS = (ControlKind.APPROVE, ControlKind.REJECT)
 
 MUST_END = (ControlKind.APPROVE, ControlKind.MAINTENANCE, ControlKind.EXCLUDE)
-"""Kinds that are refused without an end unless they are marked endless: a forgotten one applies for ever (NVSentinel
-issue 1577)."""
+"""Kinds that are refused without an end unless they are marked endless, because a forgotten control would apply forever
+(NVSentinel issue 1577)."""
 
 BEGIN_MARGIN_NS = 600_000_000_000
-"""A planned maintenance applies from this time before its begin (choice): the time in which a decision can be carried
-out, so that no action is under way when the work begins, and event time may lag."""
+"""A planned maintenance applies from this time before its begin (choice): an action decided earlier is complete when
+the work begins, although event time may lag."""
 
 RETENTION_NS = 30 * 86_400_000_000_000
-"""An ended control, and an answer, is retained for 30 days, as long as its remediation: until then an older signed
-record with its id is recognised as a replay."""
+"""An ended control or an answer is retained for 30 days, as long as its remediation; an older signed record with its id
+is then recognised as a replay."""
 
 PRUNE_NS = 3_600_000_000_000
 """The interval of eviction; event time advances ten times a second."""
@@ -46,11 +46,11 @@ def refusal(control: Control) -> str:
 
 
 class Controls:
-    """The valid controls by id, and whether all are known; with `strict`, a control replaces only an older one."""
+    """The valid controls by id; with `strict`, a control replaces only an older one."""
 
     def __init__(self, *, strict: bool = False) -> None:
         self.loaded = False
-        """Set by the owner once the topic was read to its end."""
+        """True once the owner has read the topic to its end."""
         self._strict = strict
         self._pruned_ns = 0
         self._controls: dict[str, Control] = {}
@@ -59,8 +59,8 @@ class Controls:
     def update(self, control: Control) -> str:
         """Apply a record of the topic; return the reason if it is refused, else an empty string.
 
-        A control without a kind is a tombstone: it lifts the control with its id, except with `strict`, because a
-        tombstone has no signature.
+        A control without a kind is a tombstone and lifts the control with its id; with `strict` it has no effect,
+        because a tombstone has no signature.
         """
         if control.kind is ControlKind.KIND_UNSPECIFIED:
             if self._strict:
@@ -78,15 +78,15 @@ class Controls:
         return ""
 
     def is_known(self, control: Control) -> bool:
-        """Return whether exactly this record was applied before; a successor reads all controls again."""
+        """Return whether exactly this record was applied before; a new owner reads all controls again."""
         return self._controls.get(control.id) == control
 
     def kill_switch(self, now_ns: int) -> Control | None:
-        """Return an active kill switch; one with a subject also stops everything."""
+        """Return an active kill switch; a kill switch with a subject also stops everything."""
         return self._active(ControlKind.KILL_SWITCH, ("",), now_ns) if self.loaded else _UNREAD
 
     def maintenance(self, target: Subject, now_ns: int) -> Control | None:
-        """Return an active maintenance of a target: of its id, a device, its pod or its plane."""
+        """Return an active maintenance of a target: of its id, its device, its pod or its plane."""
         return self._active(ControlKind.MAINTENANCE, subject_names(target), now_ns)
 
     def exclusion(self, target: Subject, now_ns: int) -> Control | None:
@@ -102,7 +102,7 @@ class Controls:
         )
 
     def answer(self, remediation_id: str, now_ns: int) -> Control | None:
-        """Return the approval or rejection of a remediation, the newest; its id includes the attempt."""
+        """Return the newest approval or rejection of a remediation; the id of a remediation includes the attempt."""
         return self._newest(ANSWERS, remediation_id, now_ns)
 
     def repaired(self, remediation_id: str, now_ns: int) -> Control | None:
@@ -110,7 +110,7 @@ class Controls:
         return self._newest((ControlKind.REPAIRED,), remediation_id, now_ns)
 
     def prune(self, now_ns: int) -> None:
-        """Evict controls that ended longer ago than the retention, and answers that are older; at most each hour."""
+        """Evict controls that ended longer ago than the retention, and older answers; runs at most once an hour."""
         if now_ns - self._pruned_ns < PRUNE_NS:
             return
         self._pruned_ns = now_ns
@@ -125,7 +125,7 @@ class Controls:
         return list(self._controls.values())
 
     def load(self, controls: Iterable[Control]) -> None:
-        """Replace all controls by those of a snapshot; later ones may exist, so that `loaded` is False again."""
+        """Replace all controls by those of a snapshot, and reset `loaded`, because newer controls may exist."""
         self._controls.clear()
         self._by_subject.clear()
         self.loaded = False

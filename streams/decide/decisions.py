@@ -1,7 +1,7 @@
-"""Decides the remediations of findings: the action of the policy, the order of several, the next attempt, a relapse.
+"""Decides the remediations of findings: the action of the policy, the order of decisions, the next attempt, a relapse.
 
-Decides on a finding after the settling time and only if it has no parent, again when severity, cause or the action of
-the policy change, and evaluates denied ones again. Another result is another attempt with another id.
+Decides on a finding after the settling time, and only if it has no parent. Decides again when its severity, cause or
+policy action changes, and evaluates denied decisions again. A different result is another attempt with another id.
 """
 
 from dataclasses import dataclass, replace
@@ -23,16 +23,16 @@ from streams.wire.models import Action, Condition, Finding, Severity, Verdict
 from streams.wire.models import RemediationState as State
 
 _MAX_EVALUATED = 200
-"""Denied decisions that are evaluated again at once; a decision takes some milliseconds. Half of them are the worst,
-the others take turns, so that the worst ones that stay denied block no other."""
+"""The most denied decisions that are evaluated again at once; each takes some milliseconds. Half of them are the most
+urgent; the others take turns, so that urgent decisions that stay denied do not block them."""
 
 _UNSOUND = frozenset({Condition.PATH_LOSS})
-"""Findings that the policy may only observe; of a link on probation they prove that the repair did not help."""
+"""Findings that the policy may only observe; for a link on probation they prove that the repair did not help."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Review:
-    """One finding whose remediation is to be decided; `remedy` is its present one, if there is one."""
+    """A finding whose remediation is to be decided; `remedy` is its present remediation, or None."""
 
     case: Case
     rule: PolicyAction
@@ -52,13 +52,13 @@ class Decisions:
         self._evaluation, self._remedies, self._cases = evaluation, remedies, cases
 
     def decide_due(self, now_ns: int) -> None:
-        """Decide the findings that are due or changed; the worst first."""
+        """Decide the findings that are due or changed, most urgent first."""
         reviews = [review for case in self._cases.pop_due(now_ns) if (review := self._review(case)) is not None]
         for review in self._ordered(reviews):
             self._decide_case(review)
 
     def decide_denied(self) -> None:
-        """Evaluate the guards again for what they denied, or what failed; the worst first."""
+        """Evaluate the guards again for denied and failed remediations, most urgent first."""
         denied = [
             remedy
             for remedy in self._remedies.in_state(*EVALUATED_AGAIN)
@@ -73,7 +73,7 @@ class Decisions:
             self._decide_again(remedy)
 
     def revoke_denied(self) -> None:
-        """Revoke the approvals that the guards deny now; caps, rate, budget and cool-down count the approval itself."""
+        """Revoke the approvals that the guards deny now. Caps, rate, budget and cool-down already count it."""
         for remedy in self._remedies.in_state(State.APPROVED):
             if (decision := self._evaluation.denial(remedy)) is not None:
                 self._remedies.move(
@@ -82,7 +82,7 @@ class Decisions:
                 )  # fmt: skip
 
     def decide(self, remedy: Remedy, decision: Decision | None = None, actor: str = ACTOR) -> None:
-        """Publish what the guards decide on a proposal, or on a remediation that waits for approval."""
+        """Publish the guards' decision on a proposal, or on a remediation that waits for approval."""
         finding = remedy.finding
         assert finding is not None
         decision = decision or self._evaluation.evaluate(remedy)
@@ -91,13 +91,13 @@ class Decisions:
         self._remedies.decide(remedy, decision, reason, actor)
 
     def next_attempt(self, remedy: Remedy, finding: Finding, action: Action, hint: str) -> Remedy:
-        """Return the next attempt, which takes over from this one."""
+        """Return the next attempt, which replaces this one."""
         attempt = self._propose(finding, action, hint, remedy)
         self._remedies.move(remedy, Event.CHANGE, f"evaluated again as {attempt.id}")
         return attempt
 
     def _propose(self, finding: Finding, action: Action, hint: str, former: Remedy | None) -> Remedy:
-        """Return a proposal for a finding, which takes over the findings of the former attempt."""
+        """Return a proposal for a finding, which adopts the findings of the former attempt."""
         target = self._fabric.target(finding, action)
         attempt = self._remedies.propose(finding, target, action, hint, _penalty(finding), former)
         for identity in attempt.record.finding_ids:
@@ -107,7 +107,7 @@ class Decisions:
         return attempt
 
     def _review(self, case: Case) -> _Review | None:
-        """Return what is to be decided for a finding; None if nothing is, or if nothing changed."""
+        """Return the review of a finding; None if nothing is to be decided or nothing changed."""
         finding = case.finding
         if finding.parent_id or finding.is_closed or finding.shadow or finding.severity is Severity.INFO:
             return None
@@ -128,12 +128,12 @@ class Decisions:
         return review
 
     def _rule(self, finding: Finding, remedy: Remedy | None) -> PolicyAction | None:
-        """Return the action of the policy, given the attempts that had no effect."""
+        """Return the action of the policy after the attempts that had no effect."""
         attempts = {remedy.record.action: remedy.failures + remedy.relapses} if remedy is not None else {}
         return self._policy.action_for(finding, self._state.watermark_ns, attempts)
 
     def _ordered(self, reviews: list[_Review]) -> list[_Review]:
-        """Return the links that fit together first, then the others, each with the worst penalty first (CorrOpt)."""
+        """Return links that fit together first, then the others, both by descending penalty (CorrOpt)."""
         reviews.sort(key=lambda review: (-review.penalty, review.case.finding.id))
         capacity = self._fabric.capacity
         numbers = {
@@ -176,7 +176,7 @@ class Decisions:
         self.decide(attempt)
 
     def _is_isolated(self, review: _Review, target_id: str) -> bool:
-        """Return whether the target has a remediation already: one on probation relapses, another gets the finding."""
+        """Return whether a target has a remediation already; on probation it relapses, else the finding joins it."""
         case, finding = review.case, review.case.finding
         watched = self._remedies.on_probation(target_id)
         if watched is not None and finding.started_at_ns > watched.since_ns:
@@ -191,11 +191,11 @@ class Decisions:
         return other is not None
 
     def _decide_again(self, remedy: Remedy) -> None:
-        """Evaluate the guards again; what they no longer deny is decided in the next attempt."""
+        """Evaluate the guards again; a remediation that they no longer deny is decided in the next attempt."""
         state, finding = remedy.state, remedy.finding
         assert finding is not None
         if state is State.FAILED and (finding.is_closed or finding.parent_id):
-            self._cases.withdraw(remedy, finding)  # it ended while automation tried
+            self._cases.withdraw(remedy, finding)  # the finding ended during the attempt
             return
         if state is State.FAILED and remedy.failures >= self._params.max_attempts:
             return
@@ -209,7 +209,7 @@ class Decisions:
             self.decide(attempt)  # a person's approval is for one attempt
 
     def _relapse(self, remedy: Remedy, case: Case, rule: PolicyAction) -> None:
-        """Drain a target at once whose fault is back on probation; the repair did not help."""
+        """Drain a target at once if its fault returns during probation, because the repair did not help."""
         finding = case.finding
         remedy.relapses += 1
         remedy.finding = finding
@@ -244,7 +244,7 @@ class Decisions:
 
 
 def _penalty(finding: Finding) -> float:
-    """Return the penalty of leaving a target in service: ten for CRITICAL, times the jobs that it affects (choice)."""
+    """Return the penalty of leaving a target in service: ten for CRITICAL, times the affected jobs (choice)."""
     jobs = len(finding.blast_radius.jobs) if finding.blast_radius is not None else 0
     return (10.0 if finding.severity is Severity.CRITICAL else 1.0) * max(1, jobs)
 

@@ -1,4 +1,4 @@
-"""Evaluates the guards for remediations, with the context that all evaluations of one message or time share."""
+"""Evaluates the guards for remediations, with one shared context for each message or time."""
 
 from dataclasses import replace
 
@@ -12,15 +12,15 @@ from streams.decide.state import DecideState, Remedy
 from streams.wire.models import Action, Cause, Condition, Finding, Verdict
 
 _LOST = (Condition.LINK_DOWN, Condition.DEVICE_DOWN)
-"""Conditions with which a link or device carries nothing."""
+"""Conditions in which a link or device carries no traffic."""
 
 _PROVEN_DOWN = 0.9
-"""The confidence of device/down if a device is silent and its neighbors lost it. Lower is the report of neighbors only;
-a known restart has 1, and never counts."""
+"""The confidence of device/down if a device is silent and its neighbors lost it. A lower one rests on neighbors only; a
+known restart has confidence 1 and is never counted."""
 
 
 class Evaluation:
-    """The guards with their inputs; `expire` after every change of an input but the isolations."""
+    """The guards with their inputs; call `expire` after every change of an input except the isolations."""
 
     def __init__(self, params: DecideParams, fabric: FabricView, state: DecideState, controls: Controls) -> None:
         self._params, self._fabric, self._state, self._controls = params, fabric, state, controls
@@ -34,11 +34,11 @@ class Evaluation:
             self.add_finding(case.finding)
 
     def expire(self) -> None:
-        """Drop the context."""
+        """Discard the context."""
         self._context = None
 
     def add_finding(self, finding: Finding) -> None:
-        """Follow which links and devices the open findings report down or miscabled."""
+        """Track the links and devices that open findings report down or miscabled."""
         if finding.condition is Condition.DEVICE_DOWN:
             is_proven = finding.cause is not Cause.REBOOT and (finding.confidence or 0) >= _PROVEN_DOWN
             self._down.pop(finding.id, None)
@@ -52,17 +52,17 @@ class Evaluation:
                     subjects[finding.id] = finding.subject.id
 
     def evaluate(self, remedy: Remedy, *, is_counted: bool = False) -> Decision:
-        """Return what the guards decide; with `is_counted` the remediation is in the isolations already."""
+        """Return the guards' decision; with `is_counted` the isolations already include the remediation."""
         context = self.context()
         if remedy.record.approved_by:
             context = replace(context, approved_by=remedy.record.approved_by)
         return guards.evaluate(self._proposal(remedy), context, is_counted=is_counted)
 
     def denial(self, remedy: Remedy) -> Decision | None:
-        """Return why an approval must not be carried out any more."""
+        """Return the denial of an approval that must not be carried out any more, or None."""
         if remedy.record.action is Action.OBSERVE:
             return None
-        if remedy.finding is None:  # the state was lost: its evidence is unknown until the finding is read again
+        if remedy.finding is None:  # after a loss of state the evidence is unknown until the finding is read again
             return Decision(Verdict.DENIED, 5, "confidence", self._params.confidence_floor)
         decision = self.evaluate(remedy, is_counted=True)
         return None if decision.verdict is Verdict.APPROVED else decision
@@ -76,7 +76,7 @@ class Evaluation:
         return guards.isolation_of(self._proposal(remedy), self.context())[1]
 
     def context(self) -> GuardContext:
-        """Return the context of the guards; a message or a new time needs a new one."""
+        """Return the context of the guards; each message and each time needs a new one."""
         if self._context is None:
             now, fabric = self._state.watermark_ns, self._fabric
             self._context = GuardContext(
@@ -87,7 +87,7 @@ class Evaluation:
         return self._context
 
     def _dead(self, now_ns: int) -> frozenset[str]:
-        """Return the devices that are down for longer than any restart takes, by open findings."""
+        """Return the devices that open findings report down for longer than any restart takes."""
         latest_ns = now_ns - round(self._params.dead_s * 1e9)
         ends = (one.subject.a for one in self._down.values() if one.started_at_ns <= latest_ns)
         return frozenset(end.device for end in ends if end is not None)

@@ -1,4 +1,4 @@
-"""Joins what `decide` reads of the fabric: the topology, its capacity, and the states of links."""
+"""Combines the fabric inputs of `decide`: the topology, its capacity, and the states of links."""
 
 from streams.decide.capacity import Capacity
 from streams.decide.guards import TAKES_HOST_OUT, TAKES_LINK_OUT
@@ -31,7 +31,7 @@ class FabricView:
         return LinkTraffic(self._params.idle_bps)
 
     def update(self, message: LinkMessage | PortModules) -> None:
-        """Follow a message of `measure`."""
+        """Process a message of `measure`."""
         if isinstance(message, PortModules):
             self.modules.update(message)
             return
@@ -45,7 +45,7 @@ class FabricView:
         self.traffic.advance(now_ns, self.topology)
 
     def set_topology(self, topology: Topology) -> None:
-        """Use another version of the inventory."""
+        """Replace the version of the inventory."""
         self.topology = topology
         if topology.graph is not self.capacity.graph:
             self.capacity = Capacity(topology)
@@ -57,7 +57,7 @@ class FabricView:
         return self.topology.link_at(Port(end.device, end.port)) if end and end.port else None
 
     def members(self, target: Subject) -> tuple[str, ...]:
-        """Return the switches of a target that is a pod; empty for any other, and for an unknown pod."""
+        """Return the switches of a pod; empty for an unknown pod and any other target."""
         if target.a is not None or not target.pod:
             return ()
         devices = self.topology.devices.values()
@@ -72,11 +72,11 @@ class FabricView:
         return target.a.device in self.topology.devices
 
     def part_number(self, link_id: str) -> str:
-        """Return the part number of the transceivers of a link; empty if it is unknown."""
+        """Return the part number of a link's transceivers; empty if it is unknown."""
         return self.modules.part_number(link_id, self.topology)
 
     def target(self, finding: Finding, action: Action) -> Subject:
-        """Return what an action changes: the host or the link of a finding that concerns a part of it."""
+        """Return the target of an action: the host or the link to which the finding's subject belongs."""
         subject, end, link = finding.subject, finding.subject.a, self.link(finding)
         if action in TAKES_HOST_OUT and end is not None:
             identity = device_id(end.device)
@@ -88,10 +88,10 @@ class FabricView:
         return subject
 
     def qualifies(self, target: Subject) -> bool:
-        """Return whether a link, or all links of a host, are proven to be sound."""
+        """Return whether a link, or every link of a host, is proven sound."""
         if target.id in self.topology.links:
             return self.links.qualification(target.id).qualified
         if target.a is None or target.id != device_id(target.a.device):
-            return False  # a link that the inventory does not have any more
+            return False  # the inventory no longer has the link
         links = self.topology.uplinks_of.get(target.a.device, ())
         return bool(links) and all(self.links.qualification(link.id).qualified for link in links)

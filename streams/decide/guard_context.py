@@ -19,7 +19,7 @@ class ControlsView(Protocol):
 
     @property
     def loaded(self) -> bool:
-        """Return whether the topic was read to its end; before that, a kill switch may exist."""
+        """Return whether the topic is read to its end; until then an unread kill switch may exist."""
         ...
 
     def kill_switch(self, now_ns: int) -> Control | None:
@@ -40,11 +40,11 @@ class LinkStatesView(Protocol):
 
     @property
     def blocked(self) -> Mapping[str, Block]:
-        """Return the links of the inventory, by id, that are not proven to carry traffic: down, stale or unobserved."""
+        """Return the links of the inventory that are not proven to carry traffic (down, stale or unobserved), by id."""
         ...
 
     def is_one_sided(self, link_id: str) -> bool:
-        """Return whether less than both ends of a link are observed."""
+        """Return whether fewer than both ends of a link are observed."""
         ...
 
     def observed_ns(self, device: str) -> int | None:
@@ -54,21 +54,21 @@ class LinkStatesView(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """One action that the policy proposes. `relapse` is the drain of a link that failed again on probation."""
+    """An action that the policy proposes. `relapse` marks the drain of a link that failed again on probation."""
 
     action: Action
     target: Subject
     finding: Finding
     link: TopologyLink | None
-    """The link of the target; None if the inventory has none there."""
+    """The link of the target; None if the inventory has none."""
     attempt: int = 1
     relapse: bool = False
     members: tuple[str, ...] = ()
-    """The switches of a target that is a pod."""
+    """The switches of the target, if it is a pod."""
 
     @property
     def targets(self) -> tuple[Subject, ...]:
-        """Return the target, and its members as targets of their own: a control may name one of them."""
+        """Return the target and its members, because a control may name any of them."""
         return self.target, *(Subject(device_id(name), Endpoint(name)) for name in self.members)
 
     @property
@@ -83,7 +83,7 @@ class Proposal:
 
 @dataclass(slots=True)
 class Computed:
-    """Results for one version of the isolations, which surviving.py retains."""
+    """Results for one version of the isolations; surviving.py caches them."""
 
     version: int = -1
     isolated: list[int] = field(default_factory=list)
@@ -94,7 +94,7 @@ class Computed:
 
 @dataclass(frozen=True)
 class GuardContext:
-    """The state at one time; a new message needs a new context, but isolations may be added in between."""
+    """The state at one time. A new message needs a new context; isolations may be added in between."""
 
     now_ns: int
     params: DecideParams
@@ -103,22 +103,22 @@ class GuardContext:
     link_states: LinkStatesView
     isolations: Isolations
     capacity: Capacity
-    """The capacity of this topology; the guards bring it up to date."""
+    """The capacity of this topology, which the guards update."""
     lost: Collection[str] = ()
-    """Links and devices that an open finding reports down, and all subjects of maintenances, as `subject_names` names
-    them."""
+    """Links and devices that an open finding reports down, and the subjects of all maintenances, as `subject_names`
+    names them."""
     miscabled: Collection[str] = ()
-    """Links, by id, with an open finding that their LLDP neighbors contradict the inventory."""
+    """Ids of links with an open finding that their LLDP neighbors contradict the inventory."""
     dead: Collection[str] = ()
-    """Devices that are proven dead, and do not merely restart."""
+    """Devices that are proven dead, without those that only restart."""
     approved_by: str = ""
-    """The person who approved the proposal; satisfies a guard that asks for approval, and lifts no denial."""
+    """The person who approved the proposal; satisfies guards that ask for approval, but lifts no denial."""
     computed: Computed = field(default_factory=Computed)
     _refreshed: set[int] = field(default_factory=set)
 
     @cached_property
     def lost_links(self) -> frozenset[str]:
-        """Return the links that carry nothing whatever their ports report: lost, or at a device that is out."""
+        """Return the links that carry nothing whatever their ports report: lost links, and links of lost devices."""
         devices = {device for device, until_ns in self.capacity.maintenance if until_ns > self.now_ns}
         devices |= {device for name in self.lost if (device := self.capacity.device_of.get(name)) is not None}
         links = (link.id for device in devices for link in self.topology.links_of.get(device, ()))
@@ -126,16 +126,16 @@ class GuardContext:
 
     @cached_property
     def dead_links(self) -> frozenset[str]:
-        """Return the links of dead devices that an end reports down; one that is unobserved or up may carry."""
+        """Return the links of dead devices that an end reports down; an unobserved link or one that is up may carry."""
         links = (link.id for device in self.dead for link in self.topology.links_of.get(device, ()))
         return frozenset(link for link in links if self.link_states.blocked.get(link, Block.NONE) >= Block.DOWN)
 
     def carries(self, link: TopologyLink) -> bool:
-        """Return whether a link of the inventory is proven to carry traffic; isolations are counted separately."""
+        """Return whether a link of the inventory is proven to carry traffic; isolations are not considered."""
         return link.id not in self.link_states.blocked and link.id not in self.lost_links
 
     def current_capacity(self, link: int) -> Capacity:
-        """Return the capacity with current states of all links that a decision on this link counts."""
+        """Return the capacity with the current states of all links that a decision on this link counts."""
         for pod in self.capacity.pods_of(link) - self._refreshed:
             self.capacity.refresh(pod, self.link_states.blocked.keys(), self.lost_links)
             self.capacity.set_dead(pod, self.dead_links)

@@ -1,9 +1,9 @@
-"""The guards of remediations: 13 pure functions in a fixed order, each with a limit and the observed value.
+"""Defines the guards of remediations: 13 pure functions in a fixed order, each with a limit and the observed value.
 
-A guard that lacks the data for its limit denies the action: unknown is not permission. The first guard that denies
-decides. If none denies, shadow mode decides, then the first guard that asks for approval. A restore and an observation
-take nothing out of service, so that only the mode applies to them: a breaker that blocks recovery leaves targets out
-for ever (REMEDIATION 2). All limits are settings of DecideParams.
+A guard without the data for its limit denies the action. The first guard that denies decides. If none denies, shadow
+mode decides, then the first guard that asks for approval. A restore and an observation take nothing out of service, so
+only the mode applies to them: a breaker that blocked recovery would leave targets out of service forever (REMEDIATION
+2). All limits are settings of DecideParams.
 """
 
 from collections.abc import Callable
@@ -24,12 +24,12 @@ TAKES_LINK_OUT = (Action.DRAIN_LINK, Action.REPAIR_LINK, Action.RESET_NIC)
 """Actions during which a link carries no traffic."""
 
 TAKES_HOST_OUT = (Action.CORDON_HOST, Action.REBOOT_HOST)
-"""Actions during which no job can use a host."""
+"""Actions during which no job can use the host."""
 
 INTERRUPTS_JOB = (*TAKES_HOST_OUT, Action.RESET_NIC)
 
 ISOLATES = (Action.DRAIN_LINK, Action.REPAIR_LINK, *TAKES_HOST_OUT)
-"""Actions after which the target is out of service until it is restored; a reset ends by itself."""
+"""Actions after which the target is out of service until a restore; a reset ends by itself."""
 
 CAPACITY = "surviving-capacity"
 
@@ -47,7 +47,7 @@ class GuardResult:
     limit: float | None = None
     observed: float | None = None
     group: str = ""
-    """The group of the constraint, for example the switch that would fall below its floor."""
+    """The constrained group, for example the switch that would fall below its floor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,14 @@ class Decision(GuardResult):
     """The verdict on a proposal; guard 0 for an approval that no guard constrained."""
 
     surviving: float | None = None
-    """The lowest ratio that a group of the target retains, if the guards computed it."""
+    """The lowest ratio that a group of the target retains; None if the guards did not compute it."""
 
 
 Guard = Callable[[Proposal, GuardContext], GuardResult | None]
 
 
 def kill_switch(_proposal: Proposal, context: GuardContext) -> GuardResult | None:
-    """Deny every action while a kill switch is on, or may be on because the controls are not read to their end."""
+    """Deny every action while a kill switch is on, or while the controls are not read to their end."""
     if context.controls.loaded and not context.controls.kill_switch(context.now_ns):
         return None
     return GuardResult(Verdict.DENIED, 1, "kill-switch")
@@ -74,7 +74,7 @@ def mode(_proposal: Proposal, context: GuardContext) -> GuardResult | None:
 
 
 def maintenance(proposal: Proposal, context: GuardContext) -> GuardResult | None:
-    """Deny an action on a target in maintenance, by a control or by the inventory."""
+    """Deny an action on a target that a control or the inventory has in maintenance."""
     until_ns = context.topology.maintenance_until_ns(proposal.devices)
     controls, now_ns = context.controls, context.now_ns
     if until_ns > now_ns or any(controls.maintenance(target, now_ns) for target in proposal.targets):
@@ -90,7 +90,7 @@ def exclusion(proposal: Proposal, context: GuardContext) -> GuardResult | None:
 
 
 def evidence(proposal: Proposal, context: GuardContext) -> GuardResult | None:
-    """Deny an action without a confidence or on a miscabled link; ask for approval of weak or one-sided evidence."""
+    """Deny an action without a confidence or on a miscabled link; ask for approval if evidence is weak or one-sided."""
     confidence, floor, coverage = (
         proposal.finding.confidence,
         context.params.confidence_floor,
@@ -100,7 +100,7 @@ def evidence(proposal: Proposal, context: GuardContext) -> GuardResult | None:
         return GuardResult(Verdict.DENIED, 5, "confidence", floor)
     if proposal.target.id in context.miscabled:
         return GuardResult(Verdict.DENIED, 5, "cabling")
-    if not confidence >= floor:  # also a confidence that is no number
+    if not confidence >= floor:  # also true for NaN
         return GuardResult(Verdict.NEEDS_APPROVAL, 5, "confidence", floor, confidence)
     if coverage is not None and coverage.seen is not None and coverage.seen < (coverage.expected or 0):
         return GuardResult(Verdict.NEEDS_APPROVAL, 5, "one-sided evidence", coverage.expected, coverage.seen)
@@ -110,7 +110,7 @@ def evidence(proposal: Proposal, context: GuardContext) -> GuardResult | None:
 
 
 def freshness(proposal: Proposal, context: GuardContext) -> GuardResult | None:
-    """Deny an action on a target with an end that was not observed within the freshness limit."""
+    """Deny an action on a target if an end was not observed within the freshness limit."""
     limit_s = context.params.freshness_limit_s
     ages_s = []
     for device in proposal.devices:
@@ -124,7 +124,7 @@ def freshness(proposal: Proposal, context: GuardContext) -> GuardResult | None:
 
 
 def inventory(proposal: Proposal, context: GuardContext) -> GuardResult | None:
-    """Deny an action on a target that the inventory does not have, or that the finding does not concern any more."""
+    """Deny an action on a target that the inventory does not have, or that the finding no longer concerns."""
     link, target = proposal.link, proposal.target
     if proposal.action in TAKES_LINK_OUT:
         known = link is not None and link.id == target.id and context.topology.links.get(link.id) == link
@@ -141,7 +141,7 @@ def inventory(proposal: Proposal, context: GuardContext) -> GuardResult | None:
 def capacity(proposal: Proposal, context: GuardContext) -> GuardResult | None:
     """Deny an action that leaves a group below its floor; ask for approval if a rail of a host retains no plane.
 
-    The target itself counts as lost, also if it carries nothing now: a link that is reported down is no less needed.
+    The target itself always counts as lost, even if its link is down now, because the fabric still needs that link.
     """
     if proposal.action is Action.UPGRADE_FIRMWARE:
         return GuardResult(Verdict.NEEDS_APPROVAL, 8, CAPACITY)
@@ -160,7 +160,7 @@ def capacity(proposal: Proposal, context: GuardContext) -> GuardResult | None:
 
 
 def caps(proposal: Proposal, context: GuardContext) -> GuardResult | None:
-    """Deny an isolation beyond a cap of its pod or of the fabric; the smaller of both caps binds."""
+    """Deny an isolation beyond a cap of its pod or of the fabric; the smaller cap binds."""
     params, isolations, target = context.params, context.isolations, proposal.target.id
     if proposal.action not in ISOLATES or target in isolations.active:
         return None
@@ -191,7 +191,7 @@ def rate(proposal: Proposal, context: GuardContext) -> GuardResult | None:
 
 
 def budget(proposal: Proposal, context: GuardContext) -> GuardResult | None:
-    """Deny an isolation beyond the budget of the target, and a reset beyond that of the NIC."""
+    """Deny an isolation beyond the budget of the target, and a reset beyond the budget of the NIC."""
     params, isolations, target = context.params, context.isolations, proposal.target.id
     if proposal.action is Action.RESET_NIC:
         limit, name = params.reset_budget, "reset budget"
@@ -214,7 +214,7 @@ def cool_down(proposal: Proposal, context: GuardContext) -> GuardResult | None:
 
 
 def job(proposal: Proposal, context: GuardContext) -> GuardResult | None:
-    """Ask for approval of an action that interrupts a job; without any job in the inventory, jobs are unknown."""
+    """Ask for approval of an action that interrupts a job; an inventory without jobs counts as jobs unknown."""
     if proposal.action not in INTERRUPTS_JOB:
         return None
     if not context.topology.jobs:
@@ -236,8 +236,8 @@ COUNTING_GUARDS: tuple[Guard, ...] = (caps, rate, budget, cool_down)
 def evaluate(proposal: Proposal, context: GuardContext, *, is_counted: bool = False) -> Decision:
     """Return the verdict on a proposal: a denial, else shadow, else a request for approval, else the approval.
 
-    With `is_counted` the proposal was approved before and is in the isolations, so that the guards that count them do
-    not apply again.
+    With `is_counted` the isolations already include the proposal, so the guards that count isolations do not apply
+    again.
     """
     pending: dict[Verdict, GuardResult] = {}
     for guard in (mode,) if proposal.action in UNGUARDED else GUARDS:

@@ -1,8 +1,8 @@
-"""Orders the restart of a cordoned host, where the policy has REBOOT_HOST as the step after the cordon.
+"""Orders the restart of a cordoned host, if the policy has REBOOT_HOST as the step after the cordon.
 
-The host is out of service already, so that caps, rate, budget and cool-down do not count it again; all other guards
-apply, and the one of jobs asks for approval: running jobs end on a cordoned host, and a restart interrupts them. After
-the last restart without effect a person decides.
+The host is out of service already, so caps, rate, budget and cool-down do not count it again. All other guards apply;
+the job guard asks for approval, because a restart interrupts jobs that still run on the host. After the last restart
+without effect a person decides.
 """
 
 from dataclasses import replace
@@ -29,7 +29,7 @@ class HostRestarts:
         return self._remedies.orders
 
     def advance(self, now_ns: int) -> None:
-        """Order the restarts that are due, evaluate again those that no automation accepted, and end the others."""
+        """Order due restarts, evaluate again those that no automation accepted, and end the others."""
         for remedy in self._remedies.in_state(State.DRAINED):
             if remedy.record.action in TAKES_HOST_OUT:
                 self._decide(remedy, now_ns)
@@ -38,7 +38,7 @@ class HostRestarts:
                 self._close(remedy, order, "a person decides")
 
     def is_allowed(self, remedy: Remedy) -> bool:
-        """Return whether the order of a remediation may be carried out now; other orders than restarts always may."""
+        """Return whether the order of a remediation may be carried out now; True for all orders but restarts."""
         order = self._open(remedy)
         if order is None:
             return True
@@ -54,7 +54,7 @@ class HostRestarts:
         return False
 
     def answer(self, remedy: Remedy, reason: str, actor: str, *, is_approval: bool) -> None:
-        """Process the answer of a person to a restart that no automation accepted."""
+        """Process a person's answer to a restart that no automation accepted."""
         order = self._open(remedy)
         if order is None:
             return
@@ -93,7 +93,7 @@ class HostRestarts:
             self._orders.extend(remedy, now_ns)
 
     def _issue(self, remedy: Remedy, decision: Decision) -> None:
-        """Order a restart, or publish its denial, once for each guard that denies it."""
+        """Order a restart, or publish its denial; a guard's denial is published once."""
         denied_by = decision.constraint if decision.verdict is Verdict.DENIED else ""
         if decision.verdict is Verdict.SHADOW or (denied_by and denied_by == remedy.restart_denied_by):
             return
@@ -104,7 +104,7 @@ class HostRestarts:
     def _step(self, remedy: Remedy, finding: Finding | None) -> Action | None:
         """Return the action of the policy for the host now; None if no step is left.
 
-        OBSERVE where nothing is to be ordered: the finding is unknown or over, or a person rejected a restart.
+        Returns OBSERVE if the finding is unknown or ended, or if a person rejected a restart.
         """
         if finding is None or finding.is_closed or finding.parent_id or remedy.rejected:
             return Action.OBSERVE
@@ -118,23 +118,23 @@ class HostRestarts:
 
     @staticmethod
     def _tried(remedy: Remedy) -> int:
-        """Return the restarts that had no effect; the first action may be one."""
+        """Return the number of restarts that had no effect, including a restart as the first action."""
         return remedy.restarts + (remedy.record.action is Action.REBOOT_HOST)
 
     def _evaluate(self, remedy: Remedy, approved_by: str) -> Decision:
-        """Return what the guards decide on a restart; the approval of the cordon is none of the restart."""
+        """Return the guards' decision on a restart; the approval of the cordon does not apply to it."""
         record = replace(remedy.record, action=Action.REBOOT_HOST, approved_by=approved_by)
         return self._evaluation.evaluate(replace(remedy, record=record), is_counted=True)
 
     @staticmethod
     def _open(remedy: Remedy) -> Order | None:
-        """Return the restart of a host that no automation accepted."""
+        """Return the open restart of a host that no automation accepted, or None."""
         order = remedy.order
         is_restart = order is not None and order.record.action is Action.REBOOT_HOST and not order.accepted_by
         return order if is_restart else None
 
     def _revoke(self, remedy: Remedy, order: Order, decision: Decision) -> None:
-        """Close an order that a guard does not permit any more; the same denial is not published once more."""
+        """Close an order that a guard no longer permits; the same denial is not published again."""
         if decision.verdict is Verdict.DENIED:
             remedy.restart_denied_by = decision.constraint
         self._close(remedy, order, f"revoked by {decision.constraint}")

@@ -1,7 +1,7 @@
-"""Records isolations: the targets that are out of service, and the history that rates, budgets and cool-downs count.
+"""Records isolations: targets that are out of service, and the history that rates, budgets and cool-downs count.
 
-A target counts from the decision until its restore is done, not from a report of automation: a report may be lost. No
-answer removes an entry of the history, so a FAILED result shortens no cool-down.
+A target counts from the decision until its restore is complete, because reports of automation can be lost. No answer
+removes an entry of the history, so a FAILED result does not shorten a cool-down.
 """
 
 from dataclasses import dataclass, field
@@ -40,10 +40,10 @@ class Isolations:
     changed_ns: dict[str, int] = field(default_factory=dict)
     """Target id -> the time of its last isolation, reset or restore."""
     version: int = 0
-    """Rises when a target is taken out of service or returns, so that a reader may retain what it computed."""
+    """Increases when a target is isolated or restored, so that readers can cache results."""
 
     def isolate(self, target: str, kind: TargetKind, pod: str, at_ns: int) -> None:
-        """Record that a target is taken out of service; nothing starts if it already is."""
+        """Record that a target is taken out of service; no effect if it already is."""
         if target not in self.active:
             self.active[target] = Isolation(kind, pod, at_ns)
             self.version += 1
@@ -62,7 +62,7 @@ class Isolations:
             self._change(target, at_ns)
 
     def count(self, kind: TargetKind | None = None, pod: str | None = None, without: str = "") -> int:
-        """Return the number of isolated targets, of one kind or of one pod where given, without one target."""
+        """Return the number of isolated targets, optionally of one kind or one pod and without one target."""
         return sum(
             (kind is None or isolation.kind == kind) and (pod is None or isolation.pod == pod)
             for target, isolation in self.active.items()
@@ -70,15 +70,15 @@ class Isolations:
         )
 
     def count_started(self, after_ns: int, target: str | None = None) -> int:
-        """Return the number of isolations that started after a time, of one target or of all."""
+        """Return the number of isolations that started after a time, of one target or of all targets."""
         return _count_after(self.started_ns, after_ns, target)
 
     def count_resets(self, after_ns: int, target: str | None = None) -> int:
-        """Return the number of NIC resets after a time, of one target or of all."""
+        """Return the number of NIC resets after a time, of one target or of all targets."""
         return _count_after(self.resets_ns, after_ns, target)
 
     def prune(self, now_ns: int) -> None:
-        """Evict the history that is older than a week."""
+        """Evict history that is older than a week."""
         oldest_ns = now_ns - WEEK_S * 1_000_000_000
         for history in (self.started_ns, self.resets_ns):
             for target, times in list(history.items()):

@@ -1,6 +1,6 @@
 """Defines the life cycle of a remediation: its states, the events that end each state, and the timeouts.
 
-One table has every transition; an event that is not in it changes nothing, so that a repeated or forged answer has no
+One table has every transition. An event without a transition changes nothing, so repeated or forged answers have no
 effect. docs/remediation.md shows the same table, and a test compares both. `remedies.py` publishes each transition.
 """
 
@@ -134,18 +134,18 @@ TIMEOUTS: Mapping[State, str] = {
     State.PROBATION: "probation_s",
     State.ESCALATED: "page_again_s",
 }
-"""State -> the setting of `[decide]` that limits it; every state but CLOSED has one."""
+"""State -> the setting of `[decide]` with its timeout; every state but CLOSED has one."""
 
 NOT_BEGUN = frozenset((
     State.PROPOSED, State.WAITING, State.DENIED, State.EXPIRED, State.SHADOW, State.APPROVED, State.FAILED,
 ))  # fmt: skip
-"""States in which nothing was carried out; only these end with the finding."""
+"""States in which nothing has been carried out; only these end with the finding."""
 
 EVALUATED_AGAIN = frozenset((State.PROPOSED, State.WAITING, State.DENIED, State.FAILED))
-"""States in which the guards are evaluated again when controls, capacity or time may have changed their result."""
+"""States in which the guards are evaluated again, because controls, capacity or time may have changed the result."""
 
 REPAIR_ACTIONS = (Action.REPAIR_LINK, Action.REBOOT_HOST)
-"""Actions that are a repair themselves: when one is done, the target must qualify."""
+"""Actions that are repairs themselves: after such an action the target must qualify."""
 
 
 def next_state(state: State, event: Event) -> State | None:

@@ -1,11 +1,11 @@
-"""Defines the reasons for which a link is not proven to carry traffic."""
+"""Defines the reasons why a link is not proven to carry traffic."""
 
 from collections.abc import Mapping
 from enum import IntEnum
 
 
 class Block(IntEnum):
-    """The reason for which an end of a link is not proven to carry traffic; the greatest of several is reported."""
+    """The reason why an end of a link is not proven to carry traffic; the greatest of several is reported."""
 
     NONE = 0
     NOT_OBSERVED = 1

@@ -1,8 +1,8 @@
-"""Joins the states of ports at both ends of each link: which links are proven to carry traffic, and which qualify.
+"""Combines the states of ports at both ends of each link: which links are proven to carry traffic, and which qualify.
 
-A link carries only if each end is up as every live source reads it, and lately: unknown, stale and administratively
-down links carry nothing. A live source is as new as the heartbeat of its shard. Memory is bounded by the inventory, and
-by `MAX_UNKNOWN` devices that it does not name: a later version may, and states are sent only when they change.
+A link carries only if every live source reads both ends as up, and recently. Unknown, stale and administratively down
+links carry nothing. A live source is as recent as the heartbeat of its shard. Memory is bounded by the inventory and by
+`MAX_UNKNOWN` devices outside it, because a later version may name them and states are sent only on change.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,11 +32,11 @@ from streams.wire.errors import Reject
 from streams.wire.models import PortQuality, PortStates, ReadingsHeartbeat, Source
 
 MAX_UNKNOWN = 32_768
-"""Devices beside those of the inventory: all of the largest fabric, whose inventory may come after their states, and
-half as many more. Beyond, those are dropped whose states changed last the longest ago."""
+"""The most devices outside the inventory: 1.5 times the largest fabric, whose inventory may arrive after its states.
+Beyond it, the devices whose states changed longest ago are dropped."""
 
 _RUN_NS = 86_400_000_000_000
-"""Readings of a port that is not watched any more are dropped after a day."""
+"""Readings of a port that is no longer watched are dropped after a day."""
 
 LinkMessage = PortStates | ReadingsHeartbeat | PortQuality
 
@@ -53,7 +53,7 @@ class LinkStates:
         """Begin without evidence.
 
         `fresh_s` is the age from which evidence is stale. With `accept_unread_hosts` the switch's end alone is enough
-        for a link of a host whose ports no source ever read: many fabrics have no collector on hosts.
+        for a link of a host whose ports no source ever read, because many fabrics have no collectors on hosts.
         """
         self._fresh_ns = round(fresh_s * 1e9)
         self._params = params or QualificationParams()
@@ -62,23 +62,23 @@ class LinkStates:
         self._now_ns = 0
         self._sources: dict[str, dict[Source, SourcePorts]] = {}
         self._unknown: dict[str, None] = {}
-        """Devices of these that the inventory does not name."""
+        """The devices in `_sources` that the inventory does not name."""
         self._tables = PortTables()
         self._heartbeats: dict[int, int] = {}
         self._stale: set[int] = set()
         """Shards without a recent heartbeat."""
         self._runs: dict[tuple[str, Source, str], ReadingsRun] = {}
-        """(device, source, port as the source names it) -> its readings without a fault."""
+        """(device, source, the source's port name) -> its readings without a fault."""
         self._blocked: dict[str, Block] = {}
         """Links that are not proven to carry traffic."""
         self._changed: dict[str, None] = {}
-        """Devices whose links are to be evaluated."""
+        """Devices whose links must be evaluated."""
         self._changed_ports: dict[tuple[str, str], None] = {}
-        """The same for ports, by device and the name that the source uses."""
+        """Ports whose links must be evaluated, by device and the source's port name."""
         self._snapshot = PortStatesSnapshot()
 
     def set_topology(self, topology: Topology) -> None:
-        """Use another version of the inventory; one that differs only in its jobs changes nothing."""
+        """Replace the version of the inventory; a version that differs only in its jobs changes nothing."""
         if topology.links is self._topology.links:
             return
         self._topology = topology
@@ -87,7 +87,7 @@ class LinkStates:
         self._changed = dict.fromkeys(topology.links_of)
 
     def _drop_unknown(self) -> None:
-        """Bound the number of devices that the inventory does not name."""
+        """Drop the oldest devices beyond the limit of devices that the inventory does not name."""
         self._unknown = {device: None for device in self._sources if device not in self._topology.devices}
         if len(self._unknown) <= MAX_UNKNOWN:
             return
@@ -99,7 +99,7 @@ class LinkStates:
         self._runs = {key: run for key, run in self._runs.items() if key[0] in self._sources}
 
     def limit_time(self, limit_ns: int) -> None:
-        """Return to an earlier time; readings of a later one do not count as fresh for longer than others."""
+        """Return to an earlier time, so that later readings do not count as fresh for longer than others."""
         self._now_ns = min(self._now_ns, limit_ns)
         self._heartbeats = {shard: min(at_ns, limit_ns) for shard, at_ns in self._heartbeats.items()}
         self._runs = {key: run for key, run in self._runs.items() if run.end_ns <= limit_ns}
@@ -120,7 +120,7 @@ class LinkStates:
                     self._changed[device] = None
 
     def update(self, message: LinkMessage) -> None:
-        """Follow a message of `measure`; one that is older than the newest of its source changes nothing."""
+        """Process a message of `measure`; a message that is older than the newest of its source changes nothing."""
         if isinstance(message, PortStates):
             self._on_states(message)
         elif isinstance(message, ReadingsHeartbeat):
@@ -158,7 +158,7 @@ class LinkStates:
 
     @property
     def blocked(self) -> Mapping[str, Block]:
-        """The links of the inventory that are not proven to carry traffic, by id, with the reason."""
+        """The links of the inventory that are not proven to carry traffic: id -> reason."""
         if self._changed or self._changed_ports:
             self._evaluate()
         return self._blocked
@@ -172,7 +172,7 @@ class LinkStates:
         links: Iterable[TopologyLink] = chain(
             chain.from_iterable(links_of.get(device, ()) for device in changed), filter(None, own)
         )
-        if len(changed) > len(links_of) // 2:  # both ends of most links changed: each is evaluated once
+        if len(changed) > len(links_of) // 2:  # both ends of most links changed: evaluate each link once
             links = self._topology.links.values()
         for link in links:
             lower, upper = self._block(link, link.lower), self._block(link, link.upper)
@@ -188,21 +188,21 @@ class LinkStates:
         return link_id not in self._blocked and link_id in self._topology.links
 
     def why_not(self, link_id: str) -> str:
-        """Return the reason for which a link is not proven to carry traffic; empty where it is."""
+        """Return the reason why a link is not proven to carry traffic; empty if it is proven."""
         link = self._topology.links.get(link_id)
         if link is None:
             return "the inventory does not know the link"
         return "; ".join(reason for end in (link.lower, link.upper) if (reason := self._why_not(link, end)))
 
     def is_one_sided(self, link_id: str) -> bool:
-        """Return whether less than both ends of a link are observed, whether or not it counts as carrying."""
+        """Return whether fewer than both ends of a link are observed, whether or not it counts as carrying."""
         link = self._topology.links.get(link_id)
         return link is None or not all(any(True for _ in self._live(end)) for end in (link.lower, link.upper))
 
     def observed_ns(self, device: str) -> int | None:
-        """Return until when the ports of a device were read by any source; None where none ever was.
+        """Return the time until which any source read the ports of a device; None if no source ever did.
 
-        For a host whose ends need not be read, that is the oldest time of the switches at its links.
+        For a host whose ends need not be read, it is the oldest such time of the switches at its links.
         """
         sources = self._sources.get(device)
         if sources is None:
@@ -217,7 +217,7 @@ class LinkStates:
         return max(times)
 
     def qualification(self, link_id: str) -> Qualification:
-        """Return whether a link qualifies now for traffic, and why not."""
+        """Return whether a link qualifies for traffic now, and the reasons if not."""
         link = self._topology.links.get(link_id)
         if link is None:
             return Qualification(False, ("the inventory does not know the link",))
@@ -241,7 +241,7 @@ class LinkStates:
         return f"{end.device}/{end.port} {TEXTS[block]}" if block else ""
 
     def _block(self, link: TopologyLink, end: Port) -> Block:
-        """Return the reason for which an end is not proven to be up, as all live sources read it."""
+        """Return the reason why an end is not proven to be up by all its live sources."""
         device, port = end
         sources = self._sources.get(device)
         if sources is None:
@@ -259,17 +259,17 @@ class LinkStates:
         return missing if found is None else found
 
     def _index_of_alias(self, own: SourcePorts, end: Port) -> int | None:
-        """Return the index of a port that a source reads by another name than the inventory."""
+        """Return the index of a port for which a source uses another name than the inventory."""
         device, resolve = end.device, self._topology.resolve_port
         return next((index for name, index in own.ports.items() if resolve(device, name) == end), None)
 
     def _is_accepted(self, link: TopologyLink, end: Port) -> bool:
-        """Return whether an end need not be read: of a host of which no source ever read a port."""
+        """Return whether an end need not be read: the end of a host whose ports no source ever read."""
         is_host = link.role == HOST_LINK and end == link.lower
         return self._accept_unread_hosts and is_host and end.device not in self._sources
 
     def _live(self, end: Port) -> Iterator[tuple[Source, SourcePorts, int]]:
-        """Yield the live sources that observe a port, and its index there."""
+        """Yield the live sources that observe a port, each with the port's index."""
         for source, own in self._sources.get(end.device, {}).items():
             index = own.ports.get(end.port)
             if index is None and (index := self._index_of_alias(own, end)) is None:
@@ -278,7 +278,7 @@ class LinkStates:
                 yield source, own, index
 
     def dump(self) -> dict[str, Any]:
-        """Return the state for a snapshot, as JSON holds it."""
+        """Return the state for a snapshot, in JSON types."""
         return {
             "now_ns": self._now_ns, "heartbeats": list(self._heartbeats.items()),
             "runs": [[*key, *_run_fields(run)] for key, run in self._runs.items()],
@@ -286,7 +286,7 @@ class LinkStates:
         }  # fmt: skip
 
     def load(self, data: Mapping[str, Any]) -> None:
-        """Restore what `dump` returned, before `set_topology`; raises Reject on anything else."""
+        """Restore the state that `dump` returned, before `set_topology`; raises Reject on invalid data."""
         if not data:
             return
         try:

@@ -1,7 +1,7 @@
-"""Follows which ports carry traffic, from the readings of ports with a recent fault.
+"""Tracks which ports carry traffic, from the readings of ports with a recent fault.
 
-The state of a port does not show a drain by routing policy, because the port stays up. Its traffic does, if there was
-any. `unanswered.py` concludes from it.
+A port that is drained by routing policy stays up, so its state does not show the drain. Its traffic does, if it had
+any. `unanswered.py` uses it.
 """
 
 from collections.abc import Sequence
@@ -15,17 +15,17 @@ from streams.wire.errors import Reject
 from streams.wire.models import PortQuality, PortReadings, Source
 
 _RETAINED_NS = 86_400_000_000_000
-"""The traffic of a port that is not read any more is dropped after a day."""
+"""The traffic of a port that is no longer read is dropped after a day."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrafficRun:
-    """Readings of one port without a gap, all of them with traffic (`is_busy`), or all without."""
+    """Consecutive readings of one port, all with traffic (`is_busy`) or all without."""
 
     is_busy: bool
     begin_ns: int
     first_end_ns: int
-    """The end of the first reading, in which the traffic may have begun or stopped."""
+    """The end of the first reading, during which the traffic may have begun or stopped."""
     end_ns: int
     busy_ns: int = 0
     """The end of the newest reading with traffic, also before this run; 0 if there was none."""
@@ -35,7 +35,7 @@ _run_fields = attrgetter(*(own.name for own in fields(TrafficRun)))
 
 
 def extend_traffic(run: TrafficRun | None, readings: PortReadings, idle_bps: float) -> TrafficRun | None:
-    """Return the run with the next readings of its port; None where no counter of frames is read."""
+    """Return the run extended by the next readings of its port; None if no frame counter is read."""
     if run is not None and readings.end_ns <= run.end_ns:
         return run
     if readings.rx_bytes is None:
@@ -48,7 +48,7 @@ def extend_traffic(run: TrafficRun | None, readings: PortReadings, idle_bps: flo
 
 
 class LinkTraffic:
-    """The newest run of each port of the inventory, by the source and the name that it uses."""
+    """The newest run of each port of the inventory, by source and the source's port name."""
 
     def __init__(self, idle_bps: float) -> None:
         self._idle_bps = idle_bps
@@ -56,7 +56,7 @@ class LinkTraffic:
         self._pruned_ns = 0
 
     def update(self, message: PortQuality) -> None:
-        """Follow the readings of a device."""
+        """Process the readings of a device."""
         own = self._runs.setdefault(message.device, {})
         for readings in message.readings:
             key = message.source, readings.port
@@ -67,7 +67,7 @@ class LinkTraffic:
                 own.pop(key, None)
 
     def runs(self, end: Port, topology: Topology, after_ns: int) -> list[TrafficRun]:
-        """Return the runs of an end of a link that go on after a time, one for each source."""
+        """Return the runs of a link's end that continue after a time, one for each source."""
         return [
             run
             for (_, name), run in self._runs.get(end.device, {}).items()
@@ -75,7 +75,7 @@ class LinkTraffic:
         ]
 
     def advance(self, now_ns: int, topology: Topology) -> None:
-        """Drop, once an hour, the runs that ended a day ago, and those of devices that the inventory does not name."""
+        """Once an hour, drop the runs that ended a day ago and those of devices that the inventory does not name."""
         if now_ns - self._pruned_ns < _RETAINED_NS // 24:
             return
         self._pruned_ns = now_ns
@@ -87,11 +87,11 @@ class LinkTraffic:
         }
 
     def dump(self) -> list[list[Any]]:
-        """Return the runs for a snapshot, as JSON holds them."""
+        """Return the runs for a snapshot, in JSON types."""
         return [[device, *key, *_run_fields(run)] for device, runs in self._runs.items() for key, run in runs.items()]
 
     def load(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Restore what `dump` returned; raises Reject on anything else."""
+        """Restore the runs that `dump` returned; raises Reject on invalid data."""
         try:
             for device, source, port, *run in rows:
                 self._runs.setdefault(device, {})[Source(source), port] = TrafficRun(*run)

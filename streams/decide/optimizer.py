@@ -1,9 +1,9 @@
-"""Selects which candidates are taken out together where capacity does not allow all (CorrOpt, SIGCOMM 2017).
+"""Selects the candidates that are taken out together if capacity does not allow all (CorrOpt, SIGCOMM 2017).
 
-CorrOpt's optimizer minimises the penalty that remains: (1) find the groups that fall below the floor if all candidates
-go; (2) select the candidates that are in none of them; (3) search the rest. The rest is split into parts that share no
-such group. The search of a part selects the worst penalty first, and then looks for a better combination within a limit
-of capacity checks, because a complete search is exponential (7 to 8 hours at 75 % in the paper's fabric).
+CorrOpt's optimizer minimises the remaining penalty: (1) find the groups that fall below the floor if all candidates are
+taken out; (2) select the candidates that are in none of them; (3) search the rest. The rest is split into parts that
+share no such group. The search of a part first selects by descending penalty, then tries better combinations within a
+limit of capacity checks, because a complete search is exponential (7 to 8 hours at 75 % in the paper's fabric).
 """
 
 from collections import defaultdict
@@ -14,14 +14,14 @@ from streams.decide.capacity import Capacity, Group
 
 
 class Candidate(NamedTuple):
-    """A link that is to be taken out, and the penalty of leaving it in service (CorrOpt: its loss rate)."""
+    """A link to be taken out, and the penalty of leaving it in service (CorrOpt: its loss rate)."""
 
     link: int
     penalty: float
 
 
 class Selection(NamedTuple):
-    """The candidates that fit together, and those that wait for capacity; both with the worst penalty first."""
+    """The candidates that fit together, and those that wait for capacity; both by descending penalty."""
 
     selected: tuple[Candidate, ...]
     waiting: tuple[Candidate, ...]
@@ -34,11 +34,11 @@ def select(
     max_checks: int = 200,
     isolated: Collection[int] = (),
 ) -> Selection:
-    """Return the candidates that fit together and leave the least penalty.
+    """Return the candidates that fit together and leave the smallest penalty.
 
-    `isolated` are links that earlier decisions took out, whatever their ports report. `max_checks` limits the capacity
-    checks of each part. The first combination is always complete, so that a limit of 1 is the greedy selection by
-    penalty.
+    `isolated` are links that earlier decisions took out of service, whatever their ports report. `max_checks` limits
+    the capacity checks of each part; the first combination is always complete, so a limit of 1 is the greedy selection
+    by penalty.
     """
     ordered = sorted(set(candidates), key=lambda candidate: (-candidate.penalty, candidate.link))
     broken = capacity.below([candidate.link for candidate in ordered], floor, isolated) if ordered else set()
@@ -54,7 +54,7 @@ def select(
 
 
 def _parts(constraints: dict[Candidate, set[Group]]) -> list[list[Candidate]]:
-    """Split candidates so that no two parts share a constrained group; each part has the worst penalty first."""
+    """Split candidates so that no two parts share a constrained group; each part is in order of descending penalty."""
     members: dict[Group, list[Candidate]] = defaultdict(list)
     for candidate, groups in constraints.items():
         for group in groups:
@@ -89,7 +89,7 @@ class _Search:
         self._descend()
 
     def _descend(self) -> None:
-        """Visit the subsets in depth-first order, a candidate included before it is excluded."""
+        """Visit the subsets depth-first; each candidate is included before it is excluded."""
         stack: list[tuple[int, tuple[Candidate, ...], float]] = [(0, (), 0.0)]
         while stack:
             place, chosen, penalty = stack.pop()

@@ -1,7 +1,7 @@
 """Issues the repairs, restarts and restores of targets that are out of service.
 
-An order is a remediation with an id of its own, so that automation acts on an id at most once. A restore is issued only
-for a target that qualifies after a reported repair, and again until it is done.
+An order is a remediation with its own id, so that automation acts on an id at most once. A restore is issued only if
+the target qualifies after a reported repair, and is issued again until it succeeds.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from streams.wire.models import RemediationState as State
 
 
 class Orders:
-    """The open orders, of which a remediation has at most one."""
+    """The open orders; a remediation has at most one."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Orders:
     ) -> None:
         self._params, self._state, self._publisher, self._reversal_of = params, state, publisher, reversal_of
         self._owners: dict[str, str] = {}
-        """Order id -> the remediation that it belongs to."""
+        """Order id -> id of the remediation that it belongs to."""
 
     def owner_of(self, order_id: str) -> Remedy | None:
         """Return the remediation that issued an order."""
@@ -42,7 +42,7 @@ class Orders:
             self._owners[remedy.order.record.id] = remedy.id
 
     def accept(self, remedy: Remedy, actor: str) -> None:
-        """Confirm the acceptance of an approved order; the first acceptance counts."""
+        """Confirm the acceptance of an approved order; only the first acceptance counts."""
         order = remedy.order
         if order is None or order.accepted_by:
             return
@@ -72,13 +72,13 @@ class Orders:
             self._issue(remedy, Action.REPAIR_LINK, self._params.repair_s, f"repairs the target of {remedy.id}")
 
     def close_unanswered(self, remedy: Remedy, now_ns: int) -> None:
-        """Close an accepted order that has no result in time."""
+        """Close an accepted order that received no result in time."""
         order = remedy.order
         if order is not None and order.accepted_by and now_ns >= order.issued_ns + round(self._params.answer_s * 1e9):
             self.close(remedy, "no answer", State.NO_ANSWER)
 
     def order_restore(self, remedy: Remedy, now_ns: int) -> None:
-        """Order the restore of a target that qualifies, until it is done; a kill switch never stops a restore."""
+        """Order the restore of a qualifying target until it succeeds; a kill switch never stops a restore."""
         if remedy.order is not None:
             self.extend(remedy, now_ns)
         elif now_ns >= remedy.retry_ns:
@@ -89,7 +89,7 @@ class Orders:
             self._issue(remedy, action, self._params.expires_s, f"repaired and qualified; reverses {remedy.id}")
 
     def order_restart(self, remedy: Remedy, decision: Decision, reason: str) -> None:
-        """Order the restart of a cordoned host; it waits where a guard asks for approval, and is none if denied."""
+        """Order the restart of a cordoned host; it waits if a guard asks for approval; a denied restart is no order."""
         if decision.verdict is Verdict.APPROVED:
             self._issue(remedy, Action.REBOOT_HOST, self._params.expires_s, reason)
             return
@@ -105,7 +105,7 @@ class Orders:
             self._add(remedy, order)
 
     def approve(self, remedy: Remedy, reason: str, actor: str = ACTOR, approved_by: str = "") -> None:
-        """Approve an order that waits."""
+        """Approve a waiting order."""
         order, now = remedy.order, self._state.watermark_ns
         assert order is not None
         order.issued_ns = now
@@ -116,7 +116,7 @@ class Orders:
         ))  # fmt: skip
 
     def extend(self, remedy: Remedy, now_ns: int) -> None:
-        """Publish an order that expired without an acceptance with a later expiry."""
+        """Publish an order that expired without an acceptance again, with a later expiry."""
         order = remedy.order
         if order is not None and not order.accepted_by and now_ns >= (order.record.expires_at_ns or 0):
             order.issued_ns = now_ns
@@ -128,7 +128,7 @@ class Orders:
         self._add(remedy, replace(self._order(remedy, action, reason), expires_at_ns=expires_ns))
 
     def _order(self, remedy: Remedy, action: Action, reason: str) -> Remediation:
-        """Return an order without an expiry, which is not published yet."""
+        """Return a new order, unpublished and without an expiry."""
         record = remedy.record
         attempt = self._publisher.next_attempt(record.finding_ids[0], action)
         return Remediation(

@@ -10,7 +10,7 @@ from streams.decide.qualification import QualificationParams
 
 
 class DecideParams(BaseModel):
-    """By default remediations are shadow, so they have no effect."""
+    """Settings of `[decide]`. By default remediations are shadow, so they have no effect."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -20,62 +20,62 @@ class DecideParams(BaseModel):
     """The file of the policy (TOML); by default the one of railsight (streams/decide/policy.toml)."""
 
     trusted_keys: tuple[str, ...] = ()
-    """Public keys (`railsight key show`). If there are any, a control or a result without a signature by one of them is
+    """Public keys (`railsight key show`). If any are set, a control or a result that is not signed by one of them is
     rejected."""
 
     signing_key: Path | None = None
     """The file of the private key with which the commands sign controls."""
 
     settle_s: ClassVar[float] = 10
-    """No decision is made on a younger finding (DESIGN 2.2): after this time the parent is known, if there is one."""
+    """A finding is decided only after this age (DESIGN 2.2), when its parent is known, if it has one."""
 
     confidence_floor: ClassVar[float] = 0.8
-    """Findings below this need approval (choice). A finding on a link has 0.95 with both ends and 0.6 with one."""
+    """Findings below this need approval (choice). A link finding has 0.95 with both ends and 0.6 with one."""
 
     cadence_s: Annotated[float, Field(gt=0)] = 10
     """The longest interval between two observations of a device by the configured collectors."""
 
     freshness_s: ClassVar[float] = 30
-    """No action on a target that was observed longer ago than this and than three cadences (DESIGN 2)."""
+    """No action on a target whose last observation is older than this and than three cadences (DESIGN 2)."""
 
     capacity_floor: Annotated[float, Field(ge=0, le=1)] = 0.75
     """The minimum share of uplink paths that a group retains; CorrOpt (SIGCOMM'17) evaluated 50 % and 75 %."""
 
     dead_s: ClassVar[float] = 1800
-    """A switch that device/down reports for longer than this is dead, and its floor denies no drain above it. Half an
-    hour (choice) is longer than a restart, after which its floor counts again."""
+    """A switch that device/down reports for longer than this is dead, and its floor no longer denies drains above it.
+    Half an hour (choice) is longer than a restart, after which its floor counts again."""
 
     optimizer_checks: ClassVar[int] = 200
-    """Capacity checks with which the optimizer looks for a better combination than the worst penalties first (choice:
-    0.1 s at most for a part of the largest fabric; CorrOpt's complete search takes hours)."""
+    """Capacity checks of the optimizer to improve on the selection by penalty (choice: 0.1 s at most for a part of the
+    largest fabric; CorrOpt's complete search takes hours)."""
 
     fabric_cap: Annotated[int, Field(ge=0)] = 10
-    """Targets that are isolated at once in the fabric; UFM isolates 10 ports at once."""
+    """Targets that may be isolated at once in the fabric; UFM isolates 10 ports at once."""
 
     fabric_cap_ratio: Annotated[float, Field(ge=0, le=1)] = 0.005
-    """The same as a ratio of all links, or hosts, of the fabric, rounded up; the smaller cap binds (UFM's README takes
-    the larger)."""
+    """`fabric_cap` as a ratio of all links or hosts of the fabric, rounded up; the smaller cap binds (UFM's README
+    takes the larger)."""
 
     pod_cap: Annotated[int, Field(ge=0)] = 2
-    """Targets that are isolated at once in a pod (choice)."""
+    """Targets that may be isolated at once in a pod (choice)."""
 
     pod_cap_ratio: Annotated[float, Field(ge=0, le=1)] = 0.05
-    """The same as a ratio of all links, or hosts, of the pod, rounded up (choice)."""
+    """`pod_cap` as a ratio of all links or hosts of the pod, rounded up (choice)."""
 
     actions_per_hour: Annotated[int, Field(ge=0)] = 10
-    """Isolations and resets in any hour, in the fabric (choice)."""
+    """Isolations and resets within any hour in the fabric (choice)."""
 
     isolation_budget: Annotated[int, Field(ge=0)] = 3
     """Isolations of one target within `isolation_budget_s`; SONiC allows three isolations of a link in two hours."""
 
     isolation_budget_s: ClassVar[float] = 7200
-    """The time of `isolation_budget`."""
+    """The interval of `isolation_budget`."""
 
     reset_budget: Annotated[int, Field(ge=0)] = 2
     """Resets of one NIC within `reset_budget_s`; UFM allows two resets a week."""
 
     reset_budget_s: ClassVar[float] = WEEK_S
-    """The time of `reset_budget`."""
+    """The interval of `reset_budget`."""
 
     cool_down_s: Annotated[float, Field(ge=0)] = 600
     """Minimum time between two actions on a target, from the decision or its reversal (choice; UFM waits 300 s before
@@ -89,11 +89,11 @@ class DecideParams(BaseModel):
     """The proof that a link needs before it carries traffic again."""
 
     proposed_s: ClassVar[float] = 60
-    """A proposal waits so long for the controls to be read; then it is denied. The times of the life cycle, from here
+    """A proposal waits this long for the controls to be read; then it is denied. The times of the life cycle, from here
     to `max_relapses`, are choices."""
 
     approval_s: Annotated[float, Field(gt=0)] = 3600
-    """A decision without the approval that it needs expires after this time."""
+    """A decision that does not receive the approval it needs expires after this time."""
 
     expires_s: ClassVar[float] = 300
     """An approval that no automation accepts within this time expires, because the fabric may have changed."""
@@ -105,19 +105,19 @@ class DecideParams(BaseModel):
     """A port that receives less carries no traffic: a thousandth of 100 Gb/s, more than routing and LLDP send."""
 
     not_drained_s: ClassVar[float] = 900
-    """A drain without an answer was not carried out if both ends carry traffic for so long after `answer_s`."""
+    """A drain without an answer was not carried out if both ends carry traffic for this time after `answer_s`."""
 
     no_answer_s: ClassVar[float] = 3600
-    """After this time with an unknown result a person must act."""
+    """A person must act after the result has been unknown for this time."""
 
     failed_s: ClassVar[float] = 3600
-    """An action that failed and was not tried again within this time waits for a person."""
+    """An action that failed and is not retried within this time waits for a person."""
 
     max_attempts: ClassVar[int] = 3
-    """Attempts of an action that fails; then it waits for a person."""
+    """Attempts of a failing action; after them it waits for a person."""
 
     repair_s: Annotated[float, Field(gt=0)] = 345_600
-    """A target without a reported repair after this time waits for a person; repairs take up to four days (CorrOpt)."""
+    """A target without a reported repair waits for a person after this time; repairs take up to four days (CorrOpt)."""
 
     verify_s: ClassVar[float] = 3600
     """A target that does not qualify within this time after its repair is repaired again, by the next hint."""
@@ -132,7 +132,7 @@ class DecideParams(BaseModel):
     """A restored target is watched for this time; if its fault is back, it is drained at once."""
 
     max_relapses: ClassVar[int] = 3
-    """This relapse of a target waits for a person instead."""
+    """After this number of relapses a target waits for a person."""
 
     page_again_s: ClassVar[float] = 86_400
     """An escalated remediation is published again after this time."""
@@ -141,8 +141,8 @@ class DecideParams(BaseModel):
     """A denied, expired or shadow decision is closed after this time."""
 
     evaluate_s: ClassVar[float] = 10
-    """Denied decisions are evaluated again after this time, because capacity, rates and cool-downs change with time;
-    after a change of the controls or of the isolations at once."""
+    """Denied decisions are evaluated again after this time, because capacity, rates and cool-downs change with time. A
+    change of the controls or the isolations evaluates them at once."""
 
     @field_validator("trusted_keys")
     @classmethod

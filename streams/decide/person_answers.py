@@ -16,9 +16,9 @@ ANSWERS = (ControlKind.APPROVE, ControlKind.REJECT, ControlKind.REPAIRED)
 
 
 class PersonAnswers:
-    """Applies answers; each once, and an expired one has no effect.
+    """Applies each answer once; an expired answer has no effect.
 
-    `has(target)` returns whether the inventory has a target: one that it lacks is left to the person who rejects it.
+    `has(target)` returns whether the inventory has a target; others are left to the person who rejects them.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class PersonAnswers:
         self._has = has
 
     def process(self, control: Control) -> None:
-        """Process the answer of a person to one remediation; its repetition has no effect."""
+        """Process a person's answer to one remediation; a repetition has no effect."""
         state, reason = self._state, control.reason or f"{control.kind.name.lower()} by {control.actor}"
         if control.until_ns is not None and control.until_ns <= state.watermark_ns:
             return
@@ -51,10 +51,10 @@ class PersonAnswers:
             self._reject(remedy, f"rejected: {reason}", control.actor)
 
     def has_passed(self, control: Control) -> bool:
-        """Return whether an answer is no newer than the last revision of its remediation, or has no time.
+        """Return whether an answer has no time or is not newer than the last revision of its remediation.
 
-        A lost state does not know which answers were processed, or had no effect in their time; all are read again. A
-        repair that names the target may be one of an earlier remediation, and by a clock that was ahead.
+        After a loss of state all answers are read again, and which of them were processed or had no effect is unknown.
+        A repair that names the target may belong to an earlier remediation, or carry the time of a fast clock.
         """
         if control.kind not in ANSWERS or (remedy := self._remedy(control)) is None:
             return False
@@ -62,7 +62,7 @@ class PersonAnswers:
 
     @staticmethod
     def _is_before(control: Control, remedy: Remedy) -> bool:
-        """Return whether a report of a repair may be older than the remediation; one without a time names its id."""
+        """Return whether a repair report may be older than the remediation; a report without a time names its id."""
         if control.at_ns is None:
             return control.subject_id == remedy.target_id
         return control.at_ns < remedy.since_ns

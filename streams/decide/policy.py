@@ -1,8 +1,8 @@
-"""The policy as data: which action a finding leads to, and which one follows if that has no effect.
+"""Reads the policy: the action for a finding, and the action that follows if it has no effect.
 
-A rule matches by condition, severity, cause, role and number of occurrences. Its ladder has steps, which begin with
-time, or when the step before was attempted often enough without effect. policy.toml is the default. Whether an action
-is permitted is decided by the guards.
+A rule matches by condition, severity, cause, role and number of occurrences. Its ladder has steps. A step begins after
+a time, or when the step before it was attempted often enough without effect. policy.toml is the default. The guards
+decide whether an action is permitted.
 """
 
 import difflib
@@ -28,13 +28,13 @@ Member = TypeVar("Member", bound=IntEnum)
 DEFAULT = resources.files("streams.decide") / "policy.toml"
 
 RESTORES = (Action.RESTORE_LINK, Action.UNCORDON_HOST)
-"""Actions that no ladder may have: a target returns after proof, not by a condition."""
+"""Actions that no ladder may contain: a target is restored after proof, not because of a condition."""
 
 NO_ATTEMPTS: Mapping[Action, int] = MappingProxyType({})
 
 
 def _named(names: Mapping[str, Member], what: str) -> BeforeValidator:
-    """Return a validator that accepts a name and lists a similar one otherwise."""
+    """Return a validator that accepts known names, and suggests a similar name for any other."""
 
     def member(value: object) -> Member:
         found = names.get(value) if isinstance(value, str) else None
@@ -61,7 +61,7 @@ class Step(BaseModel):
     after_s: Annotated[float, Field(ge=0)] = 0
     """The step begins when the finding has been open for this long."""
     attempts: Annotated[int, Field(ge=1)] = 3
-    """After so many attempts without effect the next step begins at once; observing is not limited."""
+    """After this number of attempts without effect the next step begins at once; observing has no limit."""
     hint: str = ""
     """The part to inspect, for people."""
 
@@ -81,13 +81,13 @@ class Rule(BaseModel):
     condition: ConditionName
     ladder: Annotated[tuple[Step, ...], Field(min_length=1)]
     severity: SeverityName = Severity.INFO
-    """Matches findings of at least this severity."""
+    """Matches findings with at least this severity."""
     occurrences: Annotated[int, Field(ge=1)] = 1
-    """Matches findings of at least so many occurrences in 28 days."""
+    """Matches findings with at least this number of occurrences in 28 days."""
     causes: tuple[CauseName, ...] = ()
-    """Matches findings with one of these causes; with any if it is empty."""
+    """Matches findings with one of these causes; empty matches any."""
     roles: tuple[Literal["host-link", "fabric-link"], ...] = ()
-    """Matches subjects with one of these roles; with any if it is empty."""
+    """Matches subjects with one of these roles; empty matches any."""
 
     @model_validator(mode="after")
     def _is_in_order(self) -> Self:
@@ -108,7 +108,7 @@ class Rule(BaseModel):
 
     @property
     def rank(self) -> tuple[int, int, bool, bool]:
-        """Return the order of precedence among matching rules."""
+        """Return the precedence of the rule among matching rules."""
         return self.occurrences, self.severity, bool(self.causes), bool(self.roles)
 
 
@@ -122,11 +122,11 @@ class PolicyAction:
     step: int = 0
     """The index of the step in the ladder."""
     next_ns: int | None = None
-    """The time at which the next step begins, if time alone begins one."""
+    """The time at which the next step begins; None if time does not begin one."""
 
 
 class Policy(BaseModel):
-    """A checked policy."""
+    """A validated policy."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -149,7 +149,7 @@ class Policy(BaseModel):
     ) -> PolicyAction | None:
         """Return the action for a finding now; None without a rule, before its first step, or after its last attempt.
 
-        `attempts` are those that ended without effect, by action.
+        `attempts` counts the attempts that ended without effect, by action.
         """
         rule = self.rule_for(finding)
         if rule is None:
@@ -167,12 +167,12 @@ class Policy(BaseModel):
         return PolicyAction(rule.name, step.action, step.hint, index, next((t for t in later if t > now_ns), None))
 
     def reversal_of(self, action: Action) -> Action | None:
-        """Return the action that brings a target back after this one; None if it takes nothing out of service."""
+        """Return the action that restores a target after this one; None if it takes nothing out of service."""
         return self.reversals.get(action)
 
     @property
     def digest(self) -> str:
-        """Return 12 digits of SHA-256 over the policy."""
+        """Return the first 12 hexadecimal digits of SHA-256 over the policy."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
 
     def _duplicates(self) -> Iterator[str]:
@@ -204,7 +204,7 @@ _TAKES_OUT = (Action.DRAIN_LINK, Action.REPAIR_LINK, Action.CORDON_HOST, Action.
 
 
 def load_policy(path: Path | None = None) -> Policy:
-    """Return the policy of a file, or the default; raises Misconfigured with a line for each problem."""
+    """Return the policy of a file, or the default policy; raises Misconfigured with a line for each problem."""
     return _default() if path is None else parse_policy(_read(path), str(path))
 
 

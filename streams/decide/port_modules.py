@@ -1,7 +1,7 @@
-"""Finds the part number of a link: of the transceivers at its ends, as the devices report them.
+"""Finds the part number of a link: the part numbers that the devices report for the transceivers at its ends.
 
-Devices with equal ports and parts share them, so that the memory grows with the number of devices, not of ports: the
-largest fabric has 21,504 devices and 786,432 ports.
+Devices with equal ports and parts share one copy, so memory grows with the number of devices, not of ports: the largest
+fabric has 21,504 devices and 786,432 ports.
 """
 
 import base64
@@ -17,7 +17,7 @@ from streams.wire.errors import Reject
 from streams.wire.models import PortModules, Source
 
 MAX_DEVICES = 65_536
-"""Devices whose modules are retained: three times those of the largest fabric. Others are ignored."""
+"""The most devices whose modules are retained: three times the largest fabric. Further devices are ignored."""
 
 _MAX_BYTES = 1 << 28
 
@@ -33,7 +33,7 @@ class ModuleParts:
         self._dumped: str | None = None
 
     def update(self, message: PortModules) -> None:
-        """Follow a message; one that is older than the newest of its source changes nothing."""
+        """Process a message; a message that is older than the newest of its source changes nothing."""
         if message.device not in self._devices and len(self._devices) >= MAX_DEVICES:
             return
         sources = self._devices.setdefault(message.device, {})
@@ -44,7 +44,7 @@ class ModuleParts:
             self._dumped = None
 
     def part_number(self, link_id: str, topology: Topology) -> str:
-        """Return the part numbers at the ends of a link: one if they are equal; empty if none is known."""
+        """Return the part numbers at the ends of a link: once if they are equal, empty if none is known."""
         link = topology.links.get(link_id)
         if link is None:
             return ""
@@ -59,7 +59,7 @@ class ModuleParts:
         return ""
 
     def dump(self) -> str:
-        """Return the state for a snapshot, compressed; packed again only after a change."""
+        """Return the compressed state for a snapshot; compresses again only after a change."""
         if self._dumped is None:
             used = {id(modules): modules for by in self._devices.values() for _, modules in by.values()}
             numbers = {identity: number for number, identity in enumerate(used)}
@@ -75,7 +75,7 @@ class ModuleParts:
         return self._dumped
 
     def load(self, data: str) -> None:
-        """Restore what `dump` returned; raises Reject on anything else."""
+        """Restore the state that `dump` returned; raises Reject on invalid data."""
         if not data:
             return
         try:

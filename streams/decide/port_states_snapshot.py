@@ -1,7 +1,8 @@
 """Writes the states of ports into snapshots, and reads them.
 
-The states of a large fabric are some megabytes, and a snapshot is written after every few records. Devices are divided
-into parts; a part is compressed again only when many of its sources changed, and the others stand beside the parts.
+The states of a large fabric take some megabytes, and a snapshot is written after every few records. Devices are divided
+into parts. A part is compressed again only after many of its sources changed; until then these are stored beside the
+parts.
 """
 
 import base64
@@ -18,22 +19,22 @@ from streams.fabric.decompression import Budget
 from streams.wire.models import Source
 
 _PARTS = 64
-"""Parts in which states are written into snapshots, some 340 devices each in the largest fabric."""
+"""The number of parts in a snapshot; each has about 340 devices in the largest fabric."""
 
 _MAX_CHANGES = 512
-"""Sources whose newer states stand in snapshots beside the parts; with more, their parts are written again.
+"""The most changed sources that a snapshot stores beside the parts; with more, their parts are written again.
 
 In the largest fabric that takes 150 ms, 0.3 ms a change; the changes themselves take up to 3 ms a snapshot.
 """
 
 MAX_STATES_BYTES = 256 << 20
-"""All parts, decompressed: the states of the largest fabric, 786,432 ports, are some 20 MB."""
+"""The limit of all parts, decompressed; the states of the largest fabric, 786,432 ports, take about 20 MB."""
 
 Sources = dict[str, dict[Source, SourcePorts]]
 
 
 class PortStatesSnapshot:
-    """The states of ports as they are in snapshots: the parts, and the sources that are newer than their part."""
+    """The states of ports in their form for snapshots: the parts, and the sources that are newer than their part."""
 
     def __init__(self) -> None:
         self._parts: dict[int, list[str]] = {}
@@ -45,19 +46,19 @@ class PortStatesSnapshot:
         self._packed_newer: list[str] | None = None
 
     def add(self, device: str, source: Source) -> None:
-        """Note that a source of a device changed."""
+        """Mark a source of a device as changed."""
         self._members.setdefault(_part_of(device), {})[device] = None
         self._newer[device, source] = None
         self._packed_newer = None
 
     def remove(self, devices: Iterable[str]) -> None:
-        """Note that devices were dropped; all parts are written again."""
+        """Remove dropped devices; all parts are written again."""
         for device in devices:
             del self._members[_part_of(device)][device]
         self._outdated, self._newer, self._packed_newer = set(range(_PARTS)), {}, None
 
     def dump(self, sources: Sources) -> dict[str, Any]:
-        """Return the states as JSON holds them, compressed where they have changed."""
+        """Return the states in JSON types; compresses the parts that changed."""
         if len(self._newer) > _MAX_CHANGES:
             self._outdated |= {_part_of(device) for device, _ in self._newer}
         for part in self._outdated:
@@ -71,7 +72,7 @@ class PortStatesSnapshot:
         return {"sources": [self._parts[part] for part in range(_PARTS)], "newer": self._packed_newer}
 
     def load(self, data: Mapping[str, Any], tables: PortTables) -> Sources:
-        """Return the states that `dump` returned; raises ValueError beyond MAX_STATES_BYTES, and without all parts."""
+        """Return the states that `dump` returned; raises ValueError above MAX_STATES_BYTES, or if a part is missing."""
         if len(data["sources"]) != _PARTS:
             raise ValueError(f"{len(data['sources'])} parts of the states of ports; {_PARTS} are expected")
         sources: Sources = {}
@@ -102,7 +103,7 @@ def _pack(sources: Sources, keys: Iterable[tuple[str, Source]]) -> list[str]:
 
 
 def _unpack(packed: Iterable[str], sources: Sources, tables: PortTables, budget: Budget) -> list[tuple[str, Source]]:
-    """Add the sources of a part, and return them."""
+    """Add the sources of a part to `sources`, and return them."""
     header, states = (budget.zstd(base64.b64decode(text)) for text in packed)
     names_of, columns = orjson.loads(header)
     shared = [tables.shared(tuple(ports)) for ports in names_of]
@@ -126,7 +127,7 @@ def _part_of(device: str) -> int:
 
 
 def _deltas(times: Iterable[int]) -> list[int]:
-    """Return the first number, and of the others the difference to the one before, which compress better."""
+    """Return the first number and then the differences between neighbors, which compress better."""
     ordered = list(times)
     return [after - before for before, after in pairwise(chain((0,), ordered))]
 

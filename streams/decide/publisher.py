@@ -10,21 +10,21 @@ from streams.wire.topics import REMEDIATIONS, REMEDIATIONS_OPEN
 
 
 class Publisher:
-    """The revisions that wait to be sent, in their order."""
+    """The revisions that wait to be sent, in order."""
 
     def __init__(self, state: DecideState, revisions: Iterator[int]) -> None:
         self._state, self._revisions = state, revisions
         self._outputs: list[Output] = []
 
     def emit(self, record: Remediation, *, is_open: bool = True) -> Remediation:
-        """Add the next revision, and return it; one that is not open is removed from the open remediations."""
+        """Add the next revision, and return it; a closed remediation is removed from the open ones."""
         record = replace(record, revision=next(self._revisions), decided_at_ns=self._state.watermark_ns)
         self._outputs.append(Output(REMEDIATIONS, record))
         self._outputs.append(Output(REMEDIATIONS_OPEN, record if is_open else None, key=record.id))
         return record
 
     def drain(self) -> list[Output]:
-        """Return what was added since the last call."""
+        """Return the revisions added since the last call."""
         outputs, self._outputs = self._outputs, []
         return outputs
 

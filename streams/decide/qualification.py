@@ -1,8 +1,8 @@
-"""Decides whether a link that was out of service is proven to be sound: from what both ends read, not from silence.
+"""Decides whether a link that was out of service is proven sound by the readings of both ends; silence proves nothing.
 
-A link qualifies that is up at its ends without a transition for `qualify_s`, and whose readings of all that time show
-no symbol error, and a pre-FEC BER, light and SNR within the limits at which link/degrading calls them healthy again. A
-limit of errors is met by the upper bound of the rate, not by its estimate. What was not read is no evidence.
+A link qualifies if its ends are up without a transition for `qualify_s`, and if all readings of that time show no
+symbol error and a pre-FEC BER, light and SNR within the limits at which link/degrading recovers. The upper bound of an
+error rate must meet the limit, not its estimate. A missing reading is no evidence.
 """
 
 import math
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from streams.wire.models import PortReadings
 
 _EXACT = 100
-"""Up to so many errors the bound is computed exactly; beyond, Wilson and Hilferty's approximation is within 0.1 %."""
+"""Above this number of errors Wilson and Hilferty's approximation is used, which is within 0.1 %."""
 
 
 class QualificationParams(BaseModel):
@@ -29,18 +29,18 @@ class QualificationParams(BaseModel):
     """Time up without a transition: bounds the rate of flaps at 3/T, 288 a day, with a confidence of 95 %."""
 
     confidence: ClassVar[float] = 0.95
-    """Of the upper bounds of error rates. 1/(p x rate), which other tools wait for, is a confidence of 63 %."""
+    """The confidence of the upper bounds of error rates. Other tools wait for 1/(p x rate): 63 %."""
 
     ber: ClassVar[float] = 1e-12
-    """The error rate after FEC that must be proven. No error in 900 s proves 3.4e-14 at 100 Gb/s, so that a speed of
-    4 Gb/s suffices."""
+    """The error rate after FEC that must be proven. Zero errors in 900 s prove 3.4e-14 at 100 Gb/s, so 4 Gb/s is
+    enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadingsRun:
-    """Consecutive readings of a port without a fault; `interrupted` names the fault that ended the run before.
+    """Consecutive readings of a port without a fault; `interrupted` names the fault that ended the previous run.
 
-    Levels are the nearest to their limits.
+    Levels are those nearest to their limits.
     """
 
     begin_ns: int
@@ -61,20 +61,20 @@ class ReadingsRun:
 
 @dataclass(frozen=True, slots=True)
 class EndEvidence:
-    """The evidence of one end of a link. `not_carrying` is the reason for which it is not proven to be up, or empty."""
+    """The evidence of one end of a link. `not_carrying` is the reason why it is not proven to be up, or empty."""
 
     port: str
     not_carrying: str
     up_since_ns: int = 0
     runs: tuple[ReadingsRun, ...] = ()
-    """Of each live source that reads the port."""
+    """One run for each live source that reads the port."""
     required: bool = True
     """False for a host's end without a collector, where the switch's end alone is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Qualification:
-    """The result for a link, with the reasons against it. `up_s` and `ber_bound` are those of the weaker end."""
+    """The result for a link, with the reasons against it. `up_s` and `ber_bound` are those of the worse end."""
 
     qualified: bool
     reasons: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class Qualification:
     """Upper bound of the error rate after FEC."""
     pre_fec_ber: float | None = None
     margin_db: float | None = None
-    """Of light or SNR above its limit."""
+    """The smallest margin of light or SNR above its limit."""
     one_sided: bool = False
 
 
@@ -95,9 +95,9 @@ _LEVELS = (
 
 
 def extend(run: ReadingsRun | None, readings: PortReadings) -> ReadingsRun:
-    """Return the run with the next readings of its port; a new one where readings are missing between, or show a fault.
+    """Return the run with the next readings of its port; starts a new run after a gap or a fault.
 
-    Readings that are part of the run already change nothing.
+    Readings that the run already includes change nothing.
     """
     if run is not None and readings.end_ns <= run.end_ns:
         return run
@@ -119,7 +119,7 @@ def extend(run: ReadingsRun | None, readings: PortReadings) -> ReadingsRun:
 
 
 def find_fault(readings: PortReadings) -> str:
-    """Return what readings show that a sound link does not; empty where they show nothing of the kind."""
+    """Return the fault that readings show; empty if a sound link may have them."""
     if readings.errors:
         return f"{readings.errors:.0f} symbol errors or lost frames"
     if readings.ber is not None and readings.ber >= readings.ber_limit:
@@ -162,7 +162,7 @@ def qualify(params: QualificationParams, ends: Sequence[EndEvidence], now_ns: in
 
 
 def _find_gaps(params: QualificationParams, end: EndEvidence) -> list[str]:
-    """Return why the readings of an end, which is up long enough, prove too little."""
+    """Return why the readings of an end that is up long enough do not prove it sound."""
     reasons = []
     for run in end.runs:
         clean_s = (run.end_ns - max(run.begin_ns, end.up_since_ns)) / 1e9
@@ -177,7 +177,7 @@ def _find_gaps(params: QualificationParams, end: EndEvidence) -> list[str]:
 
 
 def _find_weakness(params: QualificationParams, run: ReadingsRun) -> str:
-    """Return which error rate a run does not prove."""
+    """Return the error rate that a run does not prove."""
     if not run.bits:
         return "neither bits nor the speed of the port are known"
     bound = upper_bound(run.errors or 0.0, params.confidence) / run.bits
@@ -192,9 +192,9 @@ def _find_weakness(params: QualificationParams, run: ReadingsRun) -> str:
 
 
 def upper_bound(errors: float, confidence: float) -> float:
-    """Return the largest mean of a Poisson process that is not refuted by so few errors, with this confidence.
+    """Return the largest mean of a Poisson process that is consistent with a number of errors at this confidence.
 
-    With no error at 95 % it is 3.00, with one 4.74, with two 6.30.
+    At 95 % it is 3.00 for no error, 4.74 for one and 6.30 for two.
     """
     if errors > _EXACT:
         shape = errors + 1
@@ -221,7 +221,7 @@ def _at_most(count: int, mean: float) -> float:
 
 
 def _optional(join: Callable[[float, float], float], a: float | None, b: float | None) -> float | None:
-    """Return both numbers joined; one of them where the other is absent."""
+    """Return both numbers joined, or the one that is present."""
     if a is None or b is None:
         return a if b is None else b
     return join(a, b)

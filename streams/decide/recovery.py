@@ -1,4 +1,4 @@
-"""Recovers the remediations from their published revisions, where the snapshot of `decide` was lost."""
+"""Recovers the remediations from their published revisions after a loss of the `decide` snapshot."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ from streams.wire.models import RemediationState as State
 _log = structlog.get_logger("railsight.decide")
 
 _OUT = (State.APPROVED, State.ACCEPTED, State.NO_ANSWER, State.DRAINED, State.VERIFYING, State.RESTORING)
-"""States in which a target counts as out of service; also ESCALATED, if it was out of service before."""
+"""States in which a target counts as out of service; ESCALATED counts too, if it was out of service before."""
 
 _ANSWERED = (State.DRAINED, State.VERIFYING, State.RESTORING, State.PROBATION, State.FAILED)
-"""States that only a result of automation leads to, or the ports of a link."""
+"""States that require a result of automation, or the evidence of a link's ports."""
 
 _ORDERS = (Action.RESTORE_LINK, Action.UNCORDON_HOST)
-"""Actions that are always orders; a repair may also be the first action."""
+"""Actions that are always orders; a repair may also be the first action of a remediation."""
 
 
 @dataclass(slots=True)
 class _Past:
-    """The revisions of one remediation: the last one, and what the earlier ones leave behind."""
+    """The revisions of one remediation: the last one, and the relevant values of the earlier ones."""
 
     record: Remediation
     was_approved: bool = False
@@ -48,10 +48,10 @@ class _Past:
 
 
 def recover(history: Sequence[Remediation], state: DecideState, remedies: Remedies) -> None:
-    """Fold in the own published revisions after the state was lost, oldest first.
+    """Recover from the published revisions, oldest first, after a loss of state.
 
-    Restores what is out of service, the history that budgets and cool-downs count, the numbers of attempts, and the
-    time. An order that was open is adopted with the remediation that it belongs to. The findings are read again.
+    Restores the isolated targets, the history of budgets and cool-downs, the attempt numbers, and the time. An open
+    order is adopted together with its remediation. The findings are read again.
     """
     state.repairs.recover(history)
     past: dict[str, _Past] = {}
@@ -67,7 +67,7 @@ def recover(history: Sequence[Remediation], state: DecideState, remedies: Remedi
     for one in past.values():
         record, holding = one.record, holders[one.record.target.id]
         if record.state is State.STATE_UNSPECIFIED:
-            # A version without states published it; in which one it is cannot be known, and it is not continued.
+            # A version without states published it. Its state is unknown, so it is not continued.
             _log.warning("remediation without a state is not continued", remediation=record.id, target=record.target.id)
             continue
         if record.action in _ORDERS or (record.action in REPAIR_ACTIONS and holding and record.id not in holding):
@@ -81,14 +81,14 @@ def recover(history: Sequence[Remediation], state: DecideState, remedies: Remedi
 
 
 def _follow(record: Remediation, state: DecideState, holding: dict[str, None]) -> None:
-    """Record what one revision changed of a target: whether it is out of service, and its history."""
+    """Record the effect of one revision on its target: its isolation and its history."""
     at_ns, target, isolations = record.decided_at_ns or 0, record.target, state.isolations
     if record.action is Action.RESET_NIC and record.state is State.APPROVED:
         isolations.reset(target.id, at_ns)
     if record.action not in ISOLATES:
         return
     if record.state in _OUT:
-        # A repair of a target that is out of service is its order.
+        # A repair of a target that is out of service is an order.
         if not (record.action in REPAIR_ACTIONS and holding.keys() - {record.id}):
             holding[record.id] = None
             isolations.isolate(target.id, kind_of(record.action), target.pod, at_ns)

@@ -1,6 +1,6 @@
 """Moves remediations through their life cycle: publishes each transition, and counts isolations and timeouts.
 
-Decides nothing: `decisions.py` and the guards do. `orders.py` issues repairs and restores.
+`decisions.py` and the guards make the decisions. `orders.py` issues repairs and restores.
 """
 
 import heapq
@@ -23,7 +23,7 @@ _RELEASES = frozenset((Event.REVOKE, Event.FAIL, Event.HAND_OVER, Event.RESTORED
 """Events after which the target counts as in service."""
 
 _OUT = (State.DRAINED, State.VERIFYING)
-"""States that only an action which was carried out leads to."""
+"""States that prove that the action was carried out."""
 
 _LATE_NS = 86_400_000_000_000
 """A late answer to a closed remediation is recognised for a day."""
@@ -46,7 +46,7 @@ class Remedies:
             self._index(remedy)
 
     def add(self, remedy: Remedy) -> None:
-        """Add a remediation that was made elsewhere."""
+        """Add a remediation that another module created."""
         self._state.remedies[remedy.id] = remedy
         self._index(remedy)
 
@@ -56,24 +56,24 @@ class Remedies:
         return sorted(found, key=lambda remedy: (remedy.since_ns, remedy.id))
 
     def isolating(self, target_id: str) -> Remedy | None:
-        """Return the remediation that has taken a target out of service, or is about to."""
+        """Return the remediation that has taken a target out of service or is about to."""
         identity = self._isolated.get(target_id)
         return self._state.remedies[identity] if identity else None
 
     def other_holder(self, remedy: Remedy) -> Remedy | None:
         """Return another remediation that has the same target out of service.
 
-        There is one if automation accepted an attempt late that had been revoked, and so has the next attempt.
+        There is one if automation accepted a revoked attempt late, and also the next attempt.
         """
         same = (one for one in self._state.remedies.values() if one.isolates and one.target_id == remedy.target_id)
         return next((one for one in same if one is not remedy), None)
 
     def on_probation(self, target_id: str) -> Remedy | None:
-        """Return the remediation whose restored target is watched."""
+        """Return the remediation of a target on probation."""
         return next((remedy for remedy in self.in_state(State.PROBATION) if remedy.target_id == target_id), None)
 
     def waiting_for_person(self, target_id: str) -> Remedy | None:
-        """Return the remediation of a target whose last relapse waits for a person."""
+        """Return the remediation of a target that waits for a person after its last relapse."""
         escalated = self.in_state(State.ESCALATED)
         return next((one for one in escalated if one.target_id == target_id and one.waits_for_person), None)
 
@@ -84,7 +84,7 @@ class Remedies:
     def propose(
         self, finding: Finding, target: Subject, action: Action, hint: str, penalty: float, former: Remedy | None = None
     ) -> Remedy:
-        """Return a new proposal, the next attempt after `former` where there is one; nothing is published yet."""
+        """Return a new proposal, unpublished; the next attempt after `former`, if given."""
         findings = former.record.finding_ids if former else ()
         findings = findings if finding.id in findings else (*findings, finding.id)
         attempt = self._publisher.next_attempt(findings[0], action)
@@ -102,7 +102,7 @@ class Remedies:
         return remedy
 
     def decide(self, remedy: Remedy, decision: Decision, reason: str, actor: str = ACTOR) -> None:
-        """Publish the decision of the guards on a proposal, or on one that waits for approval."""
+        """Publish the guards' decision on a proposal, or on a remediation that waits for approval."""
         event = {
             Verdict.APPROVED: Event.APPROVE, Verdict.NEEDS_APPROVAL: Event.ASK, Verdict.SHADOW: Event.SHADOW,
         }.get(decision.verdict, Event.DENY)  # fmt: skip
@@ -137,7 +137,7 @@ class Remedies:
         return True
 
     def join(self, remedy: Remedy, finding: Finding) -> None:
-        """Add a finding to the remediation that isolates its target already."""
+        """Add a finding to the remediation that already isolates its target."""
         if finding.id not in remedy.record.finding_ids:
             reason = f"also for {finding.detector}: {finding.summary}"
             ids = (*remedy.record.finding_ids, finding.id)
@@ -196,7 +196,7 @@ class Remedies:
         self._state.is_changed = True
 
     def _publish(self, remedy: Remedy) -> None:
-        """Publish the revision of a transition, and remove a remediation that it closed."""
+        """Publish the revision of a transition, and remove a closed remediation."""
         is_closed = remedy.state is State.CLOSED
         remedy.record = self._publisher.emit(remedy.record, is_open=not is_closed)
         if not is_closed:

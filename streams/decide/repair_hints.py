@@ -19,7 +19,7 @@ _OUTCOMES = {
     (State.PROBATION, Event.RELAPSE): RepairOutcome.RELAPSED,
     (State.PROBATION, Event.LAST_RELAPSE): RepairOutcome.RELAPSED,
 }
-"""The transitions at which the outcome of a repair becomes known."""
+"""The transitions that reveal the outcome of a repair."""
 
 
 NO_OUTCOME: Mapping[str, Any] = MappingProxyType({
@@ -29,13 +29,13 @@ NO_OUTCOME: Mapping[str, Any] = MappingProxyType({
 
 
 class RepairHints:
-    """The steps of all remediations of links; `part_of` returns the part number of a target, empty if unknown."""
+    """The repair steps of all remediations of links; `part_of` returns a target's part number, empty if unknown."""
 
     def __init__(self, counts: RepairCounts, part_of: Callable[[str], str]) -> None:
         self._counts, self._part_of = counts, part_of
 
     def begin(self, remedy: Remedy, former: Remedy | None) -> None:
-        """Set the step of a new proposal: that of the attempt before, or the one that helped most."""
+        """Set the step of a new proposal: the step of the previous attempt, or the step that helped most."""
         record = remedy.record
         if record.action not in ISOLATES or record.action in TAKES_HOST_OUT:
             return
@@ -51,7 +51,7 @@ class RepairHints:
         self._apply(remedy, step)
 
     def next_step(self, remedy: Remedy) -> bool:
-        """Change to the step that follows the present one, which did not help; returns False if there is none."""
+        """Change to the step after the present one, which did not help; return False if there is none."""
         record = remedy.record
         if not record.repair_step:
             return True
@@ -64,7 +64,7 @@ class RepairHints:
         return step is not None
 
     def outcome_fields(self, remedy: Remedy, event: Event) -> dict[str, Any]:
-        """Return the fields of the outcome that an event reveals, and count it; called before the state changes."""
+        """Return the fields of the outcome that an event reveals, and count it; call it before the state changes."""
         if event is Event.REPAIRED:
             remedy.done_step = remedy.record.repair_step
         outcome = _OUTCOMES.get((remedy.state, event), RepairOutcome.REPAIR_OUTCOME_UNSPECIFIED)

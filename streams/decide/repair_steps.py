@@ -1,9 +1,9 @@
-"""Chooses the next repair step of a link by what helped before for the same cause and part number.
+"""Chooses the next repair step of a link by its past success for the same cause and part number.
 
 CorrOpt (SIGCOMM'17) orders the steps from cheap to expensive: clean and reseat, transceiver, cable, port. That order is
 the prior: each step starts with the success of `PRIOR_REPAIRS` imagined repairs, fewer for each later step, so that few
-real repairs decide. A repair helped if its target ended its probation; it did not if the target failed to qualify, or
-if the fault was back on probation. The step that was done is taken to be the step of the hint.
+real repairs decide. A repair helped if its target completed probation. It did not help if the target failed to qualify,
+or if the fault returned on probation. The step of the hint counts as the step that was done.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -35,18 +35,19 @@ _FIRST: Mapping[Cause, RepairStep] = {
 """Cause -> the step for the part that it names."""
 
 PRIOR_REPAIRS = 4.0
-"""Imagined repairs of a step that was never counted (choice)."""
+"""The number of imagined repairs of a step without a count (choice)."""
 
 _PRIOR_SUCCESS = (0.5, 0.4, 0.3, 0.2)
-"""Their success, by place from the first step on (choice; CorrOpt: half of all repairs without hints help)."""
+"""The success of the imagined repairs, from the first step on (choice; CorrOpt: half of all repairs without hints
+help)."""
 
 MAX_GROUPS = 1024
-"""Pairs of cause and part number whose counts are retained; a fleet has some dozens of part numbers."""
+"""The most pairs of cause and part number with retained counts; a fleet has some dozens of part numbers."""
 
 
 @dataclass(slots=True)
 class StepCount:
-    """The repairs with one step: how many were tried, and how many of these helped."""
+    """The repairs with one step: the number tried, and the number that helped."""
 
     helped: int = 0
     tried: int = 0
@@ -62,7 +63,7 @@ class RepairCounts:
     """Groups that were dropped because there were more than `MAX_GROUPS`."""
 
     def record(self, remediation: Remediation) -> None:
-        """Count the outcome that a revision reports, if it reports one of a repair step."""
+        """Count the outcome of a repair step that a revision reports, if any."""
         step, outcome = remediation.outcome_step, remediation.repair_outcome
         if not step or not outcome:
             return
@@ -74,7 +75,7 @@ class RepairCounts:
             self._drop_least_used(key)
 
     def recover(self, history: Iterable[Remediation]) -> None:
-        """Count the outcomes of own published revisions after the state was lost, each step of a remediation once."""
+        """Count the outcomes of the published revisions after a loss of state, each step of a remediation once."""
         self.groups, counted = {}, set[tuple[str, RepairStep]]()
         for record in history:
             key = record.id, record.outcome_step
@@ -87,9 +88,9 @@ class RepairCounts:
         return self.groups.get(_key(cause, part_number), {}).get(step.name) or StepCount()
 
     def choose(self, cause: Cause, part_number: str, tried: Collection[RepairStep] = ()) -> RepairStep | None:
-        """Return the step that most probably helps; None if those that come into question were tried.
+        """Return the step with the highest probability of success; None if all eligible steps were tried.
 
-        A step before the one that the cause names comes into question only if it helped before.
+        A step before the one for the cause is eligible only if it helped before.
         """
         first = ORDER.index(_FIRST.get(cause, ORDER[0]))
         scores: dict[RepairStep, float] = {}
@@ -101,7 +102,7 @@ class RepairCounts:
         return max(scores, key=scores.__getitem__, default=None)
 
     def _drop_least_used(self, newest: str) -> None:
-        """Drop the group with the fewest repairs, of several the oldest, but not the newest."""
+        """Drop the group with the fewest repairs, the oldest of several, but never the newest."""
         del self.groups[
             min(
                 (key for key in self.groups if key != newest),

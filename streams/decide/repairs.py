@@ -1,7 +1,7 @@
 """Returns targets to service: orders repairs, verifies the repaired targets, and orders their restores.
 
-A target is restored only after a reported repair, and if it qualified in all the time since, while it was out of
-service; never because it is quiet. The proof must still hold when automation accepts a restore, and for each retry.
+A target is restored only after a reported repair, and only if it qualified in all the time since, while it was out of
+service; silence is no proof. It must still qualify when automation accepts a restore, and for each retry.
 """
 
 from streams.decide.cases import Cases
@@ -15,7 +15,7 @@ from streams.wire.models import RemediationState as State
 
 
 class Repairs:
-    """The way of drained targets back to service."""
+    """Returns drained targets to service."""
 
     def __init__(
         self, params: DecideParams, fabric: FabricView, controls: Controls, remedies: Remedies, cases: Cases
@@ -24,7 +24,7 @@ class Repairs:
         self._remedies, self._cases = remedies, cases
 
     def advance(self, now_ns: int) -> None:
-        """Verify the repaired targets, and issue the repairs and restores that are due."""
+        """Verify the repaired targets, and issue due repairs and restores."""
         self._escalate_removed()
         self._verify(now_ns)
         is_stopped = self._is_stopped(now_ns)
@@ -35,9 +35,9 @@ class Repairs:
                 self._restore(remedy, now_ns)
 
     def _escalate_removed(self) -> None:
-        """Leave targets to a person that the inventory does not have any more: they can neither qualify nor return."""
+        """Escalate targets that the inventory no longer has: they can neither qualify nor be restored."""
         if not self._fabric.topology.devices:
-            return  # no version is read yet
+            return  # no version has been read
         for remedy in self._remedies.in_state(State.NO_ANSWER, State.DRAINED, State.VERIFYING, State.RESTORING):
             if remedy.isolates and not self._fabric.has(remedy.record.target):
                 self._remedies.move(remedy, Event.REMOVED, Event.REMOVED)
@@ -47,7 +47,7 @@ class Repairs:
     def is_allowed(self, remedy: Remedy, now_ns: int) -> bool:
         """Return whether the order of a remediation may be accepted now.
 
-        A restore only while the proof holds, and a repair of a link only without a kill switch.
+        A restore is allowed only while its target qualifies, a repair of a link only without a kill switch.
         """
         if not remedy.restoring:
             self._remedies.orders.order_repair(remedy, self._is_stopped(now_ns))
@@ -71,13 +71,13 @@ class Repairs:
             self._withdraw(remedy)
 
     def _withdraw(self, remedy: Remedy) -> None:
-        """Revoke the restore of a target that does not qualify any more; it must qualify again."""
+        """Revoke the restore of a target that no longer qualifies; it must qualify again."""
         if not self._remedies.move(remedy, Event.DISQUALIFY, Event.DISQUALIFY):
             self._remedies.orders.close(remedy, Event.DISQUALIFY)
         remedy.restoring = remedy.state is State.ESCALATED
 
     def _is_proven(self, remedy: Remedy) -> bool:
-        """Return whether a target qualifies; the findings of a host must have ended as well."""
+        """Return whether a target qualifies; the findings of a host must also have ended."""
         is_link = remedy.target_id in self._fabric.topology.links
         return self._fabric.qualifies(remedy.record.target) and (is_link or not self._cases.has_open(remedy))
 
@@ -92,7 +92,7 @@ class Repairs:
                 self._remedies.move(remedy, Event.QUALIFY, "qualified since the repair")
 
     def _hand_over(self, remedy: Remedy) -> bool:
-        """Leave the restore to another remediation of the target, which may be working on it; return whether it did."""
+        """Leave the restore to another remediation that may be acting on the target; return False if none does."""
         order, other = remedy.order, self._remedies.other_holder(remedy)
         if other is None or (order is not None and order.accepted_by):
             return False

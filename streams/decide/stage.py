@@ -1,7 +1,7 @@
-"""The stage `decide`: decides remediations for findings, and carries each through its life cycle (life_cycle.py).
+"""The stage `decide`: decides remediations for findings, and moves each through its life cycle (life_cycle.py).
 
-It only connects: `cases.py` follows the findings, `decisions.py` decides with the guards, `remedies.py` publishes the
-transitions, `automation_answers.py` and `person_answers.py` process answers, `repairs.py` returns targets to service.
+`cases.py` tracks the findings, `decisions.py` decides with the guards, `remedies.py` publishes the transitions,
+`automation_answers.py` and `person_answers.py` process answers, `repairs.py` returns targets to service.
 """
 
 import itertools
@@ -109,9 +109,9 @@ class Decide:
         return []
 
     def recover(self, batch: Sequence[Message]) -> list[Output]:
-        """Fold in the controls up to their end, and without a snapshot the own remediations.
+        """Apply the controls up to their end, and without a snapshot the published remediations.
 
-        Before this call a kill switch may exist that is not read yet, so nothing is approved.
+        Until this call an unread kill switch may exist, so nothing is approved.
         """
         history = [message for message in batch if isinstance(message, Remediation)]
         others = [message for message in batch if not isinstance(message, Remediation)]
@@ -169,7 +169,7 @@ class Decide:
         self._decisions.revoke_denied()
 
     def limit_time(self, limit_ns: int) -> None:
-        """Return to an earlier watermark; what was decided until then stays."""
+        """Return to an earlier watermark; earlier decisions stay."""
         state = self._state
         state.evaluated_ns = min(state.evaluated_ns, limit_ns)
         state.watermark_ns = min(state.watermark_ns, limit_ns)

@@ -1,4 +1,4 @@
-"""Defines the state of `decide`, as it is stored in snapshots."""
+"""Defines the state of `decide` in snapshots."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,12 +23,12 @@ from streams.wire.models import (
 from streams.wire.stage import refuse_unknown_fields
 
 ACTOR = "decide"
-"""The actor of transitions that no person and no automation caused."""
+"""The actor of transitions that neither a person nor automation caused."""
 
 
 @dataclass(slots=True)
 class Order:
-    """A repair or a restore of a target that is out of service: a remediation with an id of its own."""
+    """A repair or a restore of a target that is out of service: a remediation with its own id."""
 
     record: Remediation
     issued_ns: int
@@ -37,49 +37,49 @@ class Order:
 
 @dataclass(slots=True)
 class Remedy:
-    """One remediation: its last revision, and what the next transitions depend on."""
+    """One remediation: its last revision, and the inputs of its next transitions."""
 
     record: Remediation
     finding: Finding | None
-    """The newest finding that it acts on; None after the state was lost, until the finding is read again."""
+    """The newest finding that it acts on; None after a loss of state, until the finding is read again."""
     since_ns: int
     """The time at which it entered its state."""
     accepted_by: str = ""
     accepted_ns: int = 0
     refusal: str = ""
-    """The reason of an automation that cannot carry it out; another one may still accept it."""
+    """The reason of an automation that cannot carry it out; another automation may still accept it."""
     answered: bool = False
-    """The acceptor sent its final result."""
+    """True after the acceptor sent its final result."""
     unanswered: bool = False
-    """It was accepted and its result is unknown: NO_ANSWER, and ESCALATED after that."""
+    """True if it was accepted and its result is unknown: NO_ANSWER, and ESCALATED after that."""
     released: bool = False
-    """Its ports showed that it was not carried out; a late result of its acceptor counts all the same."""
+    """True if its ports showed that it was not carried out; a late result of its acceptor still counts."""
     was_approved: bool = False
     isolates: bool = False
-    """Its target counts as out of service because of it: from APPROVED until the restore is done."""
+    """True while its target counts as out of service because of it: from APPROVED until the restore is complete."""
     pod: str = ""
     restoring: bool = False
-    """It qualified; the restore is retried until it is done, while it qualifies."""
+    """True after it qualified; the restore is retried until it succeeds, while the target qualifies."""
     rejected: bool = False
-    """A person rejected it; only another severity, cause or action leads to the next attempt."""
+    """True after a person rejected it; only another severity, cause or action leads to the next attempt."""
     is_relapse: bool = False
     relapses: int = 0
     failures: int = 0
     restarts: int = 0
-    """Restarts of the cordoned host that automation answered, also of the attempts before."""
+    """Restarts of the cordoned host that automation answered, including those of earlier attempts."""
     restart_denied_by: str = ""
-    """The guard that denies the next restart, as published."""
+    """The guard that denies the next restart, as last published."""
     policy_hint: str = ""
-    """The hint of the policy, while no other step follows."""
+    """The hint of the policy, while no repair step follows."""
     tried_steps: list[RepairStep] = field(default_factory=list)
     """Repair steps that did not help."""
     done_step: RepairStep = RepairStep.STEP_UNSPECIFIED
     """The step of the last reported repair."""
     order: Order | None = None
     retry_ns: int = 0
-    """No restore is issued before this time."""
+    """The earliest time of the next restore."""
     handled: list[str] = field(default_factory=list)
-    """Controls of persons that were processed; their repetition has no effect."""
+    """Ids of processed controls of persons; their repetition has no effect."""
 
     @property
     def id(self) -> str:
@@ -91,7 +91,7 @@ class Remedy:
 
     @property
     def waits_for_person(self) -> bool:
-        """True if its last relapse escalated it; only an answer of a person ends that."""
+        """True if its last relapse escalated it; only a person's answer ends that."""
         return self.state is RemediationState.ESCALATED and self.record.verdict is Verdict.NEEDS_APPROVAL
 
     @property
@@ -100,25 +100,25 @@ class Remedy:
 
     @property
     def is_out(self) -> bool:
-        """Return whether the target is out of service, or may be, because of this remediation."""
+        """Return whether the target is or may be out of service because of this remediation."""
         return self.isolates or self.restoring
 
 
 @dataclass(slots=True)
 class Case:
-    """One open finding with its remediation, made or due."""
+    """One open finding with its remediation, if that is decided."""
 
     finding: Finding
     due_ns: int
     remedy: str = ""
     """The id of its newest remediation."""
     decided: tuple[Action, Severity, Cause] | None = None
-    """The basis of the newest decision."""
+    """The inputs of the newest decision."""
 
 
 @dataclass(slots=True)
 class Ended:
-    """A finding that had its final revision, so that an older revision that arrives late is recognised."""
+    """A finding after its final revision, retained so that a late older revision is recognised."""
 
     revision: int
     at_ns: int
@@ -126,7 +126,7 @@ class Ended:
 
 @dataclass(slots=True)
 class DecideState:
-    """All state of the stage."""
+    """The whole state of the stage."""
 
     watermark_ns: int = 0
     cases: dict[str, Case] = field(default_factory=dict)
@@ -134,7 +134,7 @@ class DecideState:
     remedies: dict[str, Remedy] = field(default_factory=dict)
     """Remediations that are not CLOSED, by id."""
     late: dict[str, Remedy] = field(default_factory=dict)
-    """CLOSED remediations that were approved and not accepted, or released: automation may still act."""
+    """CLOSED remediations that were approved and not accepted, or released; automation may still act on them."""
     attempts: dict[str, dict[str, int]] = field(default_factory=dict)
     """First finding id -> action -> the highest attempt."""
     isolations: Isolations = field(default_factory=Isolations)
@@ -147,11 +147,11 @@ class DecideState:
     traffic: list[list[Any]] = field(default_factory=list)
     """The state of LinkTraffic, as of the snapshot."""
     evaluated_ns: int = 0
-    """The time at which the guards were last evaluated again for all that they had denied."""
+    """The last time at which the guards were evaluated again for all denied decisions."""
     evaluated_from: int = 0
-    """The first of the less urgent denied decisions that is evaluated again next."""
+    """The index of the less urgent denied decision that is evaluated again next."""
     is_changed: bool = False
-    """Controls, isolations or answers changed since then."""
+    """True if controls, isolations or answers changed since then."""
 
     def to_bytes(self) -> bytes:
         """Return the state as JSON."""
@@ -159,11 +159,11 @@ class DecideState:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "DecideState":
-        """Return the state of a snapshot; raises Reject where it is none."""
+        """Return the state of a snapshot; raises Reject on invalid data."""
         try:
             refuse_unknown_fields("decide", cls, orjson.loads(data))
             state = _ADAPTER.validate_json(data)
-            state.to_bytes()  # numbers beyond 64 bits are read, and end the stage when they are written
+            state.to_bytes()  # integers beyond 64 bits can be read but not written; fail now
         except (orjson.JSONDecodeError, ValidationError, TypeError) as error:
             raise Reject(f"the data is not a snapshot of decide: {error}") from error
         return state

@@ -1,6 +1,6 @@
-"""Computes what survives without a link, while the links that decisions isolated count as lost.
+"""Computes the surviving capacity without a link; links that decisions isolated count as lost.
 
-Many proposals share one context: a result is computed again only after a target was isolated or restored.
+Many proposals share one context, so a result is computed again only after a target was isolated or restored.
 """
 
 from streams.decide.capacity import Surviving
@@ -11,7 +11,7 @@ from streams.fabric.topology import TopologyLink
 def least_surviving(link: TopologyLink, context: GuardContext) -> Surviving | None:
     """Return the group that retains the lowest ratio without a link between switches; None if it has no group.
 
-    Links that are isolated by a decision count as lost although their ports may be up.
+    Links that a decision isolated count as lost even if their ports are up.
     """
     number = context.capacity.number_of(link)
     if number is None:
@@ -35,7 +35,7 @@ def isolated_links(context: GuardContext) -> list[int]:
 
 
 def other_planes(link: TopologyLink, context: GuardContext) -> list[bool]:
-    """Return for each other link of the same host and rail whether it is in service and proven to carry."""
+    """Return, for each other link of the same host and rail, whether it is in service and proven to carry."""
     return [
         other.id not in context.isolations.active and context.carries(other)
         for other in context.topology.uplinks_of[link.lower.device]

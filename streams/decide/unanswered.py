@@ -22,10 +22,10 @@ from streams.wire.models import RemediationState as State
 _ACTIONS = (Action.DRAIN_LINK, Action.REPAIR_LINK)
 
 _IDLE_NS = 120_000_000_000
-"""Two readings of a minute without traffic (choice): more than the end of one transfer."""
+"""The length of two one-minute readings without traffic (choice): longer than the pause after one transfer."""
 
 _BEFORE_NS = 600_000_000_000
-"""Traffic counts as stopped only if there was some in the ten minutes before the acceptance (choice)."""
+"""Traffic counts as stopped only if the link carried some in the ten minutes before the acceptance (choice)."""
 
 
 class Unanswered:
@@ -35,13 +35,13 @@ class Unanswered:
         self._params, self._fabric, self._state, self._remedies = params, fabric, state, remedies
 
     def advance(self, now_ns: int) -> None:
-        """Move those whose ports prove what happened."""
+        """Move the remediations whose ports prove the result."""
         for remedy in self._remedies.in_state(State.NO_ANSWER, State.ESCALATED):
             if remedy.unanswered and remedy.record.action in _ACTIONS and self._due_ns(remedy) <= now_ns:
                 self._conclude(remedy)
 
     def _due_ns(self, remedy: Remedy) -> int:
-        """Return until when its answer was due."""
+        """Return the time at which an answer was due."""
         is_repair = remedy.record.action is Action.REPAIR_LINK
         return remedy.accepted_ns + round((self._params.repair_s if is_repair else self._params.answer_s) * 1e9)
 
@@ -59,7 +59,7 @@ class Unanswered:
             )
 
     def _why_out(self, remedy: Remedy) -> str:
-        """Return what proves that the link is out of service; empty where nothing does."""
+        """Return the proof that the link is out of service; empty if there is none."""
         links, accepted_ns = self._fabric.links, remedy.accepted_ns
         block = links.blocked.get(remedy.target_id, Block.NONE)
         if block is Block.ADMIN_DOWN:
@@ -80,7 +80,7 @@ class Unanswered:
         return bool(runs) and all(run.is_busy and run.end_ns - max(run.begin_ns, due_ns) >= needed_ns for run in runs)
 
     def _runs(self, remedy: Remedy, after_ns: int) -> list[TrafficRun]:
-        """Return the traffic after a time of both ends; empty unless both are up, fresh, and read for traffic."""
+        """Return the traffic of both ends after a time; empty unless both ends are up, fresh, and read for traffic."""
         fabric = self._fabric
         link = fabric.topology.links.get(remedy.target_id)
         if link is None or not fabric.links.carries(link.id):
