@@ -1,10 +1,10 @@
 """Computes the capacity that hosts lose when links fail: shares of capacity, lost rails, and uplink paths of a switch.
 
-An uplink carries its share of the uplink capacity of its lower end; a switch that lost half of its paths to the top
-delivers half to each port below it (CorrOpt counts the same paths; SIGCOMM 2017). So one plane of two is a loss of 50 %
-to each host and no rail is down, the only plane is a total loss, and one of 64 spines is 1.6 % to a pod.
-Computes only the devices below the failed links: microseconds for a link, milliseconds for a plane of the largest
-fabric.
+An uplink carries its share of the uplink capacity of its lower end. A switch that lost half of its paths to the top
+delivers half to each port below it (CorrOpt counts the same paths; SIGCOMM 2017). So the loss of one plane of two costs
+each host 50 % and takes no rail down, the loss of the only plane is total, and the loss of one of 64 spines costs a pod
+1.6 %. Only the devices below the failed links are computed: microseconds for a link, milliseconds for a plane of the
+largest fabric.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _ROUNDING = 1e-12
 
 
 class Impact(Enum):
-    """The impact of a loss: no host has less, some hosts have less, or a rail of a host has no plane left."""
+    """The impact of a loss: no host loses capacity, some hosts do, or a rail of a host has no plane left."""
 
     NONE = "none"
     DEGRADED = "degraded"
@@ -31,8 +31,8 @@ class Impact(Enum):
 class CapacityLoss:
     """The capacity that hosts lose through failed links; hosts and links are given by number.
 
-    `share` is the ratio of its built capacity that each host loses, `remaining` the ratio that it retains.
-    `rails_down` are pairs of a host's number and a rail that retains no plane (or a link without a rail, as ABSENT).
+    `share` is the ratio of its built capacity that each host loses, `remaining` the ratio that it retains. `rails_down`
+    has pairs of a host's number and a rail that retains no plane; ABSENT stands for a link without a rail.
     """
 
     graph: Graph
@@ -50,13 +50,13 @@ class CapacityLoss:
 
     @property
     def impact(self) -> Impact:
-        """Return the impact; DOWN where a rail of a host retains nothing, which stops a job that uses all rails."""
+        """Return the impact; DOWN if a rail of a host retains nothing, which stops a job that uses all rails."""
         if len(self.rails_down):
             return Impact.DOWN
         return Impact.DEGRADED if len(self.host) else Impact.NONE
 
     def hosts(self, min_share: float = 0.0) -> tuple[str, ...]:
-        """Return the hosts that lose capacity, and at least this share, sorted."""
+        """Return the hosts that lose at least this share of their capacity, sorted."""
         return tuple(sorted(self.graph.names[number] for number in self.host[self.share >= min_share].tolist()))
 
     @property
@@ -70,7 +70,7 @@ class CapacityLoss:
         return int(self.graph.gpus[self.host].sum())
 
     def ratio_by(self, name: Literal["rail", "plane"]) -> dict[int, float]:
-        """Return the ratio that these hosts lose of each rail or plane, without those that lose nothing."""
+        """Return the ratio that these hosts lose of each rail or plane, without rails or planes that lose nothing."""
         group = getattr(self.graph, name)[self.links] + 1  # ABSENT is the first
         speed = self.graph.speed[self.links]
         had = np.bincount(group, speed)
@@ -90,7 +90,7 @@ class CapacityLoss:
 
 
 def capacity_loss(graph: Graph, links: Ints, broken: Ints = NO_LINKS) -> CapacityLoss:
-    """Return the capacity that hosts lose when these links fail, without the loss that `broken` links caused before."""
+    """Return the capacity that hosts lose when these links fail, without the loss that `broken` links already cause."""
     was_there = np.ones(len(graph.links), np.bool_)
     was_there[broken] = False
     is_there = was_there.copy()
@@ -119,7 +119,7 @@ def _uplinks(graph: Graph, devices: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def _remaining_shares(graph: Graph, is_there: Mask, gone: Ints) -> Floats:
-    """Return the remaining uplink share of each device, computed from the top down for devices below failed links."""
+    """Return the remaining uplink share of each device, computed downwards for the devices below failed links."""
     shares = np.ones(len(graph.names))
     waiting: dict[int, list[Ints]] = {}
     _enqueue_lower_ends(graph, waiting, gone)
@@ -134,7 +134,7 @@ def _remaining_shares(graph: Graph, is_there: Mask, gone: Ints) -> Floats:
 
 
 def _enqueue_lower_ends(graph: Graph, waiting: dict[int, list[Ints]], links: Ints) -> None:
-    """Enqueue the lower ends of links for computation, by rank: one link affects a few devices of thousands."""
+    """Enqueue the lower ends of links for computation, by rank; a link affects few of thousands of devices."""
     lower = np.unique(graph.lower[links[graph.is_up[links]]])
     ranks = graph.rank[lower]
     for rank in np.unique(ranks).tolist():

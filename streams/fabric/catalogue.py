@@ -1,7 +1,7 @@
-"""The catalogue of telemetry metrics: the number, the kind, the unit and the index of each.
+"""Defines the catalogue of telemetry metrics: the number, kind, unit and index of each.
 
-Metric names are defined here only; the numbers are those of `metric.proto`, which documents each, and a contract test
-compares the two. Values travel raw and are converted once, by the collector of the vendor.
+Metric names are defined only here. `metric.proto` has the same numbers and documents each metric; a contract test
+compares the two. Values are sent raw and converted once, by the collector of the vendor.
 """
 
 from enum import IntEnum
@@ -11,10 +11,9 @@ _COUNTER, _GAUGE = True, False
 
 
 class Metric(IntEnum):
-    """The metrics: number, kind, unit on the wire, and what the column index counts.
+    """The metrics: number, kind, unit on the wire, and meaning of the column `index`.
 
-    The index is a lane, priority, queue, bin, link, kind, placement or group; None where the metric is a scalar of the
-    row.
+    The index is a lane, priority, queue, bin, link, kind, placement or group; None for a scalar of the row.
     """
 
     _value_: int

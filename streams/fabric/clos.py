@@ -1,17 +1,17 @@
 """Generates the inventory of a rail-optimised Clos fabric of any size: hosts, switches, links and jobs.
 
 Rails: a host has `rails` NICs, numbered from 0; each serves `gpus_per_host / rails` GPUs. NIC r of every host of a pod
-is connected to the T0 switches of rail r and to no other, so that GPUs of one rank are one hop apart ("rail-optimised":
-NVIDIA's DGX SuperPOD, Meta's RoCE clusters of 2024).
-Planes: a NIC has one port for each plane, and each plane is a fabric of switches of its own, joined to the others only
-at the NICs (Alibaba HPN's two planes; NICs broken out to four or eight). All planes have the same shape. Every port,
-the switches' too, has `nic_bps / planes`, and `radix` counts ports of that speed: a switch of 128 ports of 800G is
-radix 512 where NICs are broken out to four planes.
+connects only to the T0 switches of rail r, so that GPUs of one rank are one hop apart ("rail-optimised": NVIDIA's DGX
+SuperPOD, Meta's RoCE clusters of 2024).
+Planes: a NIC has one port for each plane. Each plane has its own switches and meets the others only at the NICs
+(Alibaba HPN's two planes; NICs broken out to four or eight). All planes have the same shape. Every port, also of the
+switches, has `nic_bps / planes`, and `radix` counts ports of that speed: a switch with 128 ports of 800G has radix 512
+if NICs are broken out to four planes.
 Pods: a pod is everything connected below the top tier: hosts and T0s, with three tiers also T1s. Hosts are spread
 evenly over the fewest pods that have room for them.
-Tiers: as few as `radix` allows. One: a switch for each plane takes all rails. Two: a T0 has half of its ports down to
-hosts, half up, spread over all T1s of its plane. Three: the T1s of a pod do for its T0s what the top does with two
-tiers, and T1 number j of every pod is connected to group j of the T2s, as Meta's F16 stacks its fabric.
+Tiers: as few as `radix` allows. One: each plane has a single switch for all rails. Two: a T0 has half of its ports to
+hosts and half to all T1s of its plane. Three: the T1s of a pod connect its T0s as the top does with two tiers, and T1
+number j of every pod connects to group j of the T2s, as in Meta's F16.
 Non-blocking: a T0 has as many uplinks as the fullest T0 has hosts, a T1 as many as its T0s have.
 131,072 GPUs at radix 128 in one plane: 32 pods of 64 T0s and 64 T1s, 1,024 T2s, and no free port on 5,120 switches.
 """
@@ -32,9 +32,9 @@ class PlanesAt(Enum):
     """Defines the tier at which a fabric divides into planes."""
 
     NICS = "nics"
-    """A NIC has one port for each plane, and each plane has T0s, T1s and T2s of its own."""
+    """Each NIC has one port for each plane, and each plane has its own T0s, T1s and T2s."""
     SPINES = "spines"
-    """All planes share the T0s; a T0 has uplinks to the T1s of every plane. Only with two tiers."""
+    """All planes share the T0s; each T0 has uplinks to the T1s of every plane. Only with two tiers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class ClosShape:
     rails: int
     planes: int
     nic_bps: int
-    """Divided among the planes if those begin at the NICs."""
+    """Divided among the planes if they begin at the NICs."""
     first_uplink: int
     """Number of a switch's first uplink port, from 0."""
     leaves: int = 1
@@ -57,17 +57,17 @@ class ClosShape:
     leaf_up: int = 0
     """Uplinks of a T0."""
     aggs: int = 0
-    """T1s of a pod with three tiers, of a plane with two."""
+    """T1s of a pod with three tiers, of a plane with two tiers."""
     agg_up: int = 0
     tops: int = 0
     """T2s of a group; there are as many groups as T1s in a pod."""
     planes_at: PlanesAt = PlanesAt.NICS
     adjacent_uplinks: bool = False
-    """True if the uplinks of a T0 to one T1 have adjacent ports; otherwise the T1s take turns."""
+    """True if a T0's uplinks to one T1 have adjacent ports; False if the T1s alternate."""
 
     @property
     def leaf_planes(self) -> tuple[int | None, ...]:
-        """Return the planes that have T0s of their own, None if all planes share them."""
+        """Return the planes with their own T0s; a single None if all planes share the T0s."""
         return tuple(range(self.planes)) if self.planes_at is PlanesAt.NICS else (None,)
 
     @property
@@ -116,7 +116,7 @@ class _Builder:
                 in_fabric += 1
 
     def switches(self) -> Iterator[Device]:
-        """Yield the switches, plane by plane and in each from the lowest tier up."""
+        """Yield the switches plane by plane, and within a plane from the lowest tier up."""
         shape, naming = self._shape, self._naming
         for leaf_plane in shape.leaf_planes:
             for pod in self._pods:
@@ -150,7 +150,7 @@ class _Builder:
                     in_fabric += 1
 
     def leaf_uplinks(self, leaf_plane: int | None) -> Iterator[Link]:
-        """Yield the uplinks of all T0s of a plane: every T1 gets as many as the others, and each T0 reaches all T1s."""
+        """Yield the uplinks of all T0s of a plane: every T1 gets the same number, and each T0 reaches all T1s."""
         shape, naming = self._shape, self._naming
         if shape.tiers == 1:
             return
@@ -182,7 +182,7 @@ class _Builder:
         return spine, index // self._shape.leaf_up * each + offset
 
     def agg_uplinks(self, plane: int | None) -> Iterator[Link]:
-        """Yield the uplinks of T1 number j of every pod, in turn to the T2s of group j."""
+        """Yield the uplinks of T1 number j of every pod, distributed over the T2s of group j."""
         shape, naming = self._shape, self._naming
         if shape.tiers < 3:
             return
@@ -203,13 +203,13 @@ class _Builder:
 
 
 def even_shares(total: int, parts: int) -> tuple[int, ...]:
-    """Return `total` divided into `parts` that differ by at most one, the larger ones first."""
+    """Return `total` divided into `parts` that differ by at most one, the larger parts first."""
     least, larger = divmod(total, parts)
     return (least + 1,) * larger + (least,) * (parts - larger)
 
 
 GPUS_PER_JOB = 1024
-"""Used where the number of jobs is not given: 16 racks of 64 GPUs, a common size for a tenant's job."""
+"""The default number of GPUs in a job: 16 racks of 64 GPUs, a common size of a tenant's job."""
 
 
 class GenerateParams(BaseModel):
@@ -231,11 +231,11 @@ class GenerateParams(BaseModel):
 
 
 class ImpossibleFabric(ValueError):
-    """Raised for a fabric that cannot be built; the message is one line that names the numbers in conflict."""
+    """A fabric that cannot be built; the message is one line that names the conflicting numbers."""
 
 
 def shape_of(params: GenerateParams) -> ClosShape:
-    """Return the shape with the fewest tiers; raise ImpossibleFabric."""
+    """Return the shape with the fewest tiers; raises ImpossibleFabric."""
     if params.gpus % params.gpus_per_host:
         raise ImpossibleFabric(f"{params.gpus} GPUs do not fill hosts of {params.gpus_per_host}")
     if params.gpus_per_host % params.rails:
@@ -276,7 +276,7 @@ def _three_tiers(params: GenerateParams, hosts: int) -> ClosShape:
 
 
 def generate(params: GenerateParams) -> Inventory:
-    """Return the fabric: the same parameters give the same inventory; raise ImpossibleFabric."""
+    """Return the fabric; equal parameters give equal inventories. Raises ImpossibleFabric."""
     shape = shape_of(params)
     devices, links = build(shape, _Naming(shape, params.gpus_per_host))
     return Inventory(devices=devices, links=links, jobs=tuple(_jobs(params)))

@@ -1,7 +1,7 @@
-"""Decompresses data of others within a limit: a few kilobytes can contain a gigabyte.
+"""Decompresses untrusted data within a limit: a few kilobytes can contain a gigabyte.
 
 Each function writes into a buffer that is no larger than the limit, and raises DecompressionLimit beyond it. A limit is
-exact for snappy, whose length is in the data; for zstd and lz4 frames the declared length is not trusted.
+exact for snappy, whose length is in the data; the declared length of zstd and lz4 frames is not trusted.
 """
 
 import mmap
@@ -19,17 +19,17 @@ _LENGTH = struct.Struct(">i")
 
 
 class DecompressionLimit(ValueError):
-    """The data decompress to more than the limit, or are no data of the codec."""
+    """The data decompress to more than the limit, or are invalid for the codec."""
 
 
 class Budget:
-    """Bytes to which several pieces of one input may decompress together."""
+    """The number of bytes to which several pieces of one input may decompress together."""
 
     def __init__(self, limit: int) -> None:
         self._left = limit
 
     def zstd(self, data: Any) -> bytes:
-        """Return the content of a zstd frame, as long as there is room for it."""
+        """Return the content of a zstd frame, if it fits into the rest of the budget."""
         content = zstd(data, self._left)
         self._left -= len(content)
         return content
@@ -46,7 +46,7 @@ def lz4(data: Any, limit: int) -> bytes:
 
 
 def gzip(data: Any, limit: int) -> bytes:
-    """Return the content of gzip members, one after the other."""
+    """Return the concatenated content of gzip members."""
     content, rest = b"", bytes(data)
     try:
         while rest:
@@ -63,7 +63,7 @@ def gzip(data: Any, limit: int) -> bytes:
 
 
 def snappy(data: Any, limit: int) -> bytes:
-    """Return the content of a snappy block, or of the blocks of the xerial format, which Kafka's clients use."""
+    """Return the content of a snappy block, or of the blocks of the xerial format, which Kafka clients use."""
     view = memoryview(data)
     try:
         if bytes(view[: len(_XERIAL_HEADER)]) != _XERIAL_HEADER:
@@ -89,10 +89,10 @@ def _snappy_block(block: memoryview, limit: int) -> bytes:
 
 
 def _into_buffer(codec: Any, name: str, data: Any, limit: int) -> bytes:
-    """Decompress into a small buffer first, in which most data fit; then into one of the limit's size.
+    """Decompress into a small buffer first, which fits most data; then into a buffer of the limit's size.
 
-    The second is memory of its own, which takes pages only where it is written: a buffer of zeros takes all of them,
-    so that a truncated frame of no bytes took the whole limit. For all data it would cost twice the small one's time.
+    The large buffer is mapped memory, whose pages are allocated only when written. A bytearray would allocate all
+    pages, even for an empty truncated frame. Mapped memory for all data would take twice the time of the small buffer.
     """
     size = min(limit, max(_FIRST_BYTES, _FIRST_RATIO * len(data)))
     small = bytearray(size)

@@ -1,8 +1,8 @@
-"""The fabric as arrays for queries over many links: columns of ends, rail, plane, pod and role by link number.
+"""Holds the fabric as arrays for queries over many links: ends, rail, plane, pod and role by link number.
 
 Links are numbered by their lower end, in the order of the table of devices, so that the uplinks of a device are one
-range. Built on first use, once for all topologies that differ only in their jobs: 0.3 s for the largest fabric
-(`python -m tests.bench.inventory_cost`). An index for peers is built at the first query of its kind.
+range. The graph is built on first use, once for all topologies that differ only in their jobs: 0.3 s for the largest
+fabric (`python -m tests.bench.inventory_cost`). An index for peers is built at the first query of its kind.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ class TopologyLink(NamedTuple):
     pod: str
     speed_bps: int | None
     is_uplink: bool = True
-    """The upper end is in a higher tier. False inside a tier, and to a device of no tier, such as storage."""
+    """True if the upper end is in a higher tier; False within a tier, and to a device of no tier, such as storage."""
 
     def far_end(self, port: Port) -> Port:
         """Return the other end."""
@@ -42,10 +42,10 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 EquivalenceKey = Literal["role", "tier", "pod", "plane", "rail", "lower"]
-"""The columns in which links are equal; `tier` and `lower` are the tier and the name of the lower end."""
+"""The columns in which links may be equal; `tier` and `lower` are the tier and the name of the lower end."""
 
 ABSENT = -1
-"""The value of a rail or a plane that the inventory does not specify."""
+"""The rail or plane of a link for which the inventory specifies none."""
 
 NO_LINKS: Ints = np.zeros(0, np.int64)
 
@@ -69,7 +69,7 @@ class Graph:
         distinct = set(speeds)
         values = {speed: float(speed) if all(distinct) else 1.0 for speed in distinct}
         self.speed: Floats = np.fromiter(map(values.__getitem__, speeds), np.float64, len(speeds))
-        """Bits per second; 1 for every link where the speed of any link is unknown."""
+        """Bits per second; 1 for every link if the speed of any link is unknown."""
         self.rank: Ints = np.array([tier_rank(device.tier) for device in self._devices], np.int64)
         self.is_host: Mask = np.array([device.kind == "host" for device in self._devices], np.bool_)
         self.gpus: Ints = np.array([device.gpus for device in self._devices], np.int64)
@@ -89,7 +89,7 @@ class Graph:
         return float(self.speed[self.is_up & self.is_host[self.lower]].sum())
 
     def number_of(self, link: TopologyLink) -> int:
-        """Return the number of a link; raises ValueError or KeyError if it is not of this fabric."""
+        """Return the number of a link; raises ValueError or KeyError if the fabric does not contain it."""
         device = self.number[link.lower.device]
         return self.links.index(link, int(self.first_uplink[device]), int(self.first_uplink[device + 1]))
 
@@ -116,7 +116,7 @@ class Graph:
         return np.unique(np.concatenate((self.uplinks_of(devices), self.downlinks_of(devices))))
 
     def links_of_hosts(self, hosts: Iterable[str], rail: int | None = None, plane: int | None = None) -> Ints:
-        """Return the uplinks of these hosts, of one rail or plane where one is given; unknown hosts have none."""
+        """Return the uplinks of these hosts, of one rail or plane if given; unknown hosts have none."""
         known = [number for host in hosts if (number := self.number.get(host)) is not None]
         links = self.uplinks_of(np.array(known, np.int64))
         selected = np.ones(len(links), np.bool_)
@@ -135,7 +135,7 @@ class Graph:
         return others
 
     def _order(self, by: tuple[EquivalenceKey, ...]) -> tuple[Ints, Ints, Ints]:
-        """Return a key for each link, equal for equal columns; the links sorted by key; the sorted keys."""
+        """Return a key for each link, equal for equal columns; the links sorted by key; and the sorted keys."""
         if by not in self._orders:
             keys = np.zeros(len(self.links), np.int64)
             for name in by:
@@ -147,7 +147,7 @@ class Graph:
 
 
 def concatenated_ranges(starts: Ints, stops: Ints) -> Ints:
-    """Return the numbers of all ranges from a start up to its stop, concatenated."""
+    """Return the concatenated numbers of all ranges from a start up to its stop."""
     lengths = stops - starts
     offsets = np.cumsum(lengths) - lengths
     return np.repeat(starts - offsets, lengths) + np.arange(int(lengths.sum()))

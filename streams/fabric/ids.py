@@ -26,7 +26,7 @@ def tier_rank(tier: str) -> int:
 
 
 def link_id(lower: Port, upper: Port) -> str:
-    """Return the subject id of a link; the caller orders the ends."""
+    """Return the subject id of a link from its ordered ends."""
     return f"link:{lower.device}/{lower.port}--{upper.device}/{upper.port}"
 
 
@@ -46,18 +46,18 @@ def collector_id(collector: str) -> str:
 
 
 def input_id(consumer: str, topic: str) -> str:
-    """Return the subject id of a topic as the input of a part of the pipeline."""
+    """Return the subject id of a topic as an input of a consumer."""
     return f"input:{consumer}/{topic}"
 
 
 def finding_id(detector: str, subject_id: str, anchor: str) -> str:
-    """Return the id of an episode, a deterministic function of the three arguments.
+    """Return the id of an episode, a deterministic function of the arguments.
 
-    32 hexadecimal digits of SHA-256 over the parts, each terminated by a NUL, which no part contains.
+    It has 32 hexadecimal digits of SHA-256 over the arguments, each terminated by a NUL, which none of them contains.
     """
     return hashlib.sha256("".join(f"{part}\0" for part in (detector, subject_id, anchor)).encode()).hexdigest()[:32]
 
 
 def remediation_id(finding: str, action: str, attempt: int) -> str:
-    """Return the id of a remediation: one for each finding, action and attempt."""
+    """Return the id of a remediation; each finding, action and attempt has its own."""
     return finding_id("remediation", f"{finding}/{action}", str(attempt))

@@ -1,7 +1,7 @@
-"""Arithmetic of half-open intervals [begin, end) of integer nanoseconds, as plain pairs.
+"""Computes with half-open intervals [begin, end) of integer nanoseconds, as plain pairs.
 
-A closed interval [begin, end] is [begin, end + 1): `closed` makes one. An interval whose ends are equal has no length,
-but it overlaps an interval that it lies inside of, and `merge_intervals` retains it.
+`closed` converts a closed interval [begin, end] to [begin, end + 1). An interval with equal ends has no length, but it
+overlaps an interval around it, and `merge_intervals` retains it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,12 +32,12 @@ def merge_intervals(intervals: Iterable[Interval], gap_ns: int = 0) -> list[Inte
 
 
 def intersect(some: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
-    """Return the time that is in both, in order; neither needs to be merged."""
+    """Return the time that is in both, in order; neither must be merged."""
     return merge_intervals((max(a, c), min(b, d)) for a, b in some for c, d in others if max(a, c) < min(b, d))
 
 
 def clip(intervals: Iterable[Interval], within: Interval) -> Iterator[Interval]:
-    """Yield the part of each interval that lies within another; those without such a part are left out."""
+    """Yield the part of each interval that lies within another; skips intervals without such a part."""
     begin, end = within
     for first, last in intervals:
         if max(first, begin) < min(last, end):
@@ -45,7 +45,7 @@ def clip(intervals: Iterable[Interval], within: Interval) -> Iterator[Interval]:
 
 
 def total_length(intervals: Iterable[Interval]) -> int:
-    """Return the summed length of intervals, which are merged or do not overlap."""
+    """Return the total length of merged or disjoint intervals."""
     return sum(end - begin for begin, end in intervals)
 
 

@@ -1,7 +1,7 @@
-"""The inventory: devices, links, port names and jobs, packed as one version for the topic.
+"""Packs the inventory (devices, links, port names and jobs) as one version for the topic.
 
-inventory_folder.py reads and writes the tables, inventory_rows.py validates rows, checks/ compares rows with each
-other; topology.py derives far ends, home pods and uplinks.
+inventory_folder.py reads and writes the tables, inventory_rows.py validates rows, and checks/ compares rows with each
+other. topology.py derives far ends, home pods and uplinks.
 """
 
 import hashlib
@@ -33,12 +33,12 @@ __all__ = [
 MAX_PACKED_BYTES = 128 << 20
 """The JSON of the largest published fabric, 131,072 GPUs, has 41 MB."""
 MAX_VALUES = 12_000_000
-"""Values of all tables; the same fabric has 3.9 million. Each takes up to 70 bytes, however short its text is: without
-this bound, 12 kB that decompress to 44.7 million empty lists would take 2.9 GB (calculated, 64 bytes each)."""
+"""The most values in all tables; the same fabric has 3.9 million. Each takes up to 70 bytes, however short its text is.
+Without this limit, 12 kB that decompress to 44.7 million empty lists would take 2.9 GB (calculated, 64 bytes each)."""
 
 
 _TENANT = "tenant"
-"""A column that came later: a version that does not use it keeps its digest, and an earlier release reads it."""
+"""A later column: a version without it keeps its digest, and an earlier release can read it."""
 
 
 def check(inventory: Inventory, now_ns: int = 0) -> list[str]:
@@ -47,7 +47,7 @@ def check(inventory: Inventory, now_ns: int = 0) -> list[str]:
 
 
 def pack(inventory: Inventory) -> tuple[str, bytes]:
-    """Pack a version as (digest, bytes): the columns of every table as JSON, compressed; the digest is of the JSON."""
+    """Pack a version as (digest, bytes): the columns of every table as compressed JSON; the digest is of the JSON."""
     serialized = _serialized(inventory)
     return hashlib.sha256(serialized).hexdigest(), bytes(cramjam.zstd.compress(serialized))
 
@@ -70,7 +70,7 @@ def decompressed(data: bytes) -> bytes:
 
 
 def unpack(data: bytes) -> Inventory:
-    """Unpack the bytes of `pack`; raises ValueError on other bytes."""
+    """Unpack the bytes that `pack` returned; raises ValueError on invalid bytes."""
     try:
         serialized = decompressed(data)
         if serialized.count(b",") > MAX_VALUES:
@@ -99,7 +99,7 @@ _Row = TypeVar("_Row", Device, Link)
 
 @dataclass(frozen=True, slots=True)
 class RowChanges:
-    """The names of the rows of one table that were added, removed and changed, in the order of the tables."""
+    """The names of the added, removed and changed rows of one table, in the order of the tables."""
 
     table: str
     added: tuple[str, ...]
@@ -107,7 +107,7 @@ class RowChanges:
     changed: tuple[str, ...]
 
     def rows(self) -> Iterator[tuple[str, str]]:
-        """Yield `added`, `removed` or `changed` with the name, for each row."""
+        """Yield `added`, `removed` or `changed` with the name of each row."""
         for what, names in (("added", self.added), ("removed", self.removed), ("changed", self.changed)):
             yield from ((what, name) for name in names)
 
@@ -121,7 +121,7 @@ class RowChanges:
 
 
 def compare(before: Inventory, after: Inventory) -> tuple[RowChanges, RowChanges]:
-    """Return the changes of devices and of links. A link is known by its two ports, whichever is named first."""
+    """Return the changes of devices and of links. Two ports identify a link, in any order."""
     return (
         _changes("devices", _devices(before.devices), _devices(after.devices)),
         _changes("links", _links(before.links), _links(after.links)),
@@ -141,7 +141,7 @@ def _links(rows: Iterable[Link]) -> dict[str, object]:
 
 
 def filled(draft: Inventory, present: Inventory) -> Inventory:
-    """Return a draft with its blank columns filled from the present rows: what a draft does not know is no change."""
+    """Return a draft with its blank columns filled from the present rows, so that an absent value is no change."""
     devices = {row.name: row for row in present.devices}
     links = {frozenset((row.a, row.z)): row for row in present.links}
     return replace(

@@ -1,8 +1,8 @@
 """Reads and writes the folder of an inventory: `devices`, `links`, `ports` and `jobs`, each as CSV or as Parquet.
 
 Reads whole tables by column, and reports every unreadable row with its table, its number and the reason. The readable
-rows are still checked against each other.
-pyarrow reads Parquet; the pipeline requires it for its own tables, a host that only runs collectors does not have it.
+rows are still checked against each other. pyarrow reads Parquet; the pipeline requires it for its own tables, but a
+host that only runs collectors does not have it.
 """
 
 import csv
@@ -27,7 +27,7 @@ _BLOCK = 10_000
 
 
 class InvalidInventory(ValueError):
-    """An inventory with errors: `problems` has one line for each error, `details` the same as Problems."""
+    """An invalid inventory: `problems` has one line for each error, `details` has them as Problems."""
 
     def __init__(self, found: Sequence[Problem]) -> None:
         self.details = list(found)
@@ -44,13 +44,13 @@ class ValidationReport:
 
     @property
     def errors(self) -> list[Problem]:
-        """Return the problems with which a pipeline cannot run."""
+        """Return the problems that make the inventory unusable for a pipeline."""
         return [problem for problem in self.problems if problem.is_error]
 
 
 @dataclass(slots=True)
 class _ReadTable:
-    """The readable part of a table: rows, their numbers if some are missing, and the names of the unreadable ones."""
+    """The readable rows of a table, their numbers if rows are missing, and the names of the unreadable rows."""
 
     rows: tuple[Any, ...] = ()
     row_numbers: Sequence[int] | None = None
@@ -75,7 +75,7 @@ def read_folder(folder: Path) -> Inventory:
 
 
 def validate(folder: Path, now_ns: int = 0) -> ValidationReport:
-    """Read a folder and report all problems; maintenance that ends before `now_ns` does not count."""
+    """Read a folder and report all problems; ignores maintenance that ends before `now_ns`."""
     if not folder.is_dir():
         return ValidationReport(Inventory(), [_file_problem(f"{folder}: no such folder")])
     problems: list[Problem] = []
@@ -91,16 +91,16 @@ def validate(folder: Path, now_ns: int = 0) -> ValidationReport:
         problems += read.problems
     inventory = Inventory(**{table: read.rows for table, read in tables.items()})
     if "devices" in tables and not inventory.devices and not tables["devices"].unreadable:
-        # Published over a live one, it would remove every device.
+        # Publishing it would remove every device of the live inventory.
         problems.append(Problem("devices", (), "no-devices", "no device is listed", is_error=True))
-    if "devices" in tables:  # without them every device would be unknown
+    if "devices" in tables:  # otherwise every device would be unknown
         numbers = {table: read.row_numbers for table, read in tables.items() if read.row_numbers is not None}
         problems += find_problems(Tables(inventory, now_ns, numbers, frozenset(tables["devices"].unreadable)))
     return ValidationReport(inventory, problems)
 
 
 def table_files(folder: Path) -> list[Path]:
-    """Return the files of tables that a folder has; an absent folder has none."""
+    """Return the table files of a folder; an absent folder has none."""
     return [path for table in TABLES for form in _FORMS if (path := folder / f"{table}.{form}").exists()]
 
 
@@ -109,7 +109,7 @@ def _file_problem(message: str) -> Problem:
 
 
 def _read_table(folder: Path, table: str) -> _ReadTable:
-    """Read the readable part of a table; raises OSError, ValueError or csv.Error on an unreadable file."""
+    """Read the readable rows of a table; raises OSError, ValueError or csv.Error on an unreadable file."""
     as_csv, as_parquet = folder / f"{table}.csv", folder / f"{table}.parquet"
     if as_csv.exists():
         if as_parquet.exists():
@@ -137,7 +137,7 @@ def _read_csv(path: Path, table: str) -> _ReadTable:
 
 
 def _wrong_columns(table: str, header: Sequence[str]) -> list[Problem]:
-    """Report columns that are unknown, missing, or repeated, once and not for each row."""
+    """Report unknown, missing and repeated columns, once for the table."""
     row = ROW_OF[table]
     known = ", ".join(row._fields)
     messages = [
@@ -152,7 +152,7 @@ def _wrong_columns(table: str, header: Sequence[str]) -> list[Problem]:
 
 
 def _columns(header: Sequence[str], lines: Iterable[list[str]]) -> dict[str, list[str]] | None:
-    """Split the lines of a table into columns; None if the number of fields in a line differs from the header."""
+    """Split the lines of a table into columns; None if a line and the header differ in their number of fields."""
     lines = iter(lines)
     columns: list[list[str]] = [[] for _ in header]
     interned: dict[str, str] = {}
@@ -165,7 +165,7 @@ def _columns(header: Sequence[str], lines: Iterable[list[str]]) -> dict[str, lis
 
 
 def _read_rows(table: str, rows: Iterable[Mapping[Any, Any]]) -> _ReadTable:
-    """Read the readable rows, and report a problem for each of the others."""
+    """Read the readable rows, and report a problem for each unreadable row."""
     all_rows = list(rows)
     read = _ReadTable()
     unreadable: set[int] = set()
@@ -218,7 +218,7 @@ def _read_parquet(path: Path, table: str) -> _ReadTable:
 
 
 def _values(column: Any) -> list[Any]:
-    """Convert a column of Parquet to Python values, each distinct one once."""
+    """Convert a column of Parquet to Python values; each distinct value is converted once."""
     import pyarrow as pa
 
     if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
@@ -253,7 +253,7 @@ def write_folder(inventory: Inventory, folder: Path, form: Literal["csv", "parqu
 
 
 def _used_columns(table: str, rows: Sequence[Row]) -> dict[str, Sequence[Any]]:
-    """Return the required columns, and those in which any row has a value."""
+    """Return the required columns, and the optional columns in which any row has a value."""
     row = ROW_OF[table]
     defaults = row._field_defaults
     columns = zip(*rows, strict=True) if rows else repeat(())

@@ -1,7 +1,7 @@
-"""The rows of the inventory tables: the type of each column, and the fast conversion of whole columns to rows.
+"""Defines the rows of the inventory tables: the type of each column, and the fast conversion of columns to rows.
 
 Columns are converted by distinct value, because 393,216 links of the largest fabric name 21,504 devices and 264 ports:
-each value is validated once and stored once. If a column is invalid, validation row by row finds the invalid rows.
+each value is validated and stored once. If a column is invalid, validation row by row finds the invalid rows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,7 +48,7 @@ OptionalTime = Annotated[Time | None, BeforeValidator(_blank_is_none)]
 class Device(NamedTuple):
     """A switch or a host.
 
-    `id` is a stable identity where names may change; `gpus` is its number of GPUs. `tenant` is whom a host belongs to.
+    `id` is a stable identity for devices whose names may change; `gpus` is the number of GPUs; `tenant` owns the host.
     """
 
     name: Name
@@ -107,7 +107,7 @@ class PortName(NamedTuple):
 
 def is_address(alias: str) -> bool:
     """Return whether an alias of a port is its IPv4 address."""
-    if not alias[:1].isdigit():  # of most aliases, at a tenth of the cost
+    if not alias[:1].isdigit():  # skips most aliases at a tenth of the cost
         return False
     try:
         IPv4Address(alias)
@@ -131,7 +131,7 @@ Row = Device | Link | PortName | Job
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """All tables of one version."""
+    """All tables of one version of the inventory."""
 
     devices: tuple[Device, ...] = ()
     links: tuple[Link, ...] = ()
@@ -148,16 +148,16 @@ _COLUMN: dict[str, dict[str, TypeAdapter[Any]]] = {
 
 
 def from_rows(table: str, rows: Iterable[Mapping[str, Any]]) -> tuple[Any, ...]:
-    """Convert rows one by one; raises pydantic's ValidationError, whose locations are (row from 0, column)."""
+    """Convert rows one by one; raises pydantic's ValidationError with locations (row from 0, column)."""
     return tuple(_TABLE[table].validate_python(list(rows)))
 
 
 def from_columns(
     table: str, columns: Mapping[str, Sequence[Any]], *, none_is_absent: bool = False
 ) -> tuple[Any, ...] | None:
-    """Convert columns of one length to rows; None if anything is invalid, which `from_rows` then reports.
+    """Convert columns of equal length to rows; None if any value is invalid, which `from_rows` then reports.
 
-    `none_is_absent`: None means the default of the column, as in Parquet.
+    With `none_is_absent`, None means the default of the column, as in Parquet.
     """
     row = ROW_OF[table]
     defaults: dict[str, Any] = row._field_defaults

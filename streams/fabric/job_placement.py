@@ -1,8 +1,8 @@
-"""The placement of jobs on hosts by event time, while jobs start, grow, shrink, move and end.
+"""Tracks the placement of jobs on hosts by event time, while jobs start, grow, shrink, move and end.
 
-An allocation covers a host from its start up to but not at its end, or without limit if it has no end. Allocations of
-one job on one host that overlap or touch are merged. A JobPlacement is immutable: `apply` returns a new one, so that a
-computation uses the same jobs throughout. Look-up tables are built on first use.
+An allocation covers a host from its start up to but not including its end, or without limit if it has no end.
+Allocations of one job on one host that overlap or touch are merged. A JobPlacement is immutable: `apply` returns a new
+one, so that a computation uses the same jobs throughout. Look-up tables are built on first use.
 """
 
 from bisect import bisect_left
@@ -22,7 +22,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class JobAllocation(NamedTuple):
-    """The allocation of one host to a job, from `start_ns` up to but not at `end_ns`."""
+    """The allocation of one host to a job, from `start_ns` up to but not including `end_ns`."""
 
     job: str
     device: str
@@ -48,7 +48,7 @@ class JobPlacement:
     def apply(self, updates: Iterable[JobAllocation]) -> "JobPlacement":
         """Return the placement with these updates; an update replaces the allocation of the same job, host and start.
 
-        An allocation that ends when it starts, or before, is deleted.
+        An allocation that does not end after its start is deleted.
         """
         known = {allocation[:3]: allocation for allocation in map(_allocation, self._rows)}
         known.update((allocation[:3], allocation) for allocation in updates)
@@ -72,7 +72,7 @@ class JobPlacement:
         return self.jobs_between(devices, at_ns, at_ns + 1)
 
     def jobs_between(self, devices: Iterable[str], from_ns: int, to_ns: int) -> tuple[str, ...]:
-        """Return the jobs on any of these hosts at any time from `from_ns` up to but not at `to_ns`, sorted."""
+        """Return the jobs on any of these hosts between `from_ns` (included) and `to_ns` (excluded), sorted."""
         until_ns = max(to_ns, from_ns + 1)
         timelines = filter(None, map(self._of_device.get, devices))
         return tuple(sorted({one.job for timeline in timelines for one in timeline.between(from_ns, until_ns)}))
@@ -95,7 +95,7 @@ def _allocation(row: JobAllocation | Job) -> JobAllocation:
 
 
 def _merged(rows: Iterable[JobAllocation | Job]) -> list[JobAllocation]:
-    """Merge allocations of a job on a host that overlap or touch, without empty ones; by job, host and start."""
+    """Merge a job's allocations on a host that overlap or touch, without empty ones; by job, host and start."""
     joined: list[JobAllocation] = []
     for allocation in sorted(
         allocation for allocation in map(_allocation, rows) if allocation.start_ns < allocation.end_ns
@@ -111,7 +111,7 @@ def _merged(rows: Iterable[JobAllocation | Job]) -> list[JobAllocation]:
 class _Timelines:
     """The allocations by host or by job; each timeline is built on first use.
 
-    A stage waits while jobs change: building all 16,384 hosts at once would take 100 ms.
+    A stage would wait 100 ms for all 16,384 hosts whenever jobs change.
     """
 
     def __init__(self, rows: Iterable[JobAllocation | Job], key: Callable[[JobAllocation | Job], str]) -> None:
@@ -129,7 +129,7 @@ class _Timelines:
 
 
 class _Timeline:
-    """Allocations by start; `latest_end` is the latest end up to each one, where a look-up backwards may stop."""
+    """Allocations by start; `latest_end` is the latest end up to each one, at which a backward look-up may stop."""
 
     __slots__ = ("allocations", "latest_end", "starts")
 
@@ -143,7 +143,7 @@ class _Timeline:
             self.latest_end.append(latest)
 
     def between(self, from_ns: int, to_ns: int) -> list[JobAllocation]:
-        """Return the allocations at any time from `from_ns` up to but not at `to_ns`."""
+        """Return the allocations at any time between `from_ns` (included) and `to_ns` (excluded)."""
         found: list[JobAllocation] = []
         index = bisect_left(self.starts, to_ns)
         while index and self.latest_end[index - 1] > from_ns:

@@ -1,11 +1,11 @@
-"""The match of the LLDP neighbor at an end of a link with the neighbor that the inventory records."""
+"""Compares the LLDP neighbor at an end of a link with the neighbor that the inventory records."""
 
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 
 class NeighborMatch(IntEnum):
-    """The LLDP neighbor at one end of a link: none, an unresolved name, the expected port, or another."""
+    """The LLDP neighbor at one end of a link: none, an unresolved name, the expected port, or another port."""
 
     NO_NEIGHBOR = 0
     UNKNOWN_NAME = 1
@@ -14,7 +14,7 @@ class NeighborMatch(IntEnum):
 
 
 class Neighbor(Protocol):
-    """A neighbor by the names that it advertises; implemented by streams.wire.models.Neighbor."""
+    """A neighbor by its advertised names; implemented by streams.wire.models.Neighbor."""
 
     @property
     def port(self) -> str:

@@ -1,7 +1,7 @@
 """Resolves the names that devices report for each other: full host names, MACs, netdevs, RDMA devices.
 
-The names of the inventory take precedence, then its aliases: `id`, `serial`, the table of ports. An ambiguous name
-resolves to nothing.
+The names of the inventory take precedence over its aliases: `id`, `serial`, the table of ports. An ambiguous name is
+not resolved.
 """
 
 import re
@@ -30,19 +30,19 @@ class NameResolver:
                 self._devices[alias] = name if self._devices.get(alias, name) == name else None
 
     def resolve_device(self, name: str) -> str | None:
-        """Return the device of a name, or None; ignores a domain that only one side has."""
+        """Return the device of a name, or None; ignores a domain that only one of the names has."""
         if name in self._topology.devices:
             return name
         plain = _normalized(name)
         return self._devices[plain] if plain in self._devices else self._devices.get(plain.partition(".")[0])
 
     def resolve_port(self, device: str, name: str) -> str | None:
-        """Return the port of a device with this name that is the end of a link, or None."""
+        """Return the port of a device with this name if it is the end of a link, else None."""
         known = self._topology.resolve_port(device, name)
         return None if self._topology.link_at(known) is None else known.port
 
     def match_neighbor(self, link: TopologyLink, far: Port, neighbor: Neighbor) -> tuple[NeighborMatch, Port | None]:
-        """Compare the neighbor at an end of a link with the expected port `far`; return the match and its port."""
+        """Compare the neighbor at an end of a link with the expected port `far`; return the match and the port."""
         device = self.resolve_device(neighbor.remote_device)
         if device is None:
             return NeighborMatch.UNKNOWN_NAME, None
@@ -52,13 +52,13 @@ class NameResolver:
             return (NeighborMatch.EXPECTED if remote == far else NeighborMatch.UNEXPECTED), remote
         if device != far.device or differ_only_in_digits(neighbor.remote_port, far.port):
             return NeighborMatch.UNEXPECTED, None
-        # The expected device with another kind of port name: a match if a single link leads there.
+        # The expected device with another kind of port name matches if a single link leads to the device.
         parallel = sum(c.upper.device == link.upper.device for c in self._topology.uplinks_of[link.lower.device])
         return (NeighborMatch.EXPECTED, far) if parallel == 1 else (NeighborMatch.UNKNOWN_NAME, None)
 
 
 def differ_only_in_digits(one: str, other: str) -> bool:
-    """Return whether two port names differ only in their digits, so that they name two ports."""
+    """Return whether two port names differ only in their digits and so name two ports."""
     return _DIGITS.sub("#", one) == _DIGITS.sub("#", other)
 
 

@@ -1,8 +1,8 @@
 """Derives look-ups from an inventory: the link of a port, the home pod of a link, the uplinks of a switch.
 
-One Topology is one version of the inventory; it is immutable, and a new version is a new Topology. The constructor
-builds all look-ups, so that no stage pauses to build one. The largest fabric takes over a second, in a thread of its
-own (streams.runtime.inventory_reader).
+A Topology is one version of the inventory; it is immutable, and a new version is a new Topology. The constructor builds
+all look-ups, so that no stage pauses to build one. The largest fabric takes over a second, in a separate thread
+(streams.runtime.inventory_reader).
 """
 
 import copy
@@ -20,14 +20,14 @@ from streams.fabric.job_placement import JobPlacement
 __all__ = ["PEERS", "Topology", "TopologyLink", "links_of_subject", "links_of_subjects"]
 
 PEERS: tuple[EquivalenceKey, ...] = ("role", "tier", "pod", "plane", "rail")
-"""The columns in which links are equal that carry the same kind of traffic in the same place."""
+"""The columns in which peers are equal: links that carry the same kind of traffic in the same place."""
 
 
 class Topology:
     """Look-ups over one version of the inventory.
 
-    `links_of` are all links of each device that has any, `uplinks_of` those of which it is the lower end, also links
-    inside a tier and to a device of no tier, which `is_uplink` distinguishes.
+    `links_of` has all links of each device with links. `uplinks_of` has the links whose lower end the device is,
+    including links within a tier and to a device of no tier, which `is_uplink` distinguishes.
     """
 
     def __init__(self, inventory: Inventory, digest: str = "") -> None:
@@ -37,7 +37,7 @@ class Topology:
         self.devices: dict[str, Device] = {device.name: device for device in inventory.devices}
         self._port_names = {(n.device, n.alias): n.port for n in inventory.ports}
         self.addresses = {n.alias: Port(n.device, n.port) for n in inventory.ports if is_address(n.alias)}
-        """The ports by their IPv4 addresses, which are aliases of the inventory."""
+        """The ports by their IPv4 addresses, which the inventory has as aliases."""
         self.jobs = inventory.jobs
         self.placement = JobPlacement(inventory.jobs)
         self._pods_of_job: dict[str, frozenset[str]] = {}
@@ -82,14 +82,14 @@ class Topology:
     def peers_of(self, link: TopologyLink, equal_in: Collection[EquivalenceKey] = PEERS) -> tuple[TopologyLink, ...]:
         """Return the other links with equal values in these columns, by default its peers.
 
-        The peers of a host link are the same rail and plane of the other hosts of its pod; `("lower", "role")` selects
+        The peers of a host link have the same rail and plane at the other hosts of its pod; `("lower", "role")` selects
         the other rails and planes of its host.
         """
         graph = self.graph
         return graph.links_at(graph.equivalent_links(graph.number_of(link), equal_in))
 
     def resolve_port(self, device: str, name: str) -> Port:
-        """Return the port for the name that a source uses; for the address of a neighbor the port that leads to it."""
+        """Return the port for a source's name; for a neighbor's address the port that leads to the neighbor."""
         known = self._port_names.get((device, name))
         if known is None and (far := self.addresses.get(name)) is not None:
             link = self._by_port.get(far)
@@ -118,12 +118,12 @@ class Topology:
         return link.id if link else port_id(port)
 
     def pod_of(self, device: str) -> str:
-        """Return the pod of a device; the device name for a device without a pod and an unknown device."""
+        """Return the pod of a device; the device name if the device is unknown or has no pod."""
         found = self.devices.get(device)
         return found.pod if found and found.pod else device
 
     def home_pod(self, port: Port) -> str:
-        """Return the pod of the link's lower end, where symptoms of both ends of a link are processed together."""
+        """Return the pod of the link's lower end, in which the symptoms of both ends are processed together."""
         link = self._by_port.get(port)
         return link.pod if link else self.pod_of(port.device)
 
@@ -158,7 +158,7 @@ class Topology:
 def links_of_subject(topology: Topology, subject_id: str) -> Ints:
     """Return the numbers of the links that carry nothing while the subject is out of service, each once.
 
-    A pod has the links of its devices, a plane all links of that plane, a port its link. An unknown subject has none.
+    A pod has the links of its devices, a plane all links of the plane, a port its link. An unknown subject has none.
     """
     kind, _, name = subject_id.partition(":")
     found = _LINKS_OF_KIND.get(kind)
@@ -185,7 +185,7 @@ def _links_at(topology: Topology, link: TopologyLink | None) -> Ints:
 
 
 def _of_port(topology: Topology, name: str) -> Ints:
-    device, _, port = name.partition("/")  # a device name contains no slash, a port name may
+    device, _, port = name.partition("/")  # a device name contains no slash; a port name may
     return _links_at(topology, topology.link_at(Port(device, port)))
 
 

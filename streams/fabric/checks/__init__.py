@@ -1,8 +1,8 @@
-"""Checks the rows of an inventory against each other. A rule is a function; RULES lists all of them.
+"""Checks the rows of an inventory against each other. Each rule is a function; RULES lists them.
 
-streams.fabric.inventory_rows validates each row by itself. A rule compares several rows, or a row with the device
-that it names, and reports every contradiction. An error (`is_error`) makes the inventory unusable and refuses the
-folder; other problems may be a fabric under construction, and `railsight inventory check` lists them.
+streams.fabric.inventory_rows validates each row by itself. A rule compares several rows, or a row with the device that
+it names, and reports every contradiction. An error (`is_error`) makes the inventory unusable, and the folder is
+refused. Other problems can occur in a fabric under construction; `railsight inventory check` lists them.
 """
 
 from collections.abc import Callable, Iterator
@@ -40,5 +40,5 @@ RULES: tuple[Callable[[Tables], Iterator[Problem]], ...] = (
 
 
 def find_problems(tables: Tables) -> list[Problem]:
-    """All of them, in the order of the rules."""
+    """Return all problems, in the order of the rules."""
     return [problem for rule in RULES for problem in rule(tables)]

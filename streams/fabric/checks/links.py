@@ -1,7 +1,7 @@
-"""Rules for links: contradictions between links, with the devices at their ends, and between the planes of a pod.
+"""Checks links: contradictions between links, with the devices at their ends, and between the planes of a pod.
 
-All planes of a pod have the same shape, so that a host that loses one retains equal others. Compares within one pod: a
-fabric may have pods with one plane and pods with two.
+All planes of a pod must have the same shape, so that a host that loses one plane retains equal others. Planes are
+compared within one pod, because a fabric may have pods with one plane and pods with two.
 """
 
 from collections import Counter, defaultdict
@@ -26,7 +26,7 @@ from streams.fabric.inventory_rows import HOST_LINK
 
 
 def _problems(tables: Tables, wrong: Mask, rule: Rule, *, impossible: bool = False) -> Iterator[tuple[int, Problem]]:
-    """Yield for each link of a mask its index and a problem whose message is the link's description."""
+    """Yield, for each link of a mask, its index and a problem with the link's description as its message."""
     for index in np.flatnonzero(wrong).tolist():
         yield index, Problem("links", (tables.row("links", index),), rule, tables.describe_link(index), impossible)
 
@@ -79,7 +79,7 @@ def between_two_hosts(tables: Tables) -> Iterator[Problem]:
 
 
 def role_against_ends(tables: Tables) -> Iterator[Problem]:
-    """Report each host-link without a host and each fabric-link with one; `between_two_hosts` covers two hosts."""
+    """Report each host-link without a host and each fabric-link with one; `between_two_hosts` reports two hosts."""
     links, is_host = tables.links, tables.is_host
     known = (links.a != ABSENT) & (links.z != ABSENT)
     no_host, a_host = ~is_host[links.a] & ~is_host[links.z], is_host[links.a] != is_host[links.z]
@@ -124,7 +124,7 @@ _Group = tuple[str, str]
 
 
 def link_against_switch(tables: Tables) -> Iterator[Problem]:
-    """Report each link whose plane differs from that of its switches, or whose switches differ."""
+    """Report each link whose plane differs from that of its switches, and each whose switches differ."""
     links, plane_of = tables.links, tables.plane_of
     a, z, link_plane = plane_of[links.a], plane_of[links.z], links.own_plane
     wrong = ((a != ABSENT) & (z != ABSENT) & (a != z)) | (
@@ -163,7 +163,7 @@ def host_misses_a_plane(tables: Tables) -> Iterator[Problem]:
 
 
 def _planes_of_pods(tables: Tables, railed: Ints) -> dict[str, set[int]]:
-    """Return by pod the planes in which any of its hosts has a port."""
+    """Return the planes of each pod in which any of its hosts has a port."""
     links = tables.links
     _, first = np.unique(combined_key(links.host[railed], links.plane[railed]), return_index=True)
     planes: dict[str, set[int]] = defaultdict(set)
@@ -173,7 +173,7 @@ def _planes_of_pods(tables: Tables, railed: Ints) -> dict[str, set[int]]:
 
 
 def _short_rails(tables: Tables, railed: Ints, of_pod: Mapping[str, set[int]]) -> dict[tuple[int, int], set[int]]:
-    """Return the planes of each (host, rail) that has fewer than its pod."""
+    """Return the planes of each (host, rail) that has fewer planes than its pod."""
     links = tables.links
     wanted = tables.device_column(lambda device: len(of_pod.get(device.pod, ())))
     _, first = np.unique(combined_key(links.host[railed], links.rail[railed], links.plane[railed]), return_index=True)
@@ -208,7 +208,7 @@ def paths_differ(tables: Tables) -> Iterator[Problem]:
         usual = Counter(ends[index] for indexes in by_plane.values() for index in indexes).most_common(1)[0][0]
         deviating = [index for indexes in by_plane.values() for index in indexes if ends[index] != usual]
         if not deviating:
-            continue  # equal at each switch: `switches_differ` reports it
+            continue  # equal at each switch: reported by `switches_differ`
         named = join_names([f"{tables.inventory.devices[index].name} has {ends[index]}" for index in deviating])
         totals_text = _describe_counts(totals, "links between switches")
         message = f"{_describe_group(group)}: {totals_text}; {named}, {usual} is the common number"

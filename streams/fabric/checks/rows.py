@@ -1,4 +1,4 @@
-"""Rules for devices, jobs, port names and maintenance."""
+"""Checks devices, jobs, port names and maintenance."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -82,7 +82,7 @@ def job_ends_before_it_starts(tables: Tables) -> Iterator[Problem]:
 
 
 def job_twice_on_a_host(tables: Tables) -> Iterator[Problem]:
-    """Report job_twice_on_a_host allocations of one job on one host; several jobs may share a host."""
+    """Report overlapping allocations of one job on one host; several jobs may share a host."""
     rows_by_job: dict[tuple[str, str], list[int]] = defaultdict(list)
     jobs = tables.inventory.jobs
     for index, job in enumerate(jobs):
@@ -115,7 +115,7 @@ def alias_on_an_unknown_device(tables: Tables) -> Iterator[Problem]:
 
 
 def alias_of_two_ports(tables: Tables) -> Iterator[Problem]:
-    """Report each alias of several ports; a look-up goes by device and alias, for all sources."""
+    """Report each alias of several ports; a look-up uses the device and the alias, without the source."""
     ports_by_alias: dict[tuple[str, str], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for index, name in enumerate(tables.inventory.ports):
         ports_by_alias[name.device, name.alias][name.port].append(index)
@@ -146,7 +146,7 @@ def alias_of_an_alias(tables: Tables) -> Iterator[Problem]:
 
 
 class _LostUplinks(NamedTuple):
-    """A device whose uplinks all lead to devices in maintenance, and the rail of a host; a switch has none."""
+    """A device whose uplinks all lead to devices in maintenance, with the rail of a host; None for a switch."""
 
     device: str
     rail: int | None
@@ -173,7 +173,7 @@ def overlapping_maintenance(tables: Tables) -> Iterator[Problem]:
 
 
 def _maintenance_ends(tables: Tables) -> dict[str, datetime]:
-    """Return the end of maintenance by device, for devices that are in maintenance."""
+    """Return the end of maintenance of each device in maintenance."""
     return {
         device.name: device.maintenance_until
         for device in tables.inventory.devices

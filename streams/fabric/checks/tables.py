@@ -1,7 +1,7 @@
-"""The tables of an inventory for the rules, and the problems that rules report.
+"""Holds the tables of an inventory for the rules, and the problems that rules report.
 
-Converts names to numbers once, so that a rule over 393,216 links is array arithmetic, and reads single rows only where
-a rule finds a problem.
+Converts names to numbers once, so that a rule over 393,216 links is array arithmetic. Single rows are read only where a
+rule finds a problem.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ Rule = Literal[
 """The rules; docs/inventory.md documents each."""
 
 _MOST_ROWS = 12
-"""The maximum of row numbers in a line of text; JSON has all of them."""
+"""The most row numbers in a line of text; JSON has all of them."""
 
 
 class Problem(NamedTuple):
@@ -58,7 +58,7 @@ class Problem(NamedTuple):
     is_error: bool = False
     """True if a pipeline cannot run with it."""
     column: str = ""
-    """The column, where one value of one row is wrong."""
+    """The column of a single wrong value."""
 
     def __str__(self) -> str:
         if not self.table:
@@ -70,7 +70,7 @@ class Problem(NamedTuple):
 
 
 def join_names(values: Sequence[object], most: int = 4) -> str:
-    """Join the first `most` values, with the number of the others."""
+    """Join the first `most` values, and append the number of the others."""
     names = ", ".join(map(str, values[:most]))
     return names if len(values) <= most else f"{names} and {len(values) - most} more"
 
@@ -79,15 +79,15 @@ Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 ABSENT = -1
-"""The value of a plane or a rail that no row specifies."""
+"""The plane or rail of a row that specifies none."""
 
 
 @dataclass(frozen=True)
 class Tables:
-    """An inventory to be checked.
+    """The tables of an inventory to be checked.
 
-    `row_numbers` are the row numbers of a table with unreadable rows; `unreadable_devices` are the devices of such
-    rows, so that rows that name them are not reported as unknown. Maintenance that ends before `now_ns` does not count.
+    `row_numbers` has the row numbers of a table with unreadable rows. `unreadable_devices` has the devices of such
+    rows, so that rows that name them are not reported as unknown. Maintenance that ends before `now_ns` is ignored.
     """
 
     inventory: Inventory
@@ -97,7 +97,7 @@ class Tables:
 
     @property
     def is_complete(self) -> bool:
-        """True if every row of devices and links was readable, so that an absent row is missing."""
+        """True if every row of devices and links was readable; only then is an absent row missing."""
         return "devices" not in self.row_numbers and "links" not in self.row_numbers
 
     def row(self, table: str, index: int) -> int:
@@ -111,14 +111,14 @@ class Tables:
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """Return the index of each device in its table, the first one for a duplicate name."""
+        """Return the index of each device in its table; the first one for a duplicate name."""
         index: dict[str, int] = {}
         for number, device in enumerate(self.inventory.devices):
             index.setdefault(device.name, number)
         return index
 
     def is_known(self, device: str) -> bool:
-        """Return whether the table of devices contains it, readable or not."""
+        """Return whether the table of devices contains a device, readable or not."""
         return device in self.index or device in self.unreadable_devices
 
     def find_device(self, name: str) -> Device | None:
@@ -127,7 +127,7 @@ class Tables:
         return None if found is None else self.inventory.devices[found]
 
     def device_column(self, value_of: Callable[[Device], int | None]) -> Ints:
-        """Return a number for each device, and ABSENT at the end for unknown devices."""
+        """Return a number for each device, and ABSENT as the last entry for unknown devices."""
         values = [ABSENT if (value := value_of(device)) is None else value for device in self.inventory.devices]
         return np.array([*values, ABSENT], np.int64)
 
@@ -153,7 +153,7 @@ class Tables:
 
 
 class Links:
-    """The columns of the links; devices by their index, unknown ones as ABSENT (which selects the last entry)."""
+    """The columns of the links. Devices are indexes; unknown devices are ABSENT, which selects the last entry."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables, self._rows = tables, tables.inventory.links
@@ -183,7 +183,7 @@ class Links:
 
     @cached_property
     def plane(self) -> Ints:
-        """Return the plane of the link, else that of a switch at its ends."""
+        """Return the plane of each link, else the plane of a switch at its ends."""
         value_of = self._tables.plane_of
         switch = np.where(value_of[self.z] != ABSENT, value_of[self.z], value_of[self.a])
         return np.where(self.own_plane != ABSENT, self.own_plane, switch)
@@ -210,7 +210,7 @@ def duplicate_groups(keys: Ints) -> Iterator[Ints]:
 
 
 def combined_key(*columns: Ints) -> Ints:
-    """Return the columns of each row combined into one number; only equal rows have equal numbers."""
+    """Return one number per row that combines the columns; only equal rows have equal numbers."""
     key = np.zeros_like(columns[0])
     for column in columns:
         low = int(column.min(initial=0))
