@@ -1,4 +1,4 @@
-"""Makes the certificate of brokers on loopback, which is its own CA, and renews it at a start before it expires."""
+"""Makes the self-signed certificate of brokers on loopback and renews it at a start before it expires."""
 
 import datetime as dt
 import ipaddress
@@ -12,7 +12,7 @@ _RENEW_BEFORE = dt.timedelta(days=60)
 
 
 def server_certificate(folder: Path, now: dt.datetime) -> tuple[Path, Path]:
-    """Return the file with the key and the certificate, and the file that clients trust."""
+    """Return two paths: the file with the key and the certificate, and the file that clients trust."""
     both, public = folder / "certificate.pem", folder / "ca.pem"
     if not _is_valid(public, now + _RENEW_BEFORE) or not both.exists():
         _make(both, public, now)

@@ -1,6 +1,6 @@
 """Finds and checks the folders for the data and downloads of the embedded servers.
 
-The defaults are the user's XDG folders; Params can name others.
+The defaults are the user's XDG folders; settings can name others.
 """
 
 import errno
@@ -25,7 +25,7 @@ def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def _xdg(environ: Mapping[str, str], name: str, below_home: str) -> Path:
-    # By the XDG specification a relative path is invalid and ignored.
+    # The XDG specification ignores relative paths as invalid.
     given = Path(environ.get(name, ""))
     return (given if given.is_absolute() else Path.home() / below_home) / "railsight"
 
@@ -45,7 +45,7 @@ def prepare(folder: Path, *, purpose: str, needs_bytes: int) -> None:
 
 @contextmanager
 def refusing_disk_errors(folder: Path, purpose: str) -> Iterator[None]:
-    """Raise disk errors (no space, no permission, an existing file) as Misconfigured with one line."""
+    """Raise disk errors (no space, no permission, an existing file) as Misconfigured with a message of one line."""
     try:
         yield
     except OSError as error:
@@ -53,7 +53,7 @@ def refusing_disk_errors(folder: Path, purpose: str) -> Iterator[None]:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
+    """Write a file atomically; only its owner can read it."""
     scratch = path.with_name(f"{path.name}.new")
     scratch.unlink(missing_ok=True)
     with os.fdopen(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
@@ -62,7 +62,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def try_lock(folder: Path) -> int | None:
-    """Lock the folder until this process ends, and return the lock's descriptor; None if another process has it."""
+    """Lock the folder until this process ends, and return the lock's descriptor; None if another process locked it."""
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -76,7 +76,7 @@ def try_lock(folder: Path) -> int | None:
 
 @contextmanager
 def locked(folder: Path, purpose: str) -> Iterator[None]:
-    """Create and lock the folder for the block; raise Misconfigured, and change nothing, if another process has it."""
+    """Create and lock the folder for the block; raise Misconfigured and change nothing if another process locked it."""
     with refusing_disk_errors(folder, purpose):
         folder.mkdir(parents=True, exist_ok=True)
         lock = try_lock(folder)

@@ -1,6 +1,6 @@
-"""Provides the broker's jars: exactly those of the lock, each verified by SHA-256 and size.
+"""Provides the broker's jars, which the lock lists, each verified by SHA-256 and size.
 
-Nothing is resolved at run time: the lock names every jar, and jgo only fetches them.
+The lock names every jar, so jgo fetches without resolving versions.
 A folder of jars (RAILSIGHT_KAFKA_JARS) replaces the network; it is read and never written.
 """
 
@@ -23,7 +23,7 @@ from streams.wire.errors import Misconfigured
 
 LOCK = "kafka-4.3.1.lock"
 FOLDER = "RAILSIGHT_KAFKA_JARS"
-# More parallel downloads were not faster in a trial (46 jars in 3 to 4 s), and load the shared repository.
+# In a trial, more parallel downloads were not faster (46 jars in 3 to 4 s), and they load the shared repository.
 MAX_DOWNLOADS = 6
 DISK_REFUSES = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS)
 
@@ -32,7 +32,7 @@ Fetch = Callable[["Jar", Path], Path]
 
 @dataclass(frozen=True)
 class Jar:
-    """One line of the lock: Maven coordinates with the file's digest and size."""
+    """One line of the lock: Maven coordinates, digest and size of the file."""
 
     group: str
     artifact: str
@@ -57,7 +57,7 @@ class Jar:
 
 
 def parse_lock(text: str) -> tuple[Jar, ...]:
-    """Read `group:artifact:version sha256 size` lines; raise ValueError with the first invalid line."""
+    """Parse lines of `group:artifact:version sha256 size`; raise ValueError with the first invalid line."""
     jars = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.startswith("#"):
@@ -82,7 +82,7 @@ def provide(
     environ: Mapping[str, str] = os.environ,
     fetch: Fetch | None = None,
 ) -> tuple[Path, ...]:
-    """Return the paths of all jars, verified, in the lock's order; fetch what the cache lacks.
+    """Return the verified paths of all jars in the lock's order; fetch the jars that the cache lacks.
 
     `folder` (else RAILSIGHT_KAFKA_JARS) must be complete and correct, or Misconfigured is raised.
     `fetch` downloads one jar to a scratch folder and returns its path; jgo is the default.
@@ -119,7 +119,7 @@ def _verified_folder(folder: Path, jars: tuple[Jar, ...]) -> tuple[Path, ...]:
 
 def from_maven(environ: Mapping[str, str] = os.environ) -> Fetch:
     """Return a function that fetches from the user's mirror, or from jgo's default repository."""
-    # jgo imports requests, which takes 0.1 s that a start with a complete cache need not spend.
+    # jgo imports requests, which takes 0.1 s and is not needed if the cache is complete.
     from jgo.maven import MavenContext
 
     chosen = repository(environ)
@@ -142,7 +142,7 @@ def _fetch_all(
         unreachable = Event()
         import truststore
 
-        # The system's CAs, which a company's proxy may need; requests would use certifi's.
+        # A company's proxy may need the system's CAs; requests would use certifi's.
         truststore.inject_into_ssl()
         try:
             results = list(pool.map(lambda jar: _fetch_one(jar, cache, Path(scratch), fetch, unreachable), missing))
@@ -160,13 +160,13 @@ def _fetch_all(
 def _fetch_one(jar: Jar, cache: Path, scratch: Path, fetch: Fetch, unreachable: Event) -> str:
     """Fetch one jar to the cache; return the reason of a failure, or an empty string.
 
-    The first jar without a response sets `unreachable`, so that the others need not time out as well.
+    The first jar without a response sets `unreachable`, so that the other jars do not wait for their timeouts.
     """
     if unreachable.is_set():
         return "the repository does not answer"
     try:
         fetched = fetch(jar, scratch)
-    # jgo raises RuntimeError for a jar that no repository has; requests raises OSError.
+    # jgo raises RuntimeError for a jar that is in no repository; requests raises OSError.
     except (OSError, RuntimeError) as error:
         if isinstance(error, OSError):
             if error.errno in DISK_REFUSES:

@@ -34,20 +34,20 @@ class Java:
 
     @property
     def makes_aot_caches(self) -> bool:
-        """The JVM supports `-XX:AOTCacheOutput`."""
+        """True if the JVM supports `-XX:AOTCacheOutput`."""
         return self.feature >= OLDEST_FOR_AOT
 
 
 def feature_of(version: str) -> int:
-    """Return the feature version of a version string; 0 where it has none."""
+    """Return the feature version of a version string, or 0 if it has none."""
     match = re.match(r"(?:1\.)?(\d+)", version)
     return int(match.group(1)) if match else 0
 
 
 def version_of(home: Path) -> str | None:
-    """Return the version of the Java in `home`, or None where there is no working one.
+    """Return the version of the Java in `home`, or None if it has no working Java.
 
-    Reads its `release` file, which needs no process; without that file, runs `java -version`.
+    Reads the file `release`, which needs no process; without that file, runs `java -version`.
     """
     command = home / "bin" / "java"
     if not os.access(command, os.X_OK):

@@ -1,7 +1,7 @@
 """Runs a real Kafka on this machine: one broker or three, as child processes that end with this one.
 
-Decides when a start has succeeded and controls each node; jars, Java, folders and flags have modules
-of their own. Acknowledged records are in the page cache or on disk, so they survive the kill of any process.
+Decides when a start has succeeded and controls each node; jars, Java, folders and flags have their own modules.
+Acknowledged records are in the page cache or on disk, so they survive the kill of any process.
 """
 
 import asyncio
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Two segments; with less, the first minute of a demo can fill the disk.
+# The size of two segments; with less free space, the first minute of a demo can fill the disk.
 NEEDS_BYTES = 256 << 20
 POLL_INTERVAL_S = 0.05
-# The first two of three stop in 0.3 s; if the last one can stop by itself, it takes no longer.
+# The first two nodes of three stop in 0.3 s; the last one takes no longer if it can stop by itself.
 MINORITY_GRACE_S = 0.5
 
 
@@ -40,7 +40,7 @@ class EmbeddedKafka:
     """A cluster on loopback with nodes numbered from 1; its methods block and must not be called concurrently."""
 
     def __init__(self, params: KafkaParams | None = None, security: Security | None = None) -> None:
-        """Without `security`, every client on this machine may do everything."""
+        """Configure a cluster; without `security`, every client on this machine has all rights."""
         self.params = params or KafkaParams()
         self.security = security
         self.data = self.params.data or data_directory() / "kafka"
@@ -58,7 +58,7 @@ class EmbeddedKafka:
         return ",".join(f"127.0.0.1:{node.ports[node.number - 1].broker}" for node in self._nodes.values())
 
     def start(self) -> None:
-        """Start the cluster and return once it accepts requests; raise Misconfigured, with no process left, if not."""
+        """Start the cluster and return once it accepts requests; if that fails, stop it and raise Misconfigured."""
         if self._nodes:
             raise RuntimeError("the broker has been started already")
         try:
@@ -68,7 +68,7 @@ class EmbeddedKafka:
             raise
 
     def _start_or_drop_cache(self) -> None:
-        """Start; if the JVM crashes with an AOT cache, which it maps unchecked, remove it and start once more."""
+        """Start; if the JVM crashes with an AOT cache (which it does not verify), remove it and retry once."""
         try:
             self._start()
         except Crashed:
@@ -90,7 +90,7 @@ class EmbeddedKafka:
         prepare(self.data, purpose="data folder", needs_bytes=NEEDS_BYTES)
         self._cache = kafka_aot.cache_of(software)
         with refusing_disk_errors(self.data, "data folder"):
-            # A broker whose parent was killed has GRACE_S to stop; its successor waits only for that.
+            # A broker whose parent was killed has GRACE_S to stop; the new broker waits no longer.
             self._inherited = (self._stack.enter_context(lock(self.data, GRACE_S + 2)),)
             cluster = prepare_cluster(self.data, self.params)
             self._nodes = {
@@ -104,7 +104,7 @@ class EmbeddedKafka:
             self.training = kafka_aot.Training(software, self._cache)
 
     def client_options(self) -> dict[str, Any]:
-        """Return the connection arguments of an aiokafka client that may do everything."""
+        """Return the connection arguments of an aiokafka client with all rights."""
         return {**self._login, "bootstrap_servers": self.bootstrap.split(",")}
 
     @cached_property
@@ -137,11 +137,11 @@ class EmbeddedKafka:
         return bool(running) and all_ready([n.ports[n.number - 1].broker for n in running], len(running), self._login)
 
     def ready(self) -> bool:
-        """Return whether every node runs and accepts requests; queries them, which takes milliseconds, at most 2 s."""
+        """Return whether every node runs and accepts requests; the check takes milliseconds, at most 2 s."""
         return not self.ended() and self._running_ready()
 
     def ended(self) -> list[int]:
-        """Return the nodes that have ended for any reason; none before the start."""
+        """Return the numbers of the nodes that have ended for any reason; empty before the start."""
         return [number for number, node in self._nodes.items() if not node.is_running]
 
     def kill(self, node: int = 1) -> None:
@@ -149,7 +149,7 @@ class EmbeddedKafka:
         self._nodes[node].kill()
 
     def restart(self, *numbers: int) -> None:
-        """Restart some nodes together, by default the first, and return once all running nodes accept requests."""
+        """Restart nodes (default: the first), and return once all running nodes accept requests."""
         for number in numbers or (1,):
             self._nodes[number].stop()
             self._nodes[number].spawn(self._aot, self._inherited)
@@ -164,7 +164,7 @@ class EmbeddedKafka:
         self._stack.close()
 
     def _stop_nodes(self) -> None:
-        """Stop all nodes, and kill those that remain without a majority, which would wait for a controller for ever.
+        """Stop all nodes, and kill nodes that remain without a majority, because they would wait for a controller.
 
         The last node of three did not stop by itself; after a kill it recovers its logs at the next start.
         """

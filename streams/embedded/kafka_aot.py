@@ -1,8 +1,8 @@
 """Creates the AOT cache that halves the start time of a broker.
 
-It is recorded by a broker on a scratch folder, concurrently with the one in use and at the lowest priority: creating it
-when the first broker stops would take several seconds after Ctrl-C, and would never happen after kill -9.
-A failure here affects only speed: a start without the cache is slower.
+A second broker on a scratch folder records it at the lowest priority, while the first one runs. Creating the cache when
+the first broker stops would take several seconds after Ctrl-C, and would never happen after kill -9.
+After a failure here, starts are slower and otherwise unaffected.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from streams.embedded.kafka_ready import all_ready, login_of
 from streams.wire.errors import Misconfigured
 
 BOOT_TIMEOUT_S = 120.0
-# Recording and assembling took 4 to 6 s on an idle core; at the lowest priority on a busy core it takes much longer.
+# Recording and assembling took 4 to 6 s on an idle core; at the lowest priority on a busy core they take much longer.
 ASSEMBLE_TIMEOUT_S = 300.0
 NICENESS = 19
 MAX_CACHES = 3
@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 def cache_of(software: Software, folder: Path | None = None) -> Path | None:
     """Return the path of the cache for this Java and these jars, or None if this Java cannot create one.
 
-    A cache is valid for the files it was created from (path, size, time) and the Java that created it. With TLS,
-    a broker has other flags; the few classes of users and ACLs are loaded beside the cache.
+    A cache is valid for its jars (path, size, time) and for the Java that created it; TLS needs other flags.
+    The cache lacks the few classes of users and ACLs, which the JVM loads from the jars.
     """
     if not software.java.makes_aot_caches:
         return None
@@ -45,7 +45,7 @@ def cache_of(software: Software, folder: Path | None = None) -> Path | None:
 
 
 def flags(cache: Path | None) -> list[str]:
-    """Return the flags that use the cache, none if it does not exist."""
+    """Return the flags that use the cache, or no flags if it does not exist."""
     return [f"-XX:AOTCache={cache}", "-Xlog:aot=off"] if cache is not None and cache.exists() else []
 
 
@@ -96,7 +96,7 @@ class Training:
             node.kill()
 
     def _assemble(self, node: Node, made: Path) -> bool:
-        """Stop the broker, at whose end the JVM writes the cache; return early when cancelled."""
+        """Stop the broker, so that the JVM writes the cache at its end; return early when cancelled."""
         assert node.process is not None
         node.process.request_stop()
         while node.process.wait(0.1) is None:
@@ -105,7 +105,7 @@ class Training:
         return made.exists()
 
     def _remove_older(self) -> None:
-        """Remove all but a few caches: those of other Javas and jar folders may be in use, but each takes 60 MB."""
+        """Remove all but the newest caches: other Javas and jar folders may use older ones, but each has 60 MB."""
         by_age = sorted(self.cache.parent.glob("kafka-*.aot"), key=lambda path: path.stat().st_mtime, reverse=True)
         for old in by_age[MAX_CACHES:]:
             old.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Defines the settings of the embedded brokers, and the properties and JVM flags derived from them.
+"""Defines the settings of the embedded brokers, and derives their properties and JVM flags.
 
 kafka_node.py starts the brokers; the topic registry has the topics and their retention.
 """
@@ -24,40 +24,40 @@ class KafkaParams(BaseModel):
     brokers: Literal[1, 3] = 1
     """The number of brokers."""
     data: Path | None = None
-    """The folder of its data; default: kafka in the user's data folder."""
+    """The data folder; default: `kafka` in the user's data folder."""
     port: int | None = Field(default=None, ge=1, le=65533)
-    """The first broker's port, others follow; default: free ones."""
+    """The first broker's port; the other ports follow it. Default: free ports."""
     heap_mib: ClassVar[int] = 256
-    """The Java heap of one broker; with it 156 MB are resident, measured."""
+    """The Java heap of one broker, which has 156 MB resident (measured)."""
     jars: Path | None = None
-    """The folder of the broker's jars; default: fetched into the cache folder."""
+    """The folder of the broker's jars; by default they are fetched into the cache folder."""
     security: Literal["none", "password", "tls"] = "password"
-    """`password`: users with passwords (SCRAM-SHA-512) and ACLs; `tls`: the same over TLS; `none`: neither, for
-    loopback without other users."""
+    """`password`: users with passwords (SCRAM-SHA-512) and ACLs; `tls`: the same over TLS; `none`: no users and no
+    ACLs, for a machine without other users."""
     start_timeout_s: ClassVar[float] = 60.0
-    """The limit of a start once the jars are here."""
+    """The limit of a start, without the download of the jars."""
 
 
 BROKER_USER = "broker"
-"""The brokers' own user, which may do everything; its password is in the brokers' configuration and in its file."""
+"""The brokers' own user, which has all rights; its password is in the brokers' configuration and in its file."""
 
 
 @dataclass(frozen=True)
 class Security:
-    """The way in which the brokers of a cluster identify clients and each other.
+    """Configures how the brokers of a cluster identify clients and each other.
 
-    The password is that of BROKER_USER. With `certificate`, clients use TLS: a file in PEM with the key and the
-    certificate. Clients without a certificate of `client_ca` are refused where that is set.
+    `password` belongs to BROKER_USER. `certificate` is a PEM file with key and certificate; with it, clients use TLS.
+    With `client_ca`, the brokers refuse clients without a certificate of that CA.
     """
 
     password: str
     certificate: Path | None = None
     client_ca: Path | None = None
     plain_users: Mapping[str, str] = field(default_factory=dict)
-    """Passwords of users who may also log in by PLAIN: clients on librdkafka before 2.6.1 cannot log in by SCRAM to
-    Kafka 4 (its change #4895), among them kcat of Debian 12."""
+    """Passwords of users who may also log in by PLAIN: clients on librdkafka before 2.6.1, such as kcat of Debian 12,
+    cannot log in to Kafka 4 by SCRAM (its change #4895)."""
     more: Mapping[str, str] = field(default_factory=dict)
-    """Other properties, which override."""
+    """Other properties, which override the derived ones."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def properties(
         "transaction.state.log.min.isr": in_sync,
         "share.coordinator.state.topic.replication.factor": copies,
         "share.coordinator.state.topic.min.isr": in_sync,
-        # 50 partitions each by default: made for clusters, and a kill -9 then recovers all of them.
+        # The default of 50 partitions each is for clusters; after a kill -9 the broker recovers all of them.
         "offsets.topic.num.partitions": 4,
         "transaction.state.log.num.partitions": 4,
         "share.coordinator.state.topic.num.partitions": 1,
@@ -104,25 +104,26 @@ def properties(
         "broker.session.timeout.ms": 3000,
         "broker.heartbeat.interval.ms": 500,
         "group.initial.rebalance.delay.ms": 0,
-        # A deleted segment keeps its space this long; the default minute outlives most demos.
+        # A deleted segment occupies its space this long; the default of a minute is longer than most demos.
         "log.segment.delete.delay.ms": 10000,
         "log.segment.bytes": 128 << 20,
-        # Five minutes by default, in which 8 partitions of 2 MB/s outgrow their bound by 5 GB; in one, by 1 GB.
+        # In the default five minutes, 8 partitions of 2 MB/s exceed their limit by 5 GB; in one minute, by 1 GB.
         "log.retention.check.interval.ms": 60000,
-        # An empty record, twice a second by default, each flushed to disk: 0.025 CPU s a second of an idle
-        # broker with it, 0.018 without, which at 78,600 port-samples/s is 0.08 s a million.
+        # By default an idle controller writes and flushes an empty record twice a second: an idle broker then takes
+        # 0.025 CPU s per second, else 0.018. At 78,600 port-samples/s the difference is 0.08 s per million.
         "metadata.max.idle.interval.ms": 10000,
-        # Requests that wait for a thread are on the heap, 500 of any size by default; past this, senders wait.
-        # It may not be less than the largest request, which is 100 MiB by default.
+        # Queued requests are on the heap, by default 500 of any size; above this limit, senders wait. The limit may not
+        # be less than the largest request, which is 100 MiB by default.
         "queued.max.request.bytes": 100 << 20,
-        # 128 MiB by default, half of the heap; 8 MiB at 24 bytes a key indexes 300,000 keys a pass.
+        # The default of 128 MiB is half of the heap; 8 MiB index 300,000 keys of 24 bytes per pass.
         "log.cleaner.dedupe.buffer.size": 8 << 20,
         "log.cleaner.threads": 1,
-        # One of either: 3 % less CPU with samples alone (tests/bench/broker_cost.py), nothing with the whole pipeline.
+        # With one thread of each kind, samples alone took 3 % less CPU (tests/bench/broker_cost.py), and the whole
+        # pipeline the same.
         "num.network.threads": 2,
         "num.io.threads": 4,
         "background.threads": 2,
-        # After kill -9 with 1.6 GB of log it was ready in 6 s, on a machine so busy that a first start took 8 s.
+        # After kill -9 with 1.6 GB of log the broker was ready in 6 s, on a busy machine where a first start took 8 s.
         "num.recovery.threads.per.data.dir": 2,
     }
 
@@ -130,8 +131,8 @@ def properties(
 def _listener_security(security: Security | None) -> dict[str, str]:
     """Return the properties of the listeners' security.
 
-    The brokers log in to each other by PLAIN on loopback: SCRAM's users are in the metadata that controllers have, so
-    that a controller could not identify a broker by them at its start.
+    The brokers log in to each other by PLAIN on loopback: SCRAM's users are in the metadata, which a controller does
+    not have yet when a broker logs in at the start.
     """
     if security is None:
         return {"listener.security.protocol.map": "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT"}
@@ -165,32 +166,32 @@ def _listener_security(security: Security | None) -> dict[str, str]:
 
 
 def render(values: Mapping[str, str | int]) -> str:
-    """Return properties in Java's format, in which a backslash is an escape and therefore doubled."""
+    """Return properties in Java's format, with backslashes doubled because they escape."""
     return "".join(f"{name}={str(value).replace(chr(92), chr(92) * 2)}\n" for name, value in values.items())
 
 
 def jvm_flags(heap_mib: int, folder: Path, aot: Sequence[str] = (), *, tls: bool = False) -> list[str]:
     """Return the flags of a broker's JVM: serial collection and, without TLS, the first compiler only.
 
-    The JVM is small and starts fast (156 MB resident, started in 1.8 s, measured), without a loss of speed: a
-    broker under full load spends most of its time in the kernel's copying. The second compiler took the request
-    threads from 1.20 to 1.15 CPU s a million port-samples in the third minute, and itself 0.15; collection takes
-    0.03 with 256 MB. Only the second compiler has the instructions for AES: with TLS, the first alone costs 4 to 6
-    times the broker's CPU (million records of 200 bytes: 5.9 to 8.3 CPU s, 1.1 to 1.5 with it).
+    The JVM is small and starts fast (156 MB resident, 1.8 s, measured) and is not slower: a broker under full load
+    spends most of its time copying in the kernel. With the second compiler the request threads took 1.15 instead of
+    1.20 CPU s per million port-samples in the third minute, and the compiler itself 0.15; collection takes 0.03 with
+    256 MB. Only the second compiler uses the AES instructions: with TLS, the first alone takes 4 to 6 times the CPU
+    (a million records of 200 bytes: 5.9 to 8.3 CPU s, with the second 1.1 to 1.5).
     """
     return [
         f"-Xmx{heap_mib}m",
         "-Xms64m",
         "-XX:+UseSerialGC",
         *([] if tls else ["-XX:TieredStopAtLevel=1"]),
-        # A full heap ends the broker, and the supervisor restarts it.
+        # When the heap is full, the broker ends and the supervisor restarts it.
         "-XX:+ExitOnOutOfMemoryError",
-        # No /tmp/hsperfdata file that a kill -9 leaves behind.
+        # Avoids the file /tmp/hsperfdata, which a kill -9 leaves behind.
         "-XX:-UsePerfData",
         # The report of a JVM crash is written to the broker's folder, not to the working directory.
         f"-XX:ErrorFile={folder / CRASH_REPORT}",
         "-XX:-CreateCoredumpOnCrash",
-        # The native parts of lz4, zstd and snappy are unpacked there, and stay after a kill -9; /tmp may be noexec.
+        # lz4, zstd and snappy unpack native libraries there, which stay after a kill -9; /tmp may be noexec.
         f"-Djava.io.tmpdir={folder / SCRATCH}",
         "-Djava.awt.headless=true",
         *_LOGGING,
@@ -198,8 +199,8 @@ def jvm_flags(heap_mib: int, folder: Path, aot: Sequence[str] = (), *, tls: bool
     ]
 
 
-# slf4j-simple is what the lock brings to log with; its levels are system properties.
-# The network client warns several times a second of a peer that is down, for as long as it is.
+# The lock's logger is slf4j-simple; its levels are system properties.
+# The network client logs several warnings per second while a peer is down.
 _LOGGING = [
     f"-Dorg.slf4j.simpleLogger.{name}"
     for name in (
@@ -208,7 +209,7 @@ _LOGGING = [
         "dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSZ",
         "log.kafka.server.KafkaRaftServer=info",
         "log.org.apache.kafka.clients.NetworkClient=error",
-        # Each operation that no ACL permits.
+        # Logs each operation that no ACL permits.
         "log.kafka.authorizer.logger=info",
     )
 ]

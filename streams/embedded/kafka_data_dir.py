@@ -1,6 +1,6 @@
 """Locks a broker's data folder and reads its cluster: id, number of brokers, ports.
 
-A folder belongs to one cluster for ever, and its ports do not change, so that clients can reconnect.
+A folder belongs to one cluster permanently, and its ports do not change, so that clients can reconnect.
 """
 
 import base64
@@ -19,8 +19,8 @@ from pathlib import Path
 from streams.embedded.kafka_config import KafkaParams, Ports
 from streams.wire.errors import Misconfigured
 
-# Below Linux's ephemeral range (32768 and up): an outgoing connection can take a port of that range while the broker
-# is down, and a client that reconnects may even connect to itself.
+# The range is below Linux's ephemeral ports (32768 and up): while the broker is down, an outgoing connection can take
+# an ephemeral port, and a client that reconnects may even connect to itself.
 FIRST_PORT, LAST_PORT = 20000, 32000
 
 
@@ -35,7 +35,7 @@ class Cluster:
 def is_free(port: int) -> bool:
     """Return whether a server can listen on this loopback port."""
     with socket.socket() as probe:
-        # As in the JVM: connections in TIME_WAIT of a broker that has just ended are ignored.
+        # Ignores connections in TIME_WAIT of a broker that has just ended, as the JVM does.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
@@ -58,7 +58,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def stable_port(record: Path) -> int:
-    """Return the port that this file records if it is free, else another one, which is then recorded."""
+    """Return the port that the file records if it is free; else record and return another one."""
     try:
         port = int(record.read_text())
     except (OSError, ValueError):
@@ -71,7 +71,7 @@ def stable_port(record: Path) -> int:
 
 
 def prepare_cluster(folder: Path, params: KafkaParams) -> Cluster:
-    """Return the cluster of this folder on free ports, creating and recording it if it is new."""
+    """Return the cluster of this folder on free ports; create and record it if it is new."""
     record = folder / "cluster.json"
     cluster = _read(record)
     if cluster is None:
@@ -89,7 +89,7 @@ def prepare_cluster(folder: Path, params: KafkaParams) -> Cluster:
 
 
 def new_cluster_id() -> str:
-    """Return a new id in Kafka's form: a UUID in URL-safe base64, which must not look like an option."""
+    """Return a new id in Kafka's form: a UUID in URL-safe base64 that does not begin like an option."""
     while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return made
@@ -126,7 +126,7 @@ def lock(folder: Path, timeout_s: float) -> Iterator[int]:
     """Lock the folder for one cluster; yield the descriptor that its servers must inherit.
 
     The lock is released when the last process with the descriptor ends, so a broker that is stopping still has it.
-    Raise Misconfigured at once if its owner runs, or after `timeout_s` if only the owner's broker does.
+    Raises Misconfigured at once if the owner runs, or after `timeout_s` if only the owner's broker runs.
     """
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -152,7 +152,7 @@ def _locked(descriptor: int) -> bool:
 
 
 def _is_running(pid: str) -> bool:
-    """Return whether that process runs; a zombie, killed but not yet waited for by its parent, does not."""
+    """Return whether that process runs; a zombie (killed, but not yet reaped by its parent) does not."""
     if not pid.isdigit():
         return False
     try:

@@ -1,4 +1,4 @@
-"""Runs one broker process: formats its folder, starts and stops it, and finds out why it ended.
+"""Runs one broker process: formats its folder, starts and stops it, and finds the cause of its end.
 
 kafka.py decides which nodes exist and when they are ready.
 """
@@ -15,13 +15,13 @@ from streams.embedded.kafka_config import CRASH_REPORT, SCRATCH, Ports, Security
 from streams.embedded.watched_process import WatchedProcess
 from streams.wire.errors import Misconfigured
 
-# A single broker stops 0.2 s after SIGTERM; the last of three, without a majority to hand over to, would not stop.
+# A single broker stops 0.2 s after SIGTERM; the last of three does not stop, because it has no majority.
 GRACE_S = 5.0
 FORMAT_TIMEOUT_S = 60.0
 
 
 class Crashed(Misconfigured):
-    """The JVM itself crashed, which no setting of the broker causes."""
+    """Raised if the JVM itself crashed, which no setting of the broker causes."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Node:
 
     @property
     def log(self) -> Path:
-        """The log of its broker; that of the run before is `server.old.log`."""
+        """The log of its broker; `server.old.log` is the log of the previous run."""
         return self.folder / "server.log"
 
     @property
@@ -65,9 +65,9 @@ class Node:
         return process is not None and process.exit_code is None
 
     def format(self, cluster_id: str, aot: Sequence[str], inherited: Sequence[int], niceness: int = 0) -> None:
-        """Make its data directory for this cluster, unless it has one.
+        """Create the node's data directory for this cluster, unless it exists.
 
-        It is made under another name and renamed, so a kill in between never leaves a directory that looks complete.
+        It is created under another name and then renamed, so that a kill in between leaves no incomplete directory.
         """
         if (self.folder / "data").exists():
             return
@@ -84,7 +84,7 @@ class Node:
         made.replace(self.folder / "data")
 
     def spawn(self, aot: Sequence[str], inherited: Sequence[int], niceness: int = 0, grace_s: float = GRACE_S) -> None:
-        """Start its broker, and do not wait until it is ready."""
+        """Start its broker without waiting until it is ready."""
         config = self._configure("server.properties", self.folder / "data")
         if self.log.exists():
             self.log.replace(self.folder / "server.old.log")
@@ -102,7 +102,7 @@ class Node:
         return config
 
     def _error(self, line: str) -> Misconfigured:
-        # The exit code does not show a crash: without a core dump HotSpot ends with 1.
+        # The exit code does not reveal a crash: without a core dump, HotSpot exits with 1.
         return (Crashed if (self.folder / CRASH_REPORT).exists() else Misconfigured)(line)
 
     def check(self) -> None:
@@ -116,7 +116,7 @@ class Node:
             raise self._error(f"broker {self.number} ended with {code}: {reason} (log: {self.log})")
 
     def stop(self) -> None:
-        """Stop its broker if it runs, and return once it has."""
+        """Stop its broker if it runs, and return once it has ended."""
         if self.process is not None:
             self.process.stop()
             self.process = None
@@ -128,7 +128,7 @@ class Node:
             self.process = None
 
 
-# Messages of the JVM and the broker that name a cause a user can remove; they take precedence over others.
+# Messages of the JVM and the broker with a cause that a user can remove; they take precedence over other messages.
 _CAUSE = re.compile(
     r"Address already in use|No space left on device|OutOfMemoryError[^\n]*|Failed to acquire lock[^\n]*"
     r"|Could not reserve enough space[^\n]*|Permission denied[^\n]*"

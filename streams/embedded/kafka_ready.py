@@ -1,7 +1,7 @@
-"""Checks whether brokers are ready, by asking each to validate the creation of a topic.
+"""Checks whether brokers are ready: each must validate the creation of a topic.
 
-An open port and even metadata are available earlier, while the controller still fences the broker: creating a topic
-or producing then fails (FAUST measurements, Kafka 4.3).
+A broker accepts connections and returns metadata earlier, while the controller still fences it: creating a topic or
+producing then fails (FAUST measurements, Kafka 4.3).
 """
 
 import asyncio
@@ -36,7 +36,7 @@ def all_ready(ports: Sequence[int], copies: int, login: Mapping[str, Any], timeo
 
     Blocks for at most `timeout_s`; may be called from any thread, even one with a running event loop.
     """
-    # A Kafka client logs errors and waits at a closed port; a plain connection costs nothing.
+    # Checks the ports first, because a Kafka client logs errors and waits if a port is closed.
     if not all(_listens(port) for port in ports):
         return False
     with ThreadPoolExecutor(1) as pool:

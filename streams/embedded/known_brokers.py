@@ -1,7 +1,7 @@
-"""Records how to log in to the embedded brokers that run, for the commands of the same user on this machine.
+"""Records the logins of running embedded brokers, for the commands of the same user on this machine.
 
-The record has the folder of the passwords, not the passwords. A record of a broker that was killed stays; a login by
-SCRAM there does not reveal the password to a server that does not have it.
+A record names the folder of the passwords and contains no password. The record of a killed broker stays; a login by
+SCRAM does not reveal the password to another server on that port.
 """
 
 from collections.abc import Mapping

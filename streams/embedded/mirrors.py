@@ -74,6 +74,6 @@ def redact_credentials(address: str) -> str:
 
 
 def _text(element: ET.Element, name: str, environ: Mapping[str, str]) -> str:
-    """Return a child's text, stripped, with Maven's `${env.NAME}` filled in; empty where it is absent."""
+    """Return a child's text, stripped, with Maven's `${env.NAME}` replaced; empty if the child is absent."""
     text = (element.findtext(f"{{*}}{name}") or "").strip()
     return re.sub(r"\$\{env\.([^}]+)\}", lambda found: environ.get(found.group(1), ""), text)

@@ -1,16 +1,16 @@
 """Runs the watchdog: a small process between railsight and a server, so that the server ends with railsight.
 
-Run as a script with `python -I -S parent_watchdog.py PARENT_PID GRACE_S NICE COMMAND…`; it starts the command and
-ends it on request, or when its parent has ended for any reason.
+`python -I -S parent_watchdog.py PARENT_PID GRACE_S NICE COMMAND…` starts the command, and ends it on request or when
+the parent has ended for any reason.
 
-It is a separate process because PR_SET_PDEATHSIG alone is tied to the *thread* that started the child, and railsight
-starts brokers from short-lived threads (`asyncio.to_thread`), whose end would kill them. A pipe is closed by the
-kernel whenever the parent ends, kill -9 included, and does not depend on threads. This process has one thread,
-so its own death signal to the server is reliable: killing the watchdog kills the server as well.
-It imports the standard library only, nothing of railsight: it starts in some 20 ms and stays below 10 MB.
+It is a separate process because PR_SET_PDEATHSIG depends on the *thread* that started the child: railsight starts
+brokers from short-lived threads (`asyncio.to_thread`), and the end of such a thread would kill them. The kernel closes
+a pipe whenever the parent ends, kill -9 included. This process has one thread, so its own death signal to the server is
+reliable: killing the watchdog kills the server as well.
+It imports only the standard library, so it starts in some 20 ms and stays below 10 MB.
 
 On standard input, `t` sends SIGTERM, `k` sends SIGKILL, and the end of the file means that the parent has ended.
-Its exit code is the server's (128 + the signal, where one ended it).
+Its exit code is the server's, or 128 + the signal that ended the server.
 """
 
 import contextlib
@@ -35,10 +35,10 @@ def spawn(command: list[str], niceness: int) -> int:
     try:
         if prctl is not None:
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        # A process group of its own, so that the server's children can be ended with it.
+        # Makes a process group, so that the server's children can be ended with it.
         os.setpgid(0, 0)
         if prctl is not None and os.getppid() != watchdog:
-            # The watchdog ended before prctl was called, so no signal will come.
+            # The watchdog ended before the call of prctl, so the death signal will not be sent.
             os._exit(1)
         os.nice(niceness)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -75,7 +75,7 @@ class ParentWatchdog:
                 os.read(wake, 64)
             if 0 in ready and not self.on_order(os.read(0, 1)):
                 watched = [wake]
-            # A process that the parent forked without exec holds the pipe open past the parent's death.
+            # A process that the parent forked without exec keeps the pipe open after the parent ends.
             if os.getppid() != self.parent:
                 self.terminate()
             if time.monotonic() > self.kill_at:
@@ -83,7 +83,7 @@ class ParentWatchdog:
 
     def end(self) -> int:
         """End the server's remaining children (a JVM assembles AOT caches in one); return the exit code."""
-        # Before it is reaped, as its pid cannot be reused until then. It may have ended before it had a group.
+        # Signals the group before reaping, while the pid cannot be reused. The server may have ended without a group.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.server, signal.SIGKILL)
         code = os.waitstatus_to_exitcode(os.waitpid(self.server, 0)[1])

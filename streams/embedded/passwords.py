@@ -1,4 +1,4 @@
-"""Makes passwords at the first start of a server, each in a file that only the owner of the data can read."""
+"""Makes passwords at the first start of a server; only the owner of the data can read their files."""
 
 import secrets
 from pathlib import Path
@@ -10,7 +10,7 @@ _BYTES = 24
 
 
 def made_password(file: Path) -> str:
-    """Return the password in a file, made if the file does not exist."""
+    """Return the password in a file; make it if the file does not exist."""
     if file.exists():
         return read_password(file)
     made = secrets.token_urlsafe(_BYTES)

@@ -1,7 +1,7 @@
 """Records the pipelines that run on this machine, so that the commands of the same user find them without options.
 
-A record has addresses and the names of files with passwords, not the passwords. It counts only while the process that
-wrote it runs: the record of a killed one is ignored and removed.
+A record contains addresses and the names of password files, but no password. It is valid only while the process that
+wrote it runs: the record of a killed process is ignored and removed.
 """
 
 import os
@@ -15,7 +15,7 @@ import orjson
 from streams.embedded.directories import data_directory, write_private
 
 _START_FIELD = 19
-"""The start time of a process among the fields of /proc/PID/stat behind its name (proc(5), field 22)."""
+"""Index of the start time among the fields of /proc/PID/stat after the process name (proc(5), field 22)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,12 @@ class Instance:
     run_dir: str
     """The folder of the parts' logs."""
     environ: Mapping[str, str] = field(default_factory=dict)
-    """The settings that its configuration does not have, as environment variables: addresses and files of logins."""
+    """Settings that its configuration lacks, as environment variables: addresses and files of logins."""
     folder: str = ""
     """Its working folder, to which relative paths of its configuration refer."""
     pid: int = 0
     started: str = ""
-    """The start time of the process, by which a later process with the same number is no instance."""
+    """The start time of the process, which distinguishes it from a later process with the same pid."""
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def registered(instance: Instance) -> Iterator[None]:
 
 
 def running_instances() -> list[Instance]:
-    """Return the instances that run, the newest first; removes records of processes that ended."""
+    """Return the running instances, the newest first; remove the records of ended processes."""
     found: list[Instance] = []
     for path in _folder().glob("*.json"):
         instance = _read(path)

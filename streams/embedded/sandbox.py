@@ -1,8 +1,8 @@
-"""Takes rights from this process for good: files (Landlock), sockets, programs and children (seccomp), by ctypes.
+"""Drops rights of this process permanently: files (Landlock), sockets, programs and children (seccomp), by ctypes.
 
-Call `restrict` while the process has one thread, before it loads the code that is not trusted: Landlock covers the
-calling thread and the threads that it starts later. Rights cannot be regained. Linux on x86-64 and arm64; what a
-kernel does not have is returned, so that the caller can log it.
+Call `restrict` while the process has one thread, before it loads untrusted code: Landlock covers the calling thread and
+the threads that it starts later. Supports Linux on x86-64 and arm64; returns the protections that the kernel lacks, so
+that the caller can log them.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ _AUDIT_X86_64, _AUDIT_AARCH64 = 0xC000003E, 0xC00000B7
 _X32_BIT = 0x40000000
 _CLONE_THREAD = 0x00010000
 
-# Numbers from asm/unistd_64.h (x86-64) and asm-generic/unistd.h (arm64); those from 424 on are common.
+# Numbers from asm/unistd_64.h (x86-64) and asm-generic/unistd.h (arm64); from 424 on both are equal.
 _DENIED = {
     "socket": (41, 198), "connect": (42, 203), "bind": (49, 200),
     "fork": (57, None), "vfork": (58, None), "execve": (59, 221), "execveat": (322, 281),
@@ -64,9 +64,9 @@ class _Program(ctypes.Structure):
 
 
 def restrict(*, read: Iterable[Path], write: Iterable[Path]) -> list[str]:
-    """Restrict this process to the files below `read` and `write`, and to no new socket, program or child process.
+    """Restrict this process to the files below `read` and `write`; deny new sockets, programs and child processes.
 
-    Sockets that are already open stay usable. Returns one text per protection that this system does not have.
+    Open sockets stay usable. Returns one text per protection that this system lacks.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if not sys.platform.startswith("linux"):
@@ -74,14 +74,14 @@ def restrict(*, read: Iterable[Path], write: Iterable[Path]) -> list[str]:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         return [f"no sandbox: no_new_privs is refused ({os.strerror(ctypes.get_errno())})"]
-    # seccomp last: it denies nothing that Landlock needs, but a failure of Landlock must not be hidden by it.
+    # seccomp follows Landlock, so that it cannot hide a failure of Landlock.
     return [*_restrict_files(libc, read, write), *_restrict_calls(libc)]
 
 
 def hide_memory() -> None:
-    """Let no other process of the user read the memory, where passwords are, or attach a debugger.
+    """Prevent other processes of the user from reading the memory, which has passwords, and from attaching a debugger.
 
-    Call it once the libraries are loaded: afterwards only root can read /proc/self/auxv, which chdb does in its start.
+    Call it after the libraries are loaded: chdb reads /proc/self/auxv at its start, which only root can do afterwards.
     """
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
@@ -111,9 +111,9 @@ def _restrict_files(libc: ctypes.CDLL, read: Iterable[Path], write: Iterable[Pat
 
 
 def _allow(libc: ctypes.CDLL, ruleset: int, path: Path, rights: int) -> None:
-    """Allow `rights` below a path; a path that does not exist gives no right.
+    """Grant `rights` below a path; ignore a path that does not exist.
 
-    Files of /proc stay open: the kernel makes new inodes after an eviction, and a rule is for an inode.
+    The files of /proc stay open, because a rule applies to an inode and the kernel makes new inodes after an eviction.
     """
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -137,7 +137,7 @@ def _restrict_calls(libc: ctypes.CDLL) -> list[str]:
     buffer = ctypes.create_string_buffer(program, len(program))
     given = _Program(len(program) // 8, ctypes.cast(buffer, ctypes.c_void_p))
     number = _SECCOMP[0 if machine == "x86_64" else 1]
-    # TSYNC: all threads of the process; the call fails with the id of a thread that cannot follow.
+    # TSYNC applies the filter to all threads; the call fails with the id of a thread that cannot take it.
     code = libc.syscall(number, _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_TSYNC, ctypes.byref(given))
     if code:
         reason = os.strerror(ctypes.get_errno()) if code < 0 else f"thread {code} cannot be restricted"
@@ -154,7 +154,7 @@ def seccomp_program(column: int, pid: int) -> bytes:
         (_JEQ, 1, 0, (_AUDIT_X86_64, _AUDIT_AARCH64)[column]),
         (_RET, 0, 0, _RET_KILL),
         (_LOAD, 0, 0, _AT_NUMBER),
-        # x32 calls have other numbers for the same calls.
+        # x32 has other numbers for the same calls.
         (_JGE, 0, 1, _X32_BIT),
         eperm,
         # clone3 hides its flags behind a pointer: with ENOSYS, the C library uses clone.
@@ -163,7 +163,7 @@ def seccomp_program(column: int, pid: int) -> bytes:
     ]
     for number in denied:
         code += [(_JEQ, 0, 1, number), eperm]
-    # Threads are allowed, processes are not; tgkill only to this process (abort, the engine's own threads).
+    # Permits threads, denies processes, and permits tgkill only to this process (abort, the engine's own threads).
     code += [(_JEQ, 0, 4, _CLONE[column]), (_LOAD, 0, 0, _AT_ARGUMENT_0), (_JSET, 1, 0, _CLONE_THREAD), eperm]
     code += [(_RET, 0, 0, _RET_ALLOW)]
     code += [(_JEQ, 0, 3, _TGKILL[column]), (_LOAD, 0, 0, _AT_ARGUMENT_0), (_JEQ, 1, 0, pid), eperm]
@@ -176,17 +176,17 @@ def _instruction(code: int, if_true: int, if_false: int, operand: int) -> bytes:
 
 
 def interpreter_paths(packages: Sequence[Path]) -> list[Path]:
-    """Return what a Python process must be able to read: its libraries, the system's, time zones, CPU and memory."""
+    """Return the paths that a Python process must read: its libraries, the system's, time zones, CPU and memory."""
     import sysconfig
 
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     libraries = [Path(path) for name in names if (path := sysconfig.get_paths().get(name))]
     system = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/etc/timezone",
               "/usr/share/zoneinfo", "/dev/urandom", "/dev/random", "/dev/null", "/proc/self/maps", "/proc/self/statm",
-              # Without it, chdb takes what follows the environment in memory for the auxiliary vector, and may crash.
+              # Without it, chdb reads the memory behind the environment as the auxiliary vector, and may crash.
               "/proc/self/auxv",
-              # Each thread of the engine that begins a statement opens its schedstat; a refusal is an exception with a
-              # stack trace: 3 ms of CPU a small INSERT. The engine's environment, which is there too, has no secrets.
+              # For each statement, a thread of the engine opens its schedstat; a refusal raises an exception with a
+              # stack trace, 3 ms of CPU per small INSERT. The environment is readable there too; it has no secrets.
               "/proc/self/task",
               "/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/sys/devices/system/cpu", "/sys/devices/system/node",
               "/sys/fs/cgroup")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Runs a server that cannot outlive this process: a watchdog (parent_watchdog.py) starts, stops and kills it."""
+"""Runs a server that ends with this process: a watchdog (parent_watchdog.py) starts, stops and kills it."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ class WatchedProcess:
         """Start `command` with its output in `log`, which is truncated first.
 
         `inherited` are file descriptors that stay open in the server, such as a folder's lock.
-        `environment` is that of the server; None is this process's.
+        `environment` is the server's environment; None means this process's.
         """
         self.grace_s = grace_s
         shim: list[str | Path] = [sys.executable, "-I", "-S", _WATCHDOG, str(os.getpid()), str(grace_s), str(niceness)]
@@ -38,13 +38,13 @@ class WatchedProcess:
                 stderr=subprocess.STDOUT,
                 pass_fds=inherited,
                 env=environment,
-                # A session of its own, so that Ctrl-C in the terminal reaches this process only.
+                # Makes a new session, so that Ctrl-C in the terminal reaches only this process.
                 start_new_session=True,
             )
 
     @property
     def exit_code(self) -> int | None:
-        """The server's exit code, 128 + the signal that ended it, or None while it runs."""
+        """The server's exit code, or 128 + the signal that ended it; None while it runs."""
         code = self._watchdog.poll()
         return 128 - code if code is not None and code < 0 else code
 
@@ -86,7 +86,7 @@ class WatchedProcess:
         try:
             self._watchdog.wait(within_s)
         except subprocess.TimeoutExpired:
-            # The watchdog is stopped or starved: killing it kills the server, whose death signal is SIGKILL.
+            # The watchdog does not respond: killing it kills the server, whose death signal is SIGKILL.
             self._watchdog.kill()
             self._watchdog.wait()
         assert self._watchdog.stdin is not None

@@ -1,4 +1,4 @@
-"""ClickHouse on this machine: its engine as a library (chdb) behind the HTTP interface of the server."""
+"""Serves ClickHouse's HTTP interface on this machine with its engine as a library (chdb)."""
 
 from streams.embedded.clickhouse.params import ClickHouseParams, Limits, User
 from streams.embedded.clickhouse.process import EmbeddedClickHouse

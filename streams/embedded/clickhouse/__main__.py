@@ -32,9 +32,9 @@ _NEEDS_BYTES = 256 << 20
 _STOP_S = 5.0
 _GUARD_S = 0.5
 _ENGINE_MALLOC = "dirty_decay_ms:60000,prof:false"
-"""For the engine's own jemalloc: it retains the memory of a block for the next one, ten seconds later, instead of
-returning it after five; and its allocations are not profiled. Insert 1.16 -> 1.01, merge 0.93 -> 0.85 CPU s a
-million rows (tests/bench/clickhouse_parts)."""
+"""Options of the engine's jemalloc. It retains freed memory for 60 s instead of 5, because the next block needs it
+after ten seconds, and does not profile allocations. CPU s per million rows: insert 1.16 -> 1.01, merge 0.93 -> 0.85
+(tests/bench/clickhouse_parts)."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -54,10 +54,10 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def enter_sandbox(data: Path, config: Path) -> list[str]:
-    """Take all rights from this process that the engine does not need; return what this system cannot take.
+    """Drop all rights of this process that the engine does not need; return the protections that this system lacks.
 
-    It must run before chdb is imported, which starts threads. Left are the engine's folder, for reading the
-    configuration and the libraries, and the sockets that are open.
+    Call it before chdb is imported, because chdb starts threads. The process can still use the engine's folder, read
+    the configuration and the libraries, and use its open sockets.
     """
     folder = engine_folder(data)
     os.umask(0o077)
@@ -79,9 +79,9 @@ async def serve(params: ClickHouseParams, listening: socket.socket, engine: Engi
         auto_decompress=False,
         access_log=None,
         shutdown_timeout=_STOP_S,
-        # Also the time for a request's line and headers.
+        # Limits the time for a request's line and headers as well.
         keepalive_timeout=params.limits.stall_s,
-        # Read the body of an INSERT in MiB, not in 64 KiB: fewer switches between reading and writing.
+        # Reads the body of an INSERT in pieces of 1 MiB instead of 64 KiB, so that reading and writing alternate less.
         read_bufsize=1 << 20,
         # A query may be in the URL: the server's own limit is http_max_uri_size, 1 MiB.
         max_line_size=1 << 20,
@@ -103,7 +103,7 @@ async def serve(params: ClickHouseParams, listening: socket.socket, engine: Engi
 
 
 async def guard_merges(guard: MergeGuard) -> None:
-    """Watch for a full disk until cancelled; print what was repaired and what could not be."""
+    """Watch for a full disk until cancelled; print the repaired tables and the errors."""
     while True:
         try:
             repaired, problem = await asyncio.to_thread(guard.watch), ""
@@ -116,10 +116,10 @@ async def guard_merges(guard: MergeGuard) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the server of the parameters in the file descriptor that the one argument names; return the exit code."""
+    """Run the server with the parameters from the file descriptor that the argument names; return the exit code."""
     retain_malloc_pages()
     os.environ.setdefault("JE_MALLOC_CONF", _ENGINE_MALLOC)
-    # As in the server: parts, threads and clients need more descriptors than the usual soft limit.
+    # ClickHouse's server does the same: parts, threads and clients need more descriptors than the usual soft limit.
     maximum = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (maximum, maximum))
     try:

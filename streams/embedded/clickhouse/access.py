@@ -12,7 +12,7 @@ from streams.embedded.clickhouse.request import QueryRequest
 from streams.embedded.clickhouse.statement import Statement
 from streams.embedded.clickhouse.tokens import tokens
 
-# The engine's `readonly = 2` refuses writes as well; it allows some statements that are not for readers (KILL QUERY).
+# The engine's `readonly = 2` also refuses writes, but it permits some statements that readers may not run (KILL QUERY).
 _FOR_READERS = {"SELECT", "WITH", "FROM", "(", "EXPLAIN", "DESC", "DESCRIBE", "EXISTS", "SHOW", "SET", "USE"}
 
 _SHOW_GRANTS = re.compile(rb"\s*SHOW\s+GRANTS\s*;?\s*", re.IGNORECASE)
@@ -22,7 +22,7 @@ def authenticate(call: QueryRequest, users: Sequence[User]) -> User:
     """Return the authenticated user of the request; raise ClickHouseError if there is none."""
     for user in users:
         given = call.password.encode(errors="surrogateescape")
-        # A user without a password does not exist: process.py makes one for each.
+        # Every user has a password: process.py makes the missing ones.
         if user.password and user.name == call.user and hmac.compare_digest(user.password.encode(), given):
             return user
     raise ClickHouseError(
@@ -35,7 +35,7 @@ def authenticate(call: QueryRequest, users: Sequence[User]) -> User:
 def settings_for(user: User, call: QueryRequest) -> tuple[dict[str, str], str]:
     """Return the settings of the request and its enforced `readonly` level (empty: none).
 
-    The level is 2, so that settings can be set per query, as Grafana and clickhouse-connect do.
+    Level 2 permits settings per query, which Grafana and clickhouse-connect send.
     """
     settings = dict(call.settings)
     if call.may_write and not user.read_only:
@@ -47,7 +47,7 @@ def settings_for(user: User, call: QueryRequest) -> tuple[dict[str, str], str]:
 
 
 def with_own_grants(raw: bytes, user: User) -> bytes:
-    """Return a query of the user's rights in place of SHOW GRANTS: the engine has one user, the administrator."""
+    """Replace SHOW GRANTS by a query of the user's rights, because the engine's only user is the administrator."""
     if not _SHOW_GRANTS.fullmatch(raw):
         return raw
     grants = ("SELECT, SHOW ON *.*",) if user.read_only else GRANTS
@@ -56,8 +56,8 @@ def with_own_grants(raw: bytes, user: User) -> bytes:
 
 
 def refuse_writing(user: User, call: QueryRequest, statement: Statement) -> None:
-    """Raise ClickHouseError for writes that the engine's read-only mode does not refuse."""
-    # The engine does not check an INSERT whose data is passed in pieces.
+    """Raise ClickHouseError for a write that the engine's read-only mode does not refuse."""
+    # The engine does not check an INSERT with data in pieces.
     if statement.kind == "insert" and (user.read_only or not call.may_write):
         raise ClickHouseError(164, "READONLY", f"{user.name}: Cannot execute query in readonly mode")
     first = next(tokens(statement.sql), None)

@@ -1,8 +1,8 @@
-"""Lists the names that a statement may put before a parenthesis, and the engines of its tables: all others are refused.
+"""Lists the allowed names before a parenthesis and the allowed table engines; the server refuses all others.
 
-The functions are those of the engine 26.9 without those that read files, dictionaries, other processes' data or the
+The list has the functions of engine 26.9, except functions that read files, dictionaries, other processes' data or the
 machine's configuration (file, dictGet…, joinGet, addressTo…, filesystem…, getServerSetting, getMacro, showCertificate,
-ai…). A function of a later engine is refused until it is added here. Names are in lower case.
+ai…). The server refuses a function of a later engine until it is added here. Names are in lower case.
 """
 
 _ENGINES = """
@@ -10,21 +10,21 @@ _ENGINES = """
     VersionedCollapsingMergeTree CoalescingMergeTree Memory Null Log TinyLog
 """
 ENGINES = frozenset(_ENGINES.split())
-"""Of the schema (MergeTree), and those in which clickhouse-connect and its users make tables: none reads a path, a host
-or another table."""
+"""The engine of the schema (MergeTree), and the engines in which clickhouse-connect and its users create tables. None
+of them reads a path, a host or another table."""
 
 _TABLE_FUNCTIONS = """
     numbers numbers_mt zeros zeros_mt generate_series generateseries view
 """
 TABLE_FUNCTIONS = frozenset(_TABLE_FUNCTIONS.split())
-"""Table functions that compute their rows. Those with a structure as text are in `STRUCTURE_FUNCTIONS`."""
+"""Table functions that compute their rows. Functions with a structure as text are in `STRUCTURE_FUNCTIONS`."""
 
 _STRUCTURE_FUNCTIONS = """
     null input generaterandom
 """
 STRUCTURE_FUNCTIONS = frozenset(_STRUCTURE_FUNCTIONS.split())
-"""Table functions whose first argument is the structure of a table, which may contain expressions: it must be a string
-that the grammar of structure.py accepts."""
+"""Table functions with the structure of a table as their first argument. A structure may contain expressions, so the
+argument must be a string that the grammar of structure.py accepts."""
 
 _FORMATS = """
     parquet arrow arrowstream orc avro bsoneachrow msgpack
@@ -33,7 +33,7 @@ _FORMATS = """
     rawblob native rowbinary
 """
 FORMATS = frozenset(_FORMATS.split())
-"""Formats of the table function format(); Values and MySQLDump are not among them: they evaluate expressions."""
+"""Formats of the table function format(), without Values and MySQLDump, which evaluate expressions."""
 
 _DATA_TYPES = """
     aggregatefunction array bfloat16 bool boolean date date32 datetime datetime32 datetime64 decimal decimal32
@@ -55,7 +55,7 @@ _CLAUSES = """
     table then ties to totals ttl union unique update using when where window with assume constraint
 """
 CLAUSES = frozenset(_CLAUSES.split())
-"""Keywords that a parenthesis may follow."""
+"""Keywords before a parenthesis."""
 
 _PARTS_OF_TABLES = """
     minmax set bloom_filter ngrambf_v1 tokenbf_v1 text vector_similarity inverted full_text delta doubledelta
@@ -372,5 +372,5 @@ _REFUSED = """
     zookeepersessionuptime
 """
 REFUSED = frozenset(_REFUSED.split())
-"""Names that the engine has and no statement may call: they get ACCESS_DENIED, all other unlisted names
-UNKNOWN_FUNCTION. Nothing depends on the completeness of this list."""
+"""Functions of the engine that no statement may call: the server answers ACCESS_DENIED for these names, and
+UNKNOWN_FUNCTION for all other unlisted names. The list need not be complete."""

@@ -1,6 +1,6 @@
 """Computes the checksum of ClickHouse's compressed blocks: CityHash128 of CityHash 1.0.2.
 
-Later versions of CityHash give other values, so the library has to be the one that keeps this version.
+Later versions of CityHash give other values, so this needs a library of exactly this version.
 """
 
 from clickhouse_cityhash.cityhash import CityHash128

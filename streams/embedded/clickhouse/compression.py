@@ -9,19 +9,19 @@ from typing import Any, Protocol
 from streams.embedded.clickhouse.block_checksum import city_hash_128
 from streams.embedded.clickhouse.errors import ClickHouseError
 
-# The offered encodings, preferred ones first: lz4 takes least CPU from the engine; browsers and curl request gzip.
+# The offered encodings in order of preference: lz4 needs the least CPU; browsers and curl request gzip.
 _OFFERED = ("lz4", "zstd", "gzip", "deflate", "br")
 
 _CHECKSUM_BYTES, _HEADER_BYTES = 16, 9
 _LZ4, _ZSTD, _NONE = 0x82, 0x90, 0x02
-# ClickHouse's clients write blocks of 1 MiB; the server's own limit is 1 GiB, which one header of 25 bytes could claim.
+# ClickHouse's clients write blocks of 1 MiB. The server's limit is 1 GiB, so a header of 25 bytes could reserve 1 GiB.
 _MAX_BLOCK_BYTES = 64 << 20
-# Decompressed data is returned in pieces of at most this, so that a few bytes cannot become gigabytes at once.
+# The largest piece of decompressed data, so that a few bytes of input cannot allocate gigabytes at once.
 _PIECE_BYTES = 1 << 20
-# zstandard has no limit of one call: an RLE block of 4 bytes is 128 KiB, so 256 bytes of input are at most 8 MiB.
+# zstandard does not limit the output of a call: an RLE block of 4 bytes expands to 128 KiB, 256 bytes to 8 MiB at most.
 _ZSTD_SLICE_BYTES = 1 << 8
-# Each slice, and each frame, copies the rest of the input that it is from: of 1 MiB of frames without content, 9 bytes
-# each, that was 120 GB. In steps of this the time of a body is linear in its length.
+# Each slice and each frame copies the rest of its input: for 1 MiB of empty frames of 9 bytes, 120 GB were copied.
+# With input in steps of this size, the time for a body is linear in its length.
 _ZSTD_STEP_BYTES = 4 << 10
 _OUT_BLOCK_BYTES = 1 << 20
 
@@ -33,7 +33,7 @@ class Decoder(Protocol):
         """Return the data that can be decompressed so far."""
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Yield the same in pieces of bounded size; the caller stops when it has too much."""
+        """Yield the same data in pieces of bounded size; the caller stops at its own limit."""
 
     def finish(self) -> bytes:
         """Return the rest; raise ClickHouseError if the stream is truncated."""
@@ -46,14 +46,14 @@ class Encoder(Protocol):
         """Return the data that is ready to be sent."""
 
     def flush(self) -> bytes:
-        """Return all data that was fed and not yet returned."""
+        """Return the rest of the data that was fed."""
 
     def finish(self) -> bytes:
         """Return the rest and the end of the stream."""
 
 
 def decoder(encoding: str, max_whole_bytes: int) -> Decoder | None:
-    """Return the decoder of a Content-Encoding, None without one; raise ClickHouseError for an unknown one."""
+    """Return the decoder of a Content-Encoding (None: no encoding); raise ClickHouseError for an unknown encoding."""
     if encoding in {"", "identity"}:
         return None
     if encoding == "br":
@@ -65,7 +65,7 @@ def decoder(encoding: str, max_whole_bytes: int) -> Decoder | None:
 
 
 def choose_encoding(accepted: tuple[str, ...]) -> str:
-    """Return the encoding for a response, or an empty one."""
+    """Return the encoding for a response (empty: none)."""
     return next((name for name in _OFFERED if name in accepted), "")
 
 
@@ -92,7 +92,7 @@ def _lz4_decompressor() -> Any:
 
 
 class _Zstd:
-    """A decompressor of one zstd frame that passes its input on in small slices."""
+    """Decompresses one zstd frame in small slices of input."""
 
     def __init__(self) -> None:
         import zstandard
@@ -116,7 +116,7 @@ class _Zstd:
 
 
 class _Zlib:
-    """zlib's decompressor with the interface of those of bz2, lzma and lz4."""
+    """Gives zlib's decompressor the interface that bz2, lzma and lz4 have."""
 
     def __init__(self, wbits: int) -> None:
         self._stream = zlib.decompressobj(wbits)
@@ -155,10 +155,10 @@ def _broken() -> tuple[type[Exception], ...]:
 
 
 class _Frames:
-    """Decodes any number of consecutive frames, which each of these formats allows."""
+    """Decodes consecutive frames, which each of these formats permits."""
 
     def __init__(self, encoding: str, make: Callable[[], Any], step_bytes: int | None = None) -> None:
-        """Take `step_bytes` as the largest input of one call of a decompressor; default: all that is there."""
+        """Pass at most `step_bytes` to one call of the decompressor (default: no limit)."""
         self._encoding = encoding
         self._make = make
         self._step_bytes = step_bytes
@@ -216,7 +216,7 @@ class _Brotli:
     def finish(self) -> bytes:
         import cramjam
 
-        # The library has no limit for a buffer that grows; into one that does not, it writes no more than fits.
+        # The library does not limit a growing buffer, but it does not write beyond the end of a fixed buffer.
         out = bytearray(self._max)
         try:
             size = cramjam.brotli.decompress_into(bytes(self._buffer), out)

@@ -1,8 +1,8 @@
 """Prepares the data folder before the engine opens it, so that the engine behaves like a server.
 
-chdb starts as clickhouse-local does: its default database is an overlay that also reads files of the machine by
-name, and its user has all privileges. A configuration file sets another default database (dropped at once), the
-metadata of an ordinary `default` database, memory limits, and a user without privileges outside of the database.
+chdb starts like clickhouse-local: its default database is an overlay that also reads files of the machine by name, and
+its user has all privileges. A configuration file sets another default database (dropped at once), the metadata of an
+ordinary `default` database, memory limits, and a user without privileges outside the database.
 """
 
 import fcntl
@@ -20,13 +20,13 @@ from streams.wire.errors import Misconfigured
 BOOT_DATABASE = "_boot"
 _LOCK_WITHIN_S = 2.0
 
-# A column of a compact part has pieces of some KiB. With reads of 128 KiB, the engine's default, the merge of 32 such
-# parts read ten times their bytes and took 1.72 instead of 1.48 CPU s a million rows, and a scan of one column 27
-# instead of 18 ms; with 8 KiB it takes longer again.
+# A column of a compact part consists of pieces of some KiB. With the engine's default reads of 128 KiB, a merge of 32
+# such parts read ten times their bytes and took 1.72 instead of 1.48 CPU s per million rows; a scan of one column took
+# 27 instead of 18 ms. Reads of 8 KiB are slower.
 _READ_BYTES = 32 << 10
 
-# Each thread of the engine, even an idle one, has three files of /proc open: 152 threads were observed after a minute
-# of twelve clients, with half of the usual 1,024 descriptors.
+# Each thread of the engine, even an idle one, has three open files in /proc: after a minute with twelve clients, 152
+# threads used half of the usual 1,024 descriptors.
 _CONFIG = """<clickhouse>
 <default_database>{boot}</default_database>
 <users_config>{users}</users_config>
@@ -37,10 +37,10 @@ _CONFIG = """<clickhouse>
 </clickhouse>
 """
 
-# An allow list: what is not granted here, the engine refuses for every session. It has one user for all sessions, and
+# An allow list: the engine refuses every other privilege in all sessions. It has one user for all sessions, and
 # CREATE USER does not work, so users of the server differ by readonly and by the policy of statements.
-# Without a grant: CREATE DICTIONARY, FUNCTION, NAMED COLLECTION, USER and the like; BACKUP; SYSTEM; every table
-# function with a source outside (FILE, URL, REMOTE, S3, ODBC, MONGO, ...); introspection.
+# Not granted: CREATE DICTIONARY, FUNCTION, NAMED COLLECTION, USER and the like; BACKUP; SYSTEM; every table
+# function with an external source (FILE, URL, REMOTE, S3, ODBC, MONGO, ...); introspection.
 GRANTS = (
     "SELECT, INSERT, SHOW, SHOW ROW POLICIES, TRUNCATE, OPTIMIZE, UNDROP TABLE, CHECK, KILL QUERY, SYSTEM MERGES, "
     "ALTER UPDATE, ALTER DELETE, ALTER COLUMN, ALTER INDEX, ALTER PROJECTION, ALTER CONSTRAINT, ALTER STATISTICS, "
@@ -74,10 +74,10 @@ _USERS = """<clickhouse>
 """
 
 READER_PROFILE = "reader"
-"""Constrains the settings of a connection that has it; another profile does not lift them."""
+"""The profile that constrains the settings of a reader's connection; another profile does not lift the constraints."""
 
-# No client changes these settings: they name files, folders, hosts or secrets, hold SQL as text (which no policy of
-# statements sees), choose another language for statements, or another engine for a table without one.
+# Clients cannot change these settings: they name files, folders, hosts or secrets, contain SQL as text (which the
+# policy of statements does not check), select another language for statements, or select the default table engine.
 _CONSTANT_SETTINGS = """
     additional_result_filter additional_table_filters column_names_for_schema_inference filter order
     parallel_replicas_custom_key schema_inference_hints select sort
@@ -95,9 +95,9 @@ _CONSTANT_SETTINGS = """
 
 
 def lock(data: Path) -> int:
-    """Lock the folder and return the lock's descriptor; raise Misconfigured if another process has it.
+    """Lock the folder and return the lock's descriptor; raise Misconfigured if another process has the lock.
 
-    Waits briefly, because a server whose parent was just killed is still ending.
+    Waits briefly, because a server still runs for a moment after its parent was killed.
     """
     descriptor = os.open(data / "railsight.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     give_up = time.monotonic() + _LOCK_WITHIN_S
@@ -114,7 +114,7 @@ def lock(data: Path) -> int:
 
 
 def engine_folder(data: Path) -> Path:
-    """Return the folder of the engine's data, the only one that its process can write."""
+    """Return the folder of the engine's data, the only folder that its process can write."""
     return data / "engine"
 
 
@@ -152,8 +152,8 @@ def write_configuration(data: Path, limits: Limits) -> Path:
     default = metadata / "default.sql"
     if not default.exists():
         default.write_text(f"ATTACH DATABASE _ UUID '{uuid.uuid4()}'\nENGINE = Atomic\n")
-    # clickhouse-local gives its overlay the UUID that this link names, which is that of the database `default`:
-    # the engine then ends with "Mapping for table with UUID … already exists". The engine recreates the link.
+    # clickhouse-local gives its overlay the UUID that this link names. The database `default` has the same UUID, so the
+    # engine would end with "Mapping for table with UUID … already exists". The engine recreates the link.
     link = metadata / "default"
     if link.is_symlink():
         link.unlink()

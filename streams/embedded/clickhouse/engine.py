@@ -1,7 +1,7 @@
 """Wraps the engine: chdb on one data folder, and connections, each with its own settings and temporary tables.
 
-One connection serves one statement at a time, and a connection costs 0.3 ms; so every request gets a new one, and a
-session keeps one. Every call here blocks and belongs into a thread; chdb releases the interpreter's lock meanwhile.
+A connection serves one statement at a time and costs 0.3 ms, so every request gets a new one; a session retains its
+own. Every call here blocks, so call it in a thread; chdb releases the interpreter's lock meanwhile.
 """
 
 import os
@@ -18,17 +18,17 @@ from streams.embedded.clickhouse.data_dir import BOOT_DATABASE, READER_PROFILE, 
 from streams.embedded.clickhouse.errors import ClickHouseError, from_engine
 from streams.embedded.clickhouse.params import READER_LIMITS
 
-# Settings that clickhouse-local has for interactive use, and a server has not.
+# Turns off settings that clickhouse-local enables for interactive use.
 _AS_A_SERVER = {"implicit_select": "0", "allow_introspection_functions": "0"}
 
 READER_SETTINGS = {name: str(value) for name, (value, _) in READER_LIMITS.items()}
-"""Of a reader's connection, as long as a request has no other."""
+"""The settings of a reader's connection, unless the request overrides them."""
 
 _CALLED = "SELECT lower(name) FROM system.functions UNION ALL SELECT lower(name) FROM system.table_functions"
-"""The names that the engine itself gives to calls."""
+"""The query for the names of the engine's functions."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*")
-"""A bare word of ClickHouse; the names of parameters may contain a dollar sign."""
+"""An unquoted identifier of ClickHouse; the names of parameters may contain a dollar sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Result:
 
 
 class Connection:
-    """One connection; its errors are raised as ClickHouseError with the engine's code."""
+    """One connection; raises the engine's errors as ClickHouseError with the engine's code."""
 
     def __init__(self, raw: Any) -> None:
         self._raw = raw
@@ -107,7 +107,7 @@ class Connection:
 
 
 class Blocks:
-    """A running query's result; `mark` is in the text of this query only."""
+    """The result of a running query; `mark` is a text that only this query contains."""
 
     def __init__(self, stream: Any, mark: str) -> None:
         self._stream = stream
@@ -130,7 +130,7 @@ class Blocks:
 
 
 class Insert:
-    """A running INSERT; nothing is acknowledged before `finish` has returned."""
+    """A running INSERT; its data is acknowledged when `finish` returns."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -163,11 +163,11 @@ class Insert:
 RESERVE_BYTES = 64 << 20
 """Free space of the disk below which no INSERT is acknowledged.
 
-chdb 4.4 acknowledges one whose part it could not write: on a full disk five INSERTs of 1,000 rows were answered with
-success, and none was stored.
+chdb 4.4 acknowledges an INSERT even if it could not write the part: on a full disk it acknowledged five INSERTs of
+1,000 rows and stored none.
 """
 _PARTS_FACTOR = 4
-"""Of the data of one INSERT: its parts, and merges and other INSERTs meanwhile."""
+"""Required space as a multiple of an INSERT's data: its parts, and concurrent merges and INSERTs."""
 
 
 class Engine:
@@ -188,11 +188,11 @@ class Engine:
         self._functions = frozenset(names.splitlines())
 
     def has_room(self) -> bool:
-        """Return whether the disk has the reserve free that INSERTs need."""
+        """Return whether the free space of the disk is at least the reserve."""
         return self._free_bytes() >= RESERVE_BYTES
 
     def require_space(self, data_bytes: int) -> None:
-        """Raise ClickHouseError unless the disk certainly has room for the parts of this many bytes of data."""
+        """Raise ClickHouseError if the disk may not have room for the parts of this many bytes of data."""
         free, needed = self._free_bytes(), RESERVE_BYTES + _PARTS_FACTOR * data_bytes
         if free < needed:
             raise ClickHouseError(
@@ -210,8 +210,8 @@ class Engine:
     ) -> Connection:
         """Open a connection that behaves like one to a server, with these settings and this database.
 
-        `read_only` is `readonly = 2` from the connection's first statement on, `is_reader` adds the limits of readers;
-        nothing can revert either.
+        `read_only` sets `readonly = 2` before the first statement, `is_reader` adds the limits of readers; neither can
+        be reverted.
         """
         import chdb
 
@@ -238,7 +238,7 @@ class Engine:
             )
 
     def is_view(self, name: str) -> bool:
-        """Return whether a name is that of a view and not of a function: a view may be called with parameters."""
+        """Return whether a name is a view and not a function, because a statement may call a view with parameters."""
         if name.lower() in self._functions:
             return False
         count = f"SELECT count() FROM system.tables WHERE name = {quoted(name)} AND engine = 'View'"  # noqa: S608 — quoted
@@ -270,7 +270,7 @@ def identifier(name: str) -> str:
 
 
 def _setting_name(name: str) -> str:
-    # A name from the URL becomes part of SQL: an invalid name of a setting is refused with the engine's message.
+    # A name from the URL becomes part of SQL, so an invalid name of a setting is refused with the engine's message.
     if not _NAME.fullmatch(name):
         raise ClickHouseError(115, "UNKNOWN_SETTING", f"Unknown setting {quoted(name)}")
     return name

@@ -19,11 +19,11 @@ _STATUS_OF = {code: status for status, codes in _STATUS.items() for code in code
 _CODE = re.compile(r"Code:\s*(\d+)\.\s*")
 _RESULT_PIPE = re.compile(r"\s*INTO OUTFILE '/dev/fd/\d+'(?: APPEND)?")
 _AT_RESULT_PIPE = re.compile(r"failed at position \d+ \([^\n]*?'/dev/fd/\d+'[^.]*\.")
-"""The end that Statement.into adds to a query, as a message quotes it: whole, or from one of its words on."""
+"""The text that Statement.into appends to a query, as the engine's messages quote it: all of it, or its end."""
 
 
 class ClickHouseError(Exception):
-    """An error with ClickHouse's code; `message` is the text for the client, of one or more lines."""
+    """An error with ClickHouse's code; `message` is the text for the client, one or more lines."""
 
     def __init__(self, code: int, name: str, message: str) -> None:
         super().__init__(code, name, message)
@@ -57,6 +57,6 @@ def from_engine(text: str) -> EngineError:
 
 
 def format_error(error: ClickHouseError, version: str) -> str:
-    """Return the error in the server's format: with the version at its end, once, and a line break."""
+    """Return the error in the server's format, which ends in the version (once) and a line break."""
     text = re.sub(r" \(version [^()]*(\([^()]*\))?\)(?=\. \(\w+\)$|$)", "", str(error).strip())
     return f"{text} (version {version} (official build))\n"

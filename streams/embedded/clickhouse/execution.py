@@ -1,7 +1,7 @@
 """Runs one statement on the engine and sends its result to the client.
 
-The result of a SELECT is sent through a pipe as it is computed; the data of an INSERT is passed to the engine as it
-arrives; all other results are small and sent whole. When the client disconnects, its statement is cancelled.
+Streams the result of a SELECT through a pipe while the engine computes it, and the data of an INSERT to the engine
+while it arrives. All other results are small and sent whole. A client's disconnection cancels its statement.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from streams.embedded.clickhouse.result_pipe import ResultPipe
 from streams.embedded.clickhouse.staging import staging_table
 from streams.embedded.clickhouse.statement import Statement
 
-# Interval in which a disconnected client is detected while the engine returns nothing.
+# Interval of the check for a disconnected client while the engine returns nothing.
 _LOOK_UP_EVERY_S = 0.1
 
 T = TypeVar("T")
@@ -86,10 +86,10 @@ class Execution:
             await asyncio.shield(self._in_thread(lambda: self._connection.query(stage.drop)))
 
     async def _feed(self, into: str, written_as: str, first: bytes, data: AsyncIterator[bytes]) -> Result:
-        """Pass the data to the engine as it arrives; raise ClickHouseError where it may not be stored.
+        """Pass the data to the engine as it arrives; raise ClickHouseError if the engine may not have stored it.
 
-        The space is checked before and after: of what was written in between, a repetition with the same token is
-        recognized.
+        Checks the space before and after. After an error the client repeats the INSERT with the same token, and the
+        engine ignores blocks that it has already written.
         """
         size = len(first)
         self._engine.require_space(size)
@@ -103,7 +103,7 @@ class Execution:
                 writing = asyncio.ensure_future(self._in_thread(partial(insert.append, piece)))
             await writing
         except (ClickHouseError, ClientPayloadError, ConnectionError, asyncio.CancelledError):
-            # Truncated or invalid: data that was not acknowledged must not be stored.
+            # The data is truncated or invalid; data without an acknowledgement must not be stored.
             await asyncio.gather(writing, return_exceptions=True)
             with contextlib.suppress(ClickHouseError):
                 await asyncio.shield(self._in_thread(insert.cancel))

@@ -1,8 +1,8 @@
-"""Repairs what merges damage on a full disk, and stops merges while the disk has no room.
+"""Repairs tables that merges damaged on a full disk, and stops merges while the disk is full.
 
-chdb 4.4 completes a merge of which it could not write all files: the new part cannot be read, and every query of its
-table fails. The parts that were merged stay on the disk for 480 s (`old_parts_lifetime`). A table that is loaded again
-sets the damaged part aside, as `broken-on-start`, and has the former ones instead.
+chdb 4.4 completes a merge even if it could not write all files: the new part cannot be read, and every query of its
+table fails. The merged parts stay on the disk for 480 s (`old_parts_lifetime`). Reloading the table moves the damaged
+part aside as `broken-on-start` and restores the merged parts.
 """
 
 import json
@@ -10,11 +10,11 @@ import json
 from streams.embedded.clickhouse.engine import Engine, identifier, quoted
 
 _MERGED_WITHIN_S = 480
-"""Later, the parts that were merged are removed, and loading a table again restores nothing."""
+"""After this time the engine removes the merged parts, and reloading the table restores nothing."""
 
 
 class MergeGuard:
-    """Watches one engine; its methods block. Queries of a table fail while it is loaded again: some milliseconds."""
+    """Watches one engine; its methods block. Queries of a table fail for some milliseconds while it is reloaded."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -23,12 +23,12 @@ class MergeGuard:
         self._detached: set[str] = set()
 
     def watch(self) -> list[str]:
-        """Carry out one round; return the tables that were loaded again. Raises ClickHouseError; the next continues."""
+        """Run one round and return the reloaded tables. After a ClickHouseError the next round continues."""
         is_full = not self._engine.has_room()
         if not is_full and not self._was_full:
             return []
         self._was_full = True
-        # In each round, as a table that was loaded again merges again.
+        # Repeated in each round, because reloading a table starts its merges again.
         self._run("SYSTEM STOP MERGES")
         repaired = self._repair()
         if not is_full:
@@ -48,7 +48,7 @@ class MergeGuard:
         return repaired
 
     def _damaged_tables(self) -> list[str]:
-        """Return the tables with a part that cannot be read; each recent part is read once."""
+        """Return the tables with an unreadable part; check each recent part once."""
         recent = self._run(
             "SELECT database, table, name FROM system.parts"  # noqa: S608 — a number of this module
             f" WHERE active AND modification_time > now() - {_MERGED_WITHIN_S}"
@@ -58,7 +58,7 @@ class MergeGuard:
             name = f"{identifier(database)}.{identifier(table)}"
             if (database, table, part) in self._checked or name in damaged:
                 continue
-            # The column with the outcome has 0 for a damaged part; a part that was merged meanwhile has no row.
+            # The second column is 0 for a damaged part; a part that was merged meanwhile has no row.
             if any(not is_readable for _, is_readable, *_ in self._run(f"CHECK TABLE {name} PART {quoted(part)}")):
                 damaged.add(name)
             else:

@@ -1,8 +1,8 @@
 """Converts the Native format for clients that request a revision of its protocol (`client_protocol_version`).
 
-The engine writes Native as revision 0. A client of a later revision reads more: a BlockInfo before every block,
-the time zone of a DateTime column from revision 54337 on, and from 54454 on a byte after each column's type that
-marks a custom serialization. The last is sent only for clickhouse-go's first query.
+The engine writes Native as revision 0. A client of a later revision expects more: a BlockInfo before every block, from
+revision 54337 on the time zone of a DateTime column, and from 54454 on a byte after each column's type that
+marks a custom serialization. The server sends this byte only for clickhouse-go's first query.
 """
 
 import re
@@ -17,8 +17,8 @@ _TIME_ZONES = 54337
 _CUSTOM_SERIALIZATION = 54454
 _DATE_TIME = text("DateTime")
 
-# The query of clickhouse-go on each new connection. It parses the response by the revision that it sent, and later
-# ones by the revision in the response: 0 makes it read plain Native.
+# The first query of clickhouse-go on each connection. clickhouse-go parses the response by the revision that it sent,
+# and later responses by the revision in this response: with 0 it reads plain Native.
 _HANDSHAKE = re.compile(
     r"\s*SELECT\s+displayName\(\)\s*,\s*version\(\)\s*,\s*revision\(\)\s*,\s*timezone\(\)\s*;?\s*", re.IGNORECASE
 )
@@ -30,7 +30,7 @@ def is_handshake(sql: str, revision: int) -> bool:
 
 
 def handshake_block(connection: Connection, revision: int) -> Result:
-    """Return the result of that query as a block of the client's revision, with our revision 0 in it."""
+    """Return the result of clickhouse-go's first query as a block of its revision that states our revision 0."""
     row = connection.query("SELECT displayName(), version(), timezone()", "TabSeparatedRaw").data.decode()
     name, version, zone = row.rstrip("\n").split("\t")
     fields = [
@@ -46,14 +46,14 @@ def handshake_block(connection: Connection, revision: int) -> Result:
 
 
 def wants_blocks(revision: int) -> bool:
-    """Return whether a client of this revision reads a BlockInfo; later ones received our revision 0."""
+    """Return whether a client of this revision reads a BlockInfo; clients of later revisions received revision 0."""
     return 0 < revision < _CUSTOM_SERIALIZATION
 
 
 def upgrade(revision: int, zones: Mapping[str, str]) -> Callable[[bytes], bytes]:
-    """Return a converter of blocks from revision 0 to `revision`; `zones` are the types of DateTime columns by name.
+    """Return a converter of blocks from revision 0 to `revision`; `zones` maps DateTime columns to their full types.
 
-    A block with an unsupported type keeps the bare `DateTime`.
+    In a block with an unsupported type, `DateTime` stays without its time zone.
     """
 
     def convert(block: bytes) -> bytes:

@@ -1,6 +1,6 @@
 """Finds the columns of a Native block; the format has no lengths, so each column is parsed by its type.
 
-Types that keep a structure of their own inside the data (JSON, Dynamic, Variant, AggregateFunction) are not walked.
+Types with their structure inside the data (JSON, Dynamic, Variant, AggregateFunction) are not supported.
 """
 
 import re
@@ -40,12 +40,12 @@ _KEYS_PRESENT, _KEY_WIDTH = 1 << 9, 0xFF
 
 
 class UnsupportedType(ValueError):
-    """The block has an unsupported type, or is truncated."""
+    """Raised for a truncated block, or one with an unsupported type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a block: its type's name begins at `type_at`, its data at `data_at`."""
+    """One column of a block; the name of its type begins at `type_at`, its data at `data_at`."""
 
     name: str
     type: str
@@ -64,7 +64,7 @@ def text(value: str) -> bytes:
 
 
 def columns(block: bytes) -> Iterator[Column]:
-    """Yield the columns of a block of revision 0; raise UnsupportedType where one cannot be parsed."""
+    """Yield the columns of a block of revision 0; raise UnsupportedType at the first that cannot be parsed."""
     walk = _BlockReader(block)
     count, rows = walk.varint(), walk.varint()
     for _ in range(count):
@@ -76,7 +76,7 @@ def columns(block: bytes) -> Iterator[Column]:
 
 
 def split(data: bytes) -> Iterator[bytes]:
-    """Yield the blocks that follow each other in `data`; one that cannot be parsed is yielded with all that follows."""
+    """Yield the consecutive blocks of `data`; yield a block that cannot be parsed together with the rest."""
     start = 0
     while start < len(data):
         walk = _BlockReader(data, start)
@@ -150,7 +150,7 @@ class _BlockReader:
         if not rows:
             return
         flags = self._number()
-        # The dictionary has the values of a Nullable without its map of nulls.
+        # The dictionary of a Nullable type has its values without the map of nulls.
         if flags & _KEYS_PRESENT:
             self._data(inner[9:-1] if inner.startswith("Nullable(") else inner, self._number())
         self._skip((1 << (flags & _KEY_WIDTH)) * self._number())
@@ -194,7 +194,7 @@ def _width(name: str, inner: str) -> int | None:
 def _inner_types(name: str, inner: str) -> list[str]:
     parts = _arguments(inner)
     if name == "Tuple":
-        # A named element is `name Type`; no type's name has a blank before its first parenthesis.
+        # A named element is `name Type`; the name of a type has no blank before its first parenthesis.
         return [re.sub(r"^(`(?:[^`\\]|\\.)*`|\w+) (?=\w)", "", part) for part in parts]
     return parts[1:] if name == "SimpleAggregateFunction" else parts
 

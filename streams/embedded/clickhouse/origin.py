@@ -1,6 +1,7 @@
-"""Refuses requests of web pages: an unknown Host (a page whose name was rebound to loopback) and a foreign Origin.
+"""Refuses requests of web pages: an unknown Host (a page's name rebound to loopback) and a foreign Origin.
 
-A browser sends a text/plain POST of any page without asking; it cannot omit Origin or Sec-Fetch-Site, nor choose Host.
+A browser sends a text/plain POST of any page without a preflight. It always sends Origin or Sec-Fetch-Site, and a page
+cannot set Host.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +20,7 @@ class OriginCheck:
         self._names = {*_LOOPBACK, *(name.lower().strip("[]") for name in names)}
 
     def refuse_foreign(self, headers: Mapping[str, str]) -> None:
-        """Raise ClickHouseError for a Host that is not ours, and for the Origin of another site.
+        """Raise ClickHouseError for an unknown Host and for the Origin of another site.
 
         `headers` have names in lower case.
         """

@@ -1,4 +1,4 @@
-"""Settings of the embedded ClickHouse: data folder, address, users and limits."""
+"""Defines the settings of the embedded ClickHouse: data folder, address, users and limits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,15 +10,15 @@ READER_LIMITS: Mapping[str, tuple[int, int]] = {
     "max_result_rows": (1_000_000, 10_000_000),
     "max_threads": (4, 8),
 }
-"""Settings of a read-only user: the value, and the highest that a query may choose; 0, no limit, is refused.
+"""Settings of a read-only user: the default, and the maximum for a query; 0 (no limit) is refused.
 
-They are those of the profile that `railsight migrate --users` makes on a server.
+On a server, `railsight migrate --users` creates a profile with the same values.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """One user of the server; for one without a password a password is made at the start (passwords.py)."""
+    """One user of the server; the start makes a missing password (passwords.py)."""
 
     name: str
     password: str = field(default="", repr=False)
@@ -45,7 +45,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class ClickHouseParams:
-    """The parameters; `data` None is the user's data folder, `port` None is a free port."""
+    """The parameters; `data` None means the user's data folder, `port` None a free port."""
 
     data: Path | None = None
     host: str = "127.0.0.1"

@@ -1,7 +1,7 @@
-"""Makes a password for each user that has none given, and keeps it in a file that only the owner of the data can read.
+"""Makes a password for each user without one, and stores it in a file that only the owner of the data can read.
 
-The file is beside the engine's folder, not in it: the engine's process cannot read it. The parts of one instance learn
-the password from it.
+The file is beside the engine's folder, so the engine's process cannot read it. The parts of an instance read the
+password from it.
 """
 
 import re
@@ -16,14 +16,14 @@ from streams.wire.errors import Misconfigured
 
 
 def password_file(data: Path, user: str) -> Path:
-    """Return the file with the password that is made for a user."""
+    """Return the path of the file for a user's made password."""
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*", user):
         raise Misconfigured(f"the user {user!r} needs a password: give a password file")
     return server_folder(data) / f"password-{user}"
 
 
 def with_passwords(data: Path, users: Iterable[User]) -> tuple[User, ...]:
-    """Return the users, each with a password; those without one get that of their file, made if it does not exist."""
+    """Return the users with passwords; a missing password comes from the user's file, which is created if missing."""
     return tuple(
         user if user.password else replace(user, password=made_password(password_file(data, user.name)))
         for user in users

@@ -1,7 +1,7 @@
-"""Decides which statements the engine may see: an allow list of kinds, functions, table functions and engines.
+"""Decides which statements reach the engine: an allow list of kinds, functions, table functions and engines.
 
-What is not listed is refused, so a new feature of the engine is refused until it is added. The engine's own grants
-(data_dir.py) and the sandbox of its process (sandbox.py) are the second and the third line.
+A new feature of the engine is refused until it is added. The engine's own grants (data_dir.py) and the sandbox of its
+process (sandbox.py) are the second and the third line of defense.
 """
 
 import re
@@ -24,7 +24,7 @@ from streams.embedded.clickhouse.tokens import Token
 
 _ANY = frozenset[str]()
 
-# The first words of each statement, and those that may follow. `_ANY`: the rest is checked elsewhere.
+# The first keyword of each statement, and the keywords that may follow. `_ANY`: the rest is checked elsewhere.
 _KINDS = {
     "SELECT": _ANY,
     "WITH": _ANY,
@@ -66,20 +66,20 @@ _ALTERATIONS = frozenset(
     {"ADD", "DROP", "MODIFY", "ALTER", "COMMENT", "RENAME", "CLEAR", "MATERIALIZE", "DELETE", "UPDATE", "RESET",
      "REMOVE", "APPLY"}
 )  # fmt: skip
-# Statements within a statement: what runs, or is planned, is these.
+# Statements that EXPLAIN may contain.
 _EXPLAINED = frozenset({"SELECT", "WITH", "(", "FROM", "INSERT"})
 _BEFORE_A_NAME = frozenset({"IF", "NOT", "EXISTS"})
 
 
 def no_views(_name: str) -> bool:
-    """Return False: no name is that of a view with parameters."""
+    """Return False: no name is a view with parameters."""
     return False
 
 
 def refuse_unlisted(seen: Sequence[Token], is_view: Callable[[str], bool] = no_views) -> None:
-    """Raise ClickHouseError if the statement of these tokens has a kind, a call or an engine off the list.
+    """Raise ClickHouseError if the kind, a call or an engine of the statement is not on the list.
 
-    `is_view` returns whether a name that is not on the list is a view, which is called with its parameters.
+    `is_view` returns whether an unlisted name is a view, which a statement may call with parameters.
     """
     _check_kind(seen)
     _check_clauses(seen)
@@ -90,7 +90,7 @@ def refuse_unlisted(seen: Sequence[Token], is_view: Callable[[str], bool] = no_v
 
 
 def refuse_unlisted_values(seen: Sequence[Token]) -> None:
-    """Raise ClickHouseError for what an INSERT's VALUES may not call: the engine evaluates them as expressions."""
+    """Raise ClickHouseError for an unlisted call in an INSERT's VALUES, which the engine evaluates as expressions."""
     _check_clauses(seen)
     for at in range(1, len(seen)):
         if seen[at].text == "(" and seen[at].kind == "sign":
@@ -98,9 +98,9 @@ def refuse_unlisted_values(seen: Sequence[Token]) -> None:
 
 
 def created_database(seen: Sequence[Token]) -> str | None:
-    """Return CREATE DATABASE written again from its name, or None for another statement.
+    """Return CREATE DATABASE rebuilt from its name only, or None for another statement.
 
-    The engine's user may create databases because the schema needs one; an engine of a database could read files.
+    The schema needs the right to create a database, but a database's engine could read files.
     """
     if [token.keyword for token in seen[:2]] != ["CREATE", "DATABASE"]:
         return None
@@ -128,7 +128,7 @@ def _check_kind(seen: Sequence[Token]) -> None:
         raise denied(f"Statements of the kind {first[:40]} are not allowed")
     words = [token.keyword for token in seen[1:4]] + [""] * 3
     if _KINDS[first] and words[0] not in _KINDS[first]:
-        # OPTIMIZE and SHOW CREATE may omit TABLE, TRUNCATE as well; all others name what they create or drop.
+        # OPTIMIZE, SHOW CREATE and TRUNCATE may omit TABLE; all other statements name the kind of object.
         raise denied(f"{first} {(seen[1].text if len(seen) > 1 else '')[:40]} is not allowed")
     if first == "CREATE" and words[0] == "OR" and (words[1] != "REPLACE" or words[2] not in _AFTER_OR_REPLACE):
         raise denied(f"CREATE OR REPLACE {words[2]} is not allowed")
@@ -184,7 +184,7 @@ def _check_clauses(seen: Sequence[Token]) -> None:
             raise denied("A parameter is not the name of a function")
         if defines and token.keyword == "ENGINE":
             named = seen[at + 2] if after.text == "=" and at + 2 < len(seen) else after
-            # A column called `engine`: only another clause, a comma or an operator follows it.
+            # A column may be called `engine`: then only another clause, a comma or an operator follows.
             if after.text == "=" or after.kind in {"word", "quoted"}:
                 _check_engine(named)
 
@@ -195,7 +195,7 @@ def _check_engine(named: Token) -> None:
 
 
 def _created_or_filled(seen: Sequence[Token]) -> int | None:
-    """Return the index of the name that CREATE TABLE, CREATE VIEW or INSERT INTO puts before its columns."""
+    """Return the index of the table's name in CREATE TABLE, CREATE VIEW or INSERT INTO, which a column list follows."""
     at = 0
     first = seen[0].keyword
     if first == "CREATE":
@@ -242,7 +242,7 @@ def _check_call(seen: Sequence[Token], at: int, is_view: Callable[[str], bool]) 
         return
     if name in {engine.lower() for engine in ENGINES} and token.name in ENGINES:
         return
-    # The name of a projection or an index stands before its expression.
+    # The name of a projection or an index precedes its expression.
     if at and seen[0].keyword in {"CREATE", "ALTER"} and seen[at - 1].keyword in {"PROJECTION", "INDEX", "EXISTS"}:
         return
     if name in REFUSED:
@@ -278,7 +278,7 @@ def _check_structure(seen: Sequence[Token], at: int) -> None:
 
 
 def _check_format(seen: Sequence[Token], at: int) -> None:
-    """Allow the function format('pattern {}', …), and the table function of a listed format with literal arguments."""
+    """Permit the function format('pattern {}', …), and the table function format() of a listed format with literals."""
     inside: list[Token] = []
     for token in seen[at + 2 :]:
         if token.text == ")" and token.kind == "sign":
@@ -301,7 +301,7 @@ def _check_format(seen: Sequence[Token], at: int) -> None:
 
 
 def _check_constant_table(seen: Sequence[Token], at: int) -> None:
-    """Allow the table function values('structure', row, …) of literals: the engine would evaluate expressions."""
+    """Permit the table function values('structure', row, …) only with literals: the engine evaluates expressions."""
     inside = seen[at + 2 :]
     if len(inside) < 3 or inside[0].kind != "string" or inside[1].text != ",":
         raise denied("values() takes its structure as one string, then rows of literals")
@@ -318,7 +318,7 @@ def _check_constant_table(seen: Sequence[Token], at: int) -> None:
 
 
 def plain_string(token: Token) -> str:
-    """Return the text of a string; raise ClickHouseError for a backslash, which only the engine would unescape."""
+    """Return the text of a string; raise ClickHouseError for a backslash, because only the engine unescapes it."""
     if not token.text.startswith("'"):  # a heredoc
         tag = token.text[: token.text.index("$", 1) + 1]
         return token.text[len(tag) : -len(tag)]

@@ -1,4 +1,4 @@
-"""Runs the embedded ClickHouse as a process that is ready after the start and ends with its parent."""
+"""Runs the embedded ClickHouse as a process that ends with its parent."""
 
 import dataclasses
 import http.client
@@ -17,7 +17,7 @@ from streams.embedded.passwords import read_password
 from streams.embedded.watched_process import WatchedProcess
 from streams.wire.errors import Misconfigured
 
-# 0.4 s with an empty folder; a server that was killed under load reads its parts again.
+# A start takes 0.4 s with an empty folder, and longer after a kill under load, because the server reloads its parts.
 _START_WITHIN_S = 60.0
 _NEEDS_BYTES = 256 << 20
 _PURPOSE = "ClickHouse's data folder"
@@ -53,23 +53,23 @@ class EmbeddedClickHouse:
 
     @property
     def password(self) -> str:
-        """That user's password, given or made at the first start; raises Misconfigured before it."""
+        """The password of `user`, configured or made at the first start; raises Misconfigured before the start."""
         given = self._params.users[0].password
         return given or read_password(self.password_file)
 
     @property
     def password_file(self) -> Path:
-        """The file with the password that was made for a user without a given one; only its owner can read it."""
+        """The file with the made password, for a user without a configured one; only its owner can read it."""
         return password_file(self.data, self.user)
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code of a server that ended by itself, or None."""
+        """The exit code if the server ended by itself, or None."""
         return None if self._process is None else self._process.exit_code
 
     @property
     def pid(self) -> int | None:
-        """The number of the server's process, None while there is none."""
+        """The pid of the server, None while it does not run."""
         return None if self._process is None else self._process.pid
 
     def __enter__(self) -> "EmbeddedClickHouse":
@@ -82,7 +82,7 @@ class EmbeddedClickHouse:
         self.stop()
 
     def start(self) -> None:
-        """Start the server and return once /ping and queries respond; raise Misconfigured, in one line, if it fails."""
+        """Start the server and return once /ping and queries respond; raise Misconfigured (one line) if it fails."""
         prepare(self.data, purpose=_PURPOSE, needs_bytes=_NEEDS_BYTES)
         with refusing_disk_errors(self.data, _PURPOSE):
             self.log.parent.mkdir(exist_ok=True, mode=0o700)
@@ -98,7 +98,7 @@ class EmbeddedClickHouse:
             raise
 
     def stop(self) -> None:
-        """Stop the server in order; acknowledged data stays."""
+        """Stop the server gracefully; acknowledged data stays."""
         if self._process is not None:
             self._process.stop()
 
@@ -108,11 +108,11 @@ class EmbeddedClickHouse:
             self._process.kill()
 
     def wait(self, timeout_s: float) -> int | None:
-        """Wait for a server that ends by itself; return its exit code, or None while it runs."""
+        """Wait for the server to end by itself; return its exit code, or None if it still runs."""
         return None if self._process is None else self._process.wait(timeout_s)
 
     def _spawn(self) -> WatchedProcess:
-        # A pipe, so that passwords are neither on a command line nor in the environment.
+        # Passes the parameters through a pipe, so that passwords are neither on a command line nor in the environment.
         reader, writer = os.pipe()
         try:
             os.write(writer, json.dumps(self._params.to_json()).encode() + b"\n")
@@ -161,7 +161,7 @@ class EmbeddedClickHouse:
 
 
 def _environment() -> dict[str, str]:
-    """Return the variables that the interpreter and the C library need: the sandbox can read its environment."""
+    """Return only the variables that the interpreter and the C library need, because the sandbox can read them."""
     needed = ("PATH", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "TZ", "TZDIR")
     return {name: value for name, value in os.environ.items() if name in needed or name.startswith(("LC_", "PYTHON"))}
 

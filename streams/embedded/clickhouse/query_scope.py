@@ -1,6 +1,6 @@
 """Applies the settings, database and external tables of one request to a connection, and reverts them in a session.
 
-A client sends the same settings and database with all its requests, so a session keeps them until they change.
+A client usually sends the same settings and database with every request, so a session retains them until they change.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ class QueryScope:
 
     def open(self, engine: Engine) -> Connection:
         """Open a separate connection for the statement."""
-        # A read-only connection is that from its first statement on: what a client sends never runs before it.
+        # A read-only connection is read-only from its first statement on, before any statement of the client.
         connection = engine.connect(
             self.settings, self.database, read_only=bool(self.read_only), is_reader=self.is_reader
         )
@@ -41,16 +41,16 @@ class QueryScope:
         """Prepare the session for the statement; `leave` must follow, even after an error."""
         requested = (dict(self.settings), self.database)
         if self.read_only and not statement.is_read_only:
-            # Not by `readonly`, which a connection cannot revert: a writer may use the session.
+            # The setting `readonly` would also block later writers of the session, because it cannot be reverted.
             raise ClickHouseError(164, "READONLY", "Cannot execute query in readonly mode")
         if statement.changes_session:
-            # The statement must change the session's own settings, so the overrides of requests are reverted first.
+            # The statement must change the session's own settings, so revert the overrides of requests first.
             _undo(session)
             session.has_own_settings = True
         elif session.overrides != requested:
             _undo(session)
             session.undo_statements = self._undo_statements(session)
-            # Unknown until all are set, because one may be refused.
+            # The overrides are unknown until all are set, because the engine may refuse one.
             session.overrides = None
             session.connection.configure(self.settings, self.database)
             session.overrides = requested
@@ -85,6 +85,6 @@ def _undo(session: Session) -> None:
         try:
             session.connection.query(statement)
         except ClickHouseError:
-            # Nothing to revert: the setting was refused, or the database was dropped.
+            # The setting was refused or the database was dropped, so there is nothing to revert.
             continue
     session.undo_statements, session.overrides = [], ({}, "")

@@ -51,7 +51,7 @@ class QueryRequest:
 
     @property
     def query(self) -> str:
-        """The part of the statement in the URL or in a form."""
+        """The part of the statement from the URL or a form."""
         return self.parameters.get("query", "")
 
     @property
@@ -64,7 +64,7 @@ class QueryRequest:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The settings of the query and the values of its parameters, as for `SET`."""
+        """The settings of the query and the values of its parameters, as `SET` takes them."""
         table_parameters = {f"{table}_{what}" for table in self.tables for what in ("structure", "types", "format")}
         return {
             name: value
@@ -118,7 +118,7 @@ def parse_request(method: str, parameters: Iterable[tuple[str, str]], headers: M
         parameters=given,
         user=user,
         password=password,
-        # Any proxy may repeat a GET, so the server allows it no changes.
+        # A proxy may repeat a GET, so a GET may change nothing.
         may_write=method == "POST",
         content_encoding=headers.get("content-encoding", "").strip().lower(),
         accept_encoding=tuple(

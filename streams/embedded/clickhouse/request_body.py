@@ -1,4 +1,4 @@
-"""Reads the body of a request, decompressed as it arrives: the statement, then the data of an INSERT."""
+"""Reads the body of a request and decompresses it as it arrives: the statement, then the data of an INSERT."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ class ExternalTable:
 
 
 class RequestBody:
-    """The decompressed bytes of a request: the query of the URL, then the body."""
+    """The decompressed bytes of a request: the query from the URL, then the body."""
 
     def __init__(self, request: web.Request, call: QueryRequest, limits: Limits) -> None:
         """Raise ClickHouseError for an unknown encoding."""
@@ -46,7 +46,7 @@ class RequestBody:
         self.buffered = call.query.encode() + b"\n" if call.query else b""
 
     async def read(self) -> bytes:
-        """Return the next piece, of bounded size whatever it was compressed to; empty at the end."""
+        """Return the next piece (empty at the end); its size is bounded, however small its compressed form is."""
         while not self._ended:
             for piece in self._ready:
                 if piece:
@@ -60,7 +60,7 @@ class RequestBody:
         return b""
 
     def _decompressed(self, data: bytes, level: int) -> Iterator[bytes]:
-        """Yield the data after all decoders; an empty `data` is the end of the body."""
+        """Pass the data through all decoders and yield the result; an empty `data` is the end of the body."""
         if level == len(self._decoders):
             if data:
                 yield data
@@ -76,7 +76,7 @@ class RequestBody:
         yield from self._decompressed(b"", level + 1)
 
     async def read_head(self) -> bytes:
-        """Read until the head must be complete; return all buffered data."""
+        """Read HEAD_BYTES, which must contain the whole head; return all buffered data."""
         while len(self.buffered) < HEAD_BYTES and (piece := await self.read()):
             self.buffered += piece
         return self.buffered
@@ -97,7 +97,7 @@ class RequestBody:
     async def data_from(self, offset: int) -> AsyncIterator[bytes]:
         """Yield an INSERT's data from `offset` in the buffer on, in pieces of about a MiB.
 
-        Each piece takes a switch of threads and some 20 µs of the engine, so pieces are large.
+        Each piece costs a switch of threads and some 20 µs in the engine, so pieces are large.
         """
         pieces, size = [self.buffered[offset:]], len(self.buffered) - offset
         self.buffered = b""
@@ -153,7 +153,7 @@ async def _next_chunk(part: BodyPartReader, limits: Limits) -> bytes:
 
 @contextlib.asynccontextmanager
 async def receiving(limits: Limits) -> AsyncIterator[None]:
-    """Raise ClickHouseError if the next bytes of a request do not come in time: a stalled client holds a query slot."""
+    """Raise ClickHouseError if the next bytes do not arrive in time, because a stalled client occupies a query slot."""
     try:
         async with asyncio.timeout(limits.stall_s):
             yield

@@ -1,6 +1,6 @@
-"""Sends the response to a request: buffered while it is small, so that status and summary are correct, then streamed.
+"""Sends the response to a request: buffers its begin, so that status and summary are correct, then streams the rest.
 
-An error after the first byte was sent is written into the body, as ClickHouse does: between two marks with a tag from
+After the first byte was sent, an error is written into the body, as ClickHouse does: between two marks with a tag from
 the header `X-ClickHouse-Exception-Tag`.
 """
 
@@ -18,7 +18,7 @@ from streams.embedded.clickhouse.engine import Result
 from streams.embedded.clickhouse.errors import ClickHouseError, format_error
 from streams.embedded.clickhouse.request import QueryRequest
 
-# ClickHouse's DBMS_DEFAULT_BUFFER_SIZE: its HTTP interface buffers this much before it sends anything.
+# ClickHouse's DBMS_DEFAULT_BUFFER_SIZE, which its HTTP interface buffers before it sends the first byte.
 _BUFFER_BYTES = 1 << 20
 # Maximum time of buffering, so that a slow result arrives in parts.
 MAX_BUFFER_S = 0.1
@@ -126,7 +126,7 @@ class Response:
         return await self._end()
 
     async def fail(self, error: ClickHouseError) -> web.StreamResponse:
-        """End the response with an error, by its status if nothing has been sent."""
+        """End the response with an error; set the status too if nothing has been sent."""
         text = format_error(error, self._version)
         if self._response is None:
             self._buffer.seek(0)
@@ -174,8 +174,8 @@ class Response:
         assert self._response is not None
         if self._encoder is not None:
             await self._response.write(self._encoder.finish())
-        # The end is sent after the handler has returned: a client that has received it uses its session again at once,
-        # which must be unlocked by then.
+        # The end is sent after the handler has returned: a client that has received it may use its session at once, so
+        # the session must be unlocked before.
         self._buffer.close()
         return self._response
 

@@ -1,7 +1,7 @@
-"""Provides a pipe from the engine to the client, into which the engine writes a result in the client's format.
+"""Provides a pipe into which the engine writes a result in the client's format.
 
-`SELECT … INTO OUTFILE '/dev/fd/N'` makes the engine write one whole document of any format, block by block, while
-it computes; for a result in pieces, chdb makes a separate document of each piece (a JSON per block).
+`SELECT … INTO OUTFILE '/dev/fd/N'` makes the engine write one document of any format, block by block, while
+it computes. chdb's own results in pieces are separate documents, such as one JSON per block.
 The kernel's limit of a pipe blocks the engine while a client reads slowly.
 """
 
@@ -14,7 +14,7 @@ _PIPE_BYTES = 1 << 20  # the most that Linux gives without privilege
 
 
 class ResultPipe:
-    """One pipe. The engine opens `path`; reading ends once `no_more` was called and all is read."""
+    """One pipe. The engine opens `path`; reading ends after `no_more` was called and all data was read."""
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
@@ -24,7 +24,7 @@ class ResultPipe:
         self.path = f"/dev/fd/{self._writer}"
 
     def no_more(self) -> None:
-        """Close our end for writing: the engine's own is closed when its query is over."""
+        """Close our writing end; the engine closes its own when its query ends."""
         if self._writer >= 0:
             os.close(self._writer)
             self._writer = -1
@@ -37,7 +37,7 @@ class ResultPipe:
             self._reader = -1
 
     async def read(self) -> bytes:
-        """Return the next bytes, or none at the end. It may be cancelled and called again."""
+        """Return the next bytes (empty at the end); a cancelled call may be repeated."""
         while True:
             try:
                 return os.read(self._reader, _PIPE_BYTES)

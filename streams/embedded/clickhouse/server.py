@@ -35,7 +35,7 @@ class HttpServer:
         self._running = 0
         self._origins = OriginCheck((params.host, *params.host_names))
         limits = params.limits
-        # Killing a query must not wait for the threads that run queries.
+        # The extra threads kill queries without waiting for the threads that run queries.
         self._threads = ThreadPoolExecutor(limits.concurrent_queries + 8, "clickhouse")
         self.sessions = Sessions(limits.sessions, asyncio.get_running_loop().time)
 

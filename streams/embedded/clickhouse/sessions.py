@@ -1,4 +1,4 @@
-"""Manages sessions: connections that outlive a request, with temporary tables and settings, until they expire."""
+"""Manages sessions: connections that retain temporary tables and settings between requests, until they expire."""
 
 import asyncio
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class Sessions:
     async def take(
         self, user: str, session_id: str, *, must_exist: bool, timeout_s: int, connect: Callable[[], Connection]
     ) -> Session:
-        """Return the session, created if it is new; raise ClickHouseError if it is in use, unknown or one too many."""
+        """Return the session, created if new; raise ClickHouseError if it is in use, unknown or beyond the limit."""
         key = (user, session_id)
         self.drop_expired()
         if key in self._by_id:

@@ -1,6 +1,6 @@
-"""Rewrites INSERTs whose data must be staged in a temporary table, because the library does not support them.
+"""Rewrites `INSERT … SELECT … FROM input('structure')` to stage its data in a temporary table.
 
-These are `INSERT … SELECT … FROM input('structure')`, which the library accepts only complete and as text.
+The library accepts such an INSERT only complete and as text.
 """
 
 from dataclasses import dataclass

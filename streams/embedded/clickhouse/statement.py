@@ -1,6 +1,6 @@
-"""Parses statements: their kind, output format, and the begin of an INSERT's data; policy.py decides what is allowed.
+"""Parses a statement's kind, output format and begin of an INSERT's data; policy.py decides what is allowed.
 
-It reads no more grammar than this needs; everything else is the engine's to parse and to refuse.
+The engine parses the rest of the grammar.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ class Statement:
     """One statement of a client, ready for the engine.
 
     `sql` has no trailing semicolon. For an INSERT with data, `sql` is the head without its FORMAT clause,
-    `format` is the data's, and `data_at` is the offset in the client's bytes at which the data begins.
+    `format` is the data's format, and the data begins at the offset `data_at` of the client's bytes.
     """
 
     kind: Kind
@@ -38,7 +38,7 @@ class Statement:
 
     @property
     def returns_rows(self) -> bool:
-        """Return whether it has a result, even an empty one; other responses have no format."""
+        """Return whether it has a result, even an empty one; other statements have no output format."""
         first = next(tokens(self.sql), None)
         return self.kind == "select" or (first is not None and first.keyword in _ANSWERS)
 
@@ -65,7 +65,7 @@ class Statement:
         return self.sql[:8].upper().startswith(("DROP", "DETACH", "RENAME"))
 
     def into(self, path: str, default_format: str) -> str:
-        """Return the statement with its result written to the pipe at `path`, in its own format or the default."""
+        """Return the statement extended to write its result to the pipe at `path`, in its own format or the default."""
         at = len(self.sql) if self.clause_at is None else self.clause_at
         quoted = path.replace("\\", "\\\\").replace("'", "\\'")
         tail = self.sql[at:] or f"FORMAT {default_format}"
@@ -73,10 +73,10 @@ class Statement:
 
 
 def parse(raw: bytes, is_view: Callable[[str], bool] = no_views) -> Statement:
-    """Return the statement that `raw` begins with; for an INSERT, `raw` may be cut anywhere in its data.
+    """Return the statement at the begin of `raw`; the data of an INSERT may be truncated.
 
-    `is_view` returns whether a name is that of a view, which a statement may call with its parameters.
-    Raises ClickHouseError for what is not on the list of policy.py, and for several statements.
+    `is_view` returns whether a name is a view, which a statement may call with parameters.
+    Raises ClickHouseError for a statement that policy.py does not list, and for several statements.
     """
     for _ in range(_MAX_NESTED_COMMENTS):
         try:
@@ -92,9 +92,9 @@ def parse(raw: bytes, is_view: Callable[[str], bool] = no_views) -> Statement:
 
 
 def parse_head(raw: bytes, is_view: Callable[[str], bool] = no_views) -> Statement | None:
-    """Return the INSERT with data that `raw` begins with; None if it is another statement, or its head is cut.
+    """Return the INSERT with data at the begin of `raw`; None for another statement or a truncated head.
 
-    The rest of another statement must be read before it can be judged.
+    Another statement must be read to its end before it can be parsed.
     """
     try:
         first = next(tokens(text := raw.decode("latin-1")), None)
@@ -104,9 +104,9 @@ def parse_head(raw: bytes, is_view: Callable[[str], bool] = no_views) -> Stateme
 
 
 def check_values(data: bytes) -> None:
-    """Raise ClickHouseError for what the data of an INSERT … VALUES may not contain.
+    """Raise ClickHouseError if the data of an INSERT … VALUES contains an expression that is not allowed.
 
-    The engine evaluates its values as expressions, so the whole data is a part of the statement.
+    The engine evaluates the values as expressions, so the whole data is a part of the statement.
     """
     try:
         refuse_unlisted_values([_NONE, *_limited(tokens(data.decode("latin-1")))])
@@ -115,7 +115,7 @@ def check_values(data: bytes) -> None:
 
 
 def _limited(stream: Iterable[Token]) -> list[Token]:
-    """Return all tokens; raise ClickHouseError if they would take too much memory (some 150 bytes each)."""
+    """Return all tokens; raise ClickHouseError if they would need too much memory (some 150 bytes each)."""
     seen = list(islice(stream, _MAX_TOKENS + 1))
     if len(seen) > _MAX_TOKENS:
         raise ClickHouseError(
@@ -126,7 +126,7 @@ def _limited(stream: Iterable[Token]) -> list[Token]:
 
 _MAX_TOKENS = 500_000
 _MAX_NESTED_COMMENTS = 17
-"""Attempts: the text is read again after each."""
+"""Limit of attempts: the text is parsed again after each replaced comment."""
 _NONE = Token("sign", 0, 0, ",")
 
 
@@ -138,7 +138,7 @@ def _unknown(raw: bytes, error: UnknownText) -> ClickHouseError:
 
 
 def _parse(raw: bytes, is_view: Callable[[str], bool]) -> Statement:
-    text = raw.decode("latin-1")  # one character a byte: offsets are those of the client's bytes
+    text = raw.decode("latin-1")  # one character per byte, so that offsets count the client's bytes
     first = next(tokens(text), None)
     if first is None:
         raise ClickHouseError(62, "SYNTAX_ERROR", "Empty query")
@@ -159,7 +159,7 @@ def _parse(raw: bytes, is_view: Callable[[str], bool]) -> Statement:
 
 
 def _insert(raw: bytes, stream: Iterable[Token], is_view: Callable[[str], bool]) -> Statement | None:
-    """Return an INSERT with its data after it; None if a SELECT provides the data, or nothing is inserted."""
+    """Return an INSERT whose data follows; None if a SELECT provides the data, or the statement is no INSERT."""
     seen: list[Token] = []
     depth = 0
     inserts = selects = False
@@ -175,7 +175,7 @@ def _insert(raw: bytes, stream: Iterable[Token], is_view: Callable[[str], bool])
         if before == "INSERT" and token.keyword == "INTO":
             inserts = True
         elif inserts and before not in {"INTO", "TABLE"}:
-            # `INSERT INTO format FORMAT CSV`: the first of them is the table's name.
+            # In `INSERT INTO format FORMAT CSV` the first `format` is the table's name.
             named = seen[-3].keyword in {"INTO", "TABLE"} or seen[-3].text == "."
             if before == "FORMAT" and token.name and not named:
                 refuse_unlisted(seen, is_view)
@@ -188,7 +188,7 @@ def _insert(raw: bytes, stream: Iterable[Token], is_view: Callable[[str], bool])
 
 
 def _with_data(raw: bytes, head: Sequence[Token], selects: bool) -> Statement | None:
-    """Return an INSERT with data; `head` ends in FORMAT and its name. An INSERT … SELECT has data only with input()."""
+    """Return an INSERT with data; `head` ends in FORMAT and a name. An INSERT … SELECT has data only with input()."""
     if selects and not any(token.name.lower() == "input" for token in head):
         return None
     data_at = head[-1].end
@@ -197,7 +197,7 @@ def _with_data(raw: bytes, head: Sequence[Token], selects: bool) -> Statement | 
     if settings:
         sql = f"{sql.rstrip()} {_decode(raw[data_at:settings]).strip()}"
         data_at = settings
-    # The server skips blanks, and one line break, between the head and the data.
+    # The server skips blanks and one line break between the head and the data.
     while raw[data_at : data_at + 1] in {b" ", b"\t", b";"}:
         data_at += 1
     for line_break in (b"\r\n", b"\n"):
@@ -208,10 +208,10 @@ def _with_data(raw: bytes, head: Sequence[Token], selects: bool) -> Statement | 
 
 
 def _settings_after(raw: bytes, at: int) -> int:
-    """Return where `SETTINGS a = 1, b = 2` after the format's name ends, or 0 if there is none."""
+    """Return the end of `SETTINGS a = 1, b = 2` after the format's name, or 0 if there is none."""
     stream = tokens(raw[at : at + 65536].decode("latin-1"))
     end = 0
-    # What follows may be binary data, which is no text for the lexer.
+    # Binary data may follow, which the lexer cannot read.
     with contextlib.suppress(UnknownText):
         first = next(stream, None)
         if first is None or first.keyword != "SETTINGS":
@@ -238,7 +238,7 @@ def _single(seen: list[Token]) -> list[Token]:
 
 
 def _format_clause(seen: Sequence[Token]) -> int | None:
-    """Return the index of the FORMAT clause that ends the statement (SETTINGS may follow it), if there is one."""
+    """Return the index of the FORMAT clause at the statement's end (SETTINGS may follow), or None."""
     for index in range(len(seen) - 2, 0, -1):
         token = seen[index]
         if token.kind == "sign" and token.text in "()":
@@ -250,5 +250,5 @@ def _format_clause(seen: Sequence[Token]) -> int | None:
 
 
 def _decode(raw: bytes) -> str:
-    # A heredoc may hold any bytes: those that are not UTF-8 come back as they were when the engine is asked.
+    # A heredoc may contain any bytes: bytes that are not UTF-8 reach the engine unchanged.
     return raw.decode(errors="surrogateescape")

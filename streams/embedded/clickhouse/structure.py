@@ -1,7 +1,7 @@
-"""Parses the structure of a table that a client sends as text, and writes it again from names and types.
+"""Parses the structure of a table that a client sends as text, and rebuilds it from names and types.
 
-Nothing else is accepted: no DEFAULT, ALIAS, MATERIALIZED, CODEC or TTL, whose expressions the engine would evaluate,
-and no text behind the last type.
+Refuses all other parts: DEFAULT, ALIAS, MATERIALIZED, CODEC and TTL, whose expressions the engine would evaluate, and
+text after the last type.
 """
 
 import re
@@ -15,12 +15,12 @@ _MAX_BYTES = 1 << 20
 
 
 def rebuild(structure: str) -> str:
-    """Return `structure` written again from its names and types; raise ClickHouseError if it has anything else."""
+    """Rebuild `structure` from its names and types; raise ClickHouseError if it has other parts."""
     return _Parser(structure).columns()
 
 
 def rebuild_type(text: str) -> str:
-    """Return one type written again; raise ClickHouseError if it is anything else."""
+    """Rebuild one type; raise ClickHouseError if the text is not exactly one type."""
     return _Parser(text).single_type()
 
 
@@ -53,7 +53,7 @@ class _Parser:
 
     def _name(self) -> str:
         token = self._next()
-        # A quoted name with an escape would have to be read as the engine reads it.
+        # A quoted name with an escape is refused, because only the engine unescapes it.
         if not token.name or "\\" in token.text:
             raise self._refused(f"{token.text!r} is not a name")
         return "`" + token.name.replace("`", "``") + "`"
@@ -139,7 +139,7 @@ class _Parser:
 
 
 def is_aggregate(name: str) -> bool:
-    """Return whether this is an aggregate function of the allow list, also with combinators (sumIf, quantileState)."""
+    """Return whether `name` is an allowed aggregate function, possibly with combinators (sumIf, quantileState)."""
     from streams.embedded.clickhouse.allowed_names import COMBINATORS
 
     rest = name.lower()

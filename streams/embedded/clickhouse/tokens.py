@@ -1,7 +1,7 @@
 """Splits statements into tokens by ClickHouse's lexical rules.
 
-It has no grammar; statement.py interprets the tokens.
-Offsets are those of the text, so a text decoded as Latin-1 gives offsets of bytes.
+statement.py has the grammar.
+Offsets count characters, so a text decoded as Latin-1 gives offsets of bytes.
 """
 
 import re
@@ -11,14 +11,14 @@ from typing import Literal, cast
 
 Kind = Literal["word", "quoted", "string", "number", "sign"]
 
-# After ClickHouse's src/Parsers/Lexer.cpp: comments are `--`, `//`, `#!`, `# ` to the end of the line and /* */;
-# strings escape by a backslash or by doubling the quote; heredocs are $tag$ … $tag$.
-# What the two could read differently is refused, not guessed: every byte outside of strings and comments that is not
-# listed here (the no-break space is, which clickhouse-connect leaves at the end of statements; the engine takes U+3000
-# for a blank as well, typographic quotes for quotes, U+2212 for a minus), strings and comments without an end, a /* in
-# a comment (the engine nests comments from 26.9 on, earlier ones do not; statement.py blanks them, so that the engine
-# sees none), heredocs with other than a plain tag, numbers that run into a word.
-# Repetitions are possessive: one that can be taken back costs 100 bytes of memory a repetition.
+# The rules follow ClickHouse's src/Parsers/Lexer.cpp: comments are `--`, `//`, `#!`, `# ` to the end of the line and
+# /* */; strings escape by a backslash or by doubling the quote; heredocs are $tag$ … $tag$.
+# The lexer refuses every text that the engine could read differently: bytes outside of strings and comments that are
+# not listed here (the no-break space is listed, because clickhouse-connect leaves it at the end of statements; the
+# engine also reads U+3000 as a blank, typographic quotes as quotes, U+2212 as a minus), unterminated strings and
+# comments, a /* in a comment (the engine nests comments from 26.9 on; statement.py blanks them, so that the engine
+# receives none), heredocs with other than a plain tag, and numbers directly before a letter.
+# Repetitions are possessive, because a backtracking repetition costs 100 bytes of memory per step.
 _SKIP = re.compile(r"[ \t\n\r\f\v\u00a0]++|\xc2\xa0|--[^\n]*|//[^\n]*|#[ !][^\n]*|/\*(?:(?!/\*).)*?\*/", re.DOTALL)
 _HEREDOC = re.compile(r"\$(\w*)\$.*?\$\1\$", re.DOTALL | re.ASCII)
 _TOKEN = re.compile(
@@ -32,7 +32,7 @@ _TOKEN = re.compile(
 
 
 class UnknownText(ValueError):
-    """The text has a character at `at` that the lexer does not know."""
+    """Raised for a text that the lexer cannot read at `at`."""
 
     def __init__(self, at: int, text: str) -> None:
         super().__init__(f"unknown character {text!r} at {at}")
@@ -50,7 +50,7 @@ class Token:
 
     @property
     def keyword(self) -> str:
-        """The keyword in upper case; empty for a token that cannot be one."""
+        """The keyword in upper case; empty for a token that cannot be a keyword."""
         return self.text.upper() if self.kind == "word" else ""
 
     @property
@@ -65,9 +65,9 @@ class Token:
 
 
 def tokens(text: str, start: int = 0) -> Iterator[Token]:
-    """Yield the tokens of `text` from `start` on, lazily: what follows an INSERT's head may be binary.
+    """Yield the tokens of `text` from `start` on, lazily, because binary data may follow the head of an INSERT.
 
-    Raises UnknownText at the first character that it does not know.
+    Raises UnknownText at the first unknown character.
     """
     position = start
     while position < len(text):
@@ -89,9 +89,9 @@ def tokens(text: str, start: int = 0) -> Iterator[Token]:
 
 
 def without_nested_comment(raw: bytes, at: int) -> bytes | None:
-    """Return `raw` with the comment that begins at `at` replaced by blanks, however deep comments nest in it.
+    """Replace the comment at `at`, with all comments nested in it, by blanks, so that all offsets stay.
 
-    All offsets stay. None if no comment begins or ends there.
+    Returns None if no complete comment begins there.
     """
     if not raw.startswith(b"/*", at):
         return None
@@ -107,6 +107,6 @@ _COMMENT_SIGN = re.compile(rb"/\*|\*/")
 
 
 def _begins_heredoc(text: str, position: int) -> bool:
-    """Return whether the engine takes a `$` for the begin of a heredoc: what reaches to the next `$` comes again."""
+    """Return whether a `$` begins a heredoc for the engine: the text up to the next `$`, its tag, occurs once more."""
     tag_end = text.find("$", position + 1) + 1
     return tag_end > 0 and text.find(text[position:tag_end], tag_end) >= 0
