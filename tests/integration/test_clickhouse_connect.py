@@ -1,6 +1,5 @@
 """Tests clickhouse-connect with the embedded ClickHouse: features that its users rely on, beyond plain HTTP."""
 
-import asyncio
 import datetime as dt
 import zoneinfo
 from collections.abc import Iterator
@@ -12,8 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from clickhouse_connect.driver.exceptions import DatabaseError, StreamFailureError
-from clickhouse_connect.driver.external import ExternalData
+from clickhouse_connect.driver.exceptions import StreamFailureError
 
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse, User
 
@@ -104,104 +102,3 @@ def test_an_error_in_midstream_is_raised(client: Any) -> None:
     ):
         list(stream)
     assert client.command("SELECT 1") == 1
-
-
-def test_errors_have_code_and_name(client: Any) -> None:
-    """The client parses both from the message."""
-    with pytest.raises(DatabaseError) as raised:
-        client.query("SELECT * FROM nowhere")
-    assert (raised.value.code, raised.value.name) == (60, "UNKNOWN_TABLE")
-
-
-@pytest.mark.parametrize("tail", [";", ";\n", ";\u00a0", "; /* c */", " // LIMIT 0", "; -- end"])
-def test_trailing_characters_of_a_statement_are_ignored(client: Any, tail: str) -> None:
-    """Semicolons, blanks and comments at the end do not hide the format that is added."""
-    assert client.query(f"SELECT 13{tail}\n").result_rows == [(13,)]
-    assert client.raw_query(f"SELECT 13{tail}\n", fmt="TabSeparated") == b"13\n"
-
-
-def test_a_statement_without_a_result_gives_a_summary(client: Any) -> None:
-    """The client recognizes it by the missing format, unlike an empty result."""
-    assert "query_id" in client.command("DROP TABLE IF EXISTS nowhere").summary
-    assert "query_id" in client.query("SET max_threads = 2").first_item
-    assert client.command("SELECT 13 WHERE 0") == ""
-    assert client.query("SELECT 1 AS a LIMIT 0").column_names == ("a",)
-    assert client.query("EXPLAIN SELECT 1").row_count > 1
-
-
-def test_data_within_the_statement_keeps_its_semicolons(client: Any) -> None:
-    """An INSERT may be one text, also after a WITH."""
-    client.command("DROP TABLE IF EXISTS inline")
-    client.command("CREATE TABLE inline (s String) ENGINE = MergeTree ORDER BY s")
-    client.command("INSERT INTO inline (s) FORMAT TabSeparated\none;\n")
-    client.query(
-        "WITH {SELECT:Int32} AS v INSERT INTO inline (s) FORMAT TabSeparated\ntwo;\n", parameters={"SELECT": 1}
-    )
-    assert client.query("SELECT s FROM inline ORDER BY s").result_rows == [("one;",), ("two;",)]
-
-
-def test_parameters_may_be_sent_in_a_form(port: int) -> None:
-    """They have every character that URLs, forms and SQL treat specially."""
-    one = clickhouse_connect.get_client(host="127.0.0.1", port=port, password=PASSWORD, form_encode_query_params=True)
-    odd = "a$b'\"\\x\t\n&=;%{x:Int8}"
-    got = one.query(
-        "SELECT {s:String}, {n:Nullable(String)}, {a:Array(UInt32)}", parameters={"s": odd, "n": None, "a": [1, 2]}
-    )
-    assert got.result_rows == [(odd, None, [1, 2])]
-    one.close()
-
-
-def test_binary_data_may_be_in_the_query(client: Any) -> None:
-    """The client sends it in a heredoc, whatever its bytes."""
-    sink = pa.BufferOutputStream()
-    pa.parquet.write_table(pa.table({"a": [1, 2]}), sink)
-    got = client.query("SELECT a FROM format(Parquet, $p$)", parameters={"$p$": bytes(sink.getvalue())})
-    assert got.result_rows == [(1,), (2,)]
-
-
-def test_tables_may_be_sent_with_a_query(client: Any) -> None:
-    """External tables may be empty, and are available to INSERT … SELECT."""
-    people = ExternalData(file_name="people.csv", data=b"a\t1\nb\t2", structure="name String, n UInt16")
-    assert client.query("SELECT name FROM people WHERE n = 2", external_data=people).result_rows == [("b",)]
-    empty = ExternalData(file_name="none.csv", data=b"", structure="name String")
-    assert client.query("SELECT * FROM none", external_data=empty).result_rows == []
-
-
-@pytest.mark.parametrize("compression", ["gzip", "lz4", "zstd", "deflate"])
-def test_raw_data_may_be_compressed(client: Any, compression: str) -> None:
-    """A body that the caller compressed is decompressed on arrival."""
-    import gzip
-    import zlib
-
-    import lz4.frame
-    import zstandard
-
-    pack = {"gzip": gzip.compress, "lz4": lz4.frame.compress, "zstd": zstandard.compress, "deflate": zlib.compress}
-    client.command("DROP TABLE IF EXISTS packed")
-    client.command("CREATE TABLE packed (a Int32) ENGINE = MergeTree ORDER BY a")
-    client.raw_insert("packed", ["a"], pack[compression](b"1\n2\n"), fmt="CSV", compression=compression)
-    assert client.command("SELECT sum(a) FROM packed") == 3
-
-
-def test_temporary_tables_belong_to_the_session(port: int) -> None:
-    """They are created, filled and read by one client, and unknown to another."""
-    one = clickhouse_connect.get_client(host="127.0.0.1", port=port, password=PASSWORD)
-    other = clickhouse_connect.get_client(host="127.0.0.1", port=port, password=PASSWORD)
-    one.command("CREATE TEMPORARY TABLE mine (a Int32)")
-    one.insert("mine", [[1], [2]])
-    assert one.command("SELECT sum(a) FROM mine") == 3
-    with pytest.raises(DatabaseError, match="UNKNOWN_TABLE"):
-        other.command("SELECT sum(a) FROM mine")
-    one.close()
-    other.close()
-
-
-async def test_an_asynchronous_client_runs_many_queries_concurrently(port: int) -> None:
-    """Sixteen queries that sleep overlap."""
-    one = await clickhouse_connect.get_async_client(host="127.0.0.1", port=port, password=PASSWORD)
-    loop = asyncio.get_running_loop()
-    began = loop.time()
-    got = await asyncio.gather(*[one.query(f"SELECT {i}, sleep(1)") for i in range(16)])
-    assert [answer.result_rows[0][0] for answer in got] == list(range(16))
-    assert loop.time() - began < 12
-    await one.close()

@@ -138,26 +138,3 @@ def test_browsing(server: EmbeddedClickHouse) -> None:
     assert len(functions) > 1000
     columns = rows(server, "SELECT name, type, table FROM system.columns WHERE database IN ('default')")
     assert {"name": "port", "type": "String", "table": "links"} in columns
-
-
-def test_settings_of_a_panel(server: EmbeddedClickHouse) -> None:
-    """A data source's custom settings are settings of the query, also for a reader."""
-    assert len(rows(server, "SELECT number FROM numbers(10)", limit="3")) == 3
-
-
-def test_a_panel_reads_many_blocks(server: EmbeddedClickHouse) -> None:
-    """A long series is complete."""
-    got = rows(server, "SELECT number AS n, toFloat64(number) / 2 AS v FROM numbers(200000)")
-    assert [row["n"] for row in got] == list(range(200000))
-
-
-def test_an_error_is_shown_unchanged(server: EmbeddedClickHouse) -> None:
-    """A response that is not 200 is printed to the user unchanged."""
-    status, body = ask(server, "SELECT * FROM nowhere")
-    assert status == 404
-    assert body.startswith(b"Code: 60. DB::Exception: Unknown table expression identifier 'nowhere'")
-
-
-def test_a_wrong_password_is_refused(server: EmbeddedClickHouse) -> None:
-    """A data source with a wrong password has no access."""
-    assert ask(server, "SELECT 1", "grafana:guess")[0] == 403

@@ -129,13 +129,6 @@ def test_a_folder_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
     assert first.exit_code is not None
 
 
-def test_an_impossible_folder_is_reported_in_one_line(tmp_path: Path) -> None:
-    """The line names the file that is not a folder."""
-    (tmp_path / "file").write_text("")
-    with pytest.raises(Misconfigured, match="Not a directory"):
-        EmbeddedClickHouse(ClickHouseParams(data=tmp_path / "file" / "data")).start()
-
-
 def test_a_password_is_needed_once_given(tmp_path: Path) -> None:
     """A server with one user that has a password starts and refuses access without it."""
     users = (User("default", "secret"),)

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,7 @@ from railsight_automation.planning import Parts
 from railsight_automation.slurm import SlurmHosts, SlurmParams
 from railsight_automation.slurm_reboot import SlurmReboot
 
-from streams.wire.models import Condition, Control, ControlKind, Severity
-from streams.wire.models import RemediationState as State
 from tests.fixtures.automation import ACTOR, NOW_NS, Crash, Fuse, RecordedAnswers, remediation
-from tests.fixtures.automation_loop import Loop
-from tests.fixtures.decide_stage import deciding, ended, finding, sound
 from tests.fixtures.slurm import NODES, Slurm, cluster
 
 pytestmark = pytest.mark.timeout(240)
@@ -215,28 +210,3 @@ async def test_a_crash_during_a_restart_restarts_once(hosts: Hosts) -> None:
     outcomes, _ = await asyncio.gather(hosts.act("r1", "REBOOT_HOST"), restart(hosts, count + 1))
     assert outcomes == ["ACCEPTED", "DONE"] and hosts.slurm.reboots[count:] == ["h1"]
     assert await hosts.act("r2", "UNCORDON_HOST") == ["ACCEPTED", "DONE"]
-
-
-async def test_a_finding_cordons_a_node_and_a_verified_repair_resumes_it(hosts: Hosts, tmp_path: Path) -> None:
-    """From the finding by `decide`, a person's approval and the automation to `sinfo -R`, and back after the proof."""
-    example = finding("p1-h1", Condition.HOST_GPU_FAULT, severity=Severity.CRITICAL)
-    stage = deciding()
-    parts = Parts([SlurmHosts(SlurmParams(nodes={"p1-h1": "h1"}, timeout_s=20))])
-    with closing(Loop(stage, tmp_path / "loop", parts)) as loop:
-        stage.process([example])
-        await loop.advance(10)
-        assert loop.last("CORDON_HOST") is State.WAITING and hosts.slurm.reasons() == {}
-        approval = Control("c", ControlKind.APPROVE, loop.last_id, actor="anna", endless=True)
-        await loop.follow(stage.process([approval]))
-        await loop.advance(11)
-        assert loop.last("CORDON_HOST") is State.DRAINED
-        assert hosts.slurm.reasons()["h1"].startswith(f"railsight {loop.last_id} ")
-        repaired = Control("r", ControlKind.REPAIRED, loop.last_id, actor="anna")
-        await loop.follow(stage.process([repaired, ended(example, final=True)]))
-        await loop.advance(20)
-        assert "DRAIN" in hosts.slurm.state("h1")
-        for link in stage._fabric.topology.uplinks_of["p1-h1"]:
-            stage.process(sound(link.id, 0, 1000))
-        await loop.advance(1000)
-        assert loop.last("CORDON_HOST") is State.PROBATION and loop.last("UNCORDON_HOST") is State.CLOSED
-        assert hosts.slurm.reasons() == {} and "DRAIN" not in hosts.slurm.state("h1")

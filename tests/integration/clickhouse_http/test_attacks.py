@@ -1,8 +1,6 @@
 """Tests attacks on the embedded ClickHouse: files, processes, hosts, privileges, web pages and memory."""
 
-import random
 import secrets
-import urllib.parse
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -234,12 +232,3 @@ def test_the_sandbox_alone_stops_what_the_policy_would_refuse(tmp_path: Path) ->
     finally:
         fuzzer.close()
     assert outcome.breaches == []
-
-
-def test_a_seed_reproduces_its_statements(canaries: Canaries) -> None:
-    """A breach can be repeated from the seed that is printed."""
-    from tests.fuzz.clickhouse_grammar import Grammar, Vocabulary
-
-    one, two = (Grammar(random.Random(5), canaries.targets([]), Vocabulary()) for _ in range(2))
-    assert [one.request() for _ in range(200)] == [two.request() for _ in range(200)]
-    assert urllib.parse.quote(one.request().sql, errors="surrogateescape")

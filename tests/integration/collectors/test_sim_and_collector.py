@@ -16,7 +16,7 @@ from lab.world.ground_truth import AnyFault
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Inventory, Link
 from streams.wire.models import NO_INDEX, CollectorStatus, Event, EventKind, Facts, Samples
-from tests.integration.collectors.fabric import Running, collecting, running
+from tests.integration.collectors.fabric import collecting, running
 
 S = 1_000_000_000
 
@@ -163,19 +163,6 @@ async def test_an_unresponsive_target_is_detected_by_keep_alive() -> None:
         await server.wait_closed()
 
 
-async def test_a_missing_target_does_not_affect_the_others() -> None:
-    """The missing target has its status, and the others are read."""
-    async with running() as now:
-        missing = Target(name="gone", address="127.0.0.1:9")
-        there = Target(name="spine1", address=now.face.addresses["spine1"])
-        async with collecting(Params(targets=(missing, there), cadence_s=0.5)) as (retained, _):
-            await retained.until(
-                lambda: bool(retained.of(Samples, "spine1")) and bool(retained.of(CollectorStatus, "gone"))
-            )
-            assert retained.of(CollectorStatus, "gone")[-1].error
-            assert not retained.of(Samples, "gone")
-
-
 async def test_a_switch_of_two_hundred_ports_is_one_message_a_sample() -> None:
     """A burst of hundreds of notifications is one complete message."""
     async with running(shape=DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=25), cadence_s=2) as now:
@@ -197,17 +184,3 @@ async def test_refused_records_do_not_stop_the_reading() -> None:
         now.published.is_full = False
         await now.published.until(lambda: now.published.of(Samples, "spine1")[-1].sequence > last)
         assert now.published.of(Samples, "spine1")[-1].sequence > last + 1
-
-
-async def test_stopping_leaves_nothing_running() -> None:
-    """Every task of the fabric and the collector ends with them."""
-    before = asyncio.all_tasks()
-
-    async def read() -> Running:
-        async with running() as now:
-            await now.published.until(lambda: bool(now.published.of(Samples)))
-            return now
-
-    await read()
-    async with asyncio.timeout(10):  # gRPC ends its own after the server's end
-        await asyncio.gather(*asyncio.all_tasks() - before, return_exceptions=True)

@@ -15,8 +15,7 @@ from collectors.core.clock import SystemClock
 from collectors.core.columns import json_lines
 from collectors.core.context import CollectorContext
 from collectors.core.metrics import CollectorMetrics
-from collectors.core.params import Core
-from collectors.snmp.collector import SPEC, collect
+from collectors.snmp.collector import collect
 from collectors.snmp.params import Params
 from lab.constants import params_of
 from lab.servers.snmp_agent import SnmpServers
@@ -24,7 +23,7 @@ from lab.world import demo_fabric
 from lab.world.demo_world import DemoWorld
 from lab.world.effects import Interval
 from lab.world.faults.devices import Reboot
-from lab.world.faults.links import AdminDown, LinkDown, LinkFlap
+from lab.world.faults.links import AdminDown, LinkFlap
 from lab.world.ground_truth import AnyFault
 from streams.fabric.inventory import Inventory
 from streams.wire.models import CollectorStatus, Event, EventKind, Facts, Samples, Source
@@ -156,22 +155,6 @@ async def test_a_reboot_is_reported_by_trap_and_by_poll_with_another_boot() -> N
         assert len({s.boot_id for s in retained.of(Samples, "pod1-leaf2")}) == 1
 
 
-async def test_a_link_that_is_down_is_read_as_down_at_both_ends() -> None:
-    """Its counters remain, its state is 0, and the other ports continue."""
-
-    def faulty(inventory: Inventory, now_ns: int) -> list[AnyFault]:
-        down = next(each for each in inventory.links if each.role == "fabric-link" and each.a_device == LEAF)
-        return [LinkDown(down, Interval(now_ns, now_ns + 60 * S))]
-
-    world = world_of(faulty)
-    down = next(each for each in world.inventory.links if each.role == "fabric-link" and each.a_device == LEAF)
-    async with SnmpServers(world, SystemClock()) as face, collecting(simulated(face.addresses)) as (retained, _):
-        await retained.until(lambda: {s.device for s in retained.of(Samples)} == set(world.switches), 20)
-        for end in (down.a, down.z):
-            result = rows(retained.of(Samples, end.device)[0])
-            assert result.pop(end.port)["oper_up"] == 0 and all(metrics["oper_up"] for metrics in result.values())
-
-
 class Hostile(asyncio.DatagramProtocol):
     """Answers each request with a burst of damaged responses."""
 
@@ -246,15 +229,3 @@ async def test_traps_and_informs_of_net_snmp_are_received_and_no_others() -> Non
             await sent("snmptrap", "-m", "", "-v2c", "-c", "wrong", f"127.0.0.1:{port}", "", "1.3.6.1.6.3.1.1.5.3")
             await until(lambda metrics=metrics, before=before: metrics.value("unreadable", "sw1") > before)  # type: ignore[misc]
             assert len(retained.of(Event)) == 8
-
-
-async def test_once_prints_every_interface_and_ends() -> None:
-    """It prints one JSON object per port of each switch, and closes the sockets."""
-    world = world_of()
-    assert SPEC.once is not None
-    async with SnmpServers(world, SystemClock()) as face:
-        lines = [orjson.loads(line) async for line in SPEC.once(simulated(face.addresses), Core())]
-    assert {(line["device"], line["port"]) for line in lines} == {
-        (device, port) for device in world.switches for port in world.ports[device]
-    }
-    assert {line["source"] for line in lines} == {"snmp"}

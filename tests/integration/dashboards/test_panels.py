@@ -149,15 +149,6 @@ def test_every_panel_takes_every_filter_that_is_offered(name: str, board: Board)
 
 
 @pytest.mark.parametrize("name", BOARDS)
-def test_a_board_that_was_just_opened_has_no_invalid_query(name: str, board: Board) -> None:
-    """Every query is expanded with the values that the variables have at first."""
-    made = json.loads((FOLDER / f"{name}.json").read_text())
-    view = opened(made, board.run, View(FROM, NOW, 60, {}))
-    for sql in shown_queries(made):
-        board.run(view.expand(sql))
-
-
-@pytest.mark.parametrize("name", BOARDS)
 def test_a_board_over_empty_tables_has_no_invalid_query(name: str, empty: Board) -> None:
     """A new installation shows empty boards and no error, though no variable has an option."""
     made = json.loads((FOLDER / f"{name}.json").read_text())

@@ -4,9 +4,6 @@ import asyncio
 import os
 import signal
 import socket
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +15,6 @@ from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.wire.errors import Misconfigured
 from tests.integration.embedded.processes import first_line, python, running, until
-from tests.integration.fixtures_kafka import Broker
 
 PARENT = """
 import sys, time
@@ -76,14 +72,6 @@ async def everything(bootstrap: str, topic: str) -> list[int]:
     return found
 
 
-async def test_the_shared_broker_takes_requests(kafka: Broker, topic_name: Callable[[str], str]) -> None:
-    """The fixture's broker creates a topic, accepts a message and returns it."""
-    topic = topic_name("probe")
-    await create(kafka.bootstrap, topic)
-    await send_through(kafka.bootstrap, topic, 2, lambda: None)
-    assert await everything(kafka.bootstrap, topic) == [0, 1]
-
-
 async def test_acknowledged_messages_survive_a_kill(tmp_path: Path) -> None:
     """After a kill during sends, a stop and a restart, every message is there once, on the same ports."""
     kafka = EmbeddedKafka(KafkaParams(data=tmp_path))
@@ -139,17 +127,6 @@ def test_a_killed_parent_leaves_no_java_and_its_successor_gets_the_folder(tmp_pa
     assert until(lambda: not running(str(tmp_path)), 5)
 
 
-def test_a_taken_port_is_refused_by_its_number_and_no_process_remains(tmp_path: Path) -> None:
-    """The line names the port, and no process remains."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen(1)
-        port = taken.getsockname()[1]
-        with pytest.raises(Misconfigured, match=rf"port {port} on 127\.0\.0\.1 is taken"):
-            EmbeddedKafka(KafkaParams(data=tmp_path, port=port)).start()
-    assert running(str(tmp_path)) == []
-
-
 def test_a_port_taken_between_two_runs_is_reported_from_the_log(tmp_path: Path) -> None:
     """If a port is lost between two runs of a node, its restart raises an error, and the cluster can be stopped."""
     kafka = EmbeddedKafka(KafkaParams(data=tmp_path))
@@ -163,29 +140,6 @@ def test_a_port_taken_between_two_runs_is_reported_from_the_log(tmp_path: Path) 
             Misconfigured, match=rf"broker 1 ended with \d+: port {port} or \d+ on 127\.0\.0\.1 is taken"
         ):
             kafka.restart()
-
-
-def test_two_brokers_do_not_share_a_folder(tmp_path: Path) -> None:
-    """The second is refused with the first one's process, and the first continues."""
-    with EmbeddedKafka(KafkaParams(data=tmp_path)) as first:
-        with pytest.raises(Misconfigured, match=rf"in use by another broker \(process {os.getpid()}\)"):
-            EmbeddedKafka(KafkaParams(data=tmp_path)).start()
-        assert first.ready()
-
-
-def test_a_later_start_is_faster_than_the_first(tmp_path: Path) -> None:
-    """A later start finds formatted storage. The best of three in turn, because other tests may share these cores."""
-    with EmbeddedKafka(KafkaParams(data=tmp_path)) as kafka:
-        assert kafka.training is None or kafka.training.wait(120)
-    pairs = [(_timed_start(tmp_path / str(number)), _timed_start(tmp_path)) for number in range(3)]
-    assert min(later for _, later in pairs) < min(first for first, _ in pairs)
-
-
-def _timed_start(data: Path) -> float:
-    kafka = EmbeddedKafka(KafkaParams(data=data))
-    began = time.perf_counter()
-    with kafka:
-        return time.perf_counter() - began
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -208,13 +162,3 @@ def test_the_command_ends_when_its_broker_does(tmp_path: Path) -> None:
         stderr = broker.communicate(timeout=15)[1]
     assert broker.returncode == 1
     assert stderr == f"railsight broker: broker 1 ended on its own; see {tmp_path}/node-1/server.log\n"
-
-
-def test_the_command_prints_one_line_if_it_cannot_start(tmp_path: Path) -> None:
-    """A misconfiguration causes one line on standard error and exit code 2."""
-    (tmp_path / "file").write_text("")
-    command = [sys.executable, "-c", BROKER_COMMAND, "--data", str(tmp_path / "file")]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert run.returncode == 2
-    assert run.stdout == ""
-    assert run.stderr == f"railsight broker: data folder {tmp_path}/file: File exists\n"

@@ -1,6 +1,5 @@
 """Tests jars fetched by jgo itself, from a repository on loopback, and a broker on a machine without a network."""
 
-import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,7 +14,6 @@ from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_aot import cache_of
 from streams.embedded.kafka_config import KafkaParams
 from streams.embedded.kafka_node import Software
-from streams.wire.errors import Misconfigured
 
 
 @dataclass
@@ -66,14 +64,6 @@ def mirror(jars: tuple[Path, ...]) -> Iterator[Mirror]:
     server.server_close()
 
 
-@pytest.fixture
-def nowhere() -> Iterator[str]:
-    """Yield the address of a repository that refuses every connection."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))  # bound and not listening, so that no other process takes the port
-        yield f"http://127.0.0.1:{bound.getsockname()[1]}/m2"
-
-
 def test_an_empty_cache_is_filled_and_only_damaged_jars_are_fetched_again(tmp_path: Path, mirror: Mirror) -> None:
     """All jars are fetched by jgo from the mirror; then a damaged and a missing one are fetched again, and no other."""
     environ = {"XDG_CACHE_HOME": str(tmp_path), "RAILSIGHT_MAVEN_REPOSITORY": mirror.address}
@@ -86,29 +76,6 @@ def test_an_empty_cache_is_filled_and_only_damaged_jars_are_fetched_again(tmp_pa
     assert provide(environ=environ) == paths
     assert sorted(mirror.asked) == sorted([paths[0].name, paths[7].name])
     assert kafka_jars()[0].is_at(paths[0])
-
-
-def test_no_network_and_an_empty_cache_is_one_line(tmp_path: Path, nowhere: str) -> None:
-    """The line names jars and the alternative to a network; no partial download remains."""
-    environ = {"XDG_CACHE_HOME": str(tmp_path), "RAILSIGHT_MAVEN_REPOSITORY": nowhere}
-    with pytest.raises(Misconfigured, match=r"cannot fetch 46 jars \(.*refused.*RAILSIGHT_KAFKA_JARS") as refused:
-        provide(environ=environ)
-    assert "\n" not in str(refused.value)
-    assert list((tmp_path / "railsight" / "kafka-4.3.1").iterdir()) == []
-
-
-def test_a_folder_of_jars_starts_a_broker_without_a_network(
-    tmp_path: Path, jars: tuple[Path, ...], nowhere: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without cache and repository, a broker needs only a folder of jars."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
-    monkeypatch.setenv("RAILSIGHT_MAVEN_REPOSITORY", nowhere)
-    folder = tmp_path / "carried"
-    folder.mkdir()
-    for path in jars:
-        (folder / path.name).symlink_to(path)
-    with EmbeddedKafka(KafkaParams(data=tmp_path / "data", jars=folder)) as kafka:
-        assert kafka.ready()
 
 
 def test_a_damaged_cache_costs_only_speed(

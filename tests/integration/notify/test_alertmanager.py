@@ -5,7 +5,6 @@ import time
 
 import pytest
 
-from lab.constants import with_constants
 from streams.notify.alert import Alert
 from streams.notify.alertmanager import Alertmanager
 from streams.notify.notifier import Notifier
@@ -125,46 +124,6 @@ async def test_a_child_that_opens_before_its_parent_is_not_notified(alertmanager
     for receiver in ("noc", "on-call"):
         assert [alert["labels"]["finding_id"] for n in receivers.to(receiver) for alert in n["alerts"]] == ["reboot"]
     assert not receivers.to("none", "resolved")
-
-
-async def test_a_successor_takes_over_without_a_second_page(alertmanager: Server, receivers: Receivers) -> None:
-    """A new notifier that read the active alerts posts the same labels, so no notification is repeated."""
-    params = params_for(alertmanager)
-    first, second = Notifier(params), Notifier(params)
-    async with Alertmanager(params) as client:
-        for identity in ("f1", "ended"):
-            first.process(now_finding(id=identity), time.time_ns())
-        await post_due(first, client, HOLD_S + 0.2)
-        await until(lambda: len(receivers.to("on-call", "firing")) == 2)
-        second.process(now_finding(revision=5), time.time_ns())
-        second.restore(await client.active_alerts(), time.time_ns())
-        await post_due(second, client, 2)
-        await until(lambda: receivers.to("on-call", "resolved"))
-        assert [a.labels["finding_id"] for a in await client.active_alerts()] == ["f1", "f1"]
-    assert len(receivers.to("on-call", "firing")) == 2
-    assert [notification["groupLabels"]["finding_id"] for notification in receivers.to("on-call", "resolved")] == [
-        "ended"
-    ]
-
-
-async def test_alerts_are_posted_again_after_a_restart_without_a_second_page(
-    alertmanager: Server, receivers: Receivers
-) -> None:
-    """Alertmanager loses its alerts, the repetition restores them, and its notification log prevents a second page."""
-    params = with_constants(NotifyParams, resend_s=0.2)(cluster="test", alertmanagers=(alertmanager.url,), hold_s=0)
-    notifier = Notifier(params)
-    async with Alertmanager(params) as client:
-        notifier.process(now_finding(), time.time_ns())
-        await post_due(notifier, client)
-        await until(lambda: receivers.to("on-call"))
-        alertmanager.stop()
-        with pytest.raises(Retry):
-            await client.post(list(notifier.desired_alerts.values()))
-        alertmanager.start()
-        assert await client.active_alerts() == []
-        await post_due(notifier, client, 2)
-        assert len(await client.active_alerts()) == 2
-    assert len(receivers.to("on-call")) == 1
 
 
 async def test_an_invalid_alert_is_rejected_and_the_valid_ones_are_accepted(alertmanager: Server) -> None:

@@ -34,21 +34,6 @@ from tests.integration.notify.conftest import (
 pytestmark = pytest.mark.peer("prometheus-alertmanager")
 
 
-async def test_findings_become_one_page_and_its_resolution(
-    bootstrap: str, producer: AIOKafkaProducer, alertmanager: Server, receivers: Receivers
-) -> None:
-    """A finding that is open at the start pages, an update does not page again, and the end is notified once."""
-    await publish(producer, fresh())
-    async with running(bootstrap, alertmanager):
-        await until(lambda: receivers.to("on-call"), 30)
-        await publish(producer, fresh(revision=2, status=Status.UPDATED, summary="still down"))
-        await publish(producer, fresh(revision=3, status=Status.RETRACTED, resolved_at_ns=time.time_ns()))
-        await until(lambda: receivers.to("on-call", "resolved"))
-    assert [notification["status"] for notification in receivers.to("on-call")] == ["firing", "resolved"]
-    (end,) = receivers.to("on-call", "resolved")
-    assert end["alerts"][0]["annotations"]["summary"].startswith("Retracted")
-
-
 @dataclass(frozen=True)
 class WrongClock:
     """The clock of a host, ahead by `ahead_s`."""
@@ -138,23 +123,6 @@ async def test_an_invalid_record_is_rejected_without_stopping_the_service(
         "notify",
         b"not json",
     )
-
-
-async def test_open_findings_are_posted_when_alertmanager_is_available_again(
-    bootstrap: str, producer: AIOKafkaProducer, alertmanager: Server, receivers: Receivers
-) -> None:
-    """A finding that is still open pages; one that opened and closed meanwhile does not."""
-    async with running(bootstrap, alertmanager):
-        await publish(producer, fresh(id="f0"))
-        await until(lambda: receivers.to("on-call"), 30)
-        alertmanager.stop()
-        await publish(producer, fresh(id="short"))
-        await publish(producer, fresh())
-        await publish(producer, fresh(id="short", revision=2, status=Status.RESOLVED, resolved_at_ns=time.time_ns()))
-        await asyncio.sleep(2)  # longer than the hold, so posting is tried without success
-        alertmanager.start()
-        await until(lambda: any("f1" in str(notification) for notification in receivers.to("on-call")), 60)
-    assert not any("short" in str(notification) for _, notification in receivers.received)
 
 
 async def test_a_second_notifier_waits_and_takes_over(

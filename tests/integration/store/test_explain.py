@@ -11,7 +11,6 @@ import pytest
 from streams.cli.main import main
 from streams.fabric.catalogue import Metric
 from streams.report.explanation import evidence_tables, table_lines
-from streams.store.queries import finding_queries
 from streams.wire import topics
 from streams.wire.models import (
     Action,
@@ -110,14 +109,6 @@ def test_the_samples_of_a_window_are_shown_with_those_around_it(stored: Database
     assert any(line.endswith("* 1,007  +7") for line in text)
     assert any("… 11 more" in line for line in text)
     assert any(line.endswith("link_down  carrier") for line in text)
-
-
-def test_findings_that_kafka_no_longer_has_are_in_the_tables(stored: Database) -> None:
-    """The result has every revision of a finding and its children, by prefix of the id, and the remediations."""
-    findings, remediations = finding_queries.by_id_prefix(stored.client, "f0")
-    assert [(f.id, f.revision) for f in findings] == [("c41d", 1), ("f00d", 1), ("f00d", 2)]
-    assert remediations == [REMEDIATION]
-    assert finding_queries.by_id_prefix(stored.client, "beef") == ([], [])
 
 
 @pytest.mark.parametrize("bootstrap", ["", "127.0.0.1:1"])

@@ -164,14 +164,6 @@ def test_the_limit_of_silence_is_that_of_telemetry_stale(stored: Database, silen
     assert [port.gaps for port in verdict.coverage.ports] == [()] * 4
 
 
-def test_an_interval_without_findings_and_with_full_coverage_is_clean(stored: Database) -> None:
-    """The interval has no finding, and all ports were read."""
-    verdict = _verdict(stored, "train", 450, 600)
-    assert verdict is not None
-    assert (verdict.impacts, verdict.is_clean, verdict.is_covered, verdict.coverage.share) == ((), True, True, 1.0)
-    assert "CLEAN, as far as observed: 100 % of its time" in "\n".join(verdict_lines(verdict))
-
-
 def test_an_interval_without_readings_is_unknown(stored: Database) -> None:
     """Without findings and without readings, the verdict is unknown."""
     verdict = _verdict(stored, "other", 200, 600)
@@ -180,12 +172,6 @@ def test_an_interval_without_readings_is_unknown(stored: Database) -> None:
     assert "NOT KNOWN" in "\n".join(verdict_lines(verdict))
     assert [(one.host, one.rail, one.code) for one in verdict.witness_reports] == [("h2", 1, 12)]
     assert verdict.as_dict()["coverage"] == 0
-
-
-def test_a_job_that_did_not_run_then_has_no_verdict(stored: Database) -> None:
-    """There is none before its start nor for an unknown name."""
-    assert _verdict(stored, "train", -100, 0) is None
-    assert _verdict(stored, "unknown", 0, 600) is None
 
 
 def _run_command(database: Database, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:

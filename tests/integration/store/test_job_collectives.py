@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from streams.cli.main import main
-from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Device, Inventory, Job, Link
 from streams.wire import topics
 from streams.wire.inventory_topic import to_chunks
@@ -122,17 +121,3 @@ def test_a_slow_benchmark_is_a_witness_of_the_job(
     assert "far below its peers: all_reduce/float/sum/-1/8589934592" in printed
     assert printed.count("far below its peers") == 2, "two sizes of one benchmark: the smallest measures latency"
     assert stored.count() == 2 * len(PEERS_GBPS) + 4, "the output that was published twice is stored once"
-
-
-def test_every_column_of_a_result_is_stored(stored: Results) -> None:
-    """Size, elements, ranks, time, both bandwidths and wrong elements, out of place and in place."""
-    rows = stored.database.client.query(
-        "SELECT metric, `index`, count() FROM sample_lanes WHERE source = 'benchmark' AND device = 'h2'"
-        " AND row_kind = 'collective' GROUP BY metric, `index`"
-    )
-    columns = [
-        metric for metric in Metric if metric.name.startswith("COLLECTIVE_") and metric is not Metric.COLLECTIVE_RANK
-    ]
-    expected = {(metric.name.lower(), index) for metric in columns for index in (0, 1)}
-    assert {(metric, index) for metric, index, _ in rows} == expected
-    assert {count for _, _, count in rows} == {3 * len(PEERS_GBPS)}

@@ -219,15 +219,6 @@ def test_the_tables_have_the_columns_of_the_schemas(database: Database) -> None:
         }, schema.table
 
 
-def test_every_metric_has_a_column_or_lanes(database: Database) -> None:
-    """A scalar metric of the catalogue is a column of its type; the others are rows of sample_lanes."""
-    declared = _declared(database, "samples")
-    for metric in Metric:
-        assert (column_name(metric) in declared) is is_scalar(metric), metric
-    columns = {column_name(metric) for metric in Metric}
-    assert {"Nullable(UInt64)", "Nullable(Float64)"} == {declared[name] for name in columns & set(declared)}
-
-
 def test_extremes_are_stored_but_those_of_bools(database: Database) -> None:
     """A bool's are computed from its average."""
     for table in ("samples_1m", "samples_1h"):

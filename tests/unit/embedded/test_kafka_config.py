@@ -48,11 +48,6 @@ def test_topics_are_never_created_by_a_misspelt_name() -> None:
     assert properties(1, ONE, Path("/data"))["auto.create.topics.enable"] == "false"
 
 
-def test_waiting_requests_are_bounded_by_no_less_than_the_largest() -> None:
-    """The broker refuses to start with a limit below the largest request, 100 MiB by default."""
-    assert properties(1, ONE, Path("/data"))["queued.max.request.bytes"] == 104857600
-
-
 def test_properties_are_written_as_java_reads_them() -> None:
     """A backslash in a folder's name survives Java's reading of it."""
     assert render({"node.id": 1, "log.dirs": "/a\\b"}) == "node.id=1\nlog.dirs=/a\\\\b\n"
@@ -62,11 +57,6 @@ def test_the_heap_is_bounded_and_a_full_one_ends_the_broker() -> None:
     """The chosen heap is the JVM's bound, and a broker that reached it does not linger."""
     flags = jvm_flags(300, Path("/data"), ["-XX:AOTCache=x"])
     assert {"-Xmx300m", "-XX:+ExitOnOutOfMemoryError", "-XX:AOTCache=x"} <= set(flags)
-
-
-def test_native_parts_are_unpacked_beside_the_data() -> None:
-    """A killed JVM leaves its unpacked files in the node's folder, which the next start empties, not in /tmp."""
-    assert "-Djava.io.tmpdir=/data/scratch" in jvm_flags(256, Path("/data"))
 
 
 @pytest.mark.parametrize("wrong", [{"broker": 3}, {"brokers": 2}, {"port": 0}])
@@ -86,9 +76,3 @@ def test_with_users_nothing_is_open(tmp_path: Path) -> None:
     assert "reader" not in str(found["listener.name.controller.plain.sasl.jaas.config"])
     tls = properties(1, [Ports(20000, 20001)], tmp_path, Security("p", tmp_path / "both.pem"))
     assert tls["listener.security.protocol.map"] == "CLIENT:SASL_SSL,CONTROLLER:SASL_PLAINTEXT"
-
-
-def test_tls_has_the_second_compiler(tmp_path: Path) -> None:
-    """Only it has the instructions for AES."""
-    flag = "-XX:TieredStopAtLevel=1"
-    assert flag in jvm_flags(256, tmp_path) and flag not in jvm_flags(256, tmp_path, tls=True)

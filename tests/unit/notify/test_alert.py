@@ -89,12 +89,6 @@ def test_fields_that_change_in_an_episode_are_not_labels() -> None:
     assert alert(later, now_ns=NOW + S).identity == alert(finding()).identity
 
 
-def test_severity_and_parent_are_annotations() -> None:
-    """They change while a finding is open."""
-    annotations = build_annotations(finding(severity=Severity.WARNING, parent_id="p1"), params())
-    assert (annotations["severity"], annotations["parent_id"]) == ("warning", "p1")
-
-
 def test_a_location_without_rail_or_pod_has_no_empty_labels() -> None:
     """Alertmanager drops empty labels, so an alert with them could not be found by its labels."""
     bare = finding(subject=Subject("device:leaf-2"), blast_radius=None)

@@ -122,16 +122,6 @@ async def test_the_event_loop_runs_while_a_version_is_built() -> None:
     assert turns > 3, "the build blocked the event loop"
 
 
-async def test_the_arrays_of_the_graph_are_built_before_a_finding_needs_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the largest fabric the build takes 0.3 s, which would block the other tasks of the worker."""
-    reader = InventoryReader(KafkaSettings())
-    await _take(reader, *_version(inventory(), 5))
-    monkeypatch.delattr("streams.fabric.topology.Graph")
-    found = reader.versions.at(5)
-    assert found is not None
-    assert set(found[1].graph.names) == set(found[1].devices)
-
-
 async def test_unreadable_records_are_skipped() -> None:
     """A version after records with invalid bytes is read."""
     reader = InventoryReader(KafkaSettings())

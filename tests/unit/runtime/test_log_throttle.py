@@ -7,7 +7,7 @@ import pytest
 
 from streams.health.health import Health, HealthParams
 from streams.health.status_server import PrometheusMetrics
-from streams.runtime.log_setup import MissingTopicFilter, RepeatFilter, throttle_repeats
+from streams.runtime.log_setup import MissingTopicFilter, RepeatFilter
 from streams.wire.errors import Misconfigured
 
 
@@ -60,14 +60,6 @@ def test_the_number_of_remembered_messages_is_bounded() -> None:
     for number in range(5000):
         repeats.filter(record("faust", f"{number} is new"))
     assert repeats.known <= 1001
-
-
-def test_throttle_repeats_adds_the_filter_to_the_given_handlers() -> None:
-    """Every handler of the log drops repeats, and aiokafka logs warnings only."""
-    handler = logging.NullHandler()
-    throttle_repeats([handler])
-    assert [type(added) for added in handler.filters] == [RepeatFilter]
-    assert logging.getLogger("aiokafka").level == logging.WARNING
 
 
 def test_a_missing_topic_is_reported_once_with_the_next_step() -> None:
