@@ -1,6 +1,7 @@
 """Tests the first half of the life cycle: revocation, expiry, acceptance, and the results of automation."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from streams.wire.models import (
 from streams.wire.models import RemediationState as State
 from tests.fixtures.decide_stage import (
     NO_CAPS,
+    TOP,
     accept,
     answer,
     carry_out,
@@ -29,6 +31,8 @@ from tests.fixtures.decide_stage import (
     decisions,
     ended,
     finding,
+    open_states,
+    out_of_service,
     port_states,
     remediations,
     removed_keys,
@@ -127,15 +131,15 @@ def test_an_accepted_action_without_a_result_counts_as_drained() -> None:
     (decision,) = decisions(stage, finding("p1-l0/u0"))
     accept(stage, decision)
     assert states_of(remediations(stage.advance_watermark(at(610)))) == [State.NO_ANSWER]
-    assert list(stage._state.isolations.active) == [decision.target.id]
+    assert out_of_service(stage) == [decision.target.id]
     other = deciding()
     other.restore(stage.snapshot())
-    other.set_topology(stage._fabric.topology)
+    other.set_topology(TOP)
     other.recover([])
     assert states_of(remediations(other.advance_watermark(at(4210)))) == [State.ESCALATED]
     late = remediations(other.process([answer(decision)]))
     assert states_of(late) == [State.DRAINED]
-    assert list(other._state.isolations.active) == [decision.target.id]
+    assert out_of_service(other) == [decision.target.id]
 
 
 @pytest.mark.parametrize("after", ["withdrawn", "expired", "kill switch"])
@@ -149,12 +153,12 @@ def test_an_acceptance_of_what_is_revoked_is_not_confirmed_and_counts_as_drained
         stage.advance_watermark(at(400))
     else:
         stage.process([Control("stop", ControlKind.KILL_SWITCH)])
-    assert stage._state.isolations.active == {}
+    assert out_of_service(stage) == []
     (late,) = accept(stage, decision)
     assert (late.id, late.state, late.verdict) == (decision.id, State.NO_ANSWER, Verdict.REVOKED)
-    assert list(stage._state.isolations.active) == [decision.target.id]
+    assert out_of_service(stage) == [decision.target.id]
     assert states_of(remediations(stage.process([answer(decision, Outcome.FAILED)]))) == [State.FAILED]
-    assert stage._state.isolations.active == {}
+    assert out_of_service(stage) == []
 
 
 def test_the_guards_are_evaluated_again_when_automation_accepts() -> None:
@@ -185,18 +189,6 @@ def test_a_failed_action_is_tried_three_times_and_then_waits_for_a_person() -> N
     assert states_of(remediations(stage.process([Control("no", ControlKind.REJECT, third.id, actor="anna")]))) == [
         State.CLOSED
     ]
-
-
-def test_a_finding_that_becomes_critical_is_decided_again() -> None:
-    """Severity or cause changed: what was denied is decided in another attempt."""
-    example = finding("p1-l0/u0", confidence=None)
-    stage = deciding()
-    (denied,) = decisions(stage, example)
-    assert (denied.state, denied.guard, denied.constraint) == (State.DENIED, 5, "confidence")
-    changed = replace(example, revision=2, severity=Severity.CRITICAL, confidence=0.9)
-    closed, approved = decisions(stage, changed, t=11)
-    assert (closed.id, closed.state) == (denied.id, State.CLOSED)
-    assert (approved.state, approved.attempt) == (State.APPROVED, 2)
 
 
 def test_a_denied_decision_is_evaluated_again_when_capacity_returns() -> None:
@@ -259,28 +251,8 @@ def test_a_rejection_revokes_an_open_approval() -> None:
     assert (revoked.id, revoked.state, revoked.verdict, revoked.actor) == (
         decision.id, State.DENIED, Verdict.REVOKED, "anna",
     )  # fmt: skip
-    assert stage._state.isolations.active == {}
+    assert out_of_service(stage) == []
     assert stage.advance_watermark(at(3600)) == []
-
-
-def test_a_cold_start_waits_for_the_controls() -> None:
-    """Before they are read nothing is approved: a proposal waits, and is denied after a minute."""
-    stage = deciding(loaded=False)
-    assert [r.guard for r in decisions(stage, finding("p1-l0/u0"))] == [1]
-    read = deciding(loaded=False)
-    read.process([finding("p1-l0/u0")])
-    read.recover([Control("stop", ControlKind.KILL_SWITCH)])
-    assert [(r.state, r.guard) for r in remediations(read.advance_watermark(at(10)))] == [(State.DENIED, 1)]
-
-
-def test_a_stale_finding_after_the_final_revision_is_not_decided() -> None:
-    """An older revision that arrives late leads to nothing, neither at once nor after the settling time."""
-    example = finding("p1-l0/u0")
-    stage = deciding()
-    decisions(stage, example)
-    stage.process([ended(example, revision=5, final=True)])
-    assert decisions(stage, replace(example, revision=4), t=20) == []
-    assert stage.advance_watermark(at(2000)) == []
 
 
 @pytest.mark.parametrize("way", ["approve", "reject", "nothing"])
@@ -446,9 +418,7 @@ def test_the_failure_of_a_revoked_attempt_leaves_the_next_attempt_in_place() -> 
     accept(stage, first)
     failed = remediations(stage.process([answer(first, Outcome.FAILED)]))
     assert [one.id for one in failed] == [first.id]
-    assert list(stage._state.isolations.active) == [first.target.id]
-    holder = stage._remedies.isolating(first.target.id)
-    assert holder is not None and holder.id == second.id
+    assert out_of_service(stage) == [first.target.id]
 
 
 def test_a_second_isolation_of_a_target_cannot_be_approved() -> None:
@@ -479,10 +449,86 @@ def test_a_target_that_two_attempts_took_out_is_restored_by_the_last() -> None:
     stage.process(sound(first.target.id, 40, 1000))
     found = remediations(stage.advance_watermark(at(1000)))
     assert [(r.id, r.state) for r in found if r.action is not Action.REPAIR_LINK] == [(second.id, State.CLOSED)]
-    assert list(stage._state.isolations.active) == [first.target.id]
+    assert out_of_service(stage) == [first.target.id]
     stage.process([answer(first), Control("again", ControlKind.REPAIRED, first.id, actor="anna")])
     stage.process(sound(first.target.id, 1000, 2000))
     found = remediations(stage.advance_watermark(at(2000)))
     assert [(r.action, r.state) for r in found] == [
         (first.action, State.RESTORING), (Action.RESTORE_LINK, State.APPROVED),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("first", ["denied", "waiting", "expired", "failed"])
+@pytest.mark.parametrize("change", ["severity", "cause"])
+def test_a_finding_that_changes_is_decided_again(first: str, change: str) -> None:
+    """Whatever became of the first decision, the next attempt has another id."""
+    example = finding("p1-l0/u0", confidence={"denied": None, "waiting": 0.6}.get(first, 0.95))
+    stage = deciding(**NO_CAPS, cool_down_s=0, failed_s=100_000)
+    (decision,) = decisions(stage, example)
+    if first == "expired":
+        stage.advance_watermark(at(310))
+    if first == "failed":
+        carry_out(stage, decision, Outcome.FAILED)
+    assert open_states(stage)[decision.id] is State[first.upper()]
+    changes: dict[str, Any] = {"severity": Severity.CRITICAL} if change == "severity" else {"cause": Cause.OPTIC}
+    found = decisions(stage, replace(example, revision=2, confidence=0.95, **changes), t=320)
+    assert [(one.id, one.state) for one in found if one.id == decision.id] == [(decision.id, State.CLOSED)]
+    assert [(one.state, one.attempt) for one in found if one.id != decision.id] == [(State.APPROVED, 2)]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_an_open_finding_that_arrives_after_its_final_revision_is_not_approved(restart: bool) -> None:
+    """Also by the successor that restored a snapshot, and after the settling time."""
+    example = finding("p1-l0/u0")
+    stage = deciding()
+    decisions(stage, example)
+    outputs = stage.process([ended(example, revision=5, final=True)])
+    assert len(removed_keys(outputs)) == 1
+    if restart:
+        successor = deciding(states=False, loaded=False)
+        successor.restore(stage.snapshot())
+        successor.set_topology(TOP)
+        successor.recover([])
+        stage = successor
+    assert remediations(stage.process([replace(example, revision=3), example])) == []
+    for t in (11, 25, 1000, 80_000):
+        assert remediations(stage.advance_watermark(at(t))) == []
+
+
+def test_a_cold_start_approves_nothing_before_the_controls_are_read_and_then_decides() -> None:
+    """A proposal is denied by guard 1; once the topic was read to its end without a kill switch, it is approved."""
+    stage = deciding(loaded=False)
+    (denied,) = decisions(stage, finding("p1-l0/u0"))
+    assert (denied.state, denied.guard) == (State.DENIED, 1)
+    assert remediations(stage.advance_watermark(at(60))) == []
+    stage.recover([])
+    found = remediations(stage.advance_watermark(at(71)))
+    assert [one.state for one in found] == [State.CLOSED, State.APPROVED]
+
+
+def test_a_person_approves_what_expired_without_an_answer() -> None:
+    """The next attempt has the approval; the same answer again, or one for the old id, changes nothing."""
+    stage = deciding()
+    (waiting,) = decisions(stage, finding("p1-l0/u0", confidence=0.6))
+    stage.advance_watermark(at(3610))
+    assert open_states(stage)[waiting.id] is State.EXPIRED
+    approval = Control("c", ControlKind.APPROVE, waiting.id, at(3620), at(9000), actor="anna")
+    closed, approved = remediations(stage.process([approval]))
+    assert (closed.id, closed.state) == (waiting.id, State.CLOSED)
+    assert (approved.state, approved.attempt, approved.approved_by) == (State.APPROVED, 2, "anna")
+    assert stage.process([approval, replace(approval, id="d")]) == []
+
+
+def test_the_budget_of_a_link_binds() -> None:
+    """Three drains that automation reports as failed are its budget of two hours; no answer returns one of them."""
+    stage = deciding(**{**NO_CAPS, "isolation_budget": 3, "cool_down_s": 0})
+    for n in range(3):
+        opened = finding("p1-l0/u0", t=100 * n)
+        (drain,) = [one for one in decisions(stage, opened, t=100 * n + 10) if one.state is State.APPROVED]
+        carry_out(stage, drain, Outcome.FAILED)
+        stage.process([ended(opened, final=True)])
+    (fourth,) = decisions(stage, finding("p1-l0/u0", t=400), t=410)
+    assert (fourth.state, fourth.guard) == (State.DENIED, 11)
+    assert remediations(stage.advance_watermark(at(7200))) == []
+    found = remediations(stage.advance_watermark(at(7221)))
+    assert found[-1].state is State.APPROVED, "the first one is two hours old"

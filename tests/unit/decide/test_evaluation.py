@@ -1,13 +1,28 @@
 """Tests which findings prove a switch dead, so that its floor denies no drain above it."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from streams.wire.models import Cause, Condition
-from tests.fixtures.decide_stage import deciding, ended, finding
+from streams.decide.controls import Controls
+from streams.decide.evaluation import Evaluation
+from streams.decide.fabric_view import FabricView
+from streams.decide.params import DecideParams
+from streams.decide.state import DecideState
+from streams.wire.models import Cause, Condition, Finding
+from tests.fixtures.decide_stage import ended, finding
 from tests.worlds.observations import at
+
+
+def dead(t: float, *revisions: Finding) -> Collection[str]:
+    """Return the devices that are proven dead by revisions of findings."""
+    params = DecideParams()
+    evaluation = Evaluation(params, FabricView(params), DecideState(at(t)), Controls())
+    for revision in revisions:
+        evaluation.add_finding(revision)
+    return evaluation.context().dead
 
 
 @pytest.mark.parametrize(
@@ -25,21 +40,14 @@ def test_a_switch_is_dead_only_by_a_finding_that_is_no_restart_and_lasts(
     changes: dict[str, Any], t: float, is_dead: bool
 ) -> None:
     """A restart that lasts for minutes exempts no switch from its floor, nor does the report of neighbors only."""
-    stage = deciding()
     down = replace(finding("p1-l0", Condition.DEVICE_DOWN), **changes)
-    stage.process([down])
-    stage.advance_watermark(at(t))
-    assert stage._evaluation.context().dead == ({"p1-l0"} if is_dead else set())
+    assert dead(t, down) == ({"p1-l0"} if is_dead else set())
 
 
 @pytest.mark.parametrize("why", ["resolved", "known restart"])
 def test_a_switch_is_alive_again_with_the_next_revision(why: str) -> None:
     """The finding ends, or its cause is found to be a restart."""
-    stage = deciding()
     down = finding("p1-l0", Condition.DEVICE_DOWN)
-    stage.process([down])
-    stage.advance_watermark(at(4000))
-    assert stage._evaluation.context().dead == {"p1-l0"}
     after = ended(down) if why == "resolved" else replace(down, revision=2, cause=Cause.REBOOT)
-    stage.process([after])
-    assert stage._evaluation.context().dead == set()
+    assert dead(4000, down) == {"p1-l0"}
+    assert dead(4000, down, after) == set()

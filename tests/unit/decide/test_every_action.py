@@ -27,7 +27,18 @@ from streams.wire.models import (
     Verdict,
 )
 from streams.wire.models import RemediationState as State
-from tests.fixtures.decide_stage import accept, carry_out, deciding, ended, finding, port_states, remediations, sound
+from tests.fixtures.decide_stage import (
+    TOP,
+    accept,
+    carry_out,
+    deciding,
+    ended,
+    finding,
+    out_of_service,
+    port_states,
+    remediations,
+    sound,
+)
 from tests.worlds.observations import at
 from tests.worlds.small_fabric import inventory, job, topology
 
@@ -172,21 +183,21 @@ def test_the_shipped_policy_reaches_what_follows_an_action(action: Action) -> No
     carry_out(stage, repair)
     stage.process([ended(fault, final=True)])
     links = [isolated.target.id] if first is Action.DRAIN_LINK else [
-        link.id for link in stage._fabric.topology.uplinks_of["p1-h1"]
+        link.id for link in TOP.uplinks_of["p1-h1"]
     ]  # fmt: skip
     for link in links:
         stage.process(sound(link, 1800, 2700))
     found = remediations(stage.advance_watermark(at(2700)))
     assert [(one.action, one.state) for one in found] == [(first, State.RESTORING), (action, State.APPROVED)]
     assert carry_out(stage, found[-1])[-1].state is State.PROBATION
-    assert stage._state.isolations.active == {}
+    assert out_of_service(stage) == []
 
 
 @pytest.mark.parametrize("why", ["stale", "unknown pod"])
 def test_the_congestion_of_a_pod_is_not_tuned_on_unknown_evidence(why: str) -> None:
     """A switch of the pod was never observed, or the inventory has no switch there: denied."""
     stage, way = deciding(states=False), WAYS[Action.TUNE_CONGESTION]
-    stage.process([port_states(device) for device in stage._fabric.topology.links_of if device != "p1-l1"])
+    stage.process([port_states(device) for device in TOP.links_of if device != "p1-l1"])
     fault, expected = way.fault, (6, "freshness")
     if why == "unknown pod":
         fault = finding("p1-l0", Condition.CONGESTION_COLLAPSE, subject=Subject("pod:x", role="pod", pod="x"))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from streams.decide.stage import Decide
+from streams.fabric.topology import Topology
 from streams.wire.models import (
     Action,
     Cause,
@@ -22,6 +23,7 @@ from streams.wire.models import (
 )
 from streams.wire.models import RemediationState as State
 from tests.fixtures.decide_stage import (
+    TOP,
     accept,
     answer,
     carry_out,
@@ -29,6 +31,8 @@ from tests.fixtures.decide_stage import (
     decisions,
     ended,
     finding,
+    open_states,
+    out_of_service,
     remediations,
     sound,
 )
@@ -38,12 +42,27 @@ from tests.worlds.small_fabric import inventory, job, topology
 FAULT = finding("p1-h1", Condition.HOST_GPU_FAULT, severity=Severity.CRITICAL, cause=Cause.GPU_OFF_BUS)
 
 
-def with_jobs(*hosts: str, **changes: Any) -> Decide:
-    """Return the stage of a fabric with a job on each of these hosts, so that jobs are known."""
-    stage = deciding(**changes)
+def jobs_on(*hosts: str) -> Topology:
+    """Return the fabric with a job on each of these hosts, so that jobs are known."""
     start = datetime.fromtimestamp(0, UTC).isoformat()
-    stage.set_topology(topology(inventory(jobs=[job("llm", host, start) for host in hosts])))
+    return topology(inventory(jobs=[job("llm", host, start) for host in hosts]))
+
+
+def with_jobs(*hosts: str, **changes: Any) -> Decide:
+    """Return the stage of such a fabric."""
+    stage = deciding(**changes)
+    stage.set_topology(jobs_on(*hosts))
     return stage
+
+
+def following(stage: Decide, host: str, *, has_snapshot: bool) -> Decide:
+    """Return the next owner of the stage, with its snapshot or without any state."""
+    successor = with_jobs(host, loaded=False)
+    successor.start_epoch(2)
+    if has_snapshot:
+        successor.restore(stage.snapshot())
+        successor.set_topology(jobs_on(host))
+    return successor
 
 
 def of(found: Sequence[Remediation], action: Action) -> list[Remediation]:
@@ -74,7 +93,7 @@ def restart(stage: Decide) -> Remediation:
 
 
 def sound_links(stage: Decide, begin: float, end: float) -> None:
-    for link in stage._fabric.topology.uplinks_of["p1-h1"]:
+    for link in TOP.uplinks_of["p1-h1"]:
         stage.process(sound(link.id, begin, end))
 
 
@@ -96,9 +115,9 @@ def test_a_cordoned_host_is_restarted_verified_and_uncordoned() -> None:
     assert [(one.action, one.state) for one in found] == [
         (Action.CORDON_HOST, State.RESTORING), (Action.UNCORDON_HOST, State.APPROVED),
     ]  # fmt: skip
-    assert list(stage._state.isolations.active) == ["device:p1-h1"]
+    assert out_of_service(stage) == ["device:p1-h1"]
     assert [one.state for one in carry_out(stage, found[1])][-1] is State.PROBATION
-    assert stage._state.isolations.active == {}
+    assert out_of_service(stage) == []
     (closed,) = remediations(stage.advance_watermark(at(6300)))
     assert (closed.id, closed.state) == (cordon.id, State.CLOSED)
 
@@ -126,11 +145,10 @@ def test_a_restart_that_waits_is_approved_when_the_job_ends() -> None:
     stage = with_jobs("p1-h1")
     cordoned(stage)
     order = restart(stage)
-    begins = datetime.fromtimestamp(0, UTC).isoformat()
-    stage.set_topology(topology(inventory(jobs=[job("llm", "p2-h2", begins)])))
+    stage.set_topology(jobs_on("p2-h2"))
     (approved,) = remediations(stage.advance_watermark(at(1900)))
     assert (approved.id, approved.state, approved.constraint) == (order.id, State.APPROVED, "")
-    stage.set_topology(topology(inventory(jobs=[job("llm", "p1-h1", begins)])))
+    stage.set_topology(jobs_on("p1-h1"))
     (revoked,) = accept(stage, order)
     assert (revoked.id, revoked.state, revoked.verdict) == (order.id, State.DENIED, Verdict.REVOKED)
     (again,) = remediations(stage.advance_watermark(at(1901)))
@@ -146,7 +164,7 @@ def test_a_person_rejects_a_restart() -> None:
         (order.id, State.DENIED, "anna")
     ]
     assert remediations(stage.advance_watermark(at(9000))) == []
-    assert stage._state.remedies[cordon.id].state is State.DRAINED
+    assert open_states(stage)[cordon.id] is State.DRAINED
     assert [one.state for one in person(stage, ControlKind.REPAIRED, cordon)] == [State.VERIFYING]
 
 
@@ -205,7 +223,7 @@ def test_after_the_last_restart_without_effect_a_person_decides(outcome: Outcome
         State.ESCALATED, "the restart did not help; no other step is known",
     )  # fmt: skip
     assert of(remediations(stage.advance_watermark(at(9000))), Action.REBOOT_HOST) == []
-    assert list(stage._state.isolations.active) == ["device:p1-h1"]
+    assert out_of_service(stage) == ["device:p1-h1"]
     assert [one.state for one in person(stage, ControlKind.REPAIRED, cordon)] == [State.VERIFYING]
 
 
@@ -247,11 +265,7 @@ def test_a_successor_knows_what_was_denied(has_snapshot: bool, by_person: bool) 
         stage.process([stop])
         published.append(restart(stage))
     assert published[-1].state is State.DENIED
-    successor = with_jobs("p1-h1" if by_person else "p2-h2", loaded=False)
-    successor.start_epoch(2)
-    if has_snapshot:
-        successor.restore(stage.snapshot())
-        successor.set_topology(stage._fabric.topology)
+    successor = following(stage, "p1-h1" if by_person else "p2-h2", has_snapshot=has_snapshot)
     successor.recover([*published, *([] if by_person else [stop])])
     successor.process([replace(FAULT, revision=2)])
     assert of(remediations(successor.advance_watermark(at(2000))), Action.REBOOT_HOST) == []
@@ -275,11 +289,7 @@ def test_a_successor_goes_on_with_the_restart(when: str, has_snapshot: bool) -> 
         published += accept(stage, order)
     if when == "failed":
         published += carry_out(stage, order, Outcome.FAILED)
-    successor = with_jobs(host, loaded=False)
-    successor.start_epoch(2)
-    if has_snapshot:
-        successor.restore(stage.snapshot())
-        successor.set_topology(stage._fabric.topology)
+    successor = following(stage, host, has_snapshot=has_snapshot)
     successor.recover(published)
     successor.process([replace(FAULT, revision=2)])
     found = remediations(successor.advance_watermark(at(1801)))

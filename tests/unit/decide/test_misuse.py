@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from streams.decide.stage import Decide
-from streams.decide.state import Order
 from streams.fabric.topology import Topology
 from streams.wire.models import (
     Action,
@@ -31,6 +30,7 @@ from tests.fixtures.decide_stage import (
     deciding,
     decisions,
     finding,
+    out_of_service,
     readings,
     remediations,
     sound,
@@ -117,8 +117,9 @@ def _noted(published: list[Remediation], output: Output) -> Output:
 def test_a_kill_switch_holds_for_a_repair_that_is_accepted_before_time_advances() -> None:
     """The switch and the acceptance may come in one batch."""
     stage = deciding()
-    drained(stage, 10)
-    (repair,) = [one.record for one in _orders(stage)]
+    (drain,) = decisions(stage, finding(PORT))
+    carry_out(stage, drain)
+    (repair,) = remediations(stage.advance_watermark(at(11)))
     outputs = stage.process(
         [
             Control("stop", ControlKind.KILL_SWITCH),
@@ -126,10 +127,6 @@ def test_a_kill_switch_holds_for_a_repair_that_is_accepted_before_time_advances(
         ]
     )
     assert [one.state for one in remediations(outputs) if one.id == repair.id] == [State.DENIED]
-
-
-def _orders(stage: Decide) -> list[Order]:
-    return [remedy.order for remedy in stage._state.remedies.values() if remedy.order is not None]
 
 
 def test_a_failed_drain_of_a_relapse_has_a_cool_down() -> None:
@@ -169,10 +166,10 @@ def test_a_drained_link_that_leaves_the_inventory_waits_for_a_person(is_repaired
     found = remediations(stage.advance_watermark(at(1020)))
     assert [one.state for one in found if one.id == drain.id] == [State.ESCALATED]
     assert Action.RESTORE_LINK not in [one.action for one in found]
-    assert LINK.id in stage._state.isolations.active
+    assert LINK.id in out_of_service(stage)
     found = remediations(stage.process([Control("over", ControlKind.REJECT, drain.id, at(1021), actor="anna")]))
     assert [one.state for one in found if one.id == drain.id] == [State.CLOSED]
-    assert LINK.id not in stage._state.isolations.active
+    assert LINK.id not in out_of_service(stage)
 
 
 def test_a_cordon_is_revoked_if_its_finding_moves_to_another_host() -> None:

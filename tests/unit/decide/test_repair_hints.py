@@ -1,6 +1,7 @@
 """Tests that remediations show what helped before for their cause and part number."""
 
 import base64
+from collections.abc import Sequence
 from typing import Any
 
 import cramjam
@@ -19,7 +20,17 @@ from streams.wire.models import (
     Source,
 )
 from streams.wire.models import RemediationState as State
-from tests.fixtures.decide_stage import TOP, carry_out, deciding, decisions, finding, readings, remediations, sound
+from tests.fixtures.decide_stage import (
+    TOP,
+    carry_out,
+    deciding,
+    decisions,
+    finding,
+    readings,
+    remediations,
+    sound,
+    state_of,
+)
 from tests.worlds.observations import at
 
 SETTINGS: dict[str, Any] = {
@@ -79,9 +90,7 @@ def test_a_step_that_did_not_qualify_is_counted_against_its_part() -> None:
         RepairOutcome.NOT_QUALIFIED, CLEAN, TRANSCEIVER,
     )  # fmt: skip
     assert (again.repair_outcome, again.repair_step) == (RepairOutcome.REPAIR_OUTCOME_UNSPECIFIED, TRANSCEIVER)
-    assert stage._state.repairs.groups == {
-        "unknown/": {"CLEAN_RESEAT": stage._state.repairs.count(Cause.UNKNOWN, "", CLEAN)}
-    }
+    assert state_of(stage)["repairs"]["groups"] == {"unknown/": {"CLEAN_RESEAT": {"helped": 0, "tried": 1}}}
     assert (moved.id, moved.state) == (drain.id, State.DRAINED)
 
 
@@ -105,27 +114,36 @@ def test_counts_and_parts_survive_a_snapshot_and_the_loss_of_the_state() -> None
     stage = deciding(**SETTINGS)
     stage.process([modules("p1-l0", "PN1")])
     history = helped(stage, 10)
-    again = deciding(**SETTINGS)
+    again = deciding(loaded=False, **SETTINGS)
     again.restore(stage.snapshot())
-    assert again._state.repairs == stage._state.repairs
-    assert again._fabric.part_number(history[0].target.id) == "PN1"
+    again.set_topology(TOP)
+    again.recover([])
+    assert state_of(again)["repairs"] == state_of(stage)["repairs"]
+    (drain,) = decisions(again, finding("p1-l0/u0", t=10_000, cause=Cause.UNKNOWN), t=10_010)
+    assert (drain.step_helped, drain.step_tried, drain.part_number) == (1, 1, "PN1")
     lost = deciding(loaded=False, **SETTINGS)
     lost.recover(history)
-    assert lost._state.repairs.groups == stage._state.repairs.groups
+    assert state_of(lost)["repairs"]["groups"] == state_of(stage)["repairs"]["groups"]
 
 
-def test_the_part_number_of_a_link_names_both_ends_if_they_differ() -> None:
+ONE_END = (modules("p1-l0", "PN1", t=5), modules("p1-l0", "PN0", t=4))
+
+
+@pytest.mark.parametrize(
+    ("read", "part"),
+    [
+        ((), ""),
+        (ONE_END, "PN1"),
+        ((*ONE_END, modules("s1", "PN1")), "PN1"),
+        ((*ONE_END, modules("s1", "PN1"), modules("s1", "PN2", t=1)), "PN1 + PN2"),
+    ],
+)
+def test_the_part_number_of_a_link_names_both_ends_if_they_differ(read: Sequence[PortModules], part: str) -> None:
     """Older modules of a source change nothing; an unknown end has none."""
     stage = deciding()
-    link = TOP.uplinks_of["p1-l0"][0]
-    upper = link.upper.device
-    assert stage._fabric.part_number(link.id) == ""
-    stage.process([modules("p1-l0", "PN1", t=5), modules("p1-l0", "PN0", t=4)])
-    assert stage._fabric.part_number(link.id) == "PN1"
-    stage.process([modules(upper, "PN1")])
-    assert stage._fabric.part_number(link.id) == "PN1"
-    stage.process([modules(upper, "PN2", t=1)])
-    assert stage._fabric.part_number(link.id) == "PN1 + PN2"
+    stage.process(read)
+    (drain,) = decisions(stage, finding("p1-l0/u0"))
+    assert drain.part_number == part
 
 
 @pytest.mark.parametrize("data", ["?", "AAAA", base64.b64encode(cramjam.zstd.compress(b"[[], [[1]]]")).decode()])

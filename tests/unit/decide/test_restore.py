@@ -10,6 +10,7 @@ from streams.decide.stage import Decide
 from streams.wire.models import Action, Condition, Control, ControlKind, Message, Outcome, Remediation, Verdict
 from streams.wire.models import RemediationState as State
 from tests.fixtures.decide_stage import (
+    TOP,
     accept,
     answer,
     carry_out,
@@ -17,6 +18,8 @@ from tests.fixtures.decide_stage import (
     decisions,
     ended,
     finding,
+    open_states,
+    out_of_service,
     port_states,
     readings,
     remediations,
@@ -89,7 +92,7 @@ def test_a_repaired_link_that_does_not_qualify_is_repaired_again_by_the_next_hin
     carry_out(stage, repair)
     (moved,) = remediations(stage.advance_watermark(at(t + 3600)))
     assert (moved.id, moved.state) == (drain.id, State.ESCALATED)
-    assert list(stage._state.isolations.active) == [drain.target.id]
+    assert out_of_service(stage) == [drain.target.id]
 
 
 def test_a_qualification_from_before_the_repair_is_no_proof() -> None:
@@ -141,13 +144,13 @@ def test_a_link_counts_as_drained_until_its_restore_is_done() -> None:
     stage = deciding()
     drain, restore = restoring(stage)
     target = drain.target.id
-    assert list(stage._state.isolations.active) == [target]
+    assert out_of_service(stage) == [target]
     accept(stage, restore)
-    assert list(stage._state.isolations.active) == [target]
+    assert out_of_service(stage) == [target]
     (denied,) = decisions(stage, finding("p1-l0/u1", t=1020), t=1031)
     assert denied.verdict is Verdict.DENIED
     stage.process([answer(restore)])
-    assert stage._state.isolations.active == {}
+    assert out_of_service(stage) == []
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.REJECTED, None])
@@ -167,7 +170,7 @@ def test_a_failed_restore_is_retried_until_it_is_done(outcome: Outcome | None) -
         (restore,) = [r for r in by_action(found, Action.RESTORE_LINK) if r.state is State.APPROVED]
         assert restore.id not in ids
         ids.add(restore.id)
-    assert stage._state.remedies[drain.id].state is State.ESCALATED
+    assert open_states(stage)[drain.id] is State.ESCALATED
     assert [r.state for r in carry_out(stage, restore)][-1] is State.PROBATION
 
 
@@ -228,7 +231,7 @@ def test_probation_ends_after_an_hour_without_a_relapse() -> None:
     stage.process([ended(finding("p1-l0/u0"), final=True)])
     (closed,) = remediations(stage.advance_watermark(at(1011 + 3600)))
     assert (closed.id, closed.state) == (drain.id, State.CLOSED)
-    assert stage._state.remedies == {}
+    assert open_states(stage) == {}
 
 
 @pytest.mark.parametrize("same", [True, False])
@@ -284,7 +287,7 @@ def test_the_third_relapse_waits_for_a_person() -> None:
     stage = deciding(**LIMITS)
     (escalated,) = third_relapse(stage)
     assert (escalated.state, escalated.verdict) == (State.ESCALATED, Verdict.NEEDS_APPROVAL)
-    assert stage._state.isolations.active == {}
+    assert out_of_service(stage) == []
     approved = remediations(
         stage.process([Control("go", ControlKind.APPROVE, escalated.id, actor="anna", endless=True)])
     )
@@ -315,11 +318,11 @@ def test_a_snapshot_has_all_decisions() -> None:
     other = deciding(states=False, loaded=False)
     other.restore(stage.snapshot())
     assert other.snapshot() == stage.snapshot()
-    other.set_topology(stage._fabric.topology)
+    other.set_topology(TOP)
     other.recover([])
     other.start_epoch(2)
     assert [r.state for r in carry_out(other, repair)][-1] is State.VERIFYING
-    assert other._state.remedies[drain.id].isolates
+    assert out_of_service(other) == [drain.target.id]
 
 
 @pytest.mark.parametrize("when", ["approved", "accepted", "drained", "verifying", "restoring", "denied"])
@@ -341,10 +344,8 @@ def test_own_remediations_are_read_again_when_the_state_is_lost(when: str) -> No
     successor = deciding(loaded=False)
     successor.start_epoch(2)
     successor.recover(published)
-    assert set(successor._state.isolations.active) == ({drain.target.id} if when != "denied" else set())
-    assert {i: r.state for i, r in successor._state.remedies.items()} == {
-        i: r.state for i, r in stage._state.remedies.items()
-    }
+    assert out_of_service(successor) == ([drain.target.id] if when != "denied" else [])
+    assert open_states(successor) == open_states(stage)
     found = decisions(successor, replace(example, revision=3), t=1000.5)
     assert [r for r in found if r.id == drain.id and r.state is State.APPROVED] == []
     if when == "accepted":
@@ -390,7 +391,7 @@ def test_an_approval_that_expired_before_the_state_was_lost_is_accepted_late(is_
     assert published[-1].state is (State.CLOSED if is_closed else State.EXPIRED)
     successor = reread(published)
     assert [r.state for r in accept(successor, published[0])] == [State.NO_ANSWER]
-    assert list(successor._state.isolations.active) == [published[0].target.id]
+    assert out_of_service(successor) == [published[0].target.id]
 
 
 def test_the_acceptor_is_known_after_a_timeout_and_a_lost_state() -> None:
@@ -414,7 +415,7 @@ def test_an_approval_is_not_processed_again_after_a_lost_state() -> None:
     assert remediations(reread(published, approval).advance_watermark(at(401))) == []
     missed = replace(approval, id="d", kind=ControlKind.REJECT, at_ns=at(11))
     later = reread(published[:1], missed)
-    assert [r.state for r in later._state.remedies.values()] == [State.DENIED], "a later answer counts"
+    assert list(open_states(later).values()) == [State.DENIED], "a later answer counts"
 
 
 def test_a_repair_that_was_reported_before_the_drain_does_not_count_after_a_lost_state() -> None:
@@ -425,7 +426,7 @@ def test_a_repair_that_was_reported_before_the_drain_does_not_count_after_a_lost
     early = Control("r", ControlKind.REPAIRED, drain.id, at(10), actor="anna", endless=True)
     assert stage.process([early]) == []
     published += carry_out(stage, drain)
-    assert [one.state for one in reread(published, early)._state.remedies.values()] == [State.DRAINED]
+    assert list(open_states(reread(published, early)).values()) == [State.DRAINED]
 
 
 def test_both_attempts_that_took_a_target_out_are_known_after_a_lost_state() -> None:
@@ -438,9 +439,8 @@ def test_both_attempts_that_took_a_target_out_are_known_after_a_lost_state() -> 
     second = published[-1]
     published += [*carry_out(stage, second), *accept(stage, published[0])]
     successor = reread(published)
-    assert sum(one.isolates for one in successor._state.remedies.values()) == 2
     successor.process([answer(published[0], Outcome.FAILED)])
-    assert list(successor._state.isolations.active) == [second.target.id]
+    assert out_of_service(successor) == [second.target.id]
 
 
 def test_a_host_is_restored_by_a_person_and_its_links() -> None:
@@ -453,7 +453,7 @@ def test_a_host_is_restored_by_a_person_and_its_links() -> None:
     carry_out(stage, cordon)
     assert remediations(stage.advance_watermark(at(20))) == [], "no repair of a host is ordered"
     stage.process([Control("r", ControlKind.REPAIRED, cordon.id, actor="anna"), ended(example, final=True)])
-    for link in stage._fabric.topology.uplinks_of["p1-h1"]:
+    for link in TOP.uplinks_of["p1-h1"]:
         stage.process(sound(link.id, 0, 1000))
     found = remediations(stage.advance_watermark(at(1000)))
     assert [r.action for r in found] == [Action.CORDON_HOST, Action.UNCORDON_HOST]
@@ -485,6 +485,6 @@ def test_a_remediation_without_a_state_is_not_continued() -> None:
     successor = deciding(loaded=False)
     successor.start_epoch(2)
     successor.recover([replace(drain, state=State.STATE_UNSPECIFIED)])
-    assert not successor._state.remedies
+    assert not open_states(successor)
     (found,) = decisions(successor, replace(example, revision=3), t=1000.5)
     assert (found.attempt, found.id != drain.id) == (drain.attempt + 1, True)

@@ -21,6 +21,7 @@ from streams.wire.models import (
 )
 from streams.wire.models import RemediationState as State
 from tests.fixtures.decide_stage import (
+    TOP,
     accept,
     answer,
     carry_out,
@@ -28,10 +29,13 @@ from tests.fixtures.decide_stage import (
     decisions,
     ended,
     finding,
+    open_states,
+    out_of_service,
     port_states,
     readings,
     remediations,
     sound,
+    state_of,
     traffic,
 )
 from tests.worlds.observations import at
@@ -58,7 +62,7 @@ def states(stage: Decide, t: float, drain: Remediation) -> list[State]:
 
 
 def is_counted(stage: Decide) -> bool:
-    return link_id() in stage._state.isolations.active
+    return link_id() in out_of_service(stage)
 
 
 @pytest.mark.parametrize("device", ["p1-l0", "s1"])
@@ -170,7 +174,7 @@ def test_the_ports_decide_also_after_the_escalation_and_a_restart() -> None:
     successor = deciding(states=False, loaded=False)
     successor.restore(stage.snapshot())
     assert successor.snapshot() == stage.snapshot()
-    successor.set_topology(stage._fabric.topology)
+    successor.set_topology(TOP)
     successor.recover([])
     successor.process(traffic(link_id(), 5400, 5700, BUSY))
     assert states(successor, 5700, drain) == [State.FAILED]
@@ -189,7 +193,7 @@ def test_a_late_result_of_a_released_drain_counts_all_the_same(when: str) -> Non
         assert states(stage, 2160, drain) == [State.ESCALATED]
     if when == "closed":
         stage.process([ended(finding(LINK, t=590), final=True)])
-        assert drain.id not in stage._state.remedies
+        assert drain.id not in open_states(stage)
     assert stage.process([replace(answer(drain), actor="mallory")]) == []
     (late,) = remediations(stage.process([answer(drain)]))
     assert (late.id, late.state) == (drain.id, State.DRAINED)
@@ -213,7 +217,7 @@ def test_what_the_ports_showed_is_read_again_when_the_state_is_lost(shown: str) 
     successor = deciding(loaded=False)
     successor.start_epoch(2)
     successor.recover(published)
-    assert successor._state.remedies[drain.id].state is (State.FAILED if rate == BUSY else State.DRAINED)
+    assert open_states(successor)[drain.id] is (State.FAILED if rate == BUSY else State.DRAINED)
     found = remediations(successor.process([answer(drain, outcome)]))
     assert [one.state for one in found] == ([State.DRAINED] if rate == BUSY else [])
     assert is_counted(successor)
@@ -276,11 +280,11 @@ def test_a_cordon_without_an_answer_stays_unknown() -> None:
     approval = Control("c", ControlKind.APPROVE, waiting.id, actor="anna", endless=True)
     (cordon,) = remediations(stage.process([approval]))
     accept(stage, cordon)
-    for link in stage._fabric.topology.uplinks_of["p1-h1"]:
+    for link in TOP.uplinks_of["p1-h1"]:
         stage.process(traffic(link.id, 0, 3600, BUSY))
     assert states(stage, 700, cordon) == [State.NO_ANSWER]
     assert states(stage, 4300, cordon) == [State.ESCALATED]
-    assert "device:p1-h1" in stage._state.isolations.active
+    assert "device:p1-h1" in out_of_service(stage)
 
 
 def test_a_run_of_readings_begins_with_the_traffic() -> None:
@@ -299,6 +303,6 @@ def test_the_traffic_of_a_port_that_is_not_read_any_more_is_dropped() -> None:
     stage = deciding()
     stage.process([readings("p1-l0", "u0", 0, 60, bps=BUSY), readings("other", "u0", 80_000, 80_060, bps=BUSY)])
     stage.advance_watermark(at(3700))
-    assert [row[0] for row in stage._fabric.traffic.dump()] == ["p1-l0"]
+    assert [row[0] for row in state_of(stage)["traffic"]] == ["p1-l0"]
     stage.advance_watermark(at(90_000))
-    assert stage._fabric.traffic.dump() == []
+    assert state_of(stage)["traffic"] == []

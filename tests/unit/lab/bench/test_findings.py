@@ -4,7 +4,6 @@ import random
 from dataclasses import replace
 from typing import Any
 
-import orjson
 import pytest
 
 from lab.bench.findings.decide_process import TopicLogs
@@ -18,7 +17,7 @@ from streams.notify.notifier import Notifier
 from streams.notify.params import NotifyParams
 from streams.wire.models import Action, Remediation, Severity, Status, Subject, Verdict
 from streams.wire.models import RemediationState as State
-from streams.wire.topics import FINDINGS, REMEDIATIONS, REMEDIATIONS_OPEN, encode, tombstone
+from streams.wire.topics import REMEDIATIONS, REMEDIATIONS_OPEN, encode
 from tests.fixtures.decide_stage import ended, finding
 from tests.worlds.observations import at
 
@@ -50,11 +49,6 @@ def test_the_table_names_what_does_not_hold(outcome: FindingsOutcome) -> None:
     assert len(problems(lost)) == len(problems(quiet)) + 3
     assert any(line.startswith("NO  page of: leaf") for line in table_lines(lost))
     assert as_dict(lost)["problems"] == problems(lost)
-
-
-def test_the_figures_can_be_written_as_json(outcome: FindingsOutcome) -> None:
-    """With the number of remediations in each state."""
-    assert orjson.loads(orjson.dumps(as_dict(outcome)))["states"] == dict(outcome.states)
 
 
 def test_a_part_has_one_fault_of_a_condition_at_a_time() -> None:
@@ -153,14 +147,3 @@ def test_a_kill_leaves_the_first_records_of_each_topic() -> None:
         assert all(own == [str(n).encode() for n in range(len(own))] for own in keys)
         counts.add(tuple(map(len, keys)))
     assert len(counts) > 5
-
-
-def test_a_log_forgets_what_is_trimmed() -> None:
-    """Offsets remain."""
-    logs = TopicLogs([FINDINGS], lambda *_: None)
-    for n in range(4):
-        logs.append(tombstone(FINDINGS, str(n)), at(n))
-    logs.log(FINDINGS.name).trim(3)
-    chunk = logs.chunk(FINDINGS.name, 3)
-    assert chunk is not None and (chunk.start, chunk.end) == (3, 4)
-    assert logs.chunk(FINDINGS.name, 4) is None

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lab.bench.render_report import HEAD, report_lines, row
+from lab.bench.render_report import report_lines
 from lab.bench.report import FaultScore, PartCost, StageRate, WorkerKill
 from lab.bench.statistics import Spread
 from tests.fixtures.bench_reports import LOAD, report
@@ -77,32 +77,6 @@ def test_anything_else_that_went_wrong_makes_the_run_fail() -> None:
     made = report(problems=("persist ended by itself",))
     assert not made.is_passed
     assert "problem: persist ended by itself" in list(report_lines(made))
-
-
-def test_the_table_has_the_cost_of_each_part() -> None:
-    """CPU seconds a million port-samples of each process stand in its line, and of all in the last."""
-    shown = list(report_lines(report()))
-    broker = next(line for line in shown if line.startswith("broker"))
-    everything = next(line for line in shown if line.startswith("all "))
-    assert broker.split()[1:3] == ["4.00", f"{4 / 4.8:.3f}"]
-    assert everything.split()[1:3] == ["24.00", "5.000"]
-
-
-def test_long_lists_are_cut() -> None:
-    """Of 200 inventions ten are named, and how many more there are."""
-    shown = list(report_lines(report(faults=FaultScore(1, 1, (), tuple(f"x{i}" for i in range(200)), 0))))
-    assert sum(1 for line in shown if line.startswith("invented: ")) == 11
-    assert "invented: 190 more (--json names all)" in shown
-
-
-def test_growth_has_a_line_a_run() -> None:
-    """Each run's size, workers and cost stand in one line, under their names, and what each worker used."""
-    workers = (PartCost("process-1", 3.14, 1, 0.0), PartCost("process-2", 2.5, 1, 0.0))
-    assert "5.00" in row(report()).split()
-    shown = row(report(gpus=4096, workers=2, parts=workers))
-    assert shown.split()[0] == "4096"
-    assert shown.endswith("  3.1 + 2.5")
-    assert HEAD.index("  CPU s of each") == shown.index("  3.1 + 2.5")
 
 
 @pytest.mark.parametrize(("owned_s", "holds"), [(12.4, True), (30.5, False), (None, False)])

@@ -32,11 +32,6 @@ def test_faults_of_one_target_do_not_overlap(seed: int) -> None:
                 assert first.heal_s < second.begin_s
 
 
-def test_different_seeds_give_different_sequences() -> None:
-    """Ten seeds give ten sequences."""
-    assert len({make_plan(seed, tuple(FAULTS), 30) for seed in range(10)}) == 10
-
-
 def test_all_are_the_faults_that_need_nothing_else() -> None:
     """Those of three brokers, and those of network and disks, are chosen by name or as `every`."""
     assert needs_of(fault_names("all")) == NOTHING

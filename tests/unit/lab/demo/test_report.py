@@ -3,21 +3,15 @@
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from lab.demo.player import POISON, control_record, find_recording, poison_record, result_record
-from lab.demo.process_specs import DemoPlan, write_config
+from lab.demo.player import find_recording
 from lab.demo.report import build_report
-from lab.demo.screen import pipeline
 from lab.demo.state import TABLES, TABLES_OF_A_RECORDING, DemoState, count_rows, empty_tables
-from streams.config.settings import load
 from streams.replay.score import Score, Truth
-from streams.runtime.local_pipeline import ServerAddresses
 from streams.runtime.supervise import PartState
-from streams.wire.errors import Misconfigured, Reject
-from streams.wire.models import Action, Condition, Control, Progress, Remediation, RemediationResult, Subject, Verdict
-from streams.wire.topics import decode
-from tests.fixtures.findings import NS, finding
+from streams.wire.errors import Misconfigured
+from streams.wire.models import Condition
+from tests.fixtures.findings import finding
 
 MISSED = Score((), (Truth(0, 1, Condition.LINK_DOWN, "leaf1", "e1"),), ())
 PERFECT = Score((), (), ())
@@ -78,44 +72,6 @@ def test_tables_without_rows_are_named() -> None:
     assert empty_tables({}) == list(TABLES)
 
 
-def test_the_demo_answers_a_remediation_that_it_saw() -> None:
-    """One result, one control, and one record that no reader of samples can read."""
-    seen = Remediation("r1", 1, ("f",), Action.DRAIN_LINK, Verdict.SHADOW, Subject("link:x"))
-    result = result_record([seen], 1000 * NS)
-    control, poison = control_record(1000 * NS), poison_record()
-    records = decode(result.topic, result.value)
-    assert isinstance(records, RemediationResult)
-    assert records.remediation_id == "r1"
-    assert isinstance(decode(control.topic, control.value), Control)
-    assert poison.value == POISON
-    with pytest.raises(Reject):
-        decode(poison.topic, poison.value)
-
-
-def test_without_a_remediation_the_result_names_none() -> None:
-    """A short demo may decide nothing; the path is shown all the same."""
-    result = result_record([], 1000 * NS)
-    records = decode(result.topic, result.value)
-    assert isinstance(records, RemediationResult)
-    assert records.remediation_id == "demo/none-seen"
-
-
-def test_the_demo_writes_a_configuration_that_a_user_could_have_written(tmp_path: Path) -> None:
-    """Its file passes the same check as anybody's."""
-    secret = tmp_path / "password"
-    secret.write_text("of the demo\n")
-    path = write_config(
-        tmp_path,
-        ServerAddresses("127.0.0.1:9", {}, "", "http://127.0.0.1:8", str(secret)),
-        DemoPlan(tmp_path, alertmanager="http://a:1"),
-    )
-    settings = load(path, None, {})
-    assert settings.kafka.bootstrap == "127.0.0.1:9"
-    assert settings.store.url == "http://127.0.0.1:8"
-    assert settings.store.secret() == "of the demo"
-    assert settings.notify.alertmanagers == ("http://a:1",)
-
-
 def test_a_folder_is_a_recording_by_the_names_in_it(tmp_path: Path) -> None:
     """Samples must be there, events may be; without samples the folder is refused by name."""
     with pytest.raises(Misconfigured, match=r"no samples\.csv\.gz"):
@@ -125,17 +81,3 @@ def test_a_folder_is_a_recording_by_the_names_in_it(tmp_path: Path) -> None:
     recording = find_recording(tmp_path, tmp_path)
     assert [path.name for path in (*recording.samples, *recording.events)] == ["samples.csv", "events.parquet"]
     assert find_recording(tmp_path / "samples.csv", tmp_path).samples == (tmp_path / "samples.csv",)
-
-
-def test_the_pipeline_has_its_stages_rows_and_parts() -> None:
-    """Each stage's distance from now, the parts with their restarts; one that ended is named also without colors."""
-    board = DemoState(0.0)
-    board.update(Progress("measure", 0, 1, 130 * NS, records=5, lag=7), 1.0)
-    parts = (PartState("process", True, 1, 1, ""), PartState("persist", False, None, 0, ""))
-    console = Console(width=80, height=24, force_terminal=True, color_system=None)
-    with console.capture() as captured:
-        console.print(pipeline(board.view, parts, 2.0, 131 * NS))
-    text = captured.get()
-    assert "1.0 s" in text
-    assert "process×2 persist (ended)" in text
-    assert "no rows yet" in text

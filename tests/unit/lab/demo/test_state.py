@@ -17,15 +17,6 @@ from streams.wire.models import (
 from tests.fixtures.findings import NS, finding
 
 
-def test_a_healthy_pipeline_has_no_findings() -> None:
-    """Progress alone opens nothing."""
-    board = DemoState(0.0)
-    board.update(Progress("measure", 0, 1, 5 * NS, records=3), 1.0)
-    assert board.view.open_findings == []
-    assert board.first_finding_s is None
-    assert duplicate_episodes(board.view.findings.values()) == []
-
-
 def test_the_highest_revision_holds_whatever_came_last() -> None:
     """A revision that comes late changes nothing."""
     board = DemoState(0.0)

@@ -1,7 +1,5 @@
 """Tests of a simulated switch against the gNMI specification, in each encoding."""
 
-from typing import TYPE_CHECKING
-
 import orjson
 import pytest
 
@@ -10,14 +8,10 @@ from collectors.gnmi.v1 import gnmi_pb2
 from lab.servers.gnmi_model import BGP_NEIGHBORS, GnmiModel, notifications
 from lab.servers.gnmi_subscriptions import Refusal, RefusedRequest, Subscriptions
 from lab.world import demo_fabric
-from lab.world.demo_fabric import SOFTWARE, DemoShape
+from lab.world.demo_fabric import DemoShape
 from lab.world.demo_world import DemoWorld
 from lab.world.effects import Interval
-from lab.world.faults.devices import OtherVersion
-from lab.world.faults.links import LinkDown, PathLoss, SwappedCables
-
-if TYPE_CHECKING:
-    from lab.world.ground_truth import AnyFault
+from lab.world.faults.links import LinkDown, PathLoss
 
 T = 1_700_000_000_000_000_000
 S = 1_000_000_000
@@ -145,25 +139,6 @@ def test_json_ietf_quotes_big_numbers_and_names_modules() -> None:
     assert found[gnmi_pb2.JSON]["ethernet"]["state"]["port-speed"] == "SPEED_400GB"
     assert found[gnmi_pb2.JSON_IETF]["ethernet"]["state"]["port-speed"] == "openconfig-if-ethernet:SPEED_400GB"
     assert found[gnmi_pb2.JSON]["name"] == "Ethernet1/1"
-
-
-def test_neighbors_and_version_are_those_of_the_moment() -> None:
-    """A moved cable and another version show during their interval."""
-    other = next(link for link in INVENTORY.links if link.role == "fabric-link" and link.a_device != LINK.a_device)
-    interval = Interval(T + 5 * S, T + 9 * S)
-    faults: list[AnyFault] = [SwappedCables(LINK, other, interval), OtherVersion((LINK.a_device,), interval, "4.32.0F")]
-    model = GnmiModel(DemoWorld(INVENTORY, faults, 1, T), LINK.a_device)
-
-    def values(path: str, at_ns: int) -> set[object]:
-        return {value for _, value in model.values(model.matching_leaves(from_text(path)), at_ns)}
-
-    neighbors = f"/lldp/interfaces/interface[name={PORT}]/neighbors/neighbor/state"
-    assert {LINK.z_device, LINK.z_port} <= values(neighbors, T) & values(neighbors, interval.end_ns)
-    assert {other.z_device, other.z_port} <= values(neighbors, interval.start_ns)
-    assert [values("/system/state/software-version", at_ns) for at_ns in (T, interval.start_ns)] == [
-        {SOFTWARE},
-        {"4.32.0F"},
-    ]
 
 
 def test_the_sessions_of_a_link_that_drops_packets_are_down_while_it_is_up() -> None:

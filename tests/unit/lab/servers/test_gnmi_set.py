@@ -7,7 +7,7 @@ import pytest
 
 from collectors.gnmi.paths import from_text, to_message
 from collectors.gnmi.v1 import gnmi_pb2
-from lab.servers.gnmi_model import GnmiModel, notifications
+from lab.servers.gnmi_model import GnmiModel
 from lab.servers.gnmi_set import Changes, changes_of, response_to
 from lab.servers.gnmi_subscriptions import Refusal, RefusedRequest
 from lab.world import demo_fabric
@@ -144,16 +144,3 @@ def test_the_response_repeats_each_path_with_its_operation() -> None:
     response = response_to(request(delete=[IMPORT], replace={EXPORT: []}, update={EXPORT: []}), T)
     assert [result.op for result in response.response] == [1, 2, 3]
     assert response.timestamp == T
-
-
-@pytest.mark.parametrize("encoding", [gnmi_pb2.PROTO, gnmi_pb2.JSON_IETF])
-def test_the_configuration_is_readable_in_each_encoding(encoding: gnmi_pb2.Encoding.ValueType) -> None:
-    """A leaf-list is an array in JSON and a leaf-list in protobuf."""
-    switch = model()
-    values = switch.values(switch.matching_leaves(from_text(EXPORT)), T)
-    (notification,) = notifications(values, T, encoding, gnmi_pb2.Path(), blob_depth=None)
-    (update,) = notification.update
-    if encoding == gnmi_pb2.PROTO:
-        assert [element.string_val for element in update.val.leaflist_val.element] == ["FABRIC-OUT"]
-    else:
-        assert orjson.loads(update.val.json_ietf_val) == ["FABRIC-OUT"]

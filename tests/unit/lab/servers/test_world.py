@@ -3,17 +3,14 @@
 import random
 from itertools import pairwise
 
-import pytest
-
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
 from lab.world.demo_scenario import plan
 from lab.world.demo_world import DemoWorld
 from lab.world.effects import Interval
-from lab.world.faults.devices import OtherVersion, Reboot
+from lab.world.faults.devices import Reboot
 from lab.world.faults.hosts import SlowRail
-from lab.world.faults.links import AdminDown, Degrading, LinkDown, LinkFlap, SwappedCables
-from streams.fabric.ids import Port
+from lab.world.faults.links import AdminDown, Degrading, LinkDown, LinkFlap
 from streams.fabric.inventory import Inventory, check
 from streams.fabric.topology import Topology
 
@@ -115,55 +112,3 @@ def test_the_same_seed_is_the_same_world() -> None:
     one, other = world(), DemoWorld(INVENTORY, (), seed=2, start_ns=START)
     assert one.port("spine1", "Ethernet1/1", at(9)) == world().port("spine1", "Ethernet1/1", at(9))
     assert one.port("spine1", "Ethernet1/1", at(9)) != other.port("spine1", "Ethernet1/1", at(9))
-
-
-def test_a_link_that_degrades_loses_and_corrects_at_one_end_while_it_is_up() -> None:
-    """The counts are a share of the frames and bits received meanwhile; the far end counts nothing."""
-    bad = Degrading(LINK, LINK.z, Interval(at(10), at(30)), lost_ratio=1e-3, ber=1e-6, lane=2)
-    faulty = world(bad, LinkDown(LINK, Interval(at(20), at(25))))
-    before, during, then, later = (faulty.port(LINK.z_device, LINK.z_port, at(s)) for s in (10, 20, 30, 90))
-    assert (before.fcs_errors, before.corrected_bits) == (0, 0)
-    frames = (during.rx_bytes - before.rx_bytes) // 4096
-    assert during.fcs_errors == pytest.approx(frames * 1e-3, rel=0.01)
-    assert during.corrected_bits == pytest.approx(frames * 4096 * 8 * 1e-6, rel=0.01)
-    assert then.fcs_errors - 3 == pytest.approx(during.fcs_errors * 1.5, rel=0.01)
-    assert (later.fcs_errors, later.corrected_bits, later.worst_lane) == (then.fcs_errors, then.corrected_bits, 2)
-    far = faulty.port(LINK.a_device, LINK.a_port, at(90))
-    assert (far.fcs_errors, far.corrected_bits) == (3, 0)
-
-
-def test_a_slow_rail_carries_a_share_both_ways_and_counts_nothing() -> None:
-    """Afterwards it is as fast as before."""
-    faulty, healthy = world(SlowRail(LINK, Interval(at(10), at(30)), 0.25)), world()
-    for device, port in (LINK.a, LINK.z):
-        bad, good = ([w.port(device, port, at(s)) for s in (10, 30, 40)] for w in (faulty, healthy))
-        assert bad[0] == good[0]
-        assert bad[1].rx_bytes - bad[0].rx_bytes == pytest.approx(
-            0.25 * (good[1].rx_bytes - good[0].rx_bytes), rel=0.001
-        )
-        assert bad[2].tx_bytes - bad[1].tx_bytes == pytest.approx(good[2].tx_bytes - good[1].tx_bytes, rel=0.001)
-        assert bad[2].fcs_errors == 0
-
-
-def test_swapped_cables_show_in_lldp_of_all_four_ports() -> None:
-    """Each end has the far end of the other cable as neighbor, and both sides agree."""
-    links = [link for link in INVENTORY.links if link.role == "host-link"][:2]
-    interval = Interval(START + 60 * S, START + 120 * S)
-    world = DemoWorld(INVENTORY, [SwappedCables(links[0], links[1], interval)], 1, START)
-
-    def neighbors(at_ns: int) -> list[Port]:
-        return [world.neighbor(*end, at_ns) for link in links for end in (link.a, link.z)]
-
-    one, other = links
-    assert neighbors(START) == neighbors(interval.end_ns) == [one.z, one.a, other.z, other.a]
-    assert neighbors(interval.start_ns) == [other.z, other.a, one.z, one.a]
-
-
-def test_a_changed_version_shows_during_its_interval() -> None:
-    """Other devices run the common version."""
-    interval = Interval(START + 60 * S, START + 120 * S)
-    host, other = [device.name for device in INVENTORY.devices if device.kind == "host"][:2]
-    world = DemoWorld(INVENTORY, [OtherVersion((host,), interval, "28.39.1002")], 1, START)
-    versions = [world.version(host, "28.42.1000", START + after * S) for after in (0, 60, 120)]
-    assert versions == ["28.42.1000", "28.39.1002", "28.42.1000"]
-    assert world.version(other, "28.42.1000", interval.start_ns) == "28.42.1000"

@@ -11,7 +11,7 @@ from lab.world.demo_world import DemoWorld
 from lab.world.effects import Interval
 from lab.world.faults.links import Degrading, LinkDown
 from lab.world.ground_truth import AnyFault
-from lab.world.port_configuration import DRAIN_POLICY, INITIAL, PortConfiguration, Setting
+from lab.world.port_configuration import DRAIN_POLICY, INITIAL, Setting
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Link
@@ -114,11 +114,6 @@ def test_a_disabled_port_takes_both_ends_down_and_only_itself_administratively()
     assert port(simulated, LINK.a, 11).fcs_errors == 0
 
 
-def test_a_setting_that_is_equal_changes_no_port() -> None:
-    """No device is returned, so that no stream sends."""
-    assert world().configure(LINK.a, Setting.ENABLED, True, T) == ()
-
-
 def test_traffic_remains_on_the_last_link_and_avoids_one_that_is_down() -> None:
     """The policy makes a link the last choice; a link without a signal is no choice."""
     simulated = world(LinkDown(OTHERS[0], Interval(T, T + 60 * S)))
@@ -136,12 +131,3 @@ def test_bit_errors_are_counted_on_an_idle_link() -> None:
     first, last = port(simulated, LINK.a, 21), port(simulated, LINK.a, 31)
     assert last.corrected_bits > first.corrected_bits
     assert last.counter(Metric.RX_FCS_ERRORS) == first.counter(Metric.RX_FCS_ERRORS)
-
-
-def test_a_history_has_the_value_of_each_moment() -> None:
-    """Before the first change it is the initial value."""
-    configuration = PortConfiguration()
-    end = Port("leaf", "e1")
-    assert configuration.set(end, Setting.ENABLED, False, 10) and configuration.set(end, Setting.ENABLED, True, 20)
-    assert [configuration.value(end, Setting.ENABLED, at) for at in (9, 10, 19, 20)] == [True, False, False, True]
-    assert configuration.disabled(end) == (Interval(10, 20),)

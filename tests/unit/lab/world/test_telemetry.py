@@ -4,37 +4,28 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-import pytest
 
 from lab.world.delivery_model import Cadence, DeliveryModel
 from lab.world.effects import (
-    CablesSwapped,
     CollectorRestart,
     Effect,
-    GpuGaugeOverride,
     Interval,
     NotPolled,
     Rebooting,
     SignalLoss,
-    VersionChange,
 )
 from lab.world.fabric_arrays import fabric_arrays
-from lab.world.facts_source import NIC, VERSIONS
-from lab.world.fault_placement import FaultPlacer
-from lab.world.faults import FAULTS, Fault
 from lab.world.scenario import START_NS
 from lab.world.telemetry import Telemetry, collector_of
 from lab.world.traffic import Traffic
 from lab.world.world import World
-from streams.fabric.catalogue import Metric
 from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.topology import Topology
-from streams.wire.models import CollectorStatus, Event, EventKind, Facts, Message, RowKind, Samples, Source
+from streams.wire.models import CollectorStatus, Event, EventKind, Message, RowKind, Samples, Source
 
 S = 10**9
 INVENTORY = generate(GenerateParams(gpus=256, jobs=0))
 FABRIC = fabric_arrays(INVENTORY)
-PODS = {device.name: device.pod for device in INVENTORY.devices}
 TOPOLOGY = Topology(INVENTORY)
 HOUR = Interval(START_NS, START_NS + 3600 * S)
 IMMEDIATE = DeliveryModel(late_ratio=0, duplicate_ratio=0, poll_only_ratio=0)
@@ -143,55 +134,3 @@ def test_nics_are_polled_more_often_than_switches() -> None:
     for name in FABRIC.devices[:32]:
         times = [m.sampled_at_ns for m in own if m.device == name and m.source is Source.SOURCE_NIC]
         assert times == sorted(times)
-
-
-def test_a_changed_version_shows_once_facts_are_polled() -> None:
-    """So does the common one after the change is undone."""
-    polled = START_NS + 80 * S, START_NS + 320 * S
-    facts = [
-        m for m in sent([VersionChange((0, 3), NIC, "0.1", interval(60, 300), polled)], 400) if isinstance(m, Facts)
-    ]
-    for device in (0, 3):
-        own = [m for m in facts if m.device == FABRIC.devices[device]]
-        versions = [{part.firmware for part in m.components} for m in own]
-        assert versions == [{VERSIONS[NIC]}, {"0.1"}, {VERSIONS[NIC]}]
-    assert len([m for m in facts if m.device == FABRIC.devices[1]]) == 1
-
-
-def test_lldp_shows_swapped_cables_once_facts_are_polled() -> None:
-    """Until the facts are polled after the cables were put back."""
-    first, second = 0, 8
-    facts = [m for m in sent([CablesSwapped((first, second), interval(60, 300), 20.0)], 400) if isinstance(m, Facts)]
-    host = [m for m in facts if m.device == FABRIC.devices[0]]
-    neighbors = [next(n for n in m.neighbors if n.port == FABRIC.ports[0][0]) for m in host]
-    assert len(neighbors) == 3
-    assert neighbors[0] == neighbors[2] != neighbors[1]
-
-
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.slug)
-def test_each_fault_has_truth_and_effects_of_its_condition(fault: Fault) -> None:
-    """The truth lies within the time and at an existing device, and there are effects."""
-    rng = np.random.default_rng(3)
-    day = Interval(START_NS, START_NS + 8 * 3600 * S)
-    placer = FaultPlacer(INVENTORY, FABRIC, Traffic(32, 8, day, rng), rng)
-    for _ in range(3):
-        made = fault.inject(placer, day)
-        assert made.effects
-        assert fault.condition in {truth.condition for truth in made.truths}
-        for truth in made.truths:
-            assert truth.device in {*FABRIC.devices, *PODS.values()}
-            assert day.start_ns <= truth.start_ns < truth.end_ns <= day.end_ns
-
-
-def test_a_gauge_of_one_gpu_is_overridden_during_its_interval() -> None:
-    """Other GPUs of the host, and the same one before, read their usual value."""
-    hot = GpuGaugeOverride(0, 2, Metric.GPU_TEMPERATURE_C, interval(60, 200), 95.0)
-    rows = [m for m in sent([hot], 200) if isinstance(m, Samples) and m.row_kind is RowKind.ROW_KIND_GPU]
-    readings = [
-        (m.sampled_at_ns, m.gauges.values[m.gauges.metric.index(Metric.GPU_TEMPERATURE_C)])
-        for m in rows
-        if m.device == FABRIC.devices[0]
-    ]
-    assert {value[2] for at_ns, value in readings if at_ns > START_NS + 61 * S} == {95.0}
-    assert all(value[2] < 95.0 for at_ns, value in readings if at_ns < START_NS + 59 * S)
-    assert all(value[3] < 95.0 for _, value in readings)

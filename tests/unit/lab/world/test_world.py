@@ -1,5 +1,6 @@
 """Tests of the simulated fabric: both ends of a link agree, effects show at all affected ports, faults stay apart."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -175,9 +176,10 @@ def test_few_devices_run_another_version_at_once() -> None:
     """The others remain a majority; if there is no room, NoRoom is raised."""
     placer = new_placer()
     hosts = placer.devices("host")
-    with pytest.raises(NoRoom):
-        _ = [placer.drifting_devices("nic", hosts, HOUR, (3500, 3600)) for _ in range(100)]
-    taken = {device for device, _ in placer._drifting["nic"]}
+    taken: set[int] = set()
+    with suppress(NoRoom):
+        while len(taken) < len(hosts):
+            taken.update(placer.drifting_devices("nic", hosts, HOUR, (3500, 3600))[0])
     assert 1 <= len(taken) <= len(hosts) // 8
 
 
