@@ -18,6 +18,9 @@ class Choice(NamedTuple):
 
 
 LONG = (
+    Choice("unit/collectors/nic/test_fuzz.py", "ten thousand files of any content"),
+    Choice("unit/collectors/host/test_fuzz.py", "ten thousand inputs of any content"),
+    Choice("unit/collectors/test_gnmi_fuzz.py", "ten thousand messages of any content"),
     Choice("unit/lab", "the laboratory, which the product never imports"),
     Choice("unit/embedded", "the servers of one machine; every integration test of `make test` runs on them"),
     Choice("contract/docs/test_site.py", "builds the whole site"),

@@ -25,7 +25,7 @@ from tests.fixtures.host_tree import GPU, NIC0, NIC1, folder, machine
 from tests.fixtures.malformed_files import content, spoil
 
 S = 10**9
-MANY = 3_000
+MANY = 10_000
 BOUND_S = 5.0
 """For a thousand lines, which take some milliseconds: a stall, not a busy machine."""
 
@@ -120,13 +120,13 @@ async def test_lines_of_a_file(tmp_path: Path) -> None:
         for _ in range(4):
             found.look(0.25)
         assert time.perf_counter() - began < BOUND_S
-    assert found.metrics.value("unreadable") >= too_long > 50
+    assert found.metrics.value("unreadable") >= too_long > 100
     assert len(found.events()) > 100
     before = len(found.events())
     with path.open("ab") as file:
         file.write(b"NVRM: Xid (PCI:0000:9b:00): 4711, the last\n")
     found.look(0.25)
-    assert 4711 in [event.code for event in found.events()[before:]]
+    assert [event.code for event in found.events()[before:]] == [4711]
 
 
 async def test_files_of_a_tree(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from collectors.kernel.values import vpd
 from tests.fixtures.malformed_files import content, spoil
 from tests.fixtures.nic_tree import CARD, NET, PORT, STATISTICS, rows, whole, write
 
-FILES = 2_000
+FILES = 10_000
 BOUND_S = 2.0
 """For a reading that takes a few milliseconds: a stall, not a busy machine."""
 
