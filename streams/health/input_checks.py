@@ -1,5 +1,5 @@
-"""Checks that the inputs of a process are read: Backlog detects one that does not move, EndOffsets asks the brokers for
-the ends, beside the consumers that read them: a consumer that does not fetch does not learn that records wait.
+"""Checks that a process reads its inputs. Backlog detects an input without progress. EndOffsets asks the brokers for
+the end offsets, separately from the consumers, because a consumer that does not fetch does not learn that records wait.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from streams.wire.standalone_consumer import AWAY, open_consumer
 
 
 class Backlog:
-    """The time for which each input has not moved while it had records to read."""
+    """Measures for how long each input made no progress while records waited."""
 
     def __init__(self, stuck_s: float, now_s: Callable[[], float]) -> None:
         self._stuck_s = stuck_s
@@ -21,16 +21,16 @@ class Backlog:
         self._last: dict[str, tuple[int, float]] = {}
 
     def problem(self, name: str, position: int, *, is_waiting: bool) -> str:
-        """Return the problem of an input, empty if it moved within the limit or nothing waits.
+        """Return the problem of an input; empty if it made progress within the limit or no record waits.
 
-        `position` is any number that changes with each processed record; `is_waiting` is whether records wait and
-        nothing outside of the process prevents their processing.
+        `position` is any number that changes with each processed record. `is_waiting` is True if records wait and
+        nothing outside the process prevents their processing.
         """
         stuck_s = self.stuck_s(name, position, is_waiting=is_waiting)
         return f"{name} processed no record for {stuck_s:.0f} s though records wait" if stuck_s else ""
 
     def stuck_s(self, name: str, position: int, *, is_waiting: bool) -> float:
-        """Return the time for which an input or a step of work has not moved; 0 within the limit."""
+        """Return for how long an input or a step of work made no progress; 0 within the limit."""
         now_s = self._now_s()
         known, since_s = self._last.get(name, (position, now_s))
         if not is_waiting or position != known:
@@ -40,16 +40,16 @@ class Backlog:
         return stuck_s if stuck_s > self._stuck_s else 0.0
 
     def retain(self, names: Set[str]) -> None:
-        """Forget all inputs but these: the others belong to another process now."""
+        """Discard all inputs but these; the others are now assigned to another process."""
         self._last = {name: last for name, last in self._last.items() if name in names}
 
 
 Place = tuple[str, int]
-"""A topic and a partition of it."""
+"""A topic and the number of a partition."""
 
 
 class EndOffsets:
-    """The last known ends of these partitions, and whether the brokers answer."""
+    """The last known end offsets of these partitions, and whether the brokers answer."""
 
     def __init__(self, options: Mapping[str, Any], health: Health, wanted: Callable[[], Iterable[Place]]) -> None:
         """Take the arguments of an aiokafka client; `wanted` returns the partitions to ask for."""
@@ -62,7 +62,7 @@ class EndOffsets:
         self._error = ""
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Ask the brokers until cancelled."""
         while True:
             try:
                 async with open_consumer(self._options) as consumer:
@@ -85,15 +85,15 @@ class EndOffsets:
                 self.answered(self._ends)
 
     def answered(self, ends: Mapping[Place, int]) -> None:
-        """Take an answer of the brokers."""
+        """Store the end offsets that the brokers returned."""
         self._ends, self._answered_s, self._error = dict(ends), self._now_s(), ""
 
     def end_of(self, place: Place) -> int | None:
-        """Return the offset behind the last record; None if the brokers did not answer lately."""
+        """Return the offset after the last record; None without a recent answer of the brokers."""
         return None if self.problem() else self._ends.get(place)
 
     def problem(self) -> str:
-        """Return the problem with the brokers, empty while they answer."""
+        """Return the problem with the brokers; empty while they answer."""
         if self._answered_s is None:
             return f"no answer yet{self._error and ': '}{self._error}"
         since_s = self._now_s() - self._answered_s
@@ -103,19 +103,19 @@ class EndOffsets:
 
 
 class ReadingLoop(Protocol):
-    """The loop, as its health checks see it."""
+    """The interface of a reading loop for its health checks."""
 
     steps: int
     """Counts the steps of the loop; 0 until the first."""
 
     @property
     def positions(self) -> Mapping[Place, int]:
-        """The next offset of each partition that it is to read now; none while it waits for something else."""
+        """Return the next offset of each partition that it reads now; empty while it waits for something else."""
         ...
 
 
 def add_consumer_checks(loop: ReadingLoop, kafka: Mapping[str, Any], health: Health) -> EndOffsets:
-    """Add the checks, and return what asks the brokers: its `run` is to run beside the loop.
+    """Add the checks, and return the EndOffsets, whose `run` must run beside the loop.
 
     Clients of Kafka wait for brokers without a limit, and a consumer that fetches nothing looks like one without
     records.

@@ -1,4 +1,4 @@
-"""The health checks of a process that owns partitions: what is assigned, restored, read, and written."""
+"""Defines the health checks of a process that owns partitions: assignment, restore, reading and writing."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
@@ -8,31 +8,31 @@ from streams.health.input_checks import Backlog, EndOffsets, Place
 
 
 class OwnedPartition(Protocol):
-    """The work on one partition, as its checks see it."""
+    """The interface of the work on one partition for its health checks."""
 
     @property
     def is_restored(self) -> bool:
-        """Its state is restored."""
+        """Return whether its state is restored."""
         ...
 
     @property
     def attempts(self) -> int:
-        """Counts the attempts to restore and to write; each ends in bounded time."""
+        """Count the attempts to restore and to write; each ends within a limited time."""
         ...
 
     @property
     def positions(self) -> Mapping[Place, int]:
-        """The next offset of each input that is not compacted, once the state is restored."""
+        """Return the next offset of each input that is not compacted, once the state is restored."""
         ...
 
     @property
     def sending_s(self) -> float:
-        """The time for which its oldest output waits for an acknowledgement; 0 without one."""
+        """Return for how long its oldest output has waited for an acknowledgement; 0 without one."""
         ...
 
 
 class Group(NamedTuple):
-    """The membership in a consumer group: the begin of its problem's text, its generation, whether it is joining."""
+    """The membership in a consumer group: the start of its problem's text, its generation, whether it is joining."""
 
     text: str
     generation: int
@@ -46,11 +46,11 @@ class Wording(NamedTuple):
     sending: str
     undelivered: str
     output: str
-    """The name of the check of what is written."""
+    """The name of the check of the output."""
 
 
 class PartitionChecks:
-    """Adds the checks to the health of the process; `run` asks the brokers for the ends of the inputs."""
+    """Adds the checks to the health of the process; `run` asks the brokers for the end offsets of the inputs."""
 
     def __init__(
         self,
@@ -67,8 +67,8 @@ class PartitionChecks:
     ) -> None:
         """Take the partitions by name, and the problem of a process without its assignment.
 
-        `input_s` and `attempt_s` are added to the limit for one step of the input and for one attempt. An output that
-        waits for longer than `sending_s` holds the input up.
+        `input_s` and `attempt_s` extend the limit for one step of the input and for one attempt. An output that waits
+        for longer than `sending_s` blocks the input.
         """
         stuck_s, self._undelivered_s, self._sending_s = health.params.stuck_s, health.params.undelivered_s, sending_s
         self._owned, self._groups, self._wording = owned, groups, wording
@@ -98,7 +98,7 @@ class PartitionChecks:
         return next(filter(None, problems), "")
 
     def _stuck_rebalance(self) -> str:
-        """Return the group whose rebalance does not end; whether this process then has partitions does not matter."""
+        """Return the group whose rebalance does not end, with or without partitions of this process."""
         for text, generation, is_joining in self._groups():
             is_waiting = is_joining and not self.ends.problem()
             if stuck_s := self._joining.stuck_s(text, generation, is_waiting=is_waiting):
@@ -106,7 +106,7 @@ class PartitionChecks:
         return ""
 
     def _stuck_attempt(self) -> str:
-        """Return the partition whose takeover, or whose writing, does not even fail."""
+        """Return the partition whose takeover or write neither succeeds nor fails in time."""
         problems = []
         for name, one in self._owned().items():
             is_waiting = (not one.is_restored or one.sending_s > self._sending_s) and not self.ends.problem()

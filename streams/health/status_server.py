@@ -1,9 +1,9 @@
-"""Serves metrics, liveness and readiness of a process over HTTP, from a thread of its own, and reports them to systemd.
+"""Serves metrics, liveness and readiness of a process over HTTP from a separate thread, and reports them to systemd.
 
-`/livez` and `/readyz` answer 200 with `ok`, or 503 with one line: the name of the check that fails, and its problem.
-Every other path is the metrics. The protocol of systemd is one datagram of `NAME=value` lines to the socket in
-NOTIFY_SOCKET (sd_notify(3)). The libraries for it are a wrapper of libsystemd that needs a compiler, and one of forty
-lines without a release since 2017.
+`/livez` and `/readyz` answer 200 with `ok`, or 503 with one line: the name of the failing check and its problem. Every
+other path serves the metrics. systemd's protocol is one datagram of `NAME=value` lines to the socket in NOTIFY_SOCKET
+(sd_notify(3)). One library for it wraps libsystemd and needs a compiler; another has forty lines and no release since
+2017.
 """
 
 import asyncio
@@ -27,12 +27,12 @@ from streams.wire.errors import Misconfigured
 _STOP_S = 5.0
 _REQUEST_S = 10.0
 _MAX_CONNECTIONS = 64
-"""At once: Prometheus, service managers and people have a few; each is a thread."""
+"""The most open connections. Prometheus, service managers and people use a few; each takes a thread."""
 _TEXT = ("Content-Type", "text/plain; charset=utf-8")
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """One thread for each connection; it closes those beyond the maximum, and stalled ones."""
+    """A server with one thread for each connection; closes stalled connections and those beyond the maximum."""
 
     daemon_threads = True
     request_queue_size = 2 * _MAX_CONNECTIONS
@@ -50,7 +50,7 @@ class _Server(ThreadingMixIn, WSGIServer):
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        # The socket's own timeout starts again with each byte.
+        # The socket's own timeout restarts with each byte.
         deadline = threading.Timer(self.request_s, _shut_down, (request,))
         deadline.daemon = True
         deadline.start()
@@ -61,7 +61,7 @@ class _Server(ThreadingMixIn, WSGIServer):
             self._slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log nothing: a client has closed its connection, or the deadline did."""
+        """Log nothing: the client or the deadline closed the connection."""
 
 
 class _Handler(WSGIRequestHandler):
@@ -75,9 +75,9 @@ def _shut_down(connection: socket.socket) -> None:
 
 
 class StatusServer:
-    """The server; port 0 chooses a free one. Raises Misconfigured if it cannot listen there.
+    """Serves until closed; port 0 chooses a free port. Raises Misconfigured if it cannot listen.
 
-    A connection has `request_s` for its request and the response.
+    `request_s` limits the time of each connection for request and response.
     """
 
     def __init__(
@@ -120,12 +120,12 @@ _LABELS = ("stage", "partition", "topic")
 
 
 class PrometheusMetrics:
-    """Metrics behind an HTTP face."""
+    """Serves the metrics to Prometheus over HTTP."""
 
     def __init__(self, host: str, port: int, health: Health) -> None:
-        """Port 0 chooses a free one; raises Misconfigured where the port cannot be had."""
+        """Port 0 chooses a free port; raises Misconfigured if the port is unavailable."""
         registry = CollectorRegistry()
-        # One series more for every counter, which no dashboard reads.
+        # It would add a series for each counter that no dashboard reads.
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self._counters = {
             name: prometheus_client.Counter(name, HELP[name], _LABELS, registry=registry)
@@ -156,7 +156,7 @@ _STATUS_CHARACTERS = 200
 
 
 def notify(*lines: str, environ: Mapping[str, str] = os.environ) -> bool:
-    """Send these lines to systemd; return False where that was not possible, as while its socket is full."""
+    """Send these lines to systemd; return False if that fails, for example while the socket is full."""
     if not (path := environ.get("NOTIFY_SOCKET")):
         return True
     address = f"\0{path[1:]}" if path.startswith("@") else path
@@ -168,7 +168,7 @@ def notify(*lines: str, environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def stop_of(health: Health, environ: Mapping[str, str] = os.environ) -> None:
-    """Report that the process stops: to be called before the work of stopping begins."""
+    """Report that the process stops; call it before stopping begins."""
     health.stopping()
     notify("STOPPING=1", "STATUS=stopping", environ=environ)
 
@@ -191,7 +191,7 @@ async def _report(health: Health, environ: Mapping[str, str]) -> None:
             problem = health.readiness_problem()
             lines = ["WATCHDOG=1", f"STATUS={problem[:_STATUS_CHARACTERS] or 'ready'}"]
             if not was_ready:
-                # A process that waits for its brokers is not a failed start; one that is stuck sends nothing.
+                # A process that waits for its brokers has not failed to start; a stuck process sends nothing.
                 limit_us = round(health.params.stuck_s * 1e6)
                 lines.append(f"EXTEND_TIMEOUT_USEC={limit_us}" if problem else "READY=1")
             is_sent = notify(*lines, environ=environ)

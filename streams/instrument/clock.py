@@ -1,4 +1,4 @@
-"""Clocks: the protocol, the time of the brokers as records show it, and the detection of pauses of the process.
+"""Defines clocks: the protocol, the brokers' time derived from records, and the detection of pauses of the process.
 
 Code that needs the time takes a Clock argument; only rooms that own a process create one.
 """
@@ -19,42 +19,42 @@ class Clock(Protocol):
 log = logging.getLogger(__name__)
 
 _STEP_NS = 60 * 10**9
-"""Less passes as the delay of an acknowledgement, or heals by itself in this time."""
+"""A smaller difference may be the delay of an acknowledgement, or disappears within this time."""
 
 _DRIFT = 1000
-"""The clocks of brokers and of this host differ by less than one part in this over time (NTP corrects 500 ppm)."""
+"""The clocks of brokers and of this host drift by less than one part in this number (NTP corrects 500 ppm)."""
 
 
 class BrokerClock:
-    """The time of the brokers, as records that they have just appended show it.
+    """The brokers' time, derived from records that they have just appended.
 
-    Samples are dated by the brokers' append time, so silence, takeovers and steps are judged by the same clock. Between
-    such records the monotonic clock counts. The host's clock is used until the first one, and as the second opinion
-    where a broker's clock has stepped. `monotonic_ns` never steps; `wall` is the host's clock.
+    Samples are dated by the brokers' append time, so silence, takeovers and steps use the same clock. Between such
+    records the monotonic clock advances it. The host's clock is used until the first record, and to confirm a step of a
+    broker's clock. `monotonic_ns` never steps; `wall` is the host's clock.
     """
 
     def __init__(self, wall: Clock, monotonic_ns: Callable[[], int]) -> None:
         self._wall = wall
         self._monotonic_ns = monotonic_ns
         self._offset_ns: int | None = None
-        """Of the brokers' time from the monotonic one."""
+        """The brokers' time minus the monotonic time."""
         self._observed_ns = 0
         self._is_wall_wrong = False
         self.refused = 0
-        """Records whose time neither the last ones nor the host's clock confirm."""
+        """Counts records whose time neither the last records nor the host's clock confirm."""
 
     def now_ns(self) -> int:
-        """Return the brokers' time; the host's as long as no broker has acknowledged anything."""
+        """Return the brokers' time; the host's time until a broker has acknowledged a record."""
         return self._wall.now_ns() if self._offset_ns is None else self._monotonic_ns() + self._offset_ns
 
     def observe(self, appended_ns: int) -> None:
-        """Take the time at which a broker has just appended a record."""
+        """Update the offset with the time at which a broker has just appended a record."""
         now_ns = self._monotonic_ns()
         offset_ns, known_ns = appended_ns - now_ns, self._offset_ns
         if known_ns is None:
             self._offset_ns = offset_ns
         elif abs(offset_ns - known_ns) <= _STEP_NS:
-            # The record with the least delay shows it best.
+            # The record with the smallest delay is the most exact.
             self._offset_ns = max(offset_ns, known_ns - (now_ns - self._observed_ns) // _DRIFT)
         elif abs(appended_ns - self._wall.now_ns()) <= _STEP_NS:
             log.warning("time of the brokers changed: by_s=%.0f", (offset_ns - known_ns) / 1e9)
@@ -69,16 +69,16 @@ class BrokerClock:
 
     @property
     def is_known(self) -> bool:
-        """Return whether a broker has shown its time."""
+        """Return whether a broker's time has been observed."""
         return self._offset_ns is not None
 
     @property
     def wall_offset_ns(self) -> int:
-        """The offset of the host's clock: how far it is ahead of the brokers' time."""
+        """Return how far the host's clock is ahead of the brokers' time."""
         return 0 if self._offset_ns is None else self._wall.now_ns() - self.now_ns()
 
     def _compare_wall(self) -> None:
-        """Log once that the host's clock is off, and once that it is right again."""
+        """Log once when the host's clock becomes wrong, and once when it is right again."""
         is_wrong = abs(self.wall_offset_ns) > _STEP_NS
         if is_wrong != self._is_wall_wrong:
             self._is_wall_wrong = is_wrong
@@ -87,13 +87,13 @@ class BrokerClock:
 
 
 _MEASURED_PART = 16
-"""The computing time of a process with many threads costs microseconds: it is read once in a sixteenth of a pause."""
+"""Reading the CPU time of a process with many threads costs microseconds: it is read once in a sixteenth of a pause."""
 
 
 class Attendance:
-    """Detects that this process was stopped for so long that others may have its work by now.
+    """Detects that this process paused for so long that its partitions may have been reassigned.
 
-    Time in which it computed does not count: a thread of its own keeps its session in the consumer group meanwhile.
+    CPU time of the process does not count, because a separate thread keeps up the session in its consumer group.
     """
 
     def __init__(
@@ -102,9 +102,9 @@ class Attendance:
         now_s: Callable[[], float],
         used_s: Callable[[], float],
     ) -> None:
-        """Take the session in seconds, and clocks of the elapsed and of the computing time of the process.
+        """Take the session timeout in seconds, and clocks of the elapsed time and of the process's CPU time.
 
-        The session runs from the last heartbeat, which is older than the pause: half of it is the longest pause.
+        The session runs from the last heartbeat, which precedes the pause, so the longest pause is half a session.
         """
         self._longest_s = session_s / 2
         self._now_s, self._used_s = now_s, used_s
@@ -112,14 +112,14 @@ class Attendance:
         self._was_away = False
 
     def was_away(self) -> bool:
-        """Return whether there was a longer pause since `resume`; to be called several times in a session."""
+        """Return whether there was a longer pause since `resume`; call it several times in a session."""
         now_s = self._now_s()
         if now_s - self._last_s >= self._longest_s / _MEASURED_PART:
             self._measure(now_s)
         return self._was_away
 
     def resume(self) -> None:
-        """Begin again, after all that depends on the pause was given up."""
+        """Start again, after everything that depends on the pause was given up."""
         self._measure(self._now_s())
         self._was_away = False
 

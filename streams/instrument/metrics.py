@@ -1,6 +1,6 @@
-"""The self-metrics of railsight: every name is defined once, so that a misspelt name is a type error.
+"""Defines the self-metrics of railsight: every name is defined once, so that a misspelt name is a type error.
 
-Code that counts takes a Metrics argument; streams/health/status_server.py has the one that Prometheus scrapes.
+Code that counts takes a Metrics argument; Prometheus scrapes the one in streams/health/status_server.py.
 """
 
 from typing import Literal, Protocol

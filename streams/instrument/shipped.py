@@ -1,4 +1,4 @@
-"""Finds files of the repository beside the packages: in a clone where they are, in a wheel its copies of them.
+"""Finds files of the repository beside the packages: the files themselves in a clone, their copies in a wheel.
 
 pyproject.toml lists the copies (`tool.hatch.build.targets.wheel.force-include`).
 """
@@ -9,6 +9,6 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def shipped(path: str, package: Path = PACKAGE) -> Path:
-    """Return a file or folder by its path in the repository, such as `dashboards/json`; it may be absent."""
+    """Return a file or folder by its path in the repository, such as `dashboards/json`; it may not exist."""
     copy = package / "shipped" / path
     return copy if copy.exists() else package.parent / path

@@ -1,4 +1,4 @@
-"""Texts for people: times, durations, and the refusal of a value without the names of pydantic and Python types."""
+"""Formats texts for people: times, durations, and refused values without the names of pydantic and Python types."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -42,9 +42,9 @@ _KINDS = {
 
 
 def refusal(detail: Mapping[str, Any]) -> str:
-    """Return what a value must be, or else the validator's own text.
+    """Return the description of a valid value, or else the validator's own text.
 
-    `detail` is an error of pydantic, with `type`, `msg` and `ctx`; the value may be a secret, so it is not shown.
+    `detail` is an error of pydantic with `type`, `msg` and `ctx`. The value may be a secret and is not shown.
     """
     kind, context = str(detail["type"]), detail.get("ctx") or {}
     if kind == "missing":

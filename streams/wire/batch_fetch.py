@@ -2,8 +2,8 @@
 
 `getmany` uses two generators and creates a ConsumerRecord for each record, 4 µs each; the records of a batch have all
 fields that the runner and the sink read, for 0.6 µs. `getmany` also blocks the process until all partitions are done;
-here the caller decides when to continue.
-This uses private names of aiokafka 0.14.0; tests/contract/runtime/test_private_names.py checks them.
+here the caller decides when to continue. This uses private names of aiokafka 0.14.0;
+tests/contract/runtime/test_private_names.py checks them.
 """
 
 import asyncio
@@ -80,6 +80,6 @@ def _unpacked(tp: TopicPartition, fetched: Any) -> list[FetchedRecord]:
             raise CorruptRecordException(f"{tp.topic}/{tp.partition}: the CRC of a batch is wrong")
         if not batch.is_control_batch:
             records += batch
-        # The next offset of the batch, not of its last record, which compaction may have removed.
+        # Use the next offset of the batch; compaction may have removed its last record.
         fetched.next_fetch_offset = batch.next_offset
     return records if not records or records[0].offset >= start else [one for one in records if one.offset >= start]

@@ -1,8 +1,8 @@
-"""Bounds the decompressed size of the record batches that aiokafka reads, and passes unreadable ones.
+"""Limits the decompressed size of the record batches that aiokafka reads, and skips unreadable batches.
 
-aiokafka decompresses a batch without a limit: 300 MiB came out of one below the brokers' 4 MiB. Here a batch beyond the
-limit, one that is not decompressible, or one with a header whose name is no UTF-8, becomes one record without content,
-which every reader rejects; so the offset passes it. This replaces private names of aiokafka 0.14.0;
+aiokafka decompresses a batch without a limit: a batch below the brokers' 4 MiB decompressed to 300 MiB. A batch that
+exceeds the limit, cannot be decompressed, or has a header whose name is not UTF-8, becomes one record without content.
+Every reader rejects that record and advances past it. This replaces private names of aiokafka 0.14.0;
 tests/contract/runtime/test_private_names.py checks them.
 """
 
@@ -33,7 +33,7 @@ _CODECS = ("gzip", "snappy", "lz4", "zstd")
 
 @dataclass(frozen=True, slots=True)
 class UnreadableBatch:
-    """The record in place of a batch: no topic has messages of its type."""
+    """The record that replaces a batch; no topic has messages of its type."""
 
     offset: int
     timestamp: int
@@ -45,7 +45,7 @@ class UnreadableBatch:
 
 
 class BoundedBatch:
-    """A batch of aiokafka that decompresses at most MAX_BATCH_BYTES."""
+    """A batch of aiokafka that decompresses to at most MAX_BATCH_BYTES."""
 
     __slots__ = ("_batch",)
 
@@ -58,10 +58,10 @@ class BoundedBatch:
     def __iter__(self) -> Iterator[Any]:
         batch = self._batch
         try:
-            # At once: an error at one of the records would end the reader, and again after each restart.
+            # Read all records now: an error at a single record would end the reader after each restart.
             return iter(list(batch))
         except (DecompressionLimit, UnsupportedCodecError, UnicodeDecodeError) as error:
-            # The last offset: a fetch may begin in the middle of a batch.
+            # Use the last offset, because a fetch may begin in the middle of a batch.
             last = batch.next_offset - 1
             log.warning("a batch is not readable: last_offset=%d: %s", last, error)
             at_ms, kind = getattr(batch, "max_timestamp", -1), getattr(batch, "timestamp_type", None)
@@ -87,7 +87,7 @@ class BoundedRecords:
 
 
 def bound_batches() -> None:
-    """Bound all consumers of this process; a second call changes nothing."""
+    """Bound all consumers of this process; a second call has no effect."""
     fetcher.MemoryRecords = BoundedRecords
     for name in _CODECS:
         decode = _bounded(getattr(decompression, name))

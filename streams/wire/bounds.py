@@ -1,9 +1,9 @@
-"""Bounds of every field of every message: the codec rejects a message with a value beyond them.
+"""Bounds every field of every message; the codec rejects a message with a value beyond its bound.
 
 A stage may store any value that the codec accepts, and its snapshot must restore it. JSON has no infinity and no
-integer of more than 64 bits, and sums of times near 2^63 ns overflow. The bounds leave room for arithmetic.
-A bound follows from the type and the name of a field; `_OF_FIELD` has the exceptions. Strings are also cleaned of
-control characters, which a terminal would execute.
+integer of more than 64 bits, and sums of times near 2^63 ns overflow. The bounds leave room for arithmetic. A bound
+follows from the type and the name of a field; `_OF_FIELD` has the exceptions. Control characters, which a terminal
+would execute, are removed from strings.
 """
 
 import math
@@ -16,10 +16,10 @@ from streams.wire.errors import Reject
 from streams.wire.telemetry import IDLE_NS
 
 MAX_TIME_NS = 7_258_118_400 * 10**9
-"""2200-01-01. int64 ends in 2262: sums with 62 years do not overflow."""
+"""2200-01-01. int64 ends in 2262, so that sums with 62 years do not overflow."""
 
 MAX_NUMBER = 1e24
-"""The largest number of a message: a counter of 64 bits has 1.8e19. Squares of sums are far below 1e308."""
+"""The largest number of a message. A counter of 64 bits has 1.8e19; squares of sums stay far below 1e308."""
 
 MAX_ITEMS = 1 << 16
 _MAX_NORM = MAX_NUMBER * 256
@@ -41,14 +41,14 @@ TEXT_CHARACTERS = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The accepted values of one field, of each item of a repeated one: a range, or a number of characters."""
+    """The accepted values of a field, or of each item of a repeated field: a range, or a number of characters."""
 
     least: float = 0
     most: float = 0
     characters: int = 0
-    """Of a string."""
+    """The most characters of a string."""
     clamps: bool = False
-    """A value beyond the range is replaced by the nearest bound instead of rejected."""
+    """True if a value beyond the range is replaced by the nearest bound instead of rejected."""
 
 
 TIME = Bound(0, MAX_TIME_NS)
@@ -60,7 +60,7 @@ _INTEGERS = {
     "uint64": Bound(0, 2**64 - 1),
 }
 _SHORT_TIME = Bound(0, 2**32 - 1)
-"""Of a duration in 32 bits, up to 4.3 s."""
+"""The bound of a duration in 32 bits, up to 4.3 s."""
 _NAME, _ID, _TEXT = (Bound(characters=most) for most in (NAME_CHARACTERS, ID_CHARACTERS, TEXT_CHARACTERS))
 _IDS = frozenset(
     {"id", "former_ids", "parent_id", "finding_ids", "remediation_id", "subject_id", "related", "target_id", "missing"}
@@ -83,13 +83,13 @@ _SHORTENED = frozenset(
         "error",
     }
 )
-"""Descriptions that a device or an operating system supplies: a longer one is cut, and the rest of its message is
-valid."""
+"""Descriptions that a device or an operating system supplies. A longer one is truncated, and the message stays valid.
+"""
 _WATERMARK = Bound(0, IDLE_NS)
 _OF_FIELD: Mapping[tuple[str, str], Bound] = {
-    # An operator who writes the year 9999 means "without end"; a rejected kill switch would act as none.
+    # The year 9999 means "without end" to an operator; if a kill switch were rejected for it, none would apply.
     ("Control", "until_ns"): Bound(0, MAX_TIME_NS, clamps=True),
-    # A decision about a finding of the last moments of time expires with it.
+    # A decision near the latest time expires at that time.
     ("Remediation", "expires_at_ns"): Bound(0, MAX_TIME_NS, clamps=True),
     ("GpuXid", "xid"): Bound(0, 2**32 - 1),
     ("CollectorStatus", "clock_offset_ns"): Bound(-MAX_TIME_NS, MAX_TIME_NS),
@@ -115,7 +115,7 @@ _OF_FIELD: Mapping[tuple[str, str], Bound] = {
 
 
 def bound_of(model: str, field: str, kind: str) -> Bound | None:
-    """Return the bound of a field; `kind` is "time", "float", "str" or an integer type. None: every value is valid."""
+    """Return the bound of a field, or None if it has none; `kind` is "time", "float", "str" or an integer type."""
     if (bound := _OF_FIELD.get((model, field))) is not None:
         return bound
     if kind == "str":
@@ -130,31 +130,31 @@ def bound_of(model: str, field: str, kind: str) -> Bound | None:
 
 
 def is_clean(text: str, characters: int = NAME_CHARACTERS) -> bool:
-    """Return whether a string has no control characters and no more characters than this."""
+    """Return whether a string has no control characters and at most this number of characters."""
     return len(text) <= characters and text.isprintable()
 
 
 def clean(text: str) -> str:
-    """Return a string without control, format and bidirectional characters; white space becomes a blank."""
+    """Return a string without control, format and bidirectional characters; white space becomes a space."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else " " if char.isspace() else "\ufffd" for char in text)
 
 
 def cleaned(what: str, text: str, characters: int = NAME_CHARACTERS) -> str:
-    """Return a clean string; raise Reject if it is too long."""
+    """Return a clean string; raises Reject if it is too long."""
     if len(text) > characters:
         raise Reject(f"{what} has {len(text)} characters, more than {characters}")
     return clean(text)
 
 
 def shortened(_what: str, text: str, characters: int = NAME_CHARACTERS) -> str:
-    """Return a clean string, cut to a number of characters."""
+    """Return a clean string, truncated to a number of characters."""
     return clean(text[:characters])
 
 
 def cleaned_names(what: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return clean names; raise Reject if one is too long."""
+    """Return clean names; raises Reject if one is too long."""
     if max(map(len, names), default=0) <= NAME_CHARACTERS and "".join(names).isprintable():
         return names
     return tuple(cleaned(what, name) for name in names)
@@ -162,7 +162,7 @@ def cleaned_names(what: str, names: tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class BoundedField:
-    """One field with a bound, by its index among the values of a message."""
+    """A bounded field, by its index among the values of a message."""
 
     place: int
     name: str
@@ -172,7 +172,7 @@ class BoundedField:
 
 
 class ModelBounds:
-    """The bounds of the fields of one model; `apply` accepts a valid message with one look at all its strings."""
+    """The bounds of the fields of one model; `apply` checks all strings of a valid message at once."""
 
     def __init__(self, model: str, fields: Sequence[BoundedField]) -> None:
         self._model = model
@@ -193,9 +193,9 @@ class ModelBounds:
         self._has_lists = bool(self._floats or self._integers or self._lists)
 
     def apply(self, values: list[Any]) -> None:
-        """Replace strings by clean ones, cut long descriptions; raise Reject on another value beyond its bound."""
+        """Clean strings and truncate long descriptions; raises Reject on any other value beyond its bound."""
         if self._joined is not None:
-            # One string for all: what is short and clean together is so in each field.
+            # Check one joined string: if it is short and clean, so is each field.
             text = "".join(self._joined(values))
             if len(text) > self._short or not text.isprintable():
                 for place, characters, to_valid in self._texts:
@@ -208,7 +208,7 @@ class ModelBounds:
 
     def _apply_lists(self, values: list[Any]) -> None:
         for place in self._floats:
-            # The root of the sum of squares is infinite or NaN if a value is, and no less than the largest value.
+            # The root of the sum of squares is infinite or NaN if any value is, and at least the largest value.
             items = values[place] = tuple(values[place])
             if not math.hypot(*items) <= _MAX_NORM or len(items) > MAX_ITEMS:
                 raise self._beyond(place, f"one of {len(items)} numbers")

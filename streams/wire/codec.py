@@ -1,7 +1,7 @@
 """Converts plain models to protobuf bytes and back; the only module that uses the generated classes.
 
-The conversion is derived from the dataclasses and the descriptors once, at import, so that a field is named in two
-places only: the .proto file and the model. Samples have a path of their own: their tables go to numpy as they are.
+The conversion is derived from the dataclasses and the descriptors once, at import, so that only the .proto file and the
+model name a field. Samples are converted separately: their tables become numpy arrays without a copy of each value.
 """
 
 import dataclasses
@@ -70,7 +70,7 @@ class _Field:
 
 
 class _ConversionPlan:
-    """The conversion of a model: all fields at once, then those with another form on the wire."""
+    """The conversion of a model: all fields at once, then the fields with another form on the wire."""
 
     __slots__ = ("bounds", "from_wire", "names", "of_message", "of_model", "oneofs", "to_wire")
 
@@ -90,7 +90,7 @@ class _ConversionPlan:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Oneof:
-    """A oneof of messages: one attribute of the model, whose type chooses the field."""
+    """A oneof of messages: one attribute of the model, whose type determines the field."""
 
     place: int
     """The index among the fields of the model."""
@@ -210,7 +210,7 @@ def _kind(wire: Any) -> str:
 
 
 def _bounded(model: str, place: int, wire: Any) -> BoundedField | None:
-    """Return the field with its bound; None if its type has no other values than the valid ones."""
+    """Return the field with its bound; None if every value of its type is valid."""
     kind = _kind(wire)
     bound = bound_of(model, wire.name, kind)
     if bound is None or (bound == bound_of("", "", kind) and kind not in ("str", "float", "uint32")):
@@ -265,7 +265,7 @@ def _models() -> tuple[type, ...]:
 
 
 def _to_proto(model: object) -> Proto:
-    """Return the generated message; a value of None leaves its field out."""
+    """Return the generated message; omits fields whose value is None."""
     kind = type(model)
     plan = _PLANS[kind]
     values = dict(zip(plan.names, plan.of_model(model), strict=True))

@@ -1,6 +1,6 @@
-"""Conditions between the fields of one message: the codec rejects a message that contradicts itself.
+"""Checks conditions between the fields of one message; the codec rejects a message that contradicts itself.
 
-Consumers rely on them without a check: lists of one length, and chunks of their set.
+Consumers rely on these conditions: lists have equal lengths, and chunks belong to their set.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ def _check_modules(modules: m.PortModules) -> None:
 
 
 MAX_FLOWS = 4096
-"""Flows of one host: 40 times those of the largest fabric."""
+"""The most flows of one host: 40 times the largest fabric's."""
 MAX_HOPS = 64
 
 
@@ -66,7 +66,7 @@ def _check_probe_window(window: m.ProbeWindow) -> None:
 
 
 def _check_flows(probes: m.ProbeReport | m.ProbeWindow, names: Sequence[str], what: str) -> None:
-    """Raise Reject where the lists of flows or their hops do not fit together; hops are indices of `names`, plus 1."""
+    """Raise Reject if the lists of flows or their hops are inconsistent; hops are indices of `names`, plus 1."""
     flows = len(probes.flow_sent)
     lists = (
         probes.flow_source, probes.flow_target, probes.flow_source_port, probes.flow_forward_lost,

@@ -1,4 +1,4 @@
-"""Errors, named for the reaction of the caller."""
+"""Defines errors, named for the reaction of the caller."""
 
 
 class Reject(ValueError):
@@ -6,7 +6,7 @@ class Reject(ValueError):
 
 
 class Retry(RuntimeError):
-    """The far side is busy or unavailable: keep the offset and retry later."""
+    """The remote side is busy or unavailable: retain the offset and retry later."""
 
 
 class Misconfigured(Exception):

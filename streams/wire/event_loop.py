@@ -1,6 +1,6 @@
-"""Selects the event loop of a process and its threads: uvloop where it is installed, else asyncio's own.
+"""Selects the event loop of a process and its threads: uvloop if it is installed, else asyncio's own.
 
-A message, a fetch and a response each wake the loop: uvloop saves a tenth of reading gNMI (`railsight bench gnmi`).
+Each message, fetch and response wakes the loop; uvloop saves a tenth of reading gNMI (`railsight bench gnmi`).
 """
 
 import asyncio
@@ -16,7 +16,7 @@ except ImportError:
 
 
 async def unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Do the work unless a stop comes first; return whether it was done."""
+    """Run the work until it ends or a stop is requested; return whether it ended."""
     doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()

@@ -1,4 +1,4 @@
-"""Models of internal.proto: the messages between stages. streams.wire.models exports them."""
+"""Defines models of internal.proto: the messages between stages. streams.wire.models exports them."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -31,7 +31,7 @@ class Progress:
 class Symptom:
     """One observation of one port or device; `port` is empty for the device.
 
-    The change that it reports lies in (since_ns, at_ns], two readings of one source; `since_ns` is 0 where unknown, and
+    The reported change lies in (since_ns, at_ns], between two readings of one source. `since_ns` is 0 if unknown, and
     for congestion, whose payload has its own times.
     """
 
@@ -42,7 +42,7 @@ class Symptom:
     since_ns: int = 0
     source: Source = Source.SOURCE_UNSPECIFIED
     by_event: bool = False
-    """The device reported it as it happened; else it follows from readings."""
+    """True if the device reported an event; False if the symptom was derived from readings."""
 
     @property
     def kind(self) -> SymptomKind:
@@ -51,9 +51,9 @@ class Symptom:
 
 @dataclass(frozen=True, slots=True)
 class SymptomsReplaced:
-    """Replaces every symptom of one state of a port, as one source reads it, whose `at_ns` is later than `since_ns`.
+    """Replaces every symptom of one state of a port, as read by one source, whose `at_ns` is later than `since_ns`.
 
-    Sent where a late reading changes what the readings after it show. `replacements` may be empty.
+    Sent if a late reading changes the result of later readings. `replacements` may be empty.
     """
 
     device: str
@@ -105,7 +105,7 @@ class PeerWindow:
 
 @dataclass(frozen=True, slots=True)
 class HostRates:
-    """The lists have one value a host."""
+    """The rates of hosts; each list has one value per host."""
 
     source: Source
     begin_ns: int
@@ -164,7 +164,7 @@ class VersionCensus:
 
 @dataclass(frozen=True, slots=True)
 class ProbeWindow:
-    """The lists `flow_*` have one value a flow that lost probes; `hop` as in ProbeReport."""
+    """Probes in one window; the lists `flow_*` have one value per flow that lost probes; `hop` as in ProbeReport."""
 
     shard: int
     at_ns: int

@@ -1,4 +1,4 @@
-"""Caches of values that repeat in messages of Samples: the columns of a table and the names of the rows.
+"""Caches values that repeat in messages of Samples: the columns of a table and the names of the rows.
 
 Decoding 24 columns and 128 names costs more than decoding all values. Equal columns and equal names are returned as the
 same tuples, so that code that groups messages can compare by identity. The caches are bounded for any input.
@@ -15,10 +15,10 @@ _METRICS = {int(metric): metric for metric in Metric}
 
 _MAX_LAYOUTS = 1024
 _MAX_ENTRIES = 1 << 17
-"""Six times the sources of the largest published fabric, 21,504."""
+"""The most entries: six times the sources of the largest published fabric, 21,504."""
 
 _MAX_CHARACTERS = 64 << 20
-"""The maximum of cached characters: 786,432 ports with distinct names of 20 characters are a quarter."""
+"""The most cached characters: 786,432 ports with distinct names of 20 characters take a quarter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class ColumnLayout:
     known_columns: tuple[int, ...] | None
     counters: bool
     gauges: bool
-    """True if the layout is valid for the table of counters, and for that of gauges."""
+    """`counters` and `gauges` are True if the layout is valid for that table."""
 
 
 class ColumnLayoutCache:
@@ -76,8 +76,8 @@ class RowNameCache:
     def get(self, device: str, source: int, row_kind: int, digest: int, names: Sequence[str]) -> tuple[str, ...]:
         """Return the names as a tuple, without decoding them if their digest is cached (0: no digest was sent).
 
-        A producer that changes names without the digest is wrong; comparing the number of names and the first and last
-        ones still detects names that were added, removed or shifted.
+        A correct producer changes the digest with the names. Comparing the number of names and the first and last ones
+        still detects names that a faulty producer added, removed or shifted.
         """
         count = len(names)
         if not digest or not count:

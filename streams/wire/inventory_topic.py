@@ -29,7 +29,7 @@ def to_chunks(inventory: Inventory, effective_ns: int) -> Iterator[InventoryChun
 
 
 MAX_INCOMPLETE_BYTES = 64 << 20
-"""Chunks of incomplete versions that are retained; the version that began first is dropped beyond it."""
+"""The limit for retained chunks of incomplete versions; beyond it, the version that began first is dropped."""
 
 
 class Assembler:
@@ -39,7 +39,7 @@ class Assembler:
         self._parts: dict[str, dict[int, InventoryChunk]] = {}
         self._max_bytes = max_bytes
         self.dropped = 0
-        """Incomplete versions that were dropped."""
+        """Counts incomplete versions that were dropped."""
 
     def add(self, chunk: InventoryChunk) -> tuple[int, Topology] | None:
         """Add a chunk; return (effective_ns, topology) when it completes a version.
@@ -50,7 +50,7 @@ class Assembler:
         return None if data is None else (chunk.effective_ns, topology_of(chunk.digest, data))
 
     def add_chunk(self, chunk: InventoryChunk) -> bytes | None:
-        """Add a chunk; return the data of the version that it completes, for `topology_of`."""
+        """Add a chunk; return the data of the version that it completes, for `topology_of`, else None."""
         parts = self._parts.setdefault(chunk.digest, {})
         parts[chunk.chunk] = chunk
         if len(parts) < chunk.chunks:

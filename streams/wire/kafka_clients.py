@@ -1,9 +1,9 @@
-"""Corrects clients of aiokafka 0.14 where they wait for ever, stop or retry without a pause.
+"""Corrects clients of aiokafka 0.14 where they wait forever, stop, or retry without a pause.
 
-A consumer stops joining its group, heartbeats and commits at each answer that it does not expect, for example to a
-SyncGroup while a broker reads its groups after a full disk, until a poll takes the error. One that is not polled during
-a rebalance would wait for ever: Faust never takes the error, and the sink polls only while partitions are assigned.
-After a heartbeat that failed every poll would raise the error again, because only joining again starts new heartbeats.
+On an unexpected answer a consumer stops joining its group, its heartbeats and its commits until a poll takes the error.
+One example is the answer to a SyncGroup while a broker reads its groups after a full disk. A consumer that is not
+polled during a rebalance would wait forever: Faust never takes the error, and the sink polls only while partitions are
+assigned. After a failed heartbeat every poll would raise the error again, because only a rejoin starts new heartbeats.
 This uses private names of aiokafka; tests/contract/runtime/test_private_names.py checks them.
 """
 
@@ -20,13 +20,13 @@ from streams.wire.models import InputLoss
 from streams.wire.topics import INPUT_LOSSES, encode
 
 STOP_S = 1.0
-"""With brokers a stop takes milliseconds. What is not sent by then, the next start sends."""
+"""With brokers a stop takes milliseconds. Records that are not sent by then are sent after the next start."""
 
 
 async def stop_client(client: Any, within_s: float = STOP_S) -> None:
     """Stop a consumer, a producer or an admin client; after `within_s` leave it to the end of the process.
 
-    Without brokers aiokafka waits for them, or its own tasks cancel it. Raises nothing: its work is over.
+    Without brokers aiokafka waits for them, or its own tasks cancel the stop. Raises nothing.
     """
     stopping = asyncio.ensure_future(client.stop() if hasattr(client, "stop") else client.close())
     try:
@@ -44,8 +44,8 @@ def throttle_metadata_refresh(producer: Any, pause_s: float = PAUSE_S) -> None:
 
     A broker that shuts down cleanly resigns the leadership of its partitions. The producer (`_sender_routine` of
     producer/sender.py) then requests metadata in a loop until its batches expire after 40 s. Without a listening broker
-    each request fails at once: 90 % of a core and 5,000 log lines per second in every process that has records to send
-    (tests/bench/outage.py).
+    each request fails at once, which costs 90 % of a core and 5,000 log lines per second in every process that has
+    records to send (tests/bench/outage.py).
     """
     client = producer.client
     refresh = client.force_metadata_update
@@ -89,22 +89,22 @@ def controller_errors() -> Iterator[None]:
 
 
 def has_group_error(consumer: Any) -> bool:
-    """Return whether the coordination of the consumer's group waits for its error to be taken; for any thread."""
+    """Return whether the coordination of the consumer's group has an untaken error; callable from any thread."""
     return getattr(consumer._coordinator, "_pending_exception", None) is not None  # noqa: SLF001 — see above
 
 
 def request_rejoin(consumer: Any) -> None:
-    """Let the consumer join its group again, which revokes its partitions and assigns those that it is given.
+    """Let the consumer rejoin its group, which revokes its partitions and assigns new ones.
 
-    To be called from the consumer's event loop.
+    Call it from the consumer's event loop.
     """
     consumer._coordinator.request_rejoin()  # noqa: SLF001 — see above
 
 
 def rejoin_after_error(consumer: Any) -> KafkaError | None:
-    """Take the error at which the coordination stopped, and let it join again; return the error, None without one.
+    """Take the error that stopped the coordination, and let it rejoin; return the error, or None.
 
-    To be called from the consumer's event loop.
+    Call it from the consumer's event loop.
     """
     if not has_group_error(consumer):
         return None
@@ -117,10 +117,10 @@ def rejoin_after_error(consumer: Any) -> KafkaError | None:
 
 
 def ended_task(consumer: Any, producer: Any = None) -> str:
-    """Return which background task of these clients an error has ended, with the error; empty if all of them run.
+    """Return the background task of these clients that an error ended, with the error; empty if all of them run.
 
-    Nothing restarts such a task. Without its fetches a consumer receives nothing, without its coordination it leaves
-    its group, and a producer without its deliveries refuses every record. Only a new client helps.
+    Nothing restarts such a task. Without its fetches a consumer receives nothing; without its coordination it leaves
+    its group. A producer without its deliveries refuses every record. Only a new client helps.
     """
     tasks: dict[str, asyncio.Task[None] | None] = {
         "coordination of the group": getattr(getattr(consumer, "_coordinator", None), "_coordination_task", None),
@@ -142,11 +142,11 @@ def require_tasks(consumer: Any, producer: Any) -> None:
 log = logging.getLogger(__name__)
 
 _SEND_S = 10.0
-"""The loss is in the log and in the metric already: what it delays is the work of the part."""
+"""The timeout of publishing a loss, which delays the part's work; the log and the metric have the loss already."""
 
 
 async def publish_loss(producer: Any, loss: InputLoss) -> None:
-    """Send the loss of a part that is no stage, once; a failure is logged and not repeated."""
+    """Send the loss of a part that is not a stage, once; a failure is logged and not retried."""
     record = encode(INPUT_LOSSES, loss)
     try:
         async with asyncio.timeout(_SEND_S):

@@ -1,6 +1,6 @@
-"""The settings with which a client of Kafka encrypts its connections and logs in, shared by all that have such clients.
+"""Defines the settings with which all clients of Kafka encrypt connections and log in.
 
-What is refused here has the same reason everywhere: a login or a certificate that would be used in clear text.
+Refuses settings with which a login or a certificate would be used in clear text.
 """
 
 import ipaddress
@@ -31,7 +31,7 @@ def is_loopback(address: str) -> bool:
 
 
 def remote_addresses(bootstrap: str) -> tuple[str, ...]:
-    """Return those of the comma-separated addresses that are not on loopback."""
+    """Return the comma-separated addresses that are not on loopback."""
     return tuple(address.strip() for address in bootstrap.split(",") if not is_loopback(address))
 
 
@@ -54,20 +54,20 @@ class ServerFiles(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     cert_file: Path | None = None
-    """The certificate of this server, in PEM; off loopback it is needed."""
+    """The certificate of this server, in PEM; required off loopback."""
     key_file: Path | None = None
     """The key of that certificate; default: it is in `cert_file`, except for `[collect.dialout]`, which needs both."""
 
 
 class LoginSettings(ClientFiles):
-    """The addresses of the brokers, and how to connect to them."""
+    """The addresses of the brokers, and the settings of connections to them."""
 
     bootstrap: str = ""
     """The brokers' addresses, `host:port`, comma-separated."""
     tls: bool = False
     """Encrypt the connections, and verify the brokers' certificates and names."""
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] | None = None
-    """The login's mechanism; without it no login."""
+    """The SASL mechanism; without one, clients do not log in."""
     username: str = ""
     """The user."""
     password: SecretStr | None = Field(default=None, repr=False)
@@ -75,7 +75,7 @@ class LoginSettings(ClientFiles):
     password_file: Path | None = None
     """The file of the password; it is read for each connection."""
     token_file: Path | None = None
-    """The file of the token for OAUTHBEARER, which another program renews; it is read for each connection."""
+    """The file of the OAUTHBEARER token, which another program renews; it is read for each connection."""
 
     @model_validator(mode="after")
     def _complete(self) -> "LoginSettings":
@@ -119,7 +119,7 @@ class LoginSettings(ClientFiles):
             ) from error
 
     def _secret(self) -> str:
-        """Return the password, from its file where one is set."""
+        """Return the password, from its file if one is set."""
         if self.password_file is None:
             return self.password.get_secret_value() if self.password else ""
         try:

@@ -1,10 +1,10 @@
-"""Plain models of every message, with the fields of the .proto files, which document each.
+"""Defines plain models of every message, with the fields of the .proto files, which document each.
 
-Stages, collectors and tests use these; only the codec knows protobuf. A `google.protobuf.Timestamp` called `x` is
-`x_ns` here, Unix nanoseconds; an absent field with presence on the wire is None here.
+Stages, collectors and tests use these; only the codec uses protobuf. A `google.protobuf.Timestamp` called `x` is `x_ns`
+here, in Unix nanoseconds. An absent field with presence on the wire is None here.
 
-Defines findings, remediations and the responses to them. telemetry.py, internal_messages.py and symptoms.py define the
-other messages; import all of them from here.
+This module defines findings, remediations and the responses to them. It exports the other messages, which telemetry.py,
+internal_messages.py and symptoms.py define.
 """
 
 from collections.abc import Mapping
@@ -38,13 +38,13 @@ class Condition(IntEnum):
 
     @property
     def slug(self) -> str:
-        """The detector's name, `family/name`: the enum's but for case and punctuation."""
+        """Return the detector's name, `family/name`: the enum's name in another case and punctuation."""
         family, _, name = self.name.lower().partition("_")
         return f"{family}/{name.replace('_', '-')}"
 
     @property
     def is_congestion(self) -> bool:
-        """Return whether it is about traffic, for which the origin matters, and not about a broken part."""
+        """Return whether the condition concerns traffic, for which the origin matters, and not a broken part."""
         return self in (
             Condition.CONGESTION_INCAST,
             Condition.CONGESTION_PFC_STORM,
@@ -103,7 +103,7 @@ class Cause(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name for people and tables: in lower case, empty where unspecified."""
+        """Return the name for people and tables: in lower case, empty if unspecified."""
         return self.name.lower() if self else ""
 
 
@@ -295,7 +295,7 @@ class Finding:
 
     @property
     def is_closed(self) -> bool:
-        """No longer true: resolved, or never was."""
+        """Return whether the finding is resolved or retracted."""
         return self.status in (Status.RESOLVED, Status.RETRACTED)
 
 

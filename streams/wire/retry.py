@@ -1,7 +1,7 @@
 """Retries a coroutine on named errors, with exponential backoff and jitter; collectors and stages share this policy.
 
-Tenacity keeps count and waits. Each room chooses the errors, the waits and the log line; a loop whose waits depend on
-anything but the number of failures (an order of sends, a deadline, a quota) stays a loop of its own.
+Tenacity counts attempts and waits. Each room chooses the errors, the waits and the log line. A loop whose waits depend
+on more than the number of failures (an order of sends, a deadline, a quota) has its own code.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,24 +14,24 @@ from tenacity.wait import wait_exponential_jitter
 Answer = TypeVar("Answer")
 
 JITTER = 0.1
-"""Random addition to each wait, as a share of the first wait: clients that failed together retry apart."""
+"""The random addition to each wait, as a share of the first wait, so that clients that failed together retry apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Waits between attempts: doubled from the first to the longest; the same where both are equal."""
+    """The waits between attempts: they double from the first to the longest, and are constant if both are equal."""
 
     initial_s: float
     max_s: float
 
     @classmethod
     def constant(cls, wait_s: float) -> "Backoff":
-        """Return a policy that waits the same time, but for jitter, after each failure."""
+        """Return a policy that waits the same time, plus jitter, after each failure."""
         return cls(wait_s, wait_s * (1 + JITTER))
 
 
 class Failure(NamedTuple):
-    """A failed attempt that is followed by another; `attempts` counts from 1."""
+    """A failed attempt that will be retried; `attempts` counts from 1."""
 
     attempts: int
     error: BaseException
@@ -48,7 +48,7 @@ async def retry(
 ) -> Answer:
     """Await `act(attempt)`, counted from 0, until it raises none of the errors `on`; return its result.
 
-    Every other error is raised at once, and so is the first one after `within_s`; without it, retries for ever.
+    Every other error is raised at once, and so is the first error after `within_s`; without it, retries forever.
     """
 
     def report(state: RetryCallState) -> None:

@@ -1,10 +1,10 @@
 """Decodes messages of Samples that differ from an earlier one only in their numbers, without parsing them.
 
-From message to message a device sends the same bytes except for the sequence, the times and the values: names, columns
-and lengths repeat. The decoder compares the constant bytes with those of an earlier message, which is exact, and reads
-the numbers at known offsets. The parser decodes every message that does not match. This saves most of the decoding cost
-(`python -m tests.bench.measure_cost` prints it). It also avoids malloc_trim, which protobuf's C code calls every 10,000
-frees: with it the pages of each block of the sink were mapped and cleared again.
+A device sends the same bytes in each message except for the sequence, the times and the values: names, columns and
+lengths repeat. The decoder compares the constant bytes with an earlier message, which is exact, and reads the numbers
+at known offsets. The parser decodes every message that does not match. This saves most of the decoding cost (`python -m
+tests.bench.measure_cost` prints it). It also avoids malloc_trim, which protobuf's C code calls every 10,000 frees, and
+which caused the pages of each block of the sink to be mapped and cleared again.
 """
 
 import struct
@@ -29,11 +29,11 @@ _ROW, _COUNTERS, _GAUGES = 10, 12, 13
 _VALUES = 3
 
 _MAX_DEVICES = 1 << 17
-"""Six times the sources of the largest published fabric, 21,504."""
+"""The most devices: six times the sources of the largest published fabric, 21,504."""
 
 _MAX_BODY_BYTES = 64 << 20
 _MAX_TEMPLATES_PER_DEVICE = 8
-"""The maximum of (row kind, source) pairs of a device; a restarted collector adds one and evicts the oldest."""
+"""The most (row kind, source) pairs of a device; a restarted collector adds one and evicts the oldest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class _Columns:
 
 @dataclass(frozen=True, slots=True)
 class _BodyTemplate:
-    """The constant bytes of devices of a kind: `head` up to the values of counters, `middle` up to those of gauges.
+    """The constant bytes of similar devices: `head` up to the values of counters, `middle` up to the values of gauges.
 
     Offsets are in bytes from the start of the head.
     """
@@ -97,12 +97,12 @@ class TemplateDecoder:
 
     def add(self, data: bytes, samples: Samples) -> None:
         """Add a template of a message that the parser decoded."""
-        # Delays differ from message to message, so that a template would never match.
+        # Delays differ between messages, so that a template would never match.
         if not samples.row or samples.row_delay_us or (offsets := _field_offsets(data)) is None:
             return
         sizes = (len(samples.row) * 8 * len(table.metric) for table in (samples.counters, samples.gauges))
         if (offsets.counters_end - offsets.counters_at, len(data) - offsets.gauges_at) != tuple(sizes):
-            return  # it contains a metric that this version does not know
+            return  # a metric that this version does not know
         self._evict_if_full()
         body = self._body_template(data, offsets, samples)
         template = _SenderTemplate(
@@ -205,7 +205,7 @@ class _FieldOffsets:
 
 
 def _field_offsets(data: bytes) -> _FieldOffsets | None:
-    """Return the offsets of a message whose fields are in the order of their numbers, each once; else None."""
+    """Return the offsets of a message whose fields are in numeric order, each once; else None."""
     begins: dict[int, int] = {}
     tables: dict[int, tuple[int, int]] = {}
     last = 0
@@ -244,7 +244,7 @@ def _values_at(data: bytes, at: int, end: int) -> int:
 
 
 def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield (number, start, start of the value, end) of each field; raises ValueError, IndexError."""
+    """Yield (number, start, start of the value, end) of each field; raises ValueError or IndexError."""
     while at < end:
         begin = at
         tag, at = _varint(data, at)

@@ -22,7 +22,7 @@ from streams.wire.topics import CONTROLS, REMEDIATION_RESULTS, Headers, Record, 
 PAYLOAD_TYPE = "https://cloudevents.io/verifiability/dsse/v0.1"
 HEADER = "ce_dssematerial"
 CE_TYPES = {CONTROLS.name: "railsight.control.v1", REMEDIATION_RESULTS.name: "railsight.remediation-result.v1"}
-"""Topic -> the type of its events; a record that was signed for one topic is not valid in the other."""
+"""Topic -> the type of its events; a record signed for one topic is invalid in the other."""
 
 _KEY_FIELDS = {CONTROLS.name: "id", REMEDIATION_RESULTS.name: "remediationId"}
 _SIGNED = ("ce_id", "ce_source", "ce_specversion", "ce_type", "content-type", "ce_dataschema", "ce_subject", "ce_time")
@@ -37,7 +37,7 @@ def new_private_key() -> bytes:
 
 
 def load_private_key(pem: bytes, origin: str) -> Ed25519PrivateKey:
-    """Return the key of a PEM file; raises Misconfigured if it is no Ed25519 private key."""
+    """Return the key in a PEM file; raises Misconfigured if it is not an Ed25519 private key."""
     try:
         key = serialization.load_pem_private_key(pem, None)
     except (ValueError, TypeError) as error:
@@ -48,13 +48,13 @@ def load_private_key(pem: bytes, origin: str) -> Ed25519PrivateKey:
 
 
 def public_text(key: Ed25519PrivateKey) -> str:
-    """Return the public key as it is listed in `decide.trusted_keys`: its 32 bytes in Base64."""
+    """Return the public key in the form of `decide.trusted_keys`: its 32 bytes in Base64."""
     raw = key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
     return base64.b64encode(raw).decode()
 
 
 def parse_public_key(text: str) -> Ed25519PublicKey:
-    """Return a public key from its text; raises ValueError if it is none."""
+    """Return the public key of a text; raises ValueError on an invalid text."""
     try:
         return Ed25519PublicKey.from_public_bytes(base64.b64decode(text, validate=True))
     except (binascii.Error, ValueError) as error:
@@ -62,7 +62,7 @@ def parse_public_key(text: str) -> Ed25519PublicKey:
 
 
 def sign(record: Record, key: Ed25519PrivateKey, *, source: str, at_ns: int, time: str) -> Record:
-    """Return the record with the attributes of a CloudEvent and their signature; the id contains the time in ns."""
+    """Return the record with CloudEvent attributes and their signature; the id contains the time in ns."""
     assert record.value is not None, "a tombstone cannot be signed"
     headers = {
         "ce_specversion": "1.0",
@@ -90,7 +90,7 @@ def key_id(public: str) -> str:
 
 
 class SignatureVerifier:
-    """Accepts only controls and results that a trusted key signed; other topics are not signed."""
+    """Accepts only controls and results with the signature of a trusted key; other topics are not signed."""
 
     def __init__(self, trusted: Iterable[str]) -> None:
         self._keys = tuple(parse_public_key(text) for text in trusted)
@@ -115,7 +115,7 @@ class SignatureVerifier:
 
 
 def _attributes(headers: Headers) -> dict[str, bytes]:
-    """Return the headers by name; a repeated name is ambiguous and therefore refused."""
+    """Return the headers by name; refuses a repeated name, which is ambiguous."""
     attributes: dict[str, bytes] = {}
     for name, value in headers:
         if name in attributes:
@@ -146,7 +146,7 @@ def _digest(attributes: Mapping[str, bytes], data: bytes) -> bytes:
 
 
 def _pre_authentication(payload_type: str, payload: bytes) -> bytes:
-    """Return the bytes that DSSE signs (its PAE): the lengths prevent that type and payload are split elsewhere."""
+    """Return the bytes that DSSE signs (its PAE); the lengths make the boundary of type and payload unambiguous."""
     kind = payload_type.encode()
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
 

@@ -1,7 +1,7 @@
-"""The stage protocol: a pure fold over messages and watermarks.
+"""Defines the stage protocol: a pure function of messages and watermarks.
 
 The runner in streams.runtime binds a stage to Kafka; the driver in streams.replay connects the same stages in memory.
-Neither depends on what a stage decides. A stage has no access to either of them, to a clock or to I/O.
+Neither depends on the results of a stage. A stage has no access to them, to a clock or to I/O.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from streams.wire.topics import Headers, Topic
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One message for a topic; `key` None means the key of its type; `message` None removes `key` from the topic."""
+    """One message for a topic; `key` None means the key of its type; `message` None deletes `key` from the topic."""
 
     topic: Topic
     message: Message | None
@@ -26,22 +26,22 @@ class Output:
 
 
 class Stage(Protocol):
-    """One owner's share of a stage: one input partition.
+    """One owner's part of a stage: one input partition.
 
-    Calls come one at a time, in this order: `start_epoch` once, `restore` where there is a snapshot, `set_topology`
-    before the first `process` and again at each new inventory, `process` and `advance_watermark` as input arrives.
-    All outputs are deterministic functions of the input, so that a restart repeats them with the same ids.
+    Calls come one at a time, in this order: `start_epoch` once, `restore` if there is a snapshot, `set_topology` before
+    the first `process` and again for each new inventory, `process` and `advance_watermark` as input arrives. All
+    outputs are deterministic functions of the input, so that a restart repeats them with the same ids.
     """
 
     name: str
 
     @property
     def watermark_ns(self) -> int:
-        """The event time before which nothing is expected, though late input may arrive. 0 before the first."""
+        """Return the event time before which no input is expected, though late input may arrive; 0 before the first."""
         ...
 
     def start_epoch(self, epoch: int) -> None:
-        """Set this owner's epoch; revisions of its outputs are epoch << 32 | counter from here on."""
+        """Set this owner's epoch; the following revisions of its outputs are epoch << 32 | counter."""
         ...
 
     def set_topology(self, topology: Topology) -> list[Output]:
@@ -49,18 +49,18 @@ class Stage(Protocol):
         ...
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
-        """Fold in messages, in the order of their partition; never raises on a message that the codec accepted.
+        """Process messages in the order of their partition; never raises on a message that the codec accepted.
 
-        `received_at_ns` of telemetry, and `at_ns` of a CollectorStatus, are times of arrival: the runner sets those of
-        the brokers (streams/runtime/event_time.py), a recording has the collector's.
+        `received_at_ns` of telemetry and `at_ns` of a CollectorStatus are times of arrival: the runner sets the
+        brokers' times (streams/runtime/event_time.py), a recording has the collector's.
         """
         ...
 
     def advance_watermark(self, watermark_ns: int) -> list[Output]:
         """Advance event time to the watermark of the upstream stage.
 
-        For the first stage, whose upstream are devices, it is the arrival clock: a device from which nothing arrived
-        by then no longer counts as live. A time that is not later than the last one has no effect.
+        For the first stage, whose inputs are devices, it is the arrival clock: a device from which nothing arrived by
+        then no longer counts as live. A time that is not later than the last one has no effect.
         """
         ...
 
@@ -69,7 +69,7 @@ class Stage(Protocol):
         ...
 
     def restore(self, data: bytes) -> None:
-        """Restore the state of a snapshot; raises Reject where it cannot be read."""
+        """Restore the state of a snapshot; raises Reject on an unreadable snapshot."""
         ...
 
 
@@ -84,18 +84,18 @@ class VerifyingStage(Stage, Protocol):
 
 @runtime_checkable
 class MeteredStage(Stage, Protocol):
-    """A stage with self-metrics of its own."""
+    """A stage with its own self-metrics."""
 
     counted: Counter[metrics.Counter]
-    """Counts since the runner took them last."""
+    """Counts since the runner last read them."""
 
 
 @runtime_checkable
 class TimeLimitedStage(Stage, Protocol):
-    """A stage whose state may have come to a time that never was, by a clock that was ahead."""
+    """A stage whose state may have advanced to a false time, because a clock was ahead."""
 
     def limit_time(self, limit_ns: int) -> None:
-        """Return to `limit_ns` if the restored state is of a later time; raises Reject where that is not possible."""
+        """Return to `limit_ns` if the restored state is of a later time; raises Reject if that is impossible."""
         ...
 
 
@@ -104,7 +104,7 @@ class RecoverableStage(Stage, Protocol):
     """A stage that needs the content of some topics before its first message."""
 
     def recover(self, batch: Sequence[Message]) -> list[Output]:
-        """Fold in these topics up to their end; called once, after `set_topology` and before the first `process`.
+        """Process these topics up to their end; called once, after `set_topology` and before the first `process`.
 
         A topic of its own outputs is in the batch only if there was no snapshot.
         """
@@ -113,21 +113,21 @@ class RecoverableStage(Stage, Protocol):
 
 @runtime_checkable
 class ReconcilingStage(Stage, Protocol):
-    """A stage whose input reports changes: where some were deleted unread, it evaluates the present states again."""
+    """A stage whose input reports changes; if some are deleted unread, it evaluates the present states again."""
 
     def reconcile(self, batch: Sequence[Message], owns: Callable[[str], bool]) -> list[Output]:
-        """Compare its state with the present one, as the topics of `Binding.present` have it.
+        """Compare its state with the present states in the topics of `Binding.present`.
 
-        Called after records were deleted before they were read, when the topics were read to their end. `owns` returns
+        Called after records were deleted before they were read, when the topics are read to their end. `owns` returns
         whether a pod belongs to this partition.
         """
         ...
 
 
 def refuse_unknown_fields(stage: str, state: type[Any], data: object) -> None:
-    """Raise Reject where the JSON of a state is no object, or has fields that its dataclass does not have.
+    """Raise Reject if the JSON of a state is not an object, or has fields that its dataclass lacks.
 
-    They are of a newer version, or of another stage: the state would be restored in part, and what they hold lost.
+    Such a state is of a newer version or of another stage; it would be restored only in part.
     """
     if not isinstance(data, dict):
         raise Reject(f"not a snapshot of {stage}: no JSON object")

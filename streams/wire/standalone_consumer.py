@@ -1,4 +1,4 @@
-"""Reads partitions to their present end with a consumer that belongs to no group, and compacted topics by key."""
+"""Reads partitions to their present end with a consumer outside any group, and compacted topics by key."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -13,15 +13,15 @@ from streams.wire.models import Finding, Message
 from streams.wire.topics import Topic, decode
 
 AWAY = (KafkaError, OSError, TimeoutError)
-"""The errors that a client raises while the brokers are away: wait and try again."""
+"""The errors that a client raises while the brokers are unavailable: wait and retry."""
 
 _WAIT_MS = 50
-"""Brokers answer a connection's requests in order, so whatever is asked beside a fetch waits as long as the fetch."""
+"""The longest wait of a fetch; brokers answer a connection's requests in order, so others wait for it."""
 
 
 @asynccontextmanager
 async def open_consumer(options: Mapping[str, Any], wait_ms: int = _WAIT_MS) -> AsyncIterator[Any]:
-    """Yield a consumer with these connection arguments; starting one costs more than most of what is read."""
+    """Yield a consumer with these connection arguments; reuse it, because starting one costs more than most reads."""
     consumer = AIOKafkaConsumer(
         **options, enable_auto_commit=False, auto_offset_reset="earliest", fetch_max_wait_ms=wait_ms
     )
@@ -33,7 +33,7 @@ async def open_consumer(options: Mapping[str, Any], wait_ms: int = _WAIT_MS) -> 
 
 
 async def records(consumer: Any, topic: str, partition: int, start: int = 0) -> AsyncIterator[Any]:
-    """Yield the records that the partition holds now, from offset `start` on."""
+    """Yield the records that the partition has now, from offset `start` on."""
     tp = TopicPartition(topic, partition)
     first = max(start, (await consumer.beginning_offsets([tp]))[tp])
     end = (await consumer.end_offsets([tp]))[tp]
@@ -44,26 +44,26 @@ async def records(consumer: Any, topic: str, partition: int, start: int = 0) -> 
     while await consumer.position(tp) < end:
         for record in (await consumer.getmany(tp, timeout_ms=500)).get(tp, ()):
             yield record
-    # Else it would go on to fetch, and what is asked next would wait for that.
+    # Otherwise it would continue to fetch, and the next request would wait for that.
     consumer.unsubscribe()
 
 
 async def start_and_end_offsets(
     consumer: Any, partitions: Iterable[tuple[str, int]]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the first offset that each partition still holds, and the one after its last; by topic."""
+    """Return the first retained offset of each partition, and the offset after its last record; by topic."""
     wanted = [TopicPartition(*partition) for partition in partitions]
     first, end = await consumer.beginning_offsets(wanted), await consumer.end_offsets(wanted)
     return {tp.topic: offset for tp, offset in first.items()}, {tp.topic: offset for tp, offset in end.items()}
 
 
 class CompactedTopic:
-    """The content of a compacted topic by key, as its records are read one by one."""
+    """The content of a compacted topic by key, while its records are read one by one."""
 
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
         self.newest: dict[bytes, Message] = {}
-        """The newest message of each key; for findings, that of the highest revision."""
+        """The newest message of each key; for findings, the one with the highest revision."""
         self.unreadable: set[bytes] = set()
         """Keys whose newest record cannot be read; `newest` may have an earlier message of them."""
 
@@ -84,12 +84,12 @@ class CompactedTopic:
             self.newest[key] = message
 
     def readable(self) -> dict[bytes, Message]:
-        """Return the newest messages of the keys whose newest record can be read."""
+        """Return the newest messages of the keys whose newest record is readable."""
         return {key: message for key, message in self.newest.items() if key not in self.unreadable}
 
     @property
     def keys(self) -> set[bytes]:
-        """The keys that a record other than a tombstone is the newest of."""
+        """Return the keys whose newest record is not a tombstone."""
         return self.newest.keys() | self.unreadable
 
 

@@ -1,8 +1,8 @@
-"""The payloads of a Symptom: one class for each thing that `measure` observes, field for field as in internal.proto.
+"""Defines the payloads of a Symptom: one class for each observation of `measure`, field for field as in internal.proto.
 
 A field has one meaning, its unit is in its name, and a ratio is between 0 and 1. `kind` follows from the payload, so
-that consumers branch on one enum; a payload of congestion also has the `state` that it begins, ends or belongs to.
-No payload has all field names of another, so that a snapshot in JSON is read back without a discriminator.
+that consumers branch on one enum; a payload of congestion also has the `state` that it begins, ends or belongs to. No
+payload has all field names of another, so that a snapshot in JSON is restored without a discriminator.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from streams.fabric.catalogue import Metric
 
 
 class SymptomKind(IntEnum):
-    """The kind of a symptom, derived from its payload and not on the wire. It orders observations of one moment."""
+    """The kind of a symptom, derived from its payload and not on the wire. It orders observations of the same time."""
 
     WENT_DOWN = 1
     CAME_UP = 2
@@ -63,7 +63,7 @@ class PortChange(IntEnum):
 
 
 class Fault(IntEnum):
-    """A fault of a port that its device reports itself."""
+    """A fault of a port, reported by its device."""
 
     LOSS_OF_LIGHT = 1
     TRANSMITTER = 2
@@ -83,7 +83,7 @@ class Fault(IntEnum):
 
     @property
     def has_end(self) -> bool:
-        """Return whether its end is reported as well: that of a gauge; the others are events and counters."""
+        """Return whether the device also reports its end: True for gauges, False for events and counters."""
         return self in _WITH_END
 
 
@@ -99,15 +99,16 @@ SESSION_FAULTS = (Fault.BFD_SESSION_DOWN, Fault.BGP_SESSION_DOWN)
 
 
 class PauseDirection(IntEnum):
-    """The direction of pause frames (IEEE 802.1Qbb or 802.3x), as the port sees them."""
+    """The direction of pause frames (IEEE 802.1Qbb or 802.3x) at the port."""
 
     RECEIVED = 1
     SENT = 2
 
 
 class IncastReason(IntEnum):
-    """The sign of more traffic for a port than it drains. Those from PAUSED_BY_HOST to DROPPED_BY_HOST are caused by
-    the host; DELAYED follows from probes and a full link, and is concluded by `correlate`.
+    """The sign that more traffic arrives for a port than it drains.
+
+    The host causes PAUSED_BY_HOST to DROPPED_BY_HOST. `correlate` concludes DELAYED from probes and a full link.
     """
 
     DROPPED = 1
@@ -144,7 +145,7 @@ _PAUSE_BEGAN = {direction: SymptomKind[f"PAUSE_{direction.name}_BEGAN"] for dire
 
 @dataclass(frozen=True, slots=True)
 class PortTransition:
-    """The state of a port changed, or was read for the first time where the symptom's `since_ns` is 0."""
+    """The state of a port changed, or was read for the first time if the symptom's `since_ns` is 0."""
 
     change: PortChange
 
@@ -155,15 +156,15 @@ class PortTransition:
 
 @dataclass(frozen=True, slots=True)
 class PortFault:
-    """The device reports a fault of the port or GPU, or that it is over; one of an event or counter has no end."""
+    """The device reports the begin or the end of a fault of the port or GPU; an event or counter has no end."""
 
     kind: ClassVar = SymptomKind.PORT_FAULT
     fault: Fault
     lane: int | None = None
-    """Of a module with several, or the NVLink of a GPU; None where the device names none."""
+    """The lane of a module with several, or the NVLink of a GPU; None if the device names none."""
     is_over: bool = False
     report: str = ""
-    """The device's own words, for people."""
+    """The device's own text, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +185,7 @@ class CounterGrowth:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """The device restarted; `ended_boot_id` is the boot that ended, 0 where unknown."""
+    """The device restarted; `ended_boot_id` is the boot that ended, 0 if unknown."""
 
     kind: ClassVar = SymptomKind.RESTARTED
     ended_boot_id: int
@@ -194,21 +195,21 @@ class Restart:
 class SourceSilence:
     """A source of the device delivered nothing since the symptom's `since_ns`.
 
-    SOURCE_SILENT: it is silent, `at_ns` is when the limit passed. SOURCE_RESUMED: it delivered again at `at_ns`.
+    SOURCE_SILENT: the limit passed at `at_ns`. SOURCE_RESUMED: it delivered again at `at_ns`.
     """
 
     has_resumed: bool
     collector: str = ""
     collector_silent: bool = False
-    """The collector sends no status either."""
+    """True if the collector sends no status either."""
     collector_error: str = ""
-    """The reason for which the collector does not reach the device, in its own text."""
+    """The collector's text of the reason why it does not reach the device."""
     live_sources: int = 0
-    """Other sources of the device that are live."""
+    """The number of other live sources of the device."""
     cadence_ns: int = 0
-    """Interval between two readings, as configured or learned; 0 where unknown."""
+    """Interval between two readings, as configured or learned; 0 if unknown."""
     boot_id: int = 0
-    """Boot of the last sample before, 0 where unknown."""
+    """Boot of the last sample before, 0 if unknown."""
 
     @property
     def kind(self) -> SymptomKind:
@@ -222,14 +223,14 @@ class GpuXid:
     kind: ClassVar = SymptomKind.GPU_XID
     xid: int
     needs_nothing: bool
-    """The driver reports that the GPU needs no action any more (Xid 154)."""
+    """True if the driver reports that the GPU needs no action any more (Xid 154)."""
     message: str
     """The driver's line of the kernel log, for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class PcieLink:
-    """Negotiated width and speed of a PCIe link, and the lesser of its own and its slot's maximum."""
+    """Negotiated width and speed of a PCIe link, and the lower of its own and its slot's maximum."""
 
     width_lanes: int
     width_max_lanes: int
@@ -239,9 +240,9 @@ class PcieLink:
 
 @dataclass(frozen=True, slots=True)
 class PcieLinkState:
-    """The PCIe link of a NIC or GPU trained to `capacity_ratio` of what it can carry; 1: it is restored.
+    """The PCIe link of a NIC or GPU trained to `capacity_ratio` of its maximum; 1 means restored.
 
-    `link` is None where a late reading divides a change and the values at its end are not retained.
+    `link` is None if a late reading divides a change and the values at its end are not retained.
     """
 
     capacity_ratio: float
@@ -254,10 +255,10 @@ class PcieLinkState:
 
 @dataclass(frozen=True, slots=True)
 class LevelState:
-    """A gauge of a port or GPU is beyond its limit, unlike that of its peers on the device; or it is not any more.
+    """A gauge of a port or GPU exceeds its limit, unlike its peers on the device, or no longer does.
 
     `limit`, `level` and `peer_level` have the unit of `metric`; `peer_level` is the median of the device's rows. Both
-    levels are None where a late reading divides a change and the readings beside it are not retained.
+    levels are None if a late reading divides a change and the readings beside it are not retained.
     """
 
     metric: Metric
@@ -273,7 +274,7 @@ class LevelState:
 
 @dataclass(frozen=True, slots=True)
 class ClockOffset:
-    """The clock by which a source dates its samples differs from that of the brokers by `offset_ns`; negative: behind.
+    """The clock with which a source dates its samples differs from the brokers' by `offset_ns`; negative means behind.
 
     CLOCK_RIGHT: it has been right since the symptom's `at_ns`. The symptom's `since_ns` is the first sample that shows
     the difference, or the first status of a collector, whose name is then the symptom's device.
@@ -282,7 +283,7 @@ class ClockOffset:
     is_right: bool
     offset_ns: int = 0
     is_constant: bool = False
-    """The offset was the same for 30 s; else it is that of one sample."""
+    """True if the offset was the same for 30 s; False if it is the offset of one sample."""
     of_collector: bool = False
 
     @property
@@ -312,12 +313,12 @@ class PauseBegan:
 
 @dataclass(frozen=True, slots=True)
 class PfcWatchdogStorm:
-    """The PFC watchdog of a switch reported at `at_ns` that a queue is paused without end. It has no duration."""
+    """The PFC watchdog of a switch reported at `at_ns` that a queue is permanently paused. It has no duration."""
 
     kind: ClassVar = SymptomKind.PFC_WATCHDOG_STORM
     state: ClassVar = CongestionState.PAUSE_RECEIVED
     queue: int | None
-    """None where the report is an event, whose text is in `report`."""
+    """None if the report is an event, whose text is in `report`."""
     report: str
 
 
@@ -325,7 +326,7 @@ class PfcWatchdogStorm:
 class PcieStall:
     """The NIC of a port that sends pause waited for PCIe for `stalled_ratio` of the time.
 
-    `began_ns` is that of the PauseBegan beside it.
+    `began_ns` equals that of the accompanying PauseBegan.
     """
 
     kind: ClassVar = SymptomKind.PCIE_STALLED
@@ -336,9 +337,9 @@ class PcieStall:
 
 @dataclass(frozen=True, slots=True)
 class IncastBegan:
-    """More arrives for this end of a host's link than it drains, since `began_ns`.
+    """Since `began_ns` more traffic arrives for this end of a host's link than it drains.
 
-    `ratio`: share of packets marked or dropped, or share of the time in which the host pauses.
+    `ratio` is the share of packets marked or dropped, or the share of the time in which the host pauses.
     """
 
     kind: ClassVar = SymptomKind.INCAST_BEGAN
@@ -350,7 +351,7 @@ class IncastBegan:
 
 @dataclass(frozen=True, slots=True)
 class ThrottledByPauseBegan:
-    """A host's port is paused part of the time and sends `tx_ratio` of what it sent before `began_ns`."""
+    """A host's port is paused part of the time and sends `tx_ratio` of its rate before `began_ns`."""
 
     kind: ClassVar = SymptomKind.THROTTLED_BY_PAUSE_BEGAN
     state: ClassVar = CongestionState.THROTTLED_BY_PAUSE
@@ -371,7 +372,7 @@ class CnpThrottledBegan:
 
 @dataclass(frozen=True, slots=True)
 class SlowedByCnpBegan:
-    """A host's port handles congestion notifications and sends `tx_ratio` of what it sent before `began_ns`."""
+    """A host's port handles congestion notifications and sends `tx_ratio` of its rate before `began_ns`."""
 
     kind: ClassVar = SymptomKind.SLOWED_BY_CNP_BEGAN
     state: ClassVar = CongestionState.SLOWED_BY_CNP
@@ -383,7 +384,7 @@ class SlowedByCnpBegan:
 
 @dataclass(frozen=True, slots=True)
 class SlowedByLossBegan:
-    """A host's port repeats lost packets and sends `tx_ratio` of what it sent before `began_ns`."""
+    """A host's port retransmits lost packets and sends `tx_ratio` of its rate before `began_ns`."""
 
     kind: ClassVar = SymptomKind.SLOWED_BY_LOSS_BEGAN
     state: ClassVar = CongestionState.SLOWED_BY_LOSS
@@ -404,7 +405,7 @@ class LinkFullBegan:
 
 @dataclass(frozen=True, slots=True)
 class CongestionEnded:
-    """A state of a port is over at `at_ns`; `last_active_ns` is the last reading that showed it."""
+    """A state of a port ended at `at_ns`; `last_active_ns` is the last reading that showed it."""
 
     state: CongestionState
     last_active_ns: int
@@ -425,10 +426,7 @@ Payload = (
 
 
 def lasting_state(payload: Payload) -> str | None:
-    """Return the name of the state of a port or device that a payload begins or ends; None where it does neither.
-
-    The states of links have none: PortStates has them.
-    """
+    """Return the name of the port or device state that a payload begins or ends, else None. PortStates has links."""
     match payload:
         case PcieLinkState():
             return "pcie"

@@ -1,4 +1,4 @@
-"""Models of telemetry.proto: the messages of collectors. streams.wire.models exports them."""
+"""Defines models of telemetry.proto: the messages of collectors. streams.wire.models exports them."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -13,10 +13,10 @@ ABSENT_COUNTER = 2**64 - 1
 
 
 NO_INDEX = -1
-"""The column index of a metric that has none."""
+"""The column index of a metric without an index."""
 
 IDLE_NS = 2**63 - 1
-"""The watermark of a partition without live devices: it does not hold back other partitions."""
+"""The watermark of a partition without live devices; it does not delay other partitions."""
 
 
 class Source(IntEnum):
@@ -31,7 +31,7 @@ class Source(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name for people: in lower case, without the type's prefix."""
+        """Return the name for people: in lower case, without the type's prefix."""
         return self.name.removeprefix("SOURCE_").lower()
 
 
@@ -61,12 +61,12 @@ class EventKind(IntEnum):
     NCCL = 14
 
 
-@dataclass(slots=True)  # not frozen, as Samples: making a frozen one takes four times as long
+@dataclass(slots=True)  # not frozen, like Samples: creating a frozen one takes four times as long
 class Table:
     """One of the two tables of Samples; immutable by convention.
 
-    `values` has shape (columns, rows): uint64 with ABSENT_COUNTER for counters, float64 with NaN for gauges.
-    `metric` and `index` have one entry a column; index is NO_INDEX where the metric has none.
+    `values` has shape (columns, rows): uint64 with ABSENT_COUNTER for counters, float64 with NaN for gauges. `metric`
+    and `index` have one entry per column; index is NO_INDEX for a metric without one.
     """
 
     metric: tuple[Metric, ...]
@@ -155,9 +155,9 @@ class CollectorStatus:
     ended: bool = False
 
 
-@dataclass(slots=True)  # not frozen, as Samples
+@dataclass(slots=True)  # not frozen, like Samples
 class ProbeReport:
-    """The flows of one prober in one window; the lists `flow_*` have one value a flow."""
+    """The flows of one prober in one window; the lists `flow_*` have one value per flow."""
 
     device: str
     collector: str

@@ -1,6 +1,6 @@
-"""The topics: each is declared here once, with its message, its key and its retention.
+"""Declares the topics, each once, with its message, its key and its retention.
 
-A record is (key, value, headers). Binary topics hold protobuf; public conclusions are CloudEvents 1.0 in Kafka's
+A record is (key, value, headers). Binary topics have protobuf values. Public conclusions are CloudEvents 1.0 in Kafka's
 binary mode, whose value is canonical JSON. A header `type` names a message that is not the main one of its topic.
 """
 
@@ -27,7 +27,7 @@ _DAY = 24 * _HOUR
 class PartitionScheme(Enum):
     """The setting that determines the number of partitions of a topic."""
 
-    TELEMETRY = "telemetry"  # one number for samples, events, facts and status, fixed for the life of v1
+    TELEMETRY = "telemetry"  # one number for samples, events, facts and status, fixed for all of v1
     POD = "pod"
     SINGLE = "one"  # totally ordered: DESIGN 2.2
 
@@ -60,7 +60,7 @@ class Topic:
 
 _TELEMETRY = PartitionScheme.TELEMETRY
 # DESIGN 3: 6 h, bounded bytes. The largest fabric writes 16.5 MB/s, with snappy 4.9 (tests/bench/broker_cost.py): 356
-# or 106 GB in 6 h. 8 partitions of 8 GiB are 69 GB: an outage of ClickHouse of an hour uncompressed, 4 h with snappy.
+# or 106 GB in 6 h. 8 partitions of 8 GiB (69 GB) cover a ClickHouse outage of 1 h uncompressed, 4 h with snappy.
 SAMPLES = Topic(
     "railsight.samples.v1", m.Samples, _TELEMETRY, 6 * _HOUR, other_models=(m.Progress,), retention_bytes=8 << 30
 )
@@ -149,7 +149,7 @@ BY_NAME = {topic.name: topic for topic in TOPICS}
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """The numbers of partitions, one for each partition scheme."""
+    """The numbers of partitions by partition scheme."""
 
     telemetry: int = 8
     pod: int = 4
@@ -168,7 +168,7 @@ def partition_of(name: str, partitions: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record to send. `route` is the device or pod that chooses the partition; `value` is None for a tombstone."""
+    """One record to send. `route` is the device or pod that selects the partition; `value` is None for a tombstone."""
 
     topic: Topic
     key: bytes
@@ -209,9 +209,9 @@ def tombstone(topic: Topic, key: str) -> Record:
 
 
 def decode_tombstone(topic: Topic, key: bytes | None) -> m.Message | None:
-    """Return the message that a tombstone means to the reader of a compacted topic; None if it means nothing.
+    """Return the message that a tombstone stands for in a compacted topic; None if it has no meaning.
 
-    A control that was removed is a control without a kind.
+    A removed control becomes a control without a kind.
     """
     return (
         m.Control(key.decode(errors="replace"), m.ControlKind.KIND_UNSPECIFIED) if topic is CONTROLS and key else None
@@ -262,16 +262,16 @@ _KEYS: Mapping[type, Callable[[Any], str]] = {
     m.InventoryChunk: "{0.digest}/{0.chunk}".format,
     m.Job: lambda job: f"{job.job}/{job.device}/{job.run}" if job.run else f"{job.job}/{job.device}",
     m.StateTransfer: attrgetter("pod"),
-    # Two generations alternate, so that an incomplete snapshot does not overwrite the last complete one; two more are
-    # of snapshots that were read back before (streams/runtime/snapshots.py).
+    # Two generations alternate, so that an incomplete snapshot does not overwrite the last complete one. Two more
+    # belong to snapshots that were read back before (streams/runtime/snapshots.py).
     m.SnapshotChunk: lambda chunk: f"{chunk.partition}/{chunk.epoch}/{chunk.sequence % 4}.{chunk.chunk}",
     m.Rejected: "{0.topic}/{0.partition}/{0.offset}".format,
     m.InputLoss: "{0.consumer}/{0.topic}/{0.partition}".format,
 }
-"""The key of a message by its type; progress, and summaries of a shard, have no default key."""
+"""The key of a message by its type; progress and summaries of a shard have no default key."""
 
 _ROUTED = (m.Samples, m.Event, m.ProbeReport, m.Facts, m.CollectorStatus)
-"""Messages whose device chooses the partition, whatever their key."""
+"""Messages whose device selects the partition, whatever their key."""
 
 
 def _cloud_event(ce_type: str, message: m.Finding | m.Remediation, cluster: str) -> tuple[tuple[str, bytes], ...]:
@@ -300,23 +300,23 @@ def _rfc3339(at_ns: int) -> str:
 _Item = TypeVar("_Item")
 
 ADMIN = "admin"
-"""Makes topics, users and ACLs: `railsight topics`, `railsight acl`."""
+"""Creates topics, users and ACLs: `railsight topics`, `railsight acl`."""
 OPERATOR = "operator"
-"""A person: publishes the inventory, jobs, controls and lemons, and reads the results."""
+"""A person who publishes the inventory, jobs, controls and lemons, and reads the results."""
 READER = "reader"
 """A person or program that reads the results; its consumer groups begin with `reader.`."""
 COLLECTOR, AUTOMATION = "collector", "automation"
 PROBE = "probe"
-"""The prober of a host, which other collectors' topics are closed to."""
+"""The prober of a host; it has no access to the topics of other collectors."""
 PROCESS, PERSIST, NOTIFY, TICKETS, LOCALITY = "process", "persist", "notify", "tickets", "locality"
-"""`process` is for a process that runs all stages; a stage alone has its own name."""
+"""`process` is a process that runs all stages; a separate stage has its own name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
     """The access of one part to Kafka; `group_prefixes` are of groups whose names have a part that users choose.
 
-    Each room declares it beside the code that does it; the ACLs of streams/runtime/acl.py are derived from it.
+    Each room declares it beside its code; the ACLs of streams/runtime/acl.py are derived from it.
     """
 
     reads: tuple[Topic, ...] = ()
@@ -324,14 +324,14 @@ class Access:
     groups: tuple[str, ...] = ()
     group_prefixes: tuple[str, ...] = ()
     foreign_reads: tuple[str, ...] = ()
-    """Topics that are not railsight's."""
+    """Topics of other systems."""
     checks_topics: bool = False
-    """Reads the configuration of all topics of the registry, to refuse a wrong one."""
+    """True if it reads the configuration of all topics of the registry, to refuse a wrong one."""
     administers: bool = False
-    """Creates topics, users and ACLs; reads and writes no records."""
+    """True if it creates topics, users and ACLs; it reads and writes no records."""
 
     def __or__(self, other: "Access") -> "Access":
-        """Return the access of a part that does both."""
+        """Return the combined access of two parts."""
         return Access(
             _merged(self.reads, other.reads),
             _merged(self.writes, other.writes),
