@@ -1,1 +1,1 @@
-"""From samples to findings: the stages measure, correlate and attribute, and one pure module per detector."""
+"""Turns samples into findings: the stages measure, correlate and attribute, and one pure module per detector."""

@@ -1,8 +1,8 @@
-"""The interface of a detector: one frozen descriptor with functions, which stages call without naming a detector.
+"""Defines the interface of a detector: a frozen descriptor of functions, which stages call without naming detectors.
 
-A detector has up to two sides. `pod` is evaluated by `correlate` from what `measure` emits of one pod; `fabric` is
-evaluated by `attribute`, which receives the episodes of all pods. All functions are pure: they do no I/O, read no
-clock, and return the new state instead of changing the old one.
+A detector has up to two sides. `correlate` evaluates `pod` on the output of `measure` for one pod; `attribute`
+evaluates `fabric` on the episodes of all pods. All functions are pure: they do no I/O, read no clock, and return the
+new state instead of changing the old one.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -55,7 +55,7 @@ class Scope(Enum):
     """The key under which `correlate` holds a detector's state."""
 
     LINK = "link"
-    """The id of the link of a port; of the port itself where the inventory knows no link."""
+    """The id of the link of a port, or of the port if the inventory has no link there."""
     PORT = "port"
     """`device/port`: a part of a host."""
     DEVICE = "device"
@@ -64,7 +64,7 @@ class Scope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """All that a detector may read beside its own state, and the ledger of its episodes."""
+    """The inputs of a detector besides its own state, and the ledger of its episodes."""
 
     ledger: Ledger
     topology: Topology
@@ -73,12 +73,12 @@ class Context:
 
     @property
     def settings(self) -> SharedSettings:
-        """The settings that every detector may read."""
+        """Return the settings that every detector may read."""
         return self.ledger.settings
 
     @property
     def watermark_ns(self) -> int:
-        """The watermark of the evaluation."""
+        """Return the watermark of the evaluation."""
         return self.ledger.watermark_ns
 
     def reconcile(
@@ -88,15 +88,15 @@ class Context:
         return self.ledger.reconcile(published, conclusions, pruned_until_ns)
 
     def next_ns(self, *times_ns: int) -> int:
-        """Return the first of these times that is still to come; FOREVER without one."""
+        """Return the earliest of these times that is in the future; FOREVER if there is none."""
         return min((at_ns for at_ns in times_ns if at_ns > self.watermark_ns), default=FOREVER)
 
     def subject_at(self, port: Port) -> Subject:
-        """Return the link that ends at a port, or the port where no link is known."""
+        """Return the link that ends at a port, or the port if no link is known."""
         return port_subject(self.topology, port)
 
     def restarts(self, device: str) -> Sequence[Interval]:
-        """Return when a device restarted."""
+        """Return the intervals in which a device restarted."""
         return self.evidence.restarts.get(device, ())
 
     def is_reporting(self, device: str) -> bool:
@@ -104,30 +104,29 @@ class Context:
         return not self.evidence.silent.get(device)
 
     def training_intervals(self, port: Port) -> list[Interval]:
-        """Return when the link at a port was down, trained or was administratively down."""
+        """Return the intervals in which the link at a port was down, trained or was administratively down."""
         return self.evidence.training_intervals(self.settings.link, self.topology.subject_id(port))
 
     @property
     def retained_since_ns(self) -> int:
-        """The time before which observations of links are pruned."""
+        """Return the time before which observations of links are pruned."""
         return self.watermark_ns - self.settings.link_retention_ns
 
 
 class Observed(NamedTuple, Generic[S]):
     """The state after an observation (None: nothing is retained), and when to evaluate it.
 
-    `evaluate_at_ns` is None where the observation is not new, NOW, or a watermark; the latter replaces the time for
-    which the evaluation was scheduled before.
+    `evaluate_at_ns` is None for a known observation, NOW, or a watermark, which replaces the scheduled time.
     """
 
     state: S | None
     evaluate_at_ns: int | None = None
     is_for_fabric: bool = False
-    """`attribute` receives the observation as well, for the `FabricEvaluator` of the detector."""
+    """True if `attribute` also receives the observation, for the `FabricEvaluator` of the detector."""
 
 
 class Evaluation(NamedTuple, Generic[S]):
-    """The state after an evaluation (None: closed, nothing is retained), what to publish, and when to evaluate next."""
+    """The state after an evaluation (None: closed), the episodes to publish, and the time of the next evaluation."""
 
     state: S | None
     episodes: Sequence[Episode] = ()
@@ -139,26 +138,26 @@ class PodSide(Generic[P, S]):
     """The side of a detector that `correlate` evaluates, per key of its scope."""
 
     state: type[S]
-    """The part of a snapshot for one key; a dataclass, or a tuple type, that pydantic can validate."""
+    """The part of a snapshot for one key: a dataclass or a tuple type that pydantic can validate."""
     scope: Scope
     evaluate: Callable[[P, str, Any, Context], Evaluation[S]]
-    """(params, key, state, context): concludes from all that is retained, also when only the watermark moved. With
-    `observe` it is called where there is a state."""
+    """(params, key, state, context): concludes from the retained state, also if only the watermark advanced. With
+    `observe` it is called only for keys with a state."""
     inputs: tuple[Input, ...] = ()
     observe: Callable[[P, S | None, Any, Context], Observed[S]] | None = None
-    """(params, state, observation, context): takes one of `inputs` into the state."""
+    """(params, state, observation, context): adds one of `inputs` to the state."""
     follows_link_history: bool = False
-    """Is evaluated, together with all others of this kind, whenever the history of its link changes.
+    """Evaluated, together with all detectors with this flag, whenever the history of its link changes.
 
     Without `observe` its state is None until it returns one.
     """
     link_retention_ns: Callable[[P, float], int] | None = None
-    """(params, lateness_s): how long the history of a link is needed; the longest of all detectors applies."""
+    """(params, lateness_s): the required retention of a link's history; the longest of all detectors applies."""
     device_of: Callable[[S], str] | None = None
-    """The device whose restart makes an evaluation necessary; None where restarts do not matter."""
+    """The device whose restart triggers an evaluation; None if restarts have no effect."""
     subject_of: Callable[[S], Subject] | None = None
     rebase: Callable[[S, Subject, Context], Observed[S]] | None = None
-    """(state, subject, context): takes over the subject that a new inventory names; its id may be another."""
+    """(state, subject, context): adopts the subject of a new inventory; its id may be another."""
     merge: Callable[[S, S], S] | None = None
     """(moved, existing): joins two states that a new inventory makes one."""
 
@@ -167,13 +166,13 @@ class Placement(IntEnum):
     """The effect of an open finding on its subject, for the placement of jobs."""
 
     DOUBTFUL = 1
-    """It is up, and a job on it may be slow or fail."""
+    """The subject is up, but a job on it may be slow or fail."""
     OUT = 2
-    """It carries nothing, or may not be used."""
+    """The subject carries nothing, or may not be used."""
 
 
 class JobDomain(Enum):
-    """The part of the cluster that a finding counts against in the verdict on a job."""
+    """The part of the cluster to which a finding counts in the verdict on a job."""
 
     NETWORK = "network"
     HOST = "host"
@@ -181,7 +180,7 @@ class JobDomain(Enum):
 
 
 class FaultOf(Enum):
-    """The part whose history of faults a finding belongs to."""
+    """The part to whose history of faults a finding belongs."""
 
     LINK = auto()
     HOST = auto()
@@ -191,7 +190,7 @@ class FaultOf(Enum):
 class Detector(Generic[P]):
     """One detector: its condition, thresholds and evaluation, and the meaning of its findings for other rooms.
 
-    A field without a default is a statement that every detector makes: other rooms read it here.
+    Every detector must state the fields without a default, which other rooms read.
     """
 
     condition: Condition
@@ -200,18 +199,18 @@ class Detector(Generic[P]):
     section: str
     """Its thresholds are `[detect.<section>]`."""
     placement: Placement | None
-    """None: it is about no capacity that a placement could use."""
+    """None if the finding concerns no capacity that a placement could use."""
     job_domain: JobDomain
     lemon: FaultOf | None
-    """The history of which lemons are chosen; None: it is no fault of hardware."""
+    """The history from which lemons are chosen; None if the finding is not a hardware fault."""
     hidden_in: Mapping[str, str]
-    """By simulated fabric (`bench detection --fabric`), why its sources never show the fault."""
+    """Simulated fabric (`bench detection --fabric`) -> the reason why its sources never show the fault."""
     fabric: FabricSide = field(default_factory=FabricSide)
     pod: PodSide[P, Any] | None = None
     monitor: MonitorSpec | ReplayedMonitorSpec | None = None
-    """The monitor that it brings to `measure`, made from its own parameters."""
+    """The monitor that it adds to `measure`, created from its own parameters."""
     state_metric: Metric | None = None
-    """The readings to print where the evidence of a finding names no metric that is sampled."""
+    """The metric to print if the evidence of a finding names no sampled metric."""
     slug: str = field(init=False)
     """The condition as `family/name`."""
 
@@ -227,7 +226,7 @@ def link_follower(
     evaluate: Callable[[P, str, PublishedEpisodes | None, Context], Evaluation[PublishedEpisodes]],
     link_retention_ns: Callable[[P, float], int] | None = None,
 ) -> PodSide[P, PublishedEpisodes]:
-    """Return the side of a detector that concludes from the history of a link alone."""
+    """Return the side of a detector that concludes only from the history of a link."""
     return PodSide(
         PublishedEpisodes, Scope.LINK, evaluate, follows_link_history=True, link_retention_ns=link_retention_ns,
         merge=lambda moved, existing: (*moved, *existing),
@@ -238,14 +237,14 @@ def follow_link(
     context: Context, history: LinkHistory, published: PublishedEpisodes | None, conclusions: Sequence[Conclusion],
     waits: Iterable[int],
 ) -> Evaluation[PublishedEpisodes]:  # fmt: skip
-    """Return the evaluation of a link's history; `waits` are times at which more may be concluded."""
+    """Return the evaluation of a link's history; `waits` are the times of possible further conclusions."""
     known = prune(published or (), context.retained_since_ns)
     known, episodes, due_ns = context.reconcile(known, conclusions, history.pruned_until_ns)
     return Evaluation(known or None, episodes, min(due_ns, context.next_ns(*waits)))
 
 
 def input_of(observation: Observation) -> tuple[type, Any]:
-    """Return the key of an observation's kind, as `input_key` has it."""
+    """Return the key of an observation's kind, in the form of `input_key`."""
     match observation:
         case Symptom(payload=payload):
             state = getattr(payload, "state", None)
@@ -259,5 +258,5 @@ def input_of(observation: Observation) -> tuple[type, Any]:
 
 
 def input_key(value: Input) -> tuple[type, Any]:
-    """Return a key for a table of inputs: members of two IntEnums may be equal, so the type belongs to it."""
+    """Return a key for a table of inputs; it includes the type, because members of two IntEnums may be equal."""
     return (type(value), value) if isinstance(value, IntEnum) else (type, value)

@@ -1,1 +1,1 @@
-"""attribute: the fabric-wide stage. It finds the root cause, severity and blast radius of each episode."""
+"""The fabric-wide stage: finds the root cause, severity and blast radius of each episode."""

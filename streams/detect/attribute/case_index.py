@@ -1,6 +1,6 @@
-"""Look-ups over the cases of `attribute`: by device, by condition, and by group.
+"""Provides look-ups over the cases of `attribute`: by device, by condition, and by group.
 
-Rebuilt from the cases after a restart. A look-up costs what lies at one device, independent of the rest of the fabric.
+Rebuilt from the cases after a restart. The cost of a look-up depends on the cases at one device, not on the fabric.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from streams.wire.models import Condition, Endpoint, Finding, Status
 
 
 class CaseIndex:
-    """The cases by what they refer to. `add` and `remove` follow every change of a case."""
+    """The cases by the subjects to which they refer. Call `add` and `remove` for every change of a case."""
 
     def __init__(self, params: DetectParams, cases: Mapping[str, Case], topology: Topology) -> None:
         self.topology = topology
@@ -28,7 +28,7 @@ class CaseIndex:
             self.add(case.episode.finding)
 
     def add(self, finding: Finding) -> None:
-        """Add a new case, or one whose episode changed."""
+        """Add a new case or a case whose episode changed."""
         is_outage = fabric_side(finding).loss is Loss.DEVICE
         for device in devices_of(finding):
             self._ids_by_device.setdefault(device, set()).add(finding.id)
@@ -38,7 +38,7 @@ class CaseIndex:
         self.groups.add(finding)
 
     def remove(self, finding: Finding) -> None:
-        """Remove a case that is evicted."""
+        """Remove an evicted case."""
         for device in devices_of(finding):
             self._ids_by_device[device].discard(finding.id)
             if not self._ids_by_device[device]:
@@ -51,7 +51,7 @@ class CaseIndex:
         self.groups.remove(finding.id)
 
     def finding(self, identity: str) -> Finding:
-        """Return the finding of a case, as its episode states it."""
+        """Return the finding of a case, as in its episode."""
         return self._cases[identity].episode.finding
 
     def ids_at(self, device: str) -> Iterable[str]:
@@ -81,7 +81,7 @@ class CaseIndex:
         return [finding for _, finding in sorted(ranked, key=lambda one: one[0])]
 
     def related_subjects(self, identity: str) -> tuple[str, ...]:
-        """Return the ids of the subjects that the episode of a case refers to."""
+        """Return the ids of the subjects to which the episode of a case refers."""
         case = self._cases.get(identity)
         return () if case is None else case.episode.related
 

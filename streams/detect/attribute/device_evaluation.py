@@ -1,6 +1,6 @@
-"""Runs the detectors that evaluate whole devices, and schedules when to evaluate a device again.
+"""Runs the detectors that evaluate whole devices, and schedules the next evaluation of each device.
 
-A device is evaluated when a symptom of it or of its links arrives, and when an episode of it can become final.
+A device is evaluated when a symptom of it or of its links arrives, and when one of its episodes can become final.
 """
 
 import heapq
@@ -74,8 +74,8 @@ class DeviceEvaluator:
     def evaluate(self, device: str) -> list[Episode]:
         """Run the detectors on a device; return the episodes that changed.
 
-        A device without facts of its own is evaluated only if nearly all of its links are lost: it may be the far end
-        of many devices that went down.
+        A device without its own facts is evaluated only if nearly all of its links are lost, because it may be the far
+        end of many devices that went down.
         """
         links = len(self._topology.links_of.get(device, ()))
         state = self._state.devices.get(device)
@@ -109,7 +109,7 @@ class DeviceEvaluator:
         return episodes
 
     def count_silent(self) -> "SilenceCount":
-        """Return the counter of silent devices of the inventory, as it is known now."""
+        """Return the present counter of silent devices of the inventory."""
         return SilenceCount(
             interval
             for device, state in self._state.devices.items()
@@ -133,7 +133,7 @@ class DeviceEvaluator:
         return tuple(self._state.devices[end].silences for end in ends if end in self._state.devices)
 
     def _lost_links(self, device: str) -> list[LostLink]:
-        """Return the links of a device that are lost or intermittent by the reports of their other ends."""
+        """Return the links of a device that are lost or intermittent according to their other ends."""
         return [
             LostLink(
                 finding.subject.id,
@@ -148,7 +148,7 @@ class DeviceEvaluator:
 
 
 class SilenceCount:
-    """Counts intervals of silence, each of one device, at any time."""
+    """Counts, at any time, intervals of silence, each of one device."""
 
     def __init__(self, intervals: Iterable[tuple[int, int]]) -> None:
         known = list(intervals)
@@ -156,5 +156,5 @@ class SilenceCount:
         self._ends = sorted(end for _, end in known)
 
     def at(self, at_ns: int) -> int:
-        """Return how many devices were silent at a time."""
+        """Return the number of devices that were silent at a time."""
         return bisect_right(self._begins, at_ns) - bisect_right(self._ends, at_ns)

@@ -1,6 +1,6 @@
 """Groups findings that may have one root cause: those of one device, pod, plane or collector that start together.
 
-Updated as findings come and go. What a group is queried for after each change costs the same however large it is.
+Updated whenever findings are added or removed. The cost of a query does not depend on the size of the group.
 """
 
 import heapq
@@ -16,11 +16,11 @@ from streams.fabric.topology import Topology
 from streams.wire.models import Finding, Status
 
 Rank = tuple[bool, int, int, str, str]
-"""The member with the lowest rank is the root of its cluster. The last element is the id."""
+"""The sort key of members: the member with the lowest rank is the root of its cluster. The last element is the id."""
 
 
 class Member(NamedTuple):
-    """The fields of a finding that decide its cluster and its place there; ordered by the first fields."""
+    """The fields of a finding that determine its cluster and its position in it; ordered by the first fields."""
 
     started_at_ns: int
     id: str
@@ -31,7 +31,7 @@ class Member(NamedTuple):
 
 
 class Cluster:
-    """Members of which each started shortly after the one before."""
+    """Members that each started shortly after the previous one."""
 
     __slots__ = ("_devices", "_ranks", "_subjects", "members", "tiers")
 
@@ -50,7 +50,7 @@ class Cluster:
 
     @property
     def root_id(self) -> str:
-        """Return the id of the root. Ranks of members that left are removed when they reach the top."""
+        """Return the id of the root. Ranks of removed members are discarded when they reach the top."""
         while (member := self.members.get(self._ranks[0][-1])) is None or member.rank != self._ranks[0]:
             heapq.heappop(self._ranks)
         return self._ranks[0][-1]
@@ -78,7 +78,7 @@ class Cluster:
 
 
 class ClusterIndex:
-    """The findings of one group key; those at most `max_gap_ns` apart are in one cluster."""
+    """The findings of one group key; findings at most `max_gap_ns` apart are in one cluster."""
 
     __slots__ = ("_cluster_by_id", "_max_gap_ns", "_order")
 
@@ -111,7 +111,7 @@ class ClusterIndex:
                 self._merge(self._order[earlier], self._order[earlier + 1])
 
     def remove(self, identity: str) -> None:
-        """Remove a finding and split its cluster where the gap becomes too large."""
+        """Remove a finding, and split its cluster if the gap becomes too large."""
         cluster = self._cluster_by_id.pop(identity)
         member = cluster.members[identity]
         index = bisect_left(self._order, member)
@@ -126,7 +126,7 @@ class ClusterIndex:
         return self._order[later].started_at_ns - self._order[earlier].started_at_ns <= self._max_gap_ns
 
     def _merge(self, one: Member, other: Member) -> None:
-        """Move the smaller cluster into the larger; two members of one cluster need no merge."""
+        """Move the smaller cluster into the larger; no effect on two members of one cluster."""
         small, large = sorted(
             (self._cluster_by_id[one.id], self._cluster_by_id[other.id]), key=lambda cluster: len(cluster.members)
         )
@@ -137,7 +137,7 @@ class ClusterIndex:
             self._cluster_by_id[member.id] = large
 
     def _split(self, cluster: Cluster, index: int) -> None:
-        """Move the smaller part, before or from an index of the order on, into a new cluster."""
+        """Move the smaller part of a cluster, before or from an index of the order, into a new cluster."""
         new = Cluster()
         for member in _smaller_part(cluster, self._order, index):
             cluster.remove(member)
@@ -176,7 +176,7 @@ _OF_DEVICES = (GroupKind.POD, GroupKind.PLANE, GroupKind.FABRIC, GroupKind.CLOCK
 
 
 class Group:
-    """The findings of one key that started shortly after each other. The first detected is the root."""
+    """The findings of one key that each started shortly after another. The first detected is the root."""
 
     __slots__ = ("_cluster", "_finding_of", "key")
 
@@ -200,7 +200,7 @@ class Group:
 
     @property
     def strength(self) -> tuple[int, GroupKey]:
-        """Return the sort key by which the largest of several groups explains a finding."""
+        """Return the sort key that selects the largest of several groups."""
         return len(self._cluster.members), self.key
 
 
@@ -234,17 +234,17 @@ class GroupIndex:
                 clusters.add(member)
 
     def remove(self, identity: str) -> None:
-        """Remove a finding that is evicted."""
+        """Remove an evicted finding."""
         self._leave(identity, self._keys_by_id.pop(identity, ()))
 
     def keys_of(self, identity: str) -> tuple[GroupKey, ...]:
-        """Return the keys of the groups that a finding may belong to."""
+        """Return the keys of the groups to which a finding may belong."""
         return self._keys_by_id.get(identity, ())
 
     def group_of(self, finding: Finding) -> Group | None:
-        """Return the largest group of a finding; None if it is in none.
+        """Return the largest group of a finding, or None.
 
-        The group of the whole fabric counts for a finding without another group, or for the root of one.
+        The group of the whole fabric applies to a finding without another group, and to the root of a group.
         """
         keys = self.keys_of(finding.id)
         candidates = (self.group_in(key, finding.id) for key in keys if key != _FABRIC)
@@ -256,7 +256,7 @@ class GroupIndex:
         return group
 
     def group_in(self, key: GroupKey, identity: str) -> Group | None:
-        """Return the group of one key that a finding belongs to; None if it has too few members."""
+        """Return the group of one key to which a finding belongs; None if it has too few members."""
         cluster = self._clusters[key].cluster_of(identity) if key in self._clusters else None
         if cluster is None or not self._is_group(key, cluster):
             return None
@@ -278,7 +278,7 @@ class GroupIndex:
                 del self._clusters[key]
 
     def _is_group(self, key: GroupKey, cluster: Cluster) -> bool:
-        """Return whether these are too many to be independent."""
+        """Return whether a cluster has too many members to be independent."""
         if key.kind not in _OF_DEVICES:
             minimum = _MIN_OF_COLLECTOR if key.kind is GroupKind.COLLECTOR else self._params.links
             return cluster.subject_count >= minimum
@@ -304,8 +304,8 @@ class GroupIndex:
 
 
 def root_rank(finding: Finding) -> Rank:
-    """Return the rank of a finding as the root of its group; the lowest is the root.
+    """Return the rank of a finding as the root of its group; the lowest rank is the root.
 
-    The outage of a device comes before missing data, then the first detected.
+    An outage of a device precedes missing data; otherwise the first detected finding precedes.
     """
     return fabric_side(finding).is_silence, *detection_order(finding)

@@ -1,6 +1,6 @@
-"""Estimates who is affected by a broken link or device, and how much capacity hosts lose.
+"""Estimates the hosts and jobs that a broken link or device affects, and the capacity that hosts lose.
 
-The loss is computed in fabric/capacity.py alone, over planes and rails: one plane of two lost is degraded, not down.
+fabric/capacity.py computes the loss over planes and rails: with one plane of two lost, a host is degraded, not down.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,16 +18,16 @@ from streams.fabric.topology import Topology, TopologyLink, links_of_subject, li
 from streams.wire.models import BlastRadius, Cause, Evidence, Finding, Severity
 
 _MIN_NAMED_SHARE = 0.01
-"""Hosts and jobs are named that lose this share: one of 64 spines takes 1.6 % from a pod, one of its cables none."""
+"""Hosts and jobs that lose at least this share are named: one of 64 spines costs a pod 1.6 %, one of its links less."""
 
 _MAX_NAMED = 1024
-"""Hosts by name, a pod of the largest fabric twice over; `gpus` and the evidence count all of them."""
+"""The most named hosts: two pods of the largest fabric; `gpus` and the evidence count all hosts."""
 
 _CACHE_SIZE = 4096
 
 
 class CapacityImpact(NamedTuple):
-    """The capacity that hosts lose without a subject, given the links that are broken already."""
+    """The capacity that hosts lose without a subject, given the links that are already broken."""
 
     hosts: tuple[str, ...]
     gpus: int
@@ -35,7 +35,7 @@ class CapacityImpact(NamedTuple):
     statement: str
 
     def blast_radius(self, topology: Topology, finding: Finding, watermark_ns: int) -> BlastRadius:
-        """Return the hosts, with those that the detector names, and the jobs that ran on them."""
+        """Return the affected hosts, including those that the detector names, and the jobs that ran on them."""
         named = finding.blast_radius.hosts if finding.blast_radius is not None else ()
         hosts = tuple(sorted({*self.hosts, *named})) if named else self.hosts
         jobs = jobs_during(topology, hosts, finding, watermark_ns)
@@ -45,7 +45,7 @@ class CapacityImpact(NamedTuple):
         return BlastRadius(hosts[:_MAX_NAMED], jobs, gpus if hosts else None, lost_ratio)
 
     def evidence(self, finding: Finding) -> tuple[Evidence, ...]:
-        """Return the lost capacity as evidence, where a link or device carries nothing; a slow link still carries."""
+        """Return the lost capacity as evidence if a link or device carries nothing; a slow link still carries."""
         if fabric_side(finding).loss not in (Loss.LINK, Loss.DEVICE) or not self.statement:
             return ()
         return (Evidence(self.statement, "capacity", finding.subject.a, self.lost_ratio, 0.0, "threshold"),)
@@ -60,9 +60,9 @@ class BlastRadiusEstimator:
         self._cache: dict[tuple[tuple[str, ...], tuple[str, ...]], CapacityImpact] = {}
 
     def estimate(self, finding: Finding, others: Sequence[Finding] = ()) -> CapacityImpact | None:
-        """Return the impact of a finding and of `others` of its group; None if the inventory has none of the subjects.
+        """Return the impact of a finding and of `others` in its group; None if the inventory has none of the subjects.
 
-        The impact of a single link is what is lost beyond the uplinks of its lower end that were broken already.
+        The impact of a single link excludes the loss from uplinks of its lower end that were already broken.
         """
         if fabric_side(finding).capacity is CapacityEffect.BY_DETECTOR:
             return None
@@ -97,7 +97,7 @@ class BlastRadiusEstimator:
 
 
 def _lost_subject(topology: Topology, finding: Finding) -> str:
-    """Return the id of what is lost: the link at the finding's port, else the device."""
+    """Return the id of the lost subject: the link at the finding's port, else the device."""
     link = link_at(topology, finding.subject)
     if link is not None:
         return link.id
@@ -135,10 +135,10 @@ _CAUSES = {GroupKind.PLANE: Cause.PLANE, GroupKind.POD: Cause.POD}
 def group_severity(
     severities: SeverityRater, cases: Mapping[str, Case], group: Group, impact: CapacityImpact | None
 ) -> Severity:
-    """Return the highest severity of the members that the root explains; others are children of a larger group.
+    """Return the highest severity of the root's children; other members are children of a larger group.
 
-    A pod or plane that is out is CRITICAL if hosts lose more than the floor allows. The share of silent devices is
-    rated at the root itself.
+    A pod or plane outage is CRITICAL if hosts lose more than the floor allows. The root itself is rated by the share of
+    silent devices.
     """
     is_location = group.key.kind in (GroupKind.POD, GroupKind.PLANE)
     lost_ratio = impact.lost_ratio if impact is not None and is_location else 0.0
@@ -155,7 +155,7 @@ def group_impact(estimator: BlastRadiusEstimator, group: Group) -> CapacityImpac
     """Return the impact of all members; missing data and wrong clocks have none."""
     lost = [one for one in group.members if one.id != group.root_id and _takes_capacity(one)]
     if group.root.resolved_at_ns is None:
-        # While the group grows, computed each time that it has doubled, and for all members at its end.
+        # While the group grows, compute it whenever the size has doubled, and for all members at the end.
         lost = sorted(lost, key=root_rank)[: (1 << (len(lost) + 1).bit_length() - 1) - 1]
     return estimator.estimate(group.root, lost)
 
@@ -191,7 +191,7 @@ def group_finding(topology: Topology, groups: GroupIndex, group: Group) -> Findi
 
 
 def _total(topology: Topology, groups: GroupIndex, group: Group) -> int:
-    """Return how many members the group could have; 0 where that is no fixed number."""
+    """Return the largest possible number of members of the group; 0 if there is no fixed number."""
     match group.key.kind:
         case GroupKind.LINKS:
             return len(topology.links_of.get(group.key.name, ()))

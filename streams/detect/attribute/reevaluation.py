@@ -1,7 +1,7 @@
 """Selects the cases to evaluate again after one case changed.
 
-Decides only which cases to evaluate, so that the reboot of a leaf does not evaluate its 64 links 64 times. The result
-of an evaluation does not depend on it, and each case is evaluated once more when it is final.
+The selection only saves work: the reboot of a leaf does not evaluate its 64 links 64 times. The result of an evaluation
+does not depend on it, and each case is evaluated once more when it is final.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ from streams.wire.models import Finding, Severity, Status
 
 
 class Finality:
-    """The times at which findings become final, by the lateness and the detectors' settings."""
+    """Computes when findings become final, from the lateness and the detectors' settings."""
 
     def __init__(self, params: DetectParams) -> None:
         self._params = params
@@ -29,7 +29,7 @@ class Finality:
         self._settle_ns = ns(params.lateness_s + self._detector_params.settle_s)
 
     def is_final(self, case: Case, watermark_ns: int) -> bool:
-        """Return whether nothing that may still arrive changes a finding; a retraction is final after the lateness."""
+        """Return whether no late input can change a finding; a retraction is final after the lateness."""
         finding = case.episode.finding
         if finding.status is Status.RETRACTED:
             return watermark_ns >= case.retracted_ns + self._lateness_ns
@@ -38,8 +38,8 @@ class Finality:
     def next_evaluation_ns(self, cases: Mapping[str, Case], case: Case, watermark_ns: int) -> int | None:
         """Return the watermark at which a finding is final or may outlive its parent; None if it waits for input.
 
-        A finding that still has its parent after the parent's expiry has an end that no source reads; it is evaluated
-        again after as long.
+        If a finding has its parent after the parent's expiry, no source reads one of its ends; it is evaluated again
+        after `outlive_s`.
         """
         finding = case.episode.finding
         side = fabric_side(finding)
@@ -58,7 +58,7 @@ class Finality:
         return None
 
     def _settled_ns(self, finding: Finding) -> int:
-        """Return when the observations that may explain a resolved finding have arrived as well."""
+        """Return when the observations that may explain a resolved finding have arrived too."""
         return (finding.resolved_at_ns or 0) + self._settle_ns
 
 
@@ -80,7 +80,7 @@ class AffectedCases:
         self._topology = topology
 
     def affected_by(self, changed: Iterable[Finding]) -> dict[str, None]:
-        """Return the changed cases, those with them as parent or in their groups, and those that are more severe now.
+        """Return the changed cases, their children, the members of their groups, and cases that became more severe.
 
         Each group and each device is examined once, however many of its links changed.
         """
@@ -95,7 +95,7 @@ class AffectedCases:
                 if (group := self._index.groups.group_in(key, finding.id)) is not None:
                     groups[key, group.root_id] = group
                     if group.root_id == finding.id and finding.resolved_at_ns is not None:
-                        # members that outlive the root are scheduled
+                        # members that outlive the root have their own schedule
                         affected |= dict.fromkeys(member.id for member in group.members)
             devices |= dict.fromkeys(self._outages.invalidate(finding))
         for group in groups.values():
@@ -106,7 +106,7 @@ class AffectedCases:
         return affected
 
     def _has_other_parent(self, member: Finding, changed: Group) -> bool:
-        """Return whether the parent of a member is another than published; the larger of its groups names it."""
+        """Return whether a member's parent differs from the published one; its largest group determines it."""
         published = self._cases[member.id].published
         if published is None:
             return True
@@ -136,6 +136,6 @@ class AffectedCases:
 
 
 def _is_outage_at(parent: Finding, member: Finding) -> bool:
-    """Return whether the parent is the outage of a device of the member; its end is evaluated at all its devices."""
+    """Return whether the parent is an outage of a device of the member; such an outage ends for all its devices."""
     at = parent.subject.a
     return fabric_side(parent).loss is Loss.DEVICE and at is not None and at.device in devices_of(member)

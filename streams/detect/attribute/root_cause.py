@@ -1,4 +1,4 @@
-"""Finds the parent of a finding: the outage of a device, what its detector names, or the root of a group.
+"""Finds the parent of a finding: the outage of a device, the finding that its detector names, or the root of a group.
 
 A pure function of the current cases: the last revision of a finding does not depend on earlier parents.
 """
@@ -15,7 +15,7 @@ from streams.fabric.topology import Topology
 from streams.wire.models import Cause, Episode, Finding, Status
 
 _CLOCK_TOLERANCE_NS = ns(5)
-"""A neighbor's clock may date the loss of a device by so much before the device's own last sample."""
+"""A neighbor's clock may date the loss of a device this much earlier than the device's own last sample."""
 
 
 class RootCause(NamedTuple):
@@ -26,11 +26,11 @@ class RootCause(NamedTuple):
 
 
 def root_cause(params: DetectParams, cases: CaseIndex, episode: Episode, watermark_ns: int) -> RootCause:
-    """Return what explains an episode.
+    """Return the explanation of an episode.
 
-    An outage of a device at one of its ends comes first. Then the root of the findings that started together at one
-    device, in one pod or plane, or behind one collector: it represents all of them, without a subject of its own
-    (ADR 2). What the episode's detector names is left to `FabricSide.explain`.
+    An outage of a device at one of its ends takes precedence. Next is the root of the findings that started together at
+    one device, in one pod or plane, or behind one collector; it represents all of them, without its own subject (ADR
+    2). `FabricSide.explain` finds the parents that detectors name.
     """
     finding = episode.finding
     if finding.status is Status.RETRACTED:
@@ -59,7 +59,7 @@ def _in_group(params: DetectParams, cases: CaseIndex, group: Group, finding: Fin
 
 
 def _outage(params: DetectParams, cases: CaseIndex, episode: Episode, watermark_ns: int) -> Finding | None:
-    """Return the outage of a device at its ends that covers all downs of an episode."""
+    """Return the outage of a device at the episode's ends that covers all downs of the episode."""
     finding = episode.finding
     downs_ns = episode.down_at_ns or (finding.started_at_ns,)
     for device in devices_of(finding):
@@ -75,16 +75,16 @@ def _outage(params: DetectParams, cases: CaseIndex, episode: Episode, watermark_
 def _started_before_detection(finding: Finding, outage: Finding) -> bool:
     """Return whether an outage started between the last sample of a source and the detection of its silence.
 
-    A source with a long cadence sent its last sample some time before the device went out.
+    A source with a long cadence sent its last sample some time before the device went down.
     """
     detected_ns = finding.detected_at_ns or finding.started_at_ns
     return fabric_side(finding).is_silence and finding.started_at_ns <= outage.started_at_ns <= detected_ns
 
 
 def outlives(params: DetectParams, cases: CaseIndex, parent: Finding, finding: Finding, watermark_ns: int) -> bool:
-    """Return whether a finding is open long after the end of its parent: then it has a root cause of its own.
+    """Return whether a finding stays open long after the end of its parent, so that it has its own root cause.
 
-    An end that no source reads cannot report its recovery: it has as long from the time at which it is read again.
+    An end that no source reads cannot report its recovery; its time starts when it is read again.
     """
     expiry_ns = parent_expiry_ns(params, parent, finding)
     last_ns = watermark_ns if finding.resolved_at_ns is None else finding.resolved_at_ns
@@ -104,10 +104,10 @@ def outlives(params: DetectParams, cases: CaseIndex, parent: Finding, finding: F
 
 
 def parent_expiry_ns(params: DetectParams, parent: Finding, finding: Finding) -> int | None:
-    """Return until when a parent explains a finding that is still open; None while the parent is open.
+    """Return the time until which a parent explains an open finding; None while the parent is open.
 
-    Another link, as the root of a group, explains it after its own end for no longer than both were open: one that was
-    lost for seconds must not hide an outage for `outlive_s`.
+    If the parent is another link, the root of a group, it explains the finding after its end for at most the time that
+    both were open: a link that was lost for seconds must not hide an outage for `outlive_s`.
     """
     if parent.resolved_at_ns is None:
         return None
@@ -120,14 +120,14 @@ def parent_expiry_ns(params: DetectParams, parent: Finding, finding: Finding) ->
 
 
 def cause_with_parent(finding: Finding, parent: Finding | None) -> Cause:
-    """Return the cause that the parent gives to a finding, else its own."""
+    """Return the cause that the parent gives to a finding, else the finding's own cause."""
     child_cause = None if parent is None else fabric_side(parent).child_cause
     given = None if parent is None or child_cause is None else child_cause(parent, finding)
     return finding.cause if given is None else given
 
 
 def in_maintenance(topology: Topology, finding: Finding) -> bool:
-    """Return whether one of its devices was in maintenance by the inventory when a finding started."""
+    """Return whether the inventory had one of a finding's devices in maintenance when it started."""
     return finding.started_at_ns < topology.maintenance_until_ns(devices_of(finding))
 
 

@@ -1,4 +1,4 @@
-"""Rates findings by DETECTION 3a: the rules of the detectors, over jobs, redundancy and the outages of the moment."""
+"""Rates findings by DETECTION 3a: applies the detectors' rules to jobs, redundancy and concurrent outages."""
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ class Outages:
         self._cache: dict[str, dict[str, list[Interval]]] = {}
 
     def invalidate(self, finding: Finding) -> tuple[str, ...]:
-        """Drop the intervals that a changed finding affects; return the devices whose uplinks these are."""
+        """Drop the intervals that a changed finding affects; return the devices with these uplinks."""
         lower: tuple[str, ...] = ()
         loss = fabric_side(finding).loss
         if loss is Loss.LINK:
@@ -45,7 +45,7 @@ class Outages:
         return lower
 
     def broken_uplinks(self, device: str) -> dict[str, list[Interval]]:
-        """Return the intervals in which each uplink of a device was broken; without those that never were."""
+        """Return the intervals in which each uplink of a device was broken; omits uplinks that never were."""
         broken = self._cache.get(device)
         if broken is None:
             broken = self._cache[device] = self._compute(device)
@@ -69,7 +69,7 @@ class Outages:
         return {identity: own for identity, own in intervals.items() if own}
 
     def max_concurrent(self, device: str, among: Collection[str], begin_ns: int, end_ns: int) -> int:
-        """Return how many of these uplinks were broken at the same time within an interval, at most."""
+        """Return the largest number of these uplinks that were broken at the same time within an interval."""
         broken = self.broken_uplinks(device)
         within = begin_ns, end_ns
         # A link that is broken for two reasons counts once.
@@ -81,7 +81,7 @@ class Outages:
         )
 
     def broken_at(self, links: Iterable[TopologyLink], at_ns: int) -> list[TopologyLink]:
-        """Return those of these links that were broken at a time."""
+        """Return the links that were broken at a time."""
         return [
             link
             for device, own in itertools.groupby(links, key=lambda link: link.lower.device)
@@ -92,7 +92,7 @@ class Outages:
 
 
 def link_at(topology: Topology, subject: Subject) -> TopologyLink | None:
-    """Return the link of a subject, under the inventory in effect."""
+    """Return the link of a subject in the present inventory."""
     return topology.link_at(Port(subject.a.device, subject.a.port)) if subject.a and subject.a.port else None
 
 
@@ -105,14 +105,14 @@ def jobs_during(topology: Topology, hosts: Sequence[str], finding: Finding, wate
 
 
 class SeverityRater:
-    """Rates findings. It is the `SeverityContext` of the detectors' side."""
+    """Rates findings; implements the `SeverityContext` of the detectors' side."""
 
     def __init__(self, params: DetectParams, topology: Topology, outages: Outages, cases: Mapping[str, Case]) -> None:
         self.topology = topology
         self.floor = params.capacity_floor
         self.watermark_ns = 0
         self.silent_devices: Callable[[int], int] | None = None
-        """Counts the silent devices at a time; absent between two watermarks."""
+        """Counts the silent devices at a time; None between two watermarks."""
         self._params = DetectorParams(params)
         self._outages = outages
         self._cases = cases
@@ -124,7 +124,7 @@ class SeverityRater:
             return finding.severity
         devices = devices_of(finding)
         if devices and not any(device in self.topology.devices for device in devices):
-            return Severity.WARNING  # what is not in the inventory is listed, and never pages
+            return Severity.WARNING  # devices outside the inventory are listed but never page
         if side.severity_by_detector:
             return finding.severity
         is_critical = side.is_critical is not None and side.is_critical(finding, self)
@@ -164,7 +164,7 @@ class SeverityRater:
         return published is not None and published.severity is Severity.CRITICAL
 
     def _has_redundancy(self, device: str, lost: dict[str, TopologyLink], finding: Finding) -> bool:
-        """Return whether a device had what it needs without these uplinks all the time that the finding was open."""
+        """Return whether a device retained enough uplinks without these, all the time that the finding was open."""
         begin_ns, end_ns = open_interval(finding)
         uplinks = [link for link in self.topology.uplinks_of.get(device, ()) if link.is_uplink]
         if all(link.role == HOST_LINK for link in lost.values()):

@@ -10,7 +10,7 @@ from streams.wire.models import Condition, Finding
 _DETECTORS = {detector.condition: detector for detector in DETECTORS}
 _DEFAULT = FabricSide()
 _BY_CONDITION = tuple(_DETECTORS[c].fabric if c in _DETECTORS else _DEFAULT for c in sorted(Condition))
-"""By number, not by dict: the hash of an IntEnum is a Python function, and these are looked up for every case."""
+"""Indexed by number, because the hash of an IntEnum is a Python function and these are looked up for every case."""
 
 DEVICE_EVALUATORS = tuple(
     (detector, detector.fabric.evaluate_device) for detector in DETECTORS if detector.fabric.evaluate_device is not None
@@ -23,7 +23,7 @@ FABRIC_EVALUATORS = tuple(
 """The detectors that evaluate the whole fabric."""
 
 EFFECTS = tuple(d.fabric.affected_by for d in DETECTORS if d.fabric.affected_by is not None)
-"""The hooks that name the findings of a detector that change with another finding."""
+"""The hooks that return the findings of a detector that change with another finding."""
 
 
 def fabric_side(finding: Finding) -> FabricSide:
@@ -32,7 +32,7 @@ def fabric_side(finding: Finding) -> FabricSide:
 
 
 class DetectorParams:
-    """The parameters of each detector, for its hooks, and the limits that several detectors set together."""
+    """The parameters of each detector, for its hooks, and the limits that several detectors determine together."""
 
     def __init__(self, params: DetectParams) -> None:
         self._by_detector = [(detector.fabric, params.section(detector)) for detector in DETECTORS]
@@ -45,7 +45,7 @@ class DetectorParams:
         return self._by_condition[finding.condition]
 
     def silence_limit_ns(self, cadence_ns: int) -> int:
-        """Return how long a source of a cadence may be silent."""
+        """Return how long a source with this cadence may be silent."""
         limits_ns = (
             side.silence_limit_ns(params, cadence_ns)
             for side, params in self._by_detector
@@ -55,7 +55,7 @@ class DetectorParams:
 
     @property
     def min_silent_ratio(self) -> float:
-        """Return the share of the inventory's devices from which on silent devices are one group of the fabric."""
+        """Return the share of the inventory's devices above which silent devices form one group of the fabric."""
         ratios = (
             side.min_silent_ratio(params) for side, params in self._by_detector if side.min_silent_ratio is not None
         )
@@ -63,7 +63,7 @@ class DetectorParams:
 
     @property
     def settle_s(self) -> float:
-        """Return by how much a later observation may move the end of any finding."""
+        """Return the longest time by which a later observation may move the end of any finding."""
         return max(
             (side.settle_s(params) for side, params in self._by_detector if side.settle_s is not None), default=0.0
         )

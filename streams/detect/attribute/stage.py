@@ -1,7 +1,7 @@
-"""attribute: turns the episodes of all pods into findings with a root cause, a severity and a blast radius.
+"""The stage attribute: turns the episodes of all pods into findings with a root cause, a severity and a blast radius.
 
-The only stage that sees the whole fabric: it evaluates devices and versions, and finds which finding explains which.
-What is particular to a detector is its `FabricSide`; what to do about a finding is left to `decide`.
+Only this stage receives the whole fabric: it evaluates devices and versions, and finds the parents of findings. A
+detector's own rules are in its `FabricSide`. `decide` chooses the action for a finding.
 """
 
 import itertools
@@ -31,7 +31,7 @@ from streams.wire.stage import Output, refuse_unknown_fields
 from streams.wire.topics import FINDINGS, FINDINGS_OPEN
 
 _RETENTION_NS = ns(3600)
-"""The retention of a closed case: others of the same time may need it for their severity."""
+"""The retention of a closed case, which may determine the severity of concurrent cases."""
 
 _SWEEP_NS = ns(60)
 
@@ -54,7 +54,7 @@ class Attribute:
         self._build_lookups(Topology(Inventory()))
 
     def _evaluator_states(self) -> None:
-        """Make the states of the fabric-wide detectors, or read them from a restored snapshot."""
+        """Create the states of the fabric-wide detectors, or read them from a restored snapshot."""
         states = self._state.evaluators
         for detector, evaluator in FABRIC_EVALUATORS:
             known = states.get(detector.slug)
@@ -82,7 +82,7 @@ class Attribute:
         self._revisions = itertools.count((epoch << 32) + 1)
 
     def set_topology(self, topology: Topology) -> list[Output]:
-        """Use another topology. Who is affected depends on the jobs: open cases are evaluated at the next watermark."""
+        """Replace the topology; the next watermark evaluates all open cases, because their impact depends on jobs."""
         if topology.devices is self._topology.devices:
             self._topology = self._severities.topology = self._index.topology = topology
         else:
@@ -92,7 +92,7 @@ class Attribute:
         return []
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
-        """Process messages one by one, so that the batches of a fetch do not decide which revisions are published."""
+        """Process messages one by one, so that the published revisions do not depend on the batches of a fetch."""
         outputs: list[Output] = []
         for message in batch:
             if isinstance(message, Episode):
@@ -107,9 +107,9 @@ class Attribute:
         return outputs
 
     def advance_watermark(self, watermark_ns: int) -> list[Output]:
-        """Evaluate what changed since the last watermark, once for all changes, and what is final.
+        """Evaluate the changes since the last watermark together, and the cases that are final.
 
-        The reboot of a leaf is 64 changes of the same thing. A fabric without changes costs nothing here.
+        The reboot of a leaf changes 64 cases at once. A fabric without changes costs nothing here.
         """
         now_ns = self._state.watermark_ns = max(self._state.watermark_ns, watermark_ns)
         self._severities.watermark_ns = now_ns
@@ -152,7 +152,7 @@ class Attribute:
         return dict.fromkeys(episode.finding.id for episode in episodes)
 
     def _publication_order(self, identity: str) -> tuple[bool, int, str]:
-        """Return the sort key: by start time; last the roots of groups, whose severity is that of their members."""
+        """Return the sort key: by start time; roots of groups last, because their members determine their severity."""
         finding = self._index.finding(identity)
         group = self._index.groups.group_of(finding)
         return group is not None and group.root_id == identity, finding.started_at_ns, identity
@@ -199,7 +199,7 @@ class Attribute:
             self._outages.invalidate(finding)
 
     def _publish(self, ids: Iterable[str]) -> list[Output]:
-        """Return the findings of these cases where they differ from what was published."""
+        """Return the findings of these cases that differ from the published ones."""
         outputs = []
         for identity in ids:
             case = self._state.cases[identity]
@@ -265,7 +265,7 @@ class Attribute:
         )
 
     def _left_inventory(self, case: Case, finding: Finding) -> list[str]:
-        """Return the devices by which an open finding is closed: the inventory had them, and has them no longer."""
+        """Return the devices of an open finding that were removed from the inventory, which closes the finding."""
         devices = devices_of(finding)
         known = [device for device in devices if device in self._topology.devices]
         if not set(known) <= set(case.listed):
@@ -275,7 +275,7 @@ class Attribute:
         return [device for device in devices if device in case.listed and device not in known]
 
     def _evict(self) -> None:
-        """Remove the cases that are closed and old."""
+        """Remove the old closed cases."""
         now_ns = self._state.swept_ns = self._state.watermark_ns
         for finding in self._state.evict(now_ns - _RETENTION_NS, now_ns - RETENTION_NS):
             self._index.remove(finding)
@@ -290,7 +290,7 @@ class Attribute:
             refuse_unknown_fields("attribute", AttributeState, orjson.loads(data))
             self._state = _STATE.validate_json(data)
             self._evaluator_states()
-            self.snapshot()  # numbers beyond 64 bits are read, and end the stage when they are written
+            self.snapshot()  # integers beyond 64 bits can be read but not written; fail now
         except (orjson.JSONDecodeError, ValidationError, TypeError) as error:
             self._state = before
             raise Reject(f"not a snapshot of attribute: {error}") from error
@@ -300,7 +300,7 @@ class Attribute:
             self._schedule(identity, case)
 
     def limit_time(self, limit_ns: int) -> None:
-        """Return to an earlier watermark; what was concluded until then stays."""
+        """Return to an earlier watermark; earlier conclusions stay."""
         state = self._state
         state.swept_ns = min(state.swept_ns, limit_ns)
         state.watermark_ns = self._severities.watermark_ns = min(state.watermark_ns, limit_ns)
@@ -319,5 +319,5 @@ def _counted_on_demand(count: Callable[[], SilenceCount]) -> Callable[[int], int
 
 
 def _effect(finding: Finding) -> tuple[int, int | None, bool, Cause]:
-    """Return the fields of a finding on which others depend."""
+    """Return the fields of a finding on which other findings depend."""
     return finding.started_at_ns, finding.resolved_at_ns, finding.status is Status.RETRACTED, finding.cause

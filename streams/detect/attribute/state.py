@@ -1,4 +1,4 @@
-"""The state of `attribute`, as its snapshot holds it: the cases of the fabric and the facts of each device."""
+"""Defines the state of `attribute` in its snapshot: the cases of the fabric and the facts of each device."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,13 +19,13 @@ class DeviceState:
     """The facts of one device, and the episodes that its detectors published."""
 
     silences: dict[str, list[Silence]] = field(default_factory=dict)
-    """By source."""
+    """Silences by source."""
     restarts: list[Restart] = field(default_factory=list)
     clocks: list[WrongClock] = field(default_factory=list)
     published: dict[str, dict[str, PublishedEpisodes]] = field(default_factory=dict)
-    """By detector, then by the part of the device that it evaluates."""
+    """Detector -> part of the device that it evaluates -> published episodes."""
     due_ns: int = FOREVER
-    """The watermark at which a detector evaluates the device again without new input."""
+    """The next watermark at which a detector evaluates the device without new input."""
 
     @property
     def is_empty(self) -> bool:
@@ -57,11 +57,11 @@ class Case:
     retracted_ns: int = 0
     """The watermark at which the episode was retracted."""
     listed: tuple[str, ...] = ()
-    """Its devices that were in the inventory."""
+    """Its devices that the inventory had."""
 
     @property
     def is_closed(self) -> bool:
-        """Return whether the final revision is published, or the episode was retracted before any was."""
+        """Return whether the final revision is published, or the episode was retracted before any publication."""
         if self.published is None:
             return self.episode.finding.status is Status.RETRACTED
         return self.published.final
@@ -75,17 +75,17 @@ class AttributeState:
     cases: dict[str, Case] = field(default_factory=dict)
     devices: dict[str, DeviceState] = field(default_factory=dict)
     occurrences: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Start times by finding id, by condition and subject. A finding whose start changes still counts once."""
+    """Condition and subject -> finding id -> start time, so that a finding with a changed start counts once."""
     changed: dict[str, None] = field(default_factory=dict)
-    """Cases that changed since the watermark last advanced; their effect on others is evaluated then, once for all."""
+    """Cases that changed since the last watermark; their effect on others is evaluated once, at the next watermark."""
     to_reevaluate: dict[str, None] = field(default_factory=dict)
-    """Cases to evaluate for another reason: a job started or ended."""
+    """Cases to evaluate for another reason, such as a started or ended job."""
     swept_ns: int = 0
     evaluators: dict[str, Any] = field(default_factory=dict)
     """The states of the detectors that evaluate the whole fabric."""
 
     def evict(self, before_ns: int, occurrences_before_ns: int) -> list[Finding]:
-        """Remove the cases that are closed, older, and no parent of an open case; return their findings."""
+        """Remove old closed cases that are not the parent of an open case; return their findings."""
         parents = {case.published.parent_id for case in self.cases.values() if case.published and not case.is_closed}
         evicted = [
             case.episode.finding
@@ -105,7 +105,7 @@ class AttributeState:
 
 
 def has_evidence_from_other(finding: Finding, device: str) -> bool:
-    """Return whether a finding has evidence from another device than this."""
+    """Return whether a finding has evidence from a device other than this."""
     return any(evidence.at is not None and evidence.at.device != device for evidence in finding.evidence)
 
 
@@ -114,7 +114,7 @@ RETENTION_NS = ns(28 * 86_400)
 
 
 def count_occurrences(occurrences: dict[str, dict[str, int]], finding: Finding) -> int:
-    """Record the start of a finding; return how many started here within 28 days, this one included."""
+    """Record the start of a finding; return the number of starts here within 28 days, including this one."""
     starts = occurrences.setdefault(f"{finding.condition}/{finding.subject.id}", {})
     since_ns = finding.started_at_ns - RETENTION_NS
     if finding.status is Status.RETRACTED:
@@ -127,7 +127,7 @@ def count_occurrences(occurrences: dict[str, dict[str, int]], finding: Finding) 
 
 
 def recurrence_evidence(params: DetectParams, finding: Finding, count: int) -> tuple[Evidence, ...]:
-    """Return that a link is a repeat offender: it deserves repair where a single flap does not (DETECTION 3)."""
+    """Return evidence that a link is a repeat offender, which deserves repair unlike a single flap (DETECTION 3)."""
     minimum = params.link.repeats
     if fabric_side(finding).loss not in LINK_LOSS or count < minimum:
         return ()

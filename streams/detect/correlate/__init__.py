@@ -1,1 +1,1 @@
-"""Evaluates, per pod, the detectors of DETECTORS that have a pod side."""
+"""Evaluates the pod sides of the detectors in DETECTORS, per pod."""

@@ -1,9 +1,9 @@
-"""Finds what `correlate` lacks, by the present states of ports and devices, after symptoms were deleted unread.
+"""Restores changes that `correlate` missed, from the present states of ports and devices, after unread deletions.
 
-`measure` reports changes once. Of all states but those of links PORT_STATES has the newest message, which is processed
-once more; detectors skip one that they know. Of a port whose state differs from what the history of its link ends
-with, a change was among the deleted symptoms: it is added as of the time since which the port has its state, like a
-first reading (since 0). A symptom of the same change that arrives later, with the reading before it, supersedes it.
+`measure` reports changes once. For every state except those of links PORT_STATES has the newest message, which is
+processed again; detectors skip known messages. If the state of a port differs from the last state in the history of its
+link, a change was among the deleted symptoms. The change is added as of the begin of the present state, like a first
+reading (since 0). A later symptom of the same change, with the reading before it, supersedes it.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,9 +19,9 @@ from streams.wire.symptoms import PortChange, PortTransition, Restart, SourceSil
 def missed_changes(
     states: PortStates, topology: Topology, history_of: Callable[[Port], LinkHistory | None]
 ) -> Iterator[Symptom]:
-    """Yield the changes that the histories of a source's ports lack; `history_of` returns None for other partitions.
+    """Yield the changes missing from the histories of a source's ports; `history_of` returns None for other partitions.
 
-    A source that is silent proves nothing, nor does a port that is not observed.
+    A silent source and an unobserved port prove nothing.
     """
     if states.silent_since_ns:
         return
@@ -37,7 +37,7 @@ def missed_changes(
 
 
 def _changes(history: LinkHistory, end: Endpoint, state: PortState, at_ns: int) -> Iterator[PortChange]:
-    """Yield the changes after which an end has a state since `at_ns`; none where the history ends with a later one."""
+    """Yield the changes that lead to an end's state since `at_ns`; none if the history ends with a later change."""
     disabled_ns, down_ns = _open_since(history.disabled_of(end)), _open_since(history.downs(end))
     is_disabled, is_down = disabled_ns is not None, down_ns is not None
     if max(disabled_ns or 0, down_ns or 0, history.newest_change_ns(end)) >= at_ns:
@@ -53,14 +53,14 @@ def _changes(history: LinkHistory, end: Endpoint, state: PortState, at_ns: int) 
 
 
 def _open_since(intervals: list[tuple[int, int]]) -> int | None:
-    """Return the begin of the last interval if it goes on."""
+    """Return the begin of the last interval if it is open."""
     return intervals[-1][0] if intervals and intervals[-1][1] == FOREVER else None
 
 
 def is_known(newest: Message, evidence: SharedEvidence) -> bool:
-    """Return whether the newest symptom of a whole device is known: `attribute` may have dropped it since.
+    """Return whether the newest symptom of a whole device is known, even if `attribute` has dropped it since.
 
-    Detectors skip symptoms that they know; `attribute` would conclude on an old silence or restart once more.
+    Detectors skip known symptoms, but `attribute` would process an old silence or restart again.
     """
     if not isinstance(newest, Symptom):
         return False

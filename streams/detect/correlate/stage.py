@@ -1,8 +1,8 @@
-"""correlate: turns what `measure` emits of one partition's pods into episodes.
+"""The stage correlate: turns the output of `measure` for one partition's pods into episodes.
 
-Gives each observation to the detectors that declare it as an input, and evaluates a detector when an observation
-requires it or its deadline passes. Symptoms of whole devices are forwarded to `attribute`, which receives the fabric,
-and those of ports that concern other pods (`Observed.is_for_fabric`).
+Passes each observation to the detectors that declare it as an input, and evaluates a detector when an observation
+requires it or its deadline passes. Symptoms of whole devices are forwarded to `attribute`, which receives the whole
+fabric, and so are symptoms of ports that concern other pods (`Observed.is_for_fabric`).
 """
 
 import itertools
@@ -55,12 +55,12 @@ class _Bound(NamedTuple):
 
     @property
     def slug(self) -> str:
-        """The name of its states in a snapshot."""
+        """Return the name of its states in a snapshot."""
         return self.detector.slug
 
 
 class _Unit(NamedTuple):
-    """Detectors that are evaluated together, under one deadline for each key."""
+    """Detectors that are evaluated together, with one deadline for each key."""
 
     name: str
     members: tuple[_Bound, ...]
@@ -79,7 +79,7 @@ class Correlate:
         self._settings = params.shared
         self._index_topology(Topology(Inventory()))
         self._known_topology: Topology | None = None
-        """None until a version is adopted, or that of a restored state."""
+        """The topology of the state; None until a version is adopted or restored with a state."""
         self._state = CorrelateState()
         self._deadlines = Deadlines()
         self._epoch = 0
@@ -108,7 +108,7 @@ class Correlate:
         return self._epoch + self._state.added_epochs
 
     def set_topology(self, topology: Topology) -> list[Output]:
-        """Take over an inventory; subjects keep their episodes under their new names, or give them to another pod."""
+        """Replace the inventory; subjects keep their episodes under their new names, or move to another pod."""
         outputs = self._send_moved(topology)
         self._index_topology(topology)
         self._known_topology = topology
@@ -123,7 +123,7 @@ class Correlate:
         return outputs
 
     def _send_moved(self, topology: Topology) -> list[Output]:
-        """Return the transfers of all state whose pod is another one in a topology, and drop that state."""
+        """Return transfers of all state whose pod differs in a topology, and drop that state."""
         moved = take_moved(self._state, self._known_topology, topology, self._sides)
         for part in moved:
             self._state.transfers.pop(part.key, None)
@@ -138,7 +138,7 @@ class Correlate:
         )  # fmt: skip
 
     def _receive(self, transfer: StateTransfer) -> list[Output]:
-        """Continue the state that the owner of another pod gave up; a repeated transfer changes nothing."""
+        """Adopt the state that the owner of another pod sent; a repeated transfer changes nothing."""
         state = self._state
         before_ns = transfer.at_ns - self._settings.link_retention_ns
         state.transfers = {key: last for key, last in state.transfers.items() if last[2] >= before_ns}
@@ -148,7 +148,7 @@ class Correlate:
         try:
             part = restore(transfer.state)
         except Reject as error:
-            # Of another version: its episodes stay open, as after a lost state.
+            # The state is of another version: its episodes stay open, as after a loss of state.
             log.warning("cannot read a transfer: key=%s pod=%s: %s", transfer.key, transfer.pod, error)
             return []
         state.transfers[transfer.key] = (transfer.former_pod, transfer.inventory_digest, transfer.at_ns)
@@ -166,7 +166,7 @@ class Correlate:
         return [output for name, key in received for output in self._evaluate(self._units[name], key)]
 
     def _add(self, one: _Bound, key: str, moved: Any) -> None:
-        """Store a state under a key, joined with the state that is there; without `merge` the older one holds."""
+        """Store a state under a key, joined with the present state; without `merge` the older state wins."""
         states = self._states(one)
         if key in states and one.side.merge is not None:
             moved = one.side.merge(moved, states[key])
@@ -180,7 +180,7 @@ class Correlate:
                 self._hosts_by_pod[topology.pod_of(device.name)].append(device.name)
 
     def _rebase(self, unit: _Unit, one: _Bound) -> None:
-        """Give the states of one detector the subjects that the inventory names."""
+        """Update the subjects in the states of one detector to those of the inventory."""
         assert one.side.rebase is not None
         assert one.side.subject_of is not None
         states = self._states(one)
@@ -198,18 +198,18 @@ class Correlate:
                 self._schedule(unit, now.id, rebased.evaluate_at_ns)
 
     def _move(self, one: _Bound, old: str, new: str) -> None:
-        """Hold the state of a key under another one, joined with the state that is there."""
+        """Move the state of a key to another key, joined with the state there."""
         states = self._states(one)
         if old == new or old not in states:
             return
         self._add(one, new, states.pop(old))
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
-        """Process one message after the other, so that revisions do not depend on how records were fetched."""
+        """Process messages one by one, so that revisions do not depend on the batches of a fetch."""
         return [output for message in batch for output in self._process(message)]
 
     def advance_watermark(self, watermark_ns: int) -> list[Output]:
-        """Evaluate each key at its own deadlines, so that the size of a step of the watermark changes no finding."""
+        """Evaluate each key at its own deadlines, so that the step of the watermark does not affect findings."""
         until_ns = max(self._state.watermark_ns, watermark_ns)
         outputs: list[Output] = []
         while (due := self._deadlines.pop_due(until_ns)) is not None:
@@ -221,7 +221,7 @@ class Correlate:
         return outputs
 
     def reconcile(self, batch: Sequence[Message], owns: Callable[[str], bool]) -> list[Output]:
-        """Add what was among deleted symptoms, as the present states of ports and the newest symptoms show it."""
+        """Add the changes among deleted symptoms, from the present states of ports and the newest symptoms."""
         known = self._state.evidence.links
 
         def history_of(port: Port) -> LinkHistory | None:
@@ -257,7 +257,7 @@ class Correlate:
                 self._schedule(unit, key, self._state.watermark_ns)
 
     def limit_time(self, limit_ns: int) -> None:
-        """Return to an earlier watermark; what was concluded until then stays."""
+        """Return to an earlier watermark; earlier conclusions stay."""
         self._state.watermark_ns = min(self._state.watermark_ns, limit_ns)
 
     def _process(self, message: Message) -> list[Output]:
@@ -319,7 +319,7 @@ class Correlate:
         return outputs
 
     def _key(self, side: PodSide[Any, Any], observation: Observation) -> str:
-        """Return the key of an observation; the pod of a port is that of its link."""
+        """Return the key of an observation; the pod of a port is the pod of its link."""
         scope = side.scope
         if scope is Scope.DEVICE:
             return observation.device
@@ -365,7 +365,7 @@ class Correlate:
         return outputs
 
     def _retain(self, key: str, due_ns: int) -> int:
-        """Return the deadline of a link, at which its history is pruned at the latest; drop one that is blank."""
+        """Return the deadline of a link, at which its history is pruned at the latest; drop an empty history."""
         history = self._state.evidence.links[key]
         if due_ns != FOREVER:
             return due_ns
@@ -386,7 +386,7 @@ class Correlate:
 
     @property
     def _retained_since_ns(self) -> int:
-        """The time before which observations of links are pruned."""
+        """Return the time before which observations of links are pruned."""
         return self._state.watermark_ns - self._settings.link_retention_ns
 
     def _context(self, detector: Detector[Any]) -> Context:
@@ -399,7 +399,7 @@ class Correlate:
 
 
 def _with_own_state(replaced: SymptomsReplaced) -> SymptomsReplaced:
-    """Return it without replacements that are no symptoms of the state, which a detector cannot read."""
+    """Return a message without replacements that are not symptoms of the state, which a detector cannot read."""
     own = tuple(one for one in replaced.replacements if getattr(one.payload, "state", None) is replaced.state)
     return replaced if len(own) == len(replaced.replacements) else replace(replaced, replacements=own)
 

@@ -1,4 +1,4 @@
-"""The state of `correlate`: shared evidence, and the states of all detectors by slug and key; its snapshot."""
+"""Defines the state of `correlate` and its snapshot: shared evidence, and the states of detectors by slug and key."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,17 +20,17 @@ from streams.wire.stage import refuse_unknown_fields
 
 @dataclass(slots=True)
 class CorrelateState:
-    """Everything that outlives a process, of the pods of one partition."""
+    """The persistent state of the pods of one partition."""
 
     watermark_ns: int = 0
     evidence: SharedEvidence = field(default_factory=SharedEvidence)
     detectors: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Slug -> key of its scope -> state. On a healthy fabric there is none."""
+    """Slug -> key of its scope -> state. Empty on a healthy fabric."""
     transfers: dict[str, tuple[str, str, int]] = field(default_factory=dict)
-    """By key of the state, the last transfer that was received, as a sender that restarts repeats it: the former pod,
-    the version of the inventory, and its time."""
+    """Key of the state -> the last received transfer (former pod, version of the inventory, its time); a sender that
+    restarts repeats it."""
     added_epochs: int = 0
-    """Added to the owner's epoch in revisions, so that they are higher than those of the episodes it received."""
+    """Added to the owner's epoch in revisions, so that they exceed those of received episodes."""
 
 
 _STATE = TypeAdapter(CorrelateState)
@@ -42,13 +42,13 @@ _OF_DETECTOR: dict[str, TypeAdapter[dict[str, Any]]] = {
 
 
 def snapshot(state: CorrelateState) -> bytes:
-    """Return JSON, as `restore` reads it."""
+    """Return JSON for `restore`."""
     detectors = {slug: own for slug, own in state.detectors.items() if own}
     return orjson.dumps(replace(state, detectors=detectors), option=orjson.OPT_NON_STR_KEYS)
 
 
 def restore(data: bytes) -> CorrelateState:
-    """Return the state of a snapshot; Reject where it is none, or has a detector that does not exist."""
+    """Return the state of a snapshot; raises Reject if it is invalid or has an unknown detector."""
     try:
         known = orjson.loads(data)
         refuse_unknown_fields("correlate", CorrelateState, known)
@@ -59,7 +59,7 @@ def restore(data: bytes) -> CorrelateState:
         state.detectors = {slug: _OF_DETECTOR[slug].validate_python(own) for slug, own in state.detectors.items()}
         if nameless := [key for key, history in state.evidence.links.items() if not history.ends()]:
             raise Reject(f"not a snapshot of correlate: links without an end: {', '.join(sorted(nameless)[:3])}")
-        snapshot(state)  # numbers beyond 64 bits are read, and end the stage when they are written
+        snapshot(state)  # integers beyond 64 bits can be read but not written; fail now
     except (orjson.JSONDecodeError, ValidationError, TypeError) as error:
         raise Reject(f"not a snapshot of correlate: {error}") from error
     return state
@@ -67,7 +67,7 @@ def restore(data: bytes) -> CorrelateState:
 
 @dataclass(slots=True)
 class MovedState:
-    """All that is retained under one key, and the pod to which it belongs now."""
+    """All state under one key, and its present pod."""
 
     key: str
     former_pod: str
@@ -78,9 +78,9 @@ class MovedState:
 def take_moved(
     state: CorrelateState, old: Topology | None, new: Topology, sides: Mapping[str, PodSide[Any, Any]]
 ) -> list[MovedState]:
-    """Remove what belongs to another pod in `new` from a state, and return it by key.
+    """Remove from a state everything that belongs to another pod in `new`, and return it by key.
 
-    `old` is None where the topology of the state is not known: then only links move, which have their pods.
+    `old` is None if the topology of the state is unknown; then only links move, whose state has their pods.
     """
     moved: dict[str, MovedState] = {}
 
@@ -106,7 +106,7 @@ def take_moved(
 
 
 def _pods(side: PodSide[Any, Any], key: str, state: Any, old: Topology | None, new: Topology) -> tuple[str, str]:
-    """Return the pods of a key under both topologies; empty where it has none of its own."""
+    """Return the pods of a key under both topologies; empty if the key has no pod of its own."""
     if side.scope is Scope.LINK and side.subject_of is not None:
         subject = side.subject_of(state)
         return subject.pod, _pod_of_subject(new, subject)
@@ -126,7 +126,7 @@ def _pod_of_subject(topology: Topology, subject: Subject) -> str:
 
 
 def _copy_device(state: CorrelateState, taken: CorrelateState, device: str) -> None:
-    """Copy the restarts and the silent sources of a device, which other links of it need as well."""
+    """Copy the restarts and silent sources of a device, because its other links need them too."""
     if device in state.evidence.restarts:
         taken.evidence.restarts[device] = state.evidence.restarts[device]
     if device in state.evidence.silent:
