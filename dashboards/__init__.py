@@ -1,1 +1,1 @@
-"""Grafana dashboards as code, and the JSON made from it."""
+"""Defines the Grafana dashboards as code, with the JSON generated from it."""

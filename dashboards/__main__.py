@@ -1,4 +1,4 @@
-"""`python -m dashboards` writes dashboards/json and the alert rules, with which Grafana is provisioned."""
+"""Writes dashboards/json and the alert rules that provision Grafana: `python -m dashboards`."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ BOARDS = {
     "congestion": congestion.board, "remediation": remediation.board, "job": job.board,
     "repair-desk": repair_desk.board, "pipeline": pipeline.board, "finding": finding.board,
 }  # fmt: skip
-"""By the name of the file."""
+"""File name -> dashboard."""
 
 
 if __name__ == "__main__":

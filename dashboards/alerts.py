@@ -1,7 +1,7 @@
-"""Grafana's alert rules, for what the pipeline cannot report of itself: nothing new in ClickHouse, or no ClickHouse.
+"""Defines Grafana's alert rules for failures that the pipeline cannot report: no new rows in ClickHouse, no ClickHouse.
 
-All other alerts come from the pipeline (`railsight notify`), with their evidence. Grafana notifies its own default
-contact point.
+The pipeline sends all other alerts with their evidence (`railsight notify`). Grafana notifies its own default contact
+point.
 """
 
 import json
@@ -12,7 +12,7 @@ from dashboards.queries.pipeline import SINK_DELAY
 from dashboards.queries.query import Query
 
 SOURCE_UID = "railsight-clickhouse"
-"""Of provisioning/datasources."""
+"""The UID in provisioning/datasources."""
 RANGE_S = 600
 LATE_S = SINK_LIMITS[-1][0]
 ANSWER = Query("SELECT 1 AS answer", ("answer",))
@@ -22,7 +22,7 @@ def _rule(
     uid: str, title: str, summary: str, query: Query, above: float, *, no_data: str, error: str
 ) -> dict[str, object]:
     """Return a rule that fires if the query's value is above `above` for two minutes."""
-    # Grafana expands $NAME in provisioned files by its environment; a doubled dollar is one.
+    # Grafana expands $NAME in provisioned files from its environment; $$ is a literal dollar.
     model = {**Target(query).build().to_json(), "rawSql": query.sql.replace("$", "$$")}
     del model["datasource"]
     threshold = {
@@ -42,7 +42,7 @@ def _rule(
 
 
 def rules() -> str:
-    """Return the file of provisioning/alerting, ending in a newline."""
+    """Return the content of the file in provisioning/alerting, with a newline at the end."""
     found = [
         _rule(
             "railsight-no-new-rows", "ClickHouse gets no new rows",
@@ -53,7 +53,7 @@ def rules() -> str:
         _rule(
             "railsight-no-clickhouse", "ClickHouse does not answer Grafana",
             "No board has data. Check the server, and the reader's user and password.",
-            # The value never fires; an error of the query does, and the other rule leaves errors to this one.
+            # The value never fires, only an error of the query does; the other rule ignores errors.
             ANSWER, 1, no_data="Alerting", error="Alerting",
         ),
     ]  # fmt: skip

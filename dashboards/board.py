@@ -1,4 +1,4 @@
-"""The parts that all dashboards have: settings, variables, annotations, and the JSON that Grafana reads."""
+"""Builds the parts that all dashboards have: settings, variables, annotations, and the JSON that Grafana reads."""
 
 import json
 import re
@@ -13,13 +13,13 @@ from dashboards.clickhouse import PLUGIN, SOURCE, Target
 from dashboards.queries.query import FILTERED, Query
 
 COLUMNS = 24
-"""Of Grafana's grid."""
+"""The columns of Grafana's grid."""
 FILTERS = ("severity", "detector", "cause", "pod", "team", "site", "a_device", "a_port", "z_device", "z_port")
-"""The columns of findings that ad-hoc filters offer: texts, so that each of Grafana's operators is valid."""
+"""The columns of findings that ad-hoc filters offer; all are texts, so that each of Grafana's operators is valid."""
 _NAMES = ", ".join(f"'{column}'" for column in FILTERS)
 _VALUES = ", ".join(f"toString({column})" for column in FILTERS)
-# Grafana gives the filters as severity="critical",pod!="a". An unknown column or operator matches nothing. Not by the
-# plugin's additional_table_filters: the embedded ClickHouse refuses settings that hold SQL.
+# Grafana passes the filters as severity="critical",pod!="a". An unknown column or operator matches nothing. The
+# plugin's additional_table_filters are not used, because the embedded ClickHouse refuses settings that contain SQL.
 _MATCHES = f"""(${{filters:sqlstring}} = '' OR arrayAll(
         one -> multiIf(one.1 = '=', one.2 = one.3, one.1 = '!=', one.2 != one.3, one.1 = '=~', match(one.2, one.3),
             one.1 = '!~', NOT match(one.2, one.3), false),
@@ -29,7 +29,7 @@ _MATCHES = f"""(${{filters:sqlstring}} = '' OR arrayAll(
         )
     ))"""
 _NOT_BY_PLUGIN = "-- $__adHocFilters('none')"
-"""To a query without its macro the plugin adds a filter of the first table that it finds."""
+"""Disables the plugin's filters: it would add a filter of the first table to a query without this macro."""
 _ALL = dashboard.VariableOption(selected=True, text="All", value="$__all")
 _NONE = dashboard.VariableOption(selected=True, text="", value="")
 
@@ -61,52 +61,52 @@ def _other_boards() -> build.DashboardLink:
 
 
 def annotations(name: str, query: Query, color: str) -> build.AnnotationQuery:
-    """Return annotations with the columns time, text and tags, and timeEnd where they have a duration."""
+    """Return annotations with the columns time, text and tags, and timeEnd if they have a duration."""
     made = build.AnnotationQuery().name(name).datasource(SOURCE).enable(True).icon_color(color)
-    # The library has no target of SQL.
+    # The library's annotations have no target for SQL.
     made.build().target = Target(query).build()  # type: ignore[assignment]
     return made
 
 
 def source() -> build.DatasourceVariable:
-    """Return the data source."""
+    """Return the variable for the data source."""
     return build.DatasourceVariable("datasource").label("ClickHouse").type(PLUGIN)
 
 
 def pods(query: Query) -> build.QueryVariable:
-    """Return the selection of pods; at first all."""
+    """Return the variable that selects pods; default: all."""
     return choice("pod", "Pod", query).multi(True).include_all(True).current(_ALL)
 
 
 def choice(name: str, label: str, query: Query, *, hidden: bool = False) -> build.QueryVariable:
-    """Return a selection of one of the values that a query finds; at first the first."""
+    """Return a variable that selects one of a query's values; default: the first."""
     made = build.QueryVariable(name).label(label).datasource(SOURCE).query(query.sql).current(_NONE)
     made.refresh(dashboard.VariableRefresh.ON_TIME_RANGE_CHANGED)
     return made.hide(dashboard.VariableHide.HIDE_VARIABLE) if hidden else made
 
 
 def severities() -> build.CustomVariable:
-    """Return the selection of severities."""
+    """Return the variable that selects severities."""
     names = "critical,warning,info"
     return build.CustomVariable("severity").label("Severity").values(names).multi(True).include_all(True).current(_ALL)
 
 
 def text(name: str, label: str, description: str) -> build.TextBoxVariable:
-    """Return a text that a person types, or that a link of another board gives; empty selects all."""
+    """Return a text variable that a person types or a link of another board sets; empty selects all."""
     return build.TextBoxVariable(name).label(label).description(description).default_value("").current(_NONE)
 
 
 def runbooks() -> build.TextBoxVariable:
-    """Return the base of links to runbooks."""
+    """Return the variable for the base URL of runbooks."""
     return text(
         "runbooks", "Runbooks at", "URL of the repository's pages, ending in a slash; docs/runbooks is below it."
     )
 
 
 def finding_filters() -> tuple[build.AdHocVariable, build.ConstantVariable]:
-    """Return ad-hoc filters of the findings on the board, and the query from which the plugin offers their values."""
+    """Return the ad-hoc filters of findings, and the query from which the plugin lists their values."""
     listed = ", ".join(f"if(n = {n}, one.{column}, NULL) AS {column}" for n, column in enumerate(FILTERS))
-    # The plugin lists the values of each column that are not NULL; its parser knows no list literals.
+    # The plugin lists the values of each column that are not NULL; its parser does not support list literals.
     values = (
         f"SELECT DISTINCT {listed} FROM findings AS one"
         f" CROSS JOIN (SELECT arrayJoin(range(0, {len(FILTERS)})) AS n) AS numbers"
@@ -117,17 +117,17 @@ def finding_filters() -> tuple[build.AdHocVariable, build.ConstantVariable]:
 
 
 def as_json(board: build.Dashboard) -> str:
-    """Return a dashboard as Grafana reads it, ending in a newline."""
+    """Return a dashboard as Grafana's JSON, with a newline at the end."""
     made: dict[str, Any] = json.loads(json.dumps(board.build(), cls=JSONEncoder))
     for number, panel in enumerate(made["panels"], start=1):
         panel["id"] = number
     _place(made["panels"])
-    # Fields of old Grafana that the library still writes and today's schema does not know.
+    # Removes fields of old Grafana versions that the library still writes and the present schema lacks.
     made.pop("style", None)
     for variable in made["templating"]["list"]:
         variable.pop("id", None)
         if variable["type"] == "textbox":
-            # Without both, the variable expands to nothing, which no query can hold.
+            # Without both, the variable expands to nothing, which makes the query invalid.
             variable |= {"query": "", "current": {"selected": True, "text": "", "value": ""}}
         if variable["type"] == "adhoc":
             _apply_filters(made)
@@ -135,7 +135,7 @@ def as_json(board: build.Dashboard) -> str:
 
 
 def _apply_filters(made: dict[str, Any]) -> None:
-    """Apply the ad-hoc filters to each read of FILTERED."""
+    """Apply the ad-hoc filters to each read with the alias FILTERED."""
     queries = [target for panel in made["panels"] for target in panel["targets"]]
     for target in (*queries, *(one["target"] for one in made["annotations"].get("list", ()))):
         sql = re.sub(rf"( AS {FILTERED}\s+WHERE) ", lambda found: f"{found[1]} {_MATCHES} AND ", target["rawSql"])
@@ -143,7 +143,7 @@ def _apply_filters(made: dict[str, Any]) -> None:
 
 
 def _place(panels: Sequence[dict[str, Any]]) -> None:
-    """Place each panel as high as it fits, then as far left, in the order of the panels."""
+    """Place the panels in their order, each as high as possible, then as far left as possible."""
     used = [0] * COLUMNS
     for panel in panels:
         place = panel["gridPos"]

@@ -1,4 +1,4 @@
-"""Grafana's ClickHouse data source in the terms of the dashboard library, which has no model of it."""
+"""Models Grafana's ClickHouse data source, which the dashboard library lacks."""
 
 from grafana_foundation_sdk.cog import builder, variants
 from grafana_foundation_sdk.models import dashboard
@@ -9,7 +9,7 @@ PLUGIN = "grafana-clickhouse-datasource"
 PLUGIN_VERSION = "4.14.0"
 SOURCE = dashboard.DataSourceRef(type_val=PLUGIN, uid="${datasource}")
 
-# The plugin's own numbers of its formats.
+# The plugin's numbers for its formats.
 _SERIES, _TABLE = 0, 1
 
 
@@ -39,5 +39,5 @@ class Target(builder.Builder[variants.Dataquery]):
         self._target = _Target(query, ref_id)
 
     def build(self) -> _Target:
-        """Return what panels take."""
+        """Return the target for a panel."""
         return self._target

@@ -1,4 +1,4 @@
-"""The Congestion dashboard: pause, marks, queues, imbalance, and each root with its victims."""
+"""Builds the Congestion dashboard: pause, marks, queues, imbalance, and each root finding with its victims."""
 
 from grafana_foundation_sdk.builders import dashboard as build
 
@@ -17,7 +17,7 @@ _NOT_READ = "No collector reads this in this time range."
 
 
 def board() -> build.Dashboard:
-    """Return the whole dashboard."""
+    """Return the dashboard."""
     made = empty_board("Congestion", UID, DESCRIPTION).variables([source(), pods(PODS), *finding_filters(), runbooks()])
     made.annotation(annotations("Findings", queries.FINDING_TIMES, WARNING))
     made.with_panel(

@@ -1,4 +1,4 @@
-"""The Fabric dashboard, the wall: what is broken, where, since when, and how much of the fabric is observed at all."""
+"""Builds the Fabric dashboard: the faults, their places and durations, and the observed share of the fabric."""
 
 from grafana_foundation_sdk.builders import dashboard as build
 
@@ -25,11 +25,11 @@ UID = FABRIC
 DESCRIPTION = "What is broken, where, since when, who is affected, and how much of the fabric is observed."
 NO_INVENTORY = "No place is known: no inventory is in effect in this time range, or the query failed."
 SINK_LIMITS = [(0, HEALTHY), (45, WARNING), (120, CRITICAL)]
-"""Of the age of the newest row, in seconds: in quiet times the sink waits up to 30 s before it writes."""
+"""Limits of the newest row's age in seconds; with little data the sink waits up to 30 s before it writes."""
 
 
 def board() -> build.Dashboard:
-    """Return the whole dashboard."""
+    """Return the dashboard."""
     filters = [
         pods(queries.PODS), severities(),
         text("device", "Device", "The name of a device: findings at it."),

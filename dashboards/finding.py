@@ -1,4 +1,4 @@
-"""The Finding dashboard: one finding with its evidence, its history, what it explains, and what was done about it."""
+"""Builds the Finding dashboard: one finding with its evidence, history, correlated findings and remediations."""
 
 from grafana_foundation_sdk.builders import dashboard as build
 
@@ -14,7 +14,7 @@ _NO_FINDING = "No finding has the id that is selected above."
 
 
 def board() -> build.Dashboard:
-    """Return the whole dashboard."""
+    """Return the dashboard."""
     finding = text("finding", "Finding", "The id of the finding to explain.")
     made = empty_board("Finding", UID, DESCRIPTION).variables([source(), finding, runbooks()])
     made.with_panel(

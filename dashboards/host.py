@@ -1,4 +1,4 @@
-"""The Host dashboard: the rails of one host against their peers, its parts, its kernel, and the jobs on it."""
+"""Builds the Host dashboard: one host's rails compared with their peers, its parts, kernel events and jobs."""
 
 from grafana_foundation_sdk.builders import dashboard as build
 
@@ -18,7 +18,7 @@ _PCIE = {"full": HEALTHY, "below": WARNING}
 
 
 def board() -> build.Dashboard:
-    """Return the whole dashboard."""
+    """Return the dashboard."""
     made = empty_board("Host", UID, DESCRIPTION).variables(
         [source(), choice("host", "Host", queries.HOSTS), runbooks()]
     )

@@ -1,4 +1,4 @@
-"""The Job dashboard: was the network clean for one job, how much of it was seen, and what hurt, over its life."""
+"""Builds the Job dashboard: the verdict on the network of one job, its coverage, and the faults during its life."""
 
 from grafana_foundation_sdk.builders import dashboard as build
 from grafana_foundation_sdk.models import dashboard
@@ -17,7 +17,7 @@ _NO_JOB = "The job did not run in this time range, or its hosts are not known."
 
 
 def board() -> build.Dashboard:
-    """Return the whole dashboard."""
+    """Return the dashboard."""
     made = empty_board("Job", UID, DESCRIPTION).variables([source(), choice("job", "Job", queries.JOBS), runbooks()])
     made.annotation(annotations("Findings", queries.FINDING_TIMES, WARNING))
     made.with_panel(

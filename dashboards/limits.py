@@ -1,4 +1,4 @@
-"""The limits that panels draw: the detectors' own settings, as they are by default."""
+"""Provides the limits that panels draw: the default settings of the detectors."""
 
 from streams.decide.params import DecideParams
 from streams.detect.params import DetectParams

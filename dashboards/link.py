@@ -1,4 +1,4 @@
-"""The Link dashboard: both ends of one link, against what is expected of it."""
+"""Builds the Link dashboard: both ends of one link, compared with the expected values."""
 
 from grafana_foundation_sdk.builders import dashboard as build
 
@@ -18,7 +18,7 @@ _NOT_READ = "No collector reads this of the link in this time range."
 
 
 def board() -> build.Dashboard:
-    """Return the whole dashboard."""
+    """Return the dashboard."""
     link = text("link", "Link", "Its id, as link:host/port--leaf/port; empty: the link with the worst open finding.")
     made = empty_board("Link", UID, DESCRIPTION).variables(
         [source(), link, choice("subject", "Subject", queries.SUBJECT, hidden=True), runbooks()]

@@ -1,4 +1,4 @@
-"""The links between the boards, by fields of the row that is clicked: wall, pod, link or host, finding, runbook."""
+"""Builds the links between boards from the fields of the clicked row: wall, pod, link or host, finding, runbook."""
 
 FABRIC, FINDING, LINK, HOST, RAILS = (
     "railsight-fabric", "railsight-finding", "railsight-link", "railsight-host", "railsight-rails",
@@ -11,7 +11,7 @@ _TAIL = "&${datasource:queryparam}&${runbooks:queryparam}&${__url_time_range}"
 
 
 FIRST = "[0]"
-"""The first field of a row, where Grafana makes its name."""
+"""The first field of a row, for a panel in which Grafana generates the field's name."""
 
 
 def _path(field: str) -> str:
@@ -24,37 +24,37 @@ def _to(uid: str, **variables: str) -> str:
 
 
 def to_board(uid: str) -> str:
-    """Return the link to a board as it opens."""
+    """Return the link to a board with its default variables."""
     return f"/d/{uid}?{_TAIL[1:]}"
 
 
 def to_finding(field: str = "id") -> dict[str, str]:
-    """Return the link to the explanation of the finding in a field."""
+    """Return the link to the Finding dashboard for the id in a field."""
     return {"Explain": _to(FINDING, finding=field)}
 
 
 def to_link(field: str = "subject") -> dict[str, str]:
-    """Return the link to both ends of the link in a field."""
+    """Return the link to the Link dashboard for the subject in a field."""
     return {"Link": _to(LINK, link=field)}
 
 
 def to_host(field: str = "host") -> dict[str, str]:
-    """Return the link to the host in a field."""
+    """Return the link to the Host dashboard for the name in a field."""
     return {"Host": _to(HOST, host=field)}
 
 
 def to_device(field: str = "id") -> dict[str, str]:
-    """Return the link to the findings at the device in a field."""
+    """Return the link to the findings of the device in a field."""
     return {"Findings here": _to(FABRIC, device=field)}
 
 
 def to_job(field: str = "job") -> dict[str, str]:
-    """Return the link to the job in a field."""
+    """Return the link to the Job dashboard for the job in a field."""
     return {"Job": _to(JOB, job=field)}
 
 
 def to_rails(field: str = "pod") -> dict[str, str]:
-    """Return the link to the rails of the pod in a field."""
+    """Return the link to the Rails dashboard for the pod in a field."""
     return {"Rails": _to(RAILS, pod=field)}
 
 

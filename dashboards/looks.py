@@ -1,7 +1,7 @@
-"""The colors and texts of states, the same on every board.
+"""Defines the colors and texts of states, the same on every board.
 
-Okabe and Ito's palette, which color-blind people can distinguish; every color comes with a text. Absence of data is
-grey in every panel: no rows, no value, a failed query. Green is stated by a value only.
+Color-blind people can distinguish the palette (Okabe and Ito), and every color has a text. Every panel is grey without
+data: no rows, no value, a failed query. Only a value makes a panel green.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ LEVELS = {
     "-1": ("unobserved", UNOBSERVED), "0": ("healthy", HEALTHY), "1": ("info", INFO), "2": ("warning", WARNING),
     "3": ("critical", CRITICAL),
 }  # fmt: skip
-"""The levels of places."""
+"""The text and color of each level of a place."""
 PORT_LEVELS = {
     "-1": ("unobserved", UNOBSERVED), "0": ("up", HEALTHY), "1": ("shut", INFO), "3": ("down", CRITICAL),
 }  # fmt: skip
@@ -26,7 +26,7 @@ STATES = {
     "no_answer": CRITICAL, "failed": CRITICAL, "escalated": CRITICAL, "drained": WARNING, "verifying": INFO,
     "restoring": INFO, "probation": INFO, "closed": HEALTHY, "shadow": UNOBSERVED,
 }  # fmt: skip
-"""The states of remediations."""
+"""The text and color of each state of a remediation."""
 VERDICTS = {
     "0": ("clean", HEALTHY), "1": ("NOT KNOWN: too little was observed", UNOBSERVED), "2": ("NOT CLEAN", WARNING),
     "3": ("NOT CLEAN", CRITICAL),
@@ -36,7 +36,7 @@ RAIL_COLORS = {
         ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7", "#BBBBBB")
     )
 }  # fmt: skip
-"""The lines of eight rails."""
+"""The colors of the lines of eight rails."""
 UNKNOWN = "unknown"
 """The text of a panel without data."""
 ABSENT = "–"
@@ -60,15 +60,15 @@ def absent(text: str, color: str = UNOBSERVED) -> dashboard.SpecialValueMap:
 
 
 def steps(*given: tuple[float | None, str]) -> build.ThresholdsConfig:
-    """Colors from a value upwards; the first has no value."""
+    """Return thresholds: each color applies from its value upwards; the first has no value."""
     made = [dashboard.Threshold(value=value, color=color) for value, color in given]
     return build.ThresholdsConfig().mode(dashboard.ThresholdsMode.ABSOLUTE).steps(made)
 
 
 def fixed(color: str) -> build.FieldColor:
-    """Return one color for all values that no mapping colors; by thresholds, all that has no step is green."""
+    """Return one color for all values that no mapping colors; with thresholds, values without a step would be green."""
     return build.FieldColor().mode(dashboard.FieldColorModeId.FIXED).fixed_color(color)
 
 
 NEUTRAL = [dashboard.DynamicConfigValue(id_val="color", value=fixed("#0072B2").build())]
-"""The look of values that are neither good nor bad."""
+"""The color of values that are neither good nor bad."""

@@ -1,4 +1,4 @@
-"""Builds the panels of the dashboards: one function per kind; tables.py has the tables, looks.py the colors."""
+"""Builds the panels of the dashboards, with one function per kind; tables.py has the tables, looks.py the colors."""
 
 from collections.abc import Mapping, Sequence
 
@@ -23,7 +23,7 @@ def stat(
 ) -> build_stat.Panel:  # fmt: skip
     """Return a panel with the newest value of each column, in the color of `given`; grey without a value.
 
-    `titles` are the names of columns that the query does not name as a person would.
+    `titles` are readable names of the query's columns.
     """
     panel = (
         build_stat.Panel()
@@ -52,7 +52,7 @@ def verdict(
     title: str, description: str, query: Query, levels: Mapping[str, tuple[str, str]], *, width: int = 6,
     height: int = 4,
 ) -> build_stat.Panel:  # fmt: skip
-    """Return a panel whose one value is a state: its text on its color."""
+    """Return a panel with one state, drawn as its text on its color."""
     panel = stat(title, description, query, (), width=width, height=height)
     return panel.mappings([*colored(levels), absent(UNKNOWN)]).color_scheme(fixed(UNOBSERVED))
 
@@ -61,12 +61,12 @@ def tiles(
     title: str, description: str, query: Query, *, empty: str, width: int = 6, height: int = 4,
     links: Mapping[str, str] | None = None,
 ) -> build_stat.Panel:  # fmt: skip
-    """Return a tile for each row with its name and its state; the query has the name and the level."""
+    """Return a panel with a tile for each row; the query has the tile's name and level."""
     panel = (
         verdict(title, description, query, LEVELS, width=width, height=height)
         .reduce_options(build_common.ReduceDataOptions().calcs([]).values(True).limit(100).fields(""))
         .text_mode(common.BigValueTextMode.VALUE_AND_NAME)
-        # At a size of its own Grafana 11.6 cut the state of the second tile.
+        # With automatic sizes, Grafana 11.6 cut the state of the second tile.
         .text(build_common.VizTextDisplayOptions().title_size(20).value_size(32))
         .no_value(empty)
     )
@@ -90,17 +90,17 @@ def series(
     width: int = 12,
     height: int = 8,
 ) -> build_series.Panel:
-    """Lines over time, or stacked bars; the second column of each query names them.
+    """Return a panel with lines over time or stacked bars; the second column of each query is the name of the series.
 
-    `limits` are drawn as dashed lines; series whose name matches `dashed` are dashed, as limits and forecasts are.
-    `colors` are those of series by their names; all others differ from each other within the panel.
+    `limits` are dashed lines. Series whose name matches `dashed`, such as limits and forecasts, are dashed too.
+    `colors` maps names of series to colors; Grafana gives every other series a different color.
     """
     panel = (
         build_series.Panel()
         .title(title)
         .description(description)
         .datasource(SOURCE)
-        # Under ten seconds a bucket may hold no reading, and nothing would look like zero.
+        # A bucket below ten seconds may have no reading, and the gap would look like zero.
         .interval("10s")
         .unit(unit)
         .no_value(empty)
@@ -170,7 +170,7 @@ def graph(
     title: str, description: str, nodes: Query, edges: Query, links: Mapping[str, str], *, height: int = 12,
     width: int = 12,
 ) -> build_graph.Panel:  # fmt: skip
-    """Return nodes and their connections; the queries have a row even without any, for Grafana shows an error else."""
+    """Return a graph of nodes and edges; each query must return a row, or Grafana shows an error."""
     panel = (
         build_graph.Panel()
         .title(title)

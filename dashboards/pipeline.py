@@ -1,4 +1,4 @@
-"""The Pipeline dashboard: how far behind it is, what it refuses, what collects, what is stored and what it costs."""
+"""Builds the Pipeline dashboard: delay, rejected records, collectors, storage and cost."""
 
 from grafana_foundation_sdk.builders import dashboard as build
 
@@ -18,7 +18,7 @@ _NO_SAMPLES = "No sample arrived in this time range."
 
 
 def board() -> build.Dashboard:
-    """Return the whole dashboard."""
+    """Return the dashboard."""
     made = empty_board("Pipeline", UID, DESCRIPTION).variables([source(), runbooks()])
     _now(made)
     _stages(made)

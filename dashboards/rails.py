@@ -1,4 +1,4 @@
-"""The Rails dashboard: what each rail delivers of its speed, and the stragglers of the fabric."""
+"""Builds the Rails dashboard: the used share of each rail's speed, and the stragglers of the fabric."""
 
 from grafana_foundation_sdk.builders import dashboard as build
 
@@ -18,7 +18,7 @@ _NOT_READ = "No rail was read in this time range."
 
 
 def board() -> build.Dashboard:
-    """Return the whole dashboard."""
+    """Return the dashboard."""
     slow = DETECT.rail.slow
     rail = text("rail", "Rail", "The number of a rail; empty: all.")
     made = empty_board("Rails", UID, DESCRIPTION).variables(

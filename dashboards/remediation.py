@@ -1,4 +1,4 @@
-"""The Remediation dashboard: what was decided and why, what is left in service, and whether it helped."""
+"""Builds the Remediation dashboard: decisions and their reasons, surviving capacity, and results."""
 
 from grafana_foundation_sdk.builders import dashboard as build
 
@@ -18,7 +18,7 @@ DESCRIPTION = (
 
 
 def board() -> build.Dashboard:
-    """Return the whole dashboard."""
+    """Return the dashboard."""
     made = empty_board("Remediation", UID, DESCRIPTION).variables([source(), runbooks()])
     made.annotation(annotations("Remediations", REMEDIATION_TIMES, INFO))
     _now(made)

@@ -1,4 +1,4 @@
-"""The Repair desk dashboard: what to replace first and where it is, lemons, cohorts, forecasts and part numbers."""
+"""Builds the Repair desk dashboard: repairs in order with their places, lemons, cohorts, forecasts and part numbers."""
 
 from grafana_foundation_sdk.builders import dashboard as build
 
@@ -16,7 +16,7 @@ _LEMON = {"lemon": CRITICAL}
 
 
 def board() -> build.Dashboard:
-    """Return the whole dashboard."""
+    """Return the dashboard."""
     made = empty_board("Repair desk", UID, DESCRIPTION).variables([source(), *finding_filters(), runbooks()])
     made.with_panel(
         stat(

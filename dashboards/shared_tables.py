@@ -1,4 +1,4 @@
-"""The tables that several boards have."""
+"""Builds the tables that several boards have."""
 
 from grafana_foundation_sdk.builders import table as build_table
 
@@ -9,7 +9,7 @@ from dashboards.tables import Column, condition, moment, table
 
 
 def findings(title: str, description: str, query: Query, *, empty: str, width: int = 24) -> build_table.Panel:
-    """Return the findings of a subject in the time range, the open ones first; they lead to their explanation."""
+    """Return a table of a subject's findings in the time range, open ones first; rows link to the Finding dashboard."""
     return table(
         title,
         description,

@@ -16,7 +16,7 @@ Limits = Sequence[tuple[float | None, str]]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The look of one column of a table; width in pixels, where None shares what is left."""
+    """The look of one column of a table; `width` in pixels, None: an equal share of the remaining width."""
 
     title: str = ""
     width: int | None = None
@@ -24,29 +24,29 @@ class Column:
     colors: Mapping[str, str] | None = None
     """The colors of its values."""
     wrap: bool = False
-    """Breaks lines. Of several such columns Grafana fits the height of a row to the last."""
+    """Breaks lines; Grafana fits the height of a row to the last such column."""
     hidden: bool = False
     links: Mapping[str, str] | None = None
-    """URLs by their titles; the cell opens them."""
+    """Title -> URL of the links of the cell."""
     gauge: float | None = None
-    """Draws the value as a bar up to this."""
+    """Draws the value as a bar; the full bar is this value."""
     limits: Limits = ()
-    """Colors of the value, or of its bar, from a number upwards; the first has None."""
+    """Colors of the value or its bar, each from a number upwards; the first number is None."""
     decimals: int | None = None
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a column with links that should wrap: Grafana cuts a cell with links to one line."""
+        """Raise ValueError for a wrapped column with links, because Grafana cuts a cell with links to one line."""
         if self.wrap and self.links:
             raise ValueError(f"column {self.title}: a cell with links does not wrap")
 
 
 def moment(title: str, links: Mapping[str, str] | None = None) -> Column:
-    """Return a column of times, to the second; Grafana draws links bolder, and so wider."""
+    """Return a column of times, to the second; it is wider with links, which Grafana draws bolder."""
     return Column(title, 175 if links else 160, unit="time:YYYY-MM-DD HH:mm:ss", links=links)
 
 
 def condition(links: Mapping[str, str]) -> Column:
-    """Return a column of conditions, as wide as the longest."""
+    """Return a column of conditions, as wide as the longest condition."""
     return Column("Condition", 185, links=links)
 
 
@@ -60,7 +60,7 @@ def table(
     height: int = 8,
     width: int = 12,
 ) -> build_table.Panel:
-    """Rows as they come, with the text `empty` where there are none."""
+    """Return a table with the query's rows in their order, or the text `empty` without rows."""
     panel = _panel(title, description, query, empty, height, width)
     for name in query.columns:
         panel.override_by_name(name, _properties(columns[name]))
@@ -71,9 +71,9 @@ def matrix(
     title: str, description: str, query: Query, *, empty: str, column: Column, links: Mapping[str, str],
     height: int = 8, width: int = 24,
 ) -> build_table.Panel:  # fmt: skip
-    r"""Return a row for each value of the query's first column, and a column for each value of the second.
+    r"""Return a matrix: the query's first column gives the rows, the second the columns, the third the values.
 
-    The third is the value of the cell. Grafana names the first column `first\second`.
+    Grafana names the first column of the matrix `first\second`.
     """
     row, place, value = query.columns
     panel = _panel(title, description, query, empty, height, width)
@@ -88,7 +88,7 @@ def matrix(
 
 
 def state_column(levels: Mapping[str, tuple[str, str]], links: Mapping[str, str] | None = None) -> list[Any]:
-    """Return the overrides of cells that are a state: its text on its color."""
+    """Return the overrides that draw a state as its text on its color."""
     mapping: list[Any] = [*colored(levels), absent(ABSENT, "transparent")]
     made: dict[str, Any] = {
         "custom.cellOptions": {"type": "color-background", "mode": "basic"}, "mappings": mapping,
@@ -103,7 +103,7 @@ def state_matrix(
     title: str, description: str, query: Query, levels: Mapping[str, tuple[str, str]], *, empty: str,
     links: Mapping[str, str], height: int = 8, width: int = 24,
 ) -> build_table.Panel:  # fmt: skip
-    """Return a matrix of states, which a person reads from afar."""
+    """Return a matrix of states, readable from a distance."""
     panel = matrix(title, description, query, empty=empty, column=Column(), links=links, height=height, width=width)
     panel.override_by_regexp("^(rail|fabric|plane).*", state_column(levels, links))
     return panel
@@ -131,7 +131,7 @@ def _links(links: Mapping[str, str]) -> list[dict[str, str]]:
 def _properties(column: Column) -> list[dashboard.DynamicConfigValue]:
     """Return the overrides of one column."""
     cell: dict[str, Any] = {"type": "auto", "wrapText": column.wrap}
-    # Grafana writes the panel's text for no rows into every empty cell too.
+    # Grafana would write the panel's text for no rows into every empty cell.
     made: dict[str, Any] = {"noValue": ABSENT}
     if column.title:
         made["displayName"] = column.title

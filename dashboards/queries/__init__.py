@@ -1,1 +1,1 @@
-"""Defines the queries of the dashboards, one module for each; query.py has their common parts."""
+"""Defines the queries of the dashboards, one module per dashboard; query.py has their common parts."""

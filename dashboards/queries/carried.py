@@ -1,10 +1,10 @@
-"""The traffic of hosts' rails, from whichever end is read."""
+"""Selects the traffic of hosts' rails from the NIC, or from the switch port if no collector reads the NIC."""
 
 from dashboards.queries.query import LINKS, Hours, readings, recent_readings, usable
 
 
 def host_ports(condition: str) -> str:
-    """Return the ports of hosts with their rail and their switch port, of the links that meet the condition."""
+    """Return the host ports of the links that meet the condition, each with its rail and switch port."""
     return f"""
         SELECT a_device AS device, a_port AS port, z_device, z_port, assumeNotNull(rail) AS rail, plane, pod,
             concat('rail ', toString(rail), if(plane IS NULL, '', concat(' plane ', toString(assumeNotNull(plane)))))
@@ -13,7 +13,7 @@ def host_ports(condition: str) -> str:
 
 
 def both_ends(ports: str) -> str:
-    """Return each of the ports and its switch port (device, port), with the host's name and port."""
+    """Return both ends (device, port) of each of the ports' links, with the host's name and port."""
     return f"""
         SELECT one.1 AS device, one.2 AS port, one.3 AS far, host, host_port, name, subject FROM (
             SELECT ports.device AS host, ports.port AS host_port, ports.name AS name, ports.subject AS subject,
@@ -23,15 +23,15 @@ def both_ends(ports: str) -> str:
 
 
 def is_end(ends: str) -> str:
-    """Return the condition that a row is of one of these ends (device, port)."""
+    """Return the condition that selects the rows of these ends (device, port)."""
     return f"device IN (SELECT device FROM ({ends})) AND (device, row) IN (SELECT device, port FROM ({ends}))"
 
 
 def carried(ports: str, *, wide: bool = False, hours: Hours = Hours.PORTS) -> str:
     """Return the bits per second that each of the ports sent in each bucket: time, host, host_port, bps.
 
-    `wide` where all ports of a fabric are read. By its NIC; of a host that no collector reads, by what its switch
-    received.
+    The value comes from the NIC, or from the bytes that the switch received if no collector reads the host. `wide`: the
+    query reads all ports of a fabric.
     """
     ends = both_ends(ports)
     near = f"{is_end(ends)} AND sampled_at > $__fromTime - INTERVAL 120 SECOND"
@@ -42,7 +42,7 @@ def carried(ports: str, *, wide: bool = False, hours: Hours = Hours.PORTS) -> st
 
 
 def carried_since(ports: str, since: str) -> str:
-    """Return the same since a moment of the last minutes, as one bucket."""
+    """Return the columns of carried() as one bucket since `since`, a moment in the last minutes."""
     ends = both_ends(ports)
     rows = recent_readings(["rx_bytes", "tx_bytes"], is_end(ends), since)
     return _of_either_end(rows, ends, "1", f"elapsed_s > 0 AND sampled_at > {since}")

@@ -1,4 +1,4 @@
-"""The queries of the Congestion dashboard: who pauses whom, marks, queues, imbalance, and the root of what is open."""
+"""Defines the queries of the Congestion dashboard: pauses, marks, queues, imbalance, and findings under their roots."""
 
 from dashboards.limits import DETECT
 from dashboards.queries.groups import group_rates, groups
@@ -31,7 +31,7 @@ COUNTS = Query(
 FROM {KNOWN} WHERE {OPEN}""",
     ("incast", "pfc_storm", "imbalance", "collapse"),
 )  # fmt: skip
-# By direction: what a kind of device receives slows it, what it sends slows its neighbor.
+# Pauses are counted by direction: a received pause slows the device, a sent pause slows its neighbor.
 _KIND = f"(SELECT device, kind FROM ({DEVICES}))"
 
 
@@ -40,7 +40,7 @@ _PFC, _PAUSE = "'pfc_rx_frames', 'pfc_tx_frames'", ["pause_rx_frames", "pause_tx
 
 
 def _pauses(lanes: str, ports: str) -> str:
-    """Return the pause frames of each priority, and of the whole port (index -1), which IEEE 802.3x pauses."""
+    """Return the pause frames of each priority (PFC), and of the whole port (IEEE 802.3x, index -1)."""
     return f"""(
     SELECT device, row, source, `index`, metric = 'pfc_rx_frames' AS is_paused, sampled_at, elapsed_s, grown
     FROM {lanes}
@@ -87,7 +87,7 @@ _GREW = "(pause_rx_frames_increase > 0 OR pause_tx_frames_increase > 0)"
 _RECENT_PAUSES = _pauses(
     lane_minutes(_PFC, f"{_IN_PODS} AND increase > 0", _SINCE), minutes(_PAUSE, f"{_IN_PODS} AND {_GREW}", _SINCE)
 )
-# Of several sources of a port, the one that counted most; growth over a longer gap is divided by the gap.
+# For a port with several sources, the highest count is shown; growth over a longer gap is divided by the gap.
 MOST_PAUSED = Query(
     f"""SELECT most.device AS device, most.row AS port, if(priority < 0, NULL, priority) AS priority,
     if(is_paused, 'is paused', 'pauses') AS direction, frames, links.subject AS subject
@@ -164,7 +164,7 @@ _UPLINKS = f"""
         SELECT a_device, a_port FROM ({LINKS}) WHERE role = 'fabric-link'
     ) AS uplinks ON uplinks.a_device = readings.device AND uplinks.a_port = readings.row
     WHERE {usable(wide=True)} AND grown_tx_bytes >= 0 GROUP BY time, device, row"""
-# As congestion/imbalance: against the mean of the uplinks in use.
+# Compares with the mean of the uplinks in use, like the detector congestion/imbalance.
 _UNEVEN = f"""
     SELECT time, device, max(abs(bps - middle)) / middle AS uneven
     FROM (
@@ -184,7 +184,7 @@ IMBALANCE = Query(
     ("time", "series", "uneven"),
     series=True,
 )
-# Below each root what it explains, then the hosts that it affects.
+# Below each root finding are its child findings, then the affected hosts.
 TREE = Query(
     f"""SELECT line.2 AS what, line.3 AS severity, line.4 AS since, line.5 AS cause, line.6 AS id FROM (
     SELECT arrayJoin(arrayConcat(

@@ -1,4 +1,4 @@
-"""The queries of the Fabric dashboard: what is open, where, since when, and how much of the fabric is observed."""
+"""Defines the queries of the Fabric dashboard: open findings, their places and durations, and the coverage."""
 
 from dashboards.limits import DETECT
 from dashboards.queries.messages import LATEST, messages, reported
@@ -28,7 +28,7 @@ from dashboards.queries.query import (
 CHOSEN = f"""{POD} IN (${{pod:singlequote}}) AND severity IN (${{severity:singlequote}})
     AND ${{device:sqlstring}} IN ('', a_device, z_device) AND ${{rail:sqlstring}} IN ('', ifNull(toString(rail), ''))
     AND ${{team:sqlstring}} IN ('', team) AND (${{job:sqlstring}} = '' OR has(jobs, ${{job:sqlstring}}))"""
-# Silent means what telemetry/stale means by its settings.
+# A source is silent by the settings of the detector telemetry/stale.
 _SOURCES = f"""
     SELECT devices.pod AS pod, devices.device AS device, if(status.source = '', '{NONE}', status.source) AS source,
         latest.last AS last_sample, dateDiff('second', latest.last, $__toTime) AS silent_s,
@@ -45,7 +45,7 @@ _SOURCES = f"""
         GROUP BY device, source
     ) AS latest ON latest.device = devices.device AND latest.source = status.source
     WHERE if(devices.pod = '', '{NONE}', devices.pod) IN (${{pod:singlequote}})"""
-# Of each pod (or the switches without one) and each of its rails, and of each plane.
+# A place is a pod's fabric or one of its rails; the pod is NONE for devices and links without a pod.
 _PLACES = f"""
     SELECT DISTINCT if(pod = '', '{NONE}', pod) AS pod, lane FROM (
         SELECT pod, ifNull(rail, -1) AS lane FROM ({LINKS})
@@ -77,7 +77,7 @@ OTHER_COUNT = Query(
 FROM {KNOWN} WHERE {OPEN} AND {CHOSEN}""",
     ("warning", "info", "explained"),
 )
-# Of the sources that a collector has reported; devices without any are counted beside them.
+# Counts the sources that a collector has reported; UNCOLLECTED counts the devices without a source.
 COVERAGE_COUNT = Query(
     f"""SELECT if(countIf(source != '{NONE}') = 0, NULL,
     countIf(silent_s <= limit_s AND source != '{NONE}') / countIf(source != '{NONE}')) AS seen FROM ({_SOURCES}
@@ -89,7 +89,7 @@ UNCOLLECTED = Query(
 )""",
     ("devices",),
 )
-# At the picker's end: rows of pods, a column for each rail by Grafana's own transformation.
+# The state at the picker's end; Grafana's transformation makes a row for each pod and a column for each rail.
 MATRIX = Query(
     f"""SELECT places.pod AS pod, if(places.lane < 0, 'fabric', concat('rail ', toString(places.lane))) AS place,
     multiIf(ill.level > 0, ill.level, reporting.devices = 0, -1, 0) AS health
@@ -127,13 +127,13 @@ FROM ({_SWITCHES}
 ) WHERE plane IS NOT NULL GROUP BY plane ORDER BY plane""",
     ("place", "health"),
 )
-# Where a switch is drawn that has no node of its own. A fabric without planes has one place for what has no pod.
+# The node of a switch that is not drawn itself. A fabric without planes has one node for all devices without a pod.
 _PLANE_NODE = "if({plane} IS NULL, 'no pod', concat('plane ', toString(assumeNotNull({plane}))))"
-# The colors are those of panels.py; a test compares them.
+# The colors must equal the colors of panels.py; a test compares them.
 _COLOR = "transform(toInt32({level}), [-1, 0, 1, 2, 3], ['#8E8E8E', '#009E73', '#56B4E9', '#E69F00', '#D55E00'], '')"
 _TEXT = "transform(toInt32({level}), [-1, 0, 1, 2, 3], ['unobserved', 'healthy', 'info', 'warning', 'critical'], '')"
-# What the graph draws, the worst first: 24 pods, and 12 of the switches that have an open finding; those in good health
-# are drawn as their pod or plane. Scalars, so that ClickHouse computes them once however often they are used.
+# The graph draws the worst 24 pods and the worst 12 switches with an open finding; other switches are drawn as their
+# pod or plane. These are scalars, so that ClickHouse computes each only once.
 _DRAWN = f"""(
     SELECT groupArray((
         {POD}, toInt16({LEVEL}), toUInt64(parent_id = ''), arrayFilter(name -> name != '', [a_device, z_device]),
@@ -167,7 +167,7 @@ _DRAWN = f"""(
     WHERE one.3 = 'switch'
 ) AS switches,
 arraySlice(arraySort(one -> (-one.5, one.1), arrayFilter(one -> one.6 > 0, switches)), 1, 12) AS drawn"""
-# Columns from left to right, six nodes high in the panel: pods, their switches, switches without a pod, planes.
+# The columns from left to right, each six nodes high: pods, their switches, switches without a pod, planes.
 _POSITIONS = """[-330, -170, 60, 290][layer] + if(layer = 1, -110, 110) * intDiv(place - 1, 6) AS fixedx,
     ((place - 1) % 6 - (least(size, 6) - 1) / 2) * 90 AS fixedy"""
 NODES = Query(
@@ -211,7 +211,7 @@ FROM (
     ("id", "source", "target", "mainstat", "color"),
 )
 
-# Below the board's base URL: the finding's own link if it is there, else the page. Without one, the finding's board.
+# Without a base URL, the Finding dashboard; else the finding's own link if it is below the base URL, or the page there.
 _RUNBOOK = """multiIf(${runbooks:sqlstring} = '', concat('/d/railsight-finding?var-finding=', id),
         startsWith(runbook_url, ${runbooks:sqlstring}), runbook_url,
         concat(${runbooks:sqlstring}, 'docs/runbooks/', replaceRegexpAll(detector, '[^a-z]', '-'), '.md'))"""
@@ -270,8 +270,8 @@ GROUP BY time, condition ORDER BY time""",
     ("time", "condition", "opened"),
     series=True,
 )
-# Level -1 is a pod of which no device reported for a minute: neither healthy nor faulty. Devices without a pod are
-# a place too.
+# Level -1 is a pod without a report from any device for a minute: neither healthy nor faulty. Devices without a pod
+# form a place too.
 HEALTH = states_over_time(
     f"SELECT {_PLACE} AS place FROM ({_PLACES})",
     f"""

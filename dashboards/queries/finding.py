@@ -1,4 +1,4 @@
-"""The queries of the Finding dashboard: one finding with its evidence, its history and what was done about it."""
+"""Defines the queries of the Finding dashboard: one finding with its evidence, history and remediations."""
 
 from dashboards.queries.query import CONFIDENCE, Query
 

@@ -1,4 +1,4 @@
-"""The queries of the Host dashboard: the rails of one host against their peers, its parts, its kernel and its jobs."""
+"""Defines the queries of the Host dashboard: one host's rails compared with their peers, its parts, kernel and jobs."""
 
 from dashboards.limits import DETECT
 from dashboards.queries.carried import both_ends, carried, carried_since, host_ports, is_end
@@ -20,7 +20,7 @@ from dashboards.queries.query import (
     states_over_time,
 )
 
-# Those with an open finding first, so that a board without a selection shows the worst one.
+# Hosts with an open finding come first, so that a board without a selection shows the worst host.
 HOSTS = Query(
     f"""SELECT devices.device AS host FROM ({DEVICES}) AS devices
 LEFT JOIN (
@@ -37,7 +37,7 @@ _PLACES = f"SELECT *, concat(name, ' ') AS place FROM ({_RAILS})"
 _ENDS = both_ends(_RAILS)
 _NEAR = is_end(_ENDS)
 _ROWS = f"device = {_HOST}"
-# Every row of the host, by its own name: GPUs and modules are no ports of the inventory.
+# Every row of the host by its own name, because GPUs and modules are not in the inventory.
 _PARTS = f"""
         SELECT DISTINCT device, row AS port, concat(row, ' ') AS place FROM samples
         WHERE device = {_HOST} AND $__timeFilter(sampled_at) AND arrived_at >= $__fromTime"""
@@ -55,7 +55,7 @@ ABOUT = Query(
 ) WHERE line.2 != ''""",
     ("item", "value"),
 )
-# By either end: a rail is observed where its switch is.
+# Reads either end: a rail is also observed if only its switch is.
 RAILS = states_over_time(
     f"SELECT name AS place FROM ({_RAILS})",
     f"""
@@ -97,7 +97,7 @@ GROUP BY time, series ORDER BY time, series""",
     ("time", "series", "bps"),
     series=True,
 )
-# The share that each rail sends, of the median of the same rail of the pod's other hosts.
+# The traffic that each rail sends, divided by the median of the same rail of the pod's other hosts.
 _POD_RAILS = host_ports(f"pod = (SELECT any(pod) FROM ({DEVICES}) WHERE device = {_HOST})")
 AGAINST_PEERS = Query(
     f"""SELECT time, name AS series, if(middle > {DETECT.rail.busy} * speed_bps, own / middle, NULL) AS share FROM (
@@ -144,7 +144,7 @@ KERNEL = Query(
 WHERE {_ROWS} AND $__timeFilter(at) ORDER BY at DESC LIMIT 200""",
     ("at", "kind", "part", "code", "detail"),
 )
-# The placement that was known at the picker's end, from the inventory and from the scheduler.
+# The placements at the picker's end, from the inventory and the scheduler.
 JOBS = Query(
     f"""SELECT job, min(start) AS since, nullIf(max(ifNull(end, toDateTime64('2100-01-01', 9, 'UTC'))),
     toDateTime64('2100-01-01', 9, 'UTC')) AS until, if(until IS NULL OR until > $__toTime, 'runs', 'over') AS state

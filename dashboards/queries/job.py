@@ -1,6 +1,6 @@
-"""The queries of the Job dashboard: was the network clean for one job over its life, and how much of it was seen.
+"""Defines the queries of the Job dashboard: the verdict on the network during the life of one job, and the coverage.
 
-The life is that of the job within the time range; `railsight job` computes the same with the gaps of every port.
+The life ends at the limits of the time range; `railsight job` computes the same with the gaps of every port.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ def _labels(members: Iterable[IntEnum]) -> str:
     return ", ".join(f"'{enum_label(member)}'" for member in sorted(members))
 
 
-# Where it runs at which time: the inventory and the scheduler's messages.
+# The job's hosts with their times, from the inventory and the scheduler's messages.
 _PLACEMENTS = """
         SELECT job, device, start, end FROM inventory_jobs WHERE effective_at <= $__toTime
             AND digest = (SELECT argMax(digest, effective_at) FROM inventory_jobs WHERE effective_at <= $__toTime)
@@ -38,7 +38,7 @@ _PLACEMENTS = """
             tupleElement(argMax(tuple(end), kafka_offset), 1) AS end
         FROM jobs WHERE arrived_at <= $__toTime GROUP BY job, device, run"""
 _IN_TIME = "start <= $__toTime AND (end IS NULL OR end >= $__fromTime)"
-# Running jobs first, and of these the largest.
+# Running jobs come first, the largest of them at the top.
 JOBS = Query(
     f"""SELECT job FROM ({_PLACEMENTS}
 ) WHERE {_IN_TIME} GROUP BY job
@@ -53,7 +53,7 @@ _AFFECTS = (
     f"has(jobs, {_JOB}) AND started_at <= (SELECT max(until) FROM ({_HOSTS})) AND (resolved_at IS NULL OR"
     f" resolved_at >= (SELECT min(since) FROM ({_HOSTS})))"
 )
-# A port is observed while its host is read, or the switch at its far end, as `railsight job` has it.
+# A port is observed while its host or its switch is read, as in `railsight job`.
 _PORTS = host_ports(f"a_device IN (SELECT device FROM ({_HOSTS}))")
 _SEEN_BY = f"""
         SELECT DISTINCT place, one AS device FROM (
@@ -62,8 +62,8 @@ _SEEN_BY = f"""
         )"""
 # A scalar, so that ClickHouse computes it once.
 _OF_READERS = f"device IN (SELECT arrayJoin((SELECT groupUniqArray(device) FROM ({_SEEN_BY}))))"
-# The minutes of a port are those of both its readers together, from the placement's begin to its end: those of its
-# hours without the minutes before it in the first hour, and after it in the last.
+# A port is observed in the minutes of both its readers, from the placement's begin to its end. The sum of its hours
+# lacks the minutes before the begin in the first hour, and after the end in the last.
 _BEGIN, _END = (f"intDiv(toUnixTimestamp({one}), 60) - {FIRST_MINUTE}" for one in ("since", "until"))
 _MINUTES = f"""
     SELECT device, avg(least(1, (
@@ -86,14 +86,14 @@ _MINUTES = f"""
         GROUP BY device, port
     ) GROUP BY device"""
 COVERAGE = Query(f"SELECT if(count() = 0, NULL, avg(share)) AS seen FROM ({_MINUTES}\n)", ("seen",))
-# As streams/report/job/impact.py has it: faults of hosts stop a job too, and are none of its network.
+# Excludes faults of hosts, like streams/report/job/impact.py: they stop a job too, but are not faults of the network.
 _OF_NETWORK = (
     f"condition NOT IN ({_labels(HOST_CONDITIONS | NEUTRAL_CONDITIONS)})"
     " AND NOT (condition = 'device_down' AND role = 'host')"
     f" AND (cause NOT IN ({_labels(HOST_CAUSES)})"
     f" OR condition IN ({_labels(one for one in Condition if one.is_congestion)}))"
 )
-# 0 clean, 2 affected by warnings, 3 by criticals, 1 not known: what was not observed is not clean.
+# 0: clean; 1: not known, because an unobserved network is not clean; 2: affected by warnings; 3: by criticals.
 VERDICT = Query(
     f"""SELECT multiIf(hosts = 0, NULL, level >= 2, level, seen < 0.95, 1, 0) AS verdict FROM (
     SELECT (SELECT count() FROM ({_HOSTS})) AS hosts, (SELECT avg(share) FROM ({_MINUTES}
@@ -111,7 +111,7 @@ FROM ({_HOSTS}) AS hosts LEFT JOIN ({DEVICES}) AS devices ON devices.device = ho
 HAVING hosts > 0""",
     ("hosts", "gpus", "observed_s"),
 )
-# GPU time of the affected hosts while a root finding was open; what capacity they lost meanwhile is the factor.
+# The GPU time of the affected hosts while a root finding was open, multiplied by the lost share of capacity.
 LOST = Query(
     f"""SELECT if((SELECT count() FROM ({_HOSTS})) = 0 OR NOT {WORKS}, NULL,
     sum(gpus * lasts_s * lost) / 3600) AS gpu_hours
@@ -127,7 +127,7 @@ FROM (
 )""",
     ("gpu_hours",),
 )
-# More rows than the panel has lines for cannot be read.
+# The panel has room for this number of lines.
 HOSTS_SHOWN = 20
 _WORST = f"""
         SELECT hosts.device AS place FROM (SELECT DISTINCT device FROM ({_HOSTS})) AS hosts LEFT JOIN (
@@ -153,7 +153,7 @@ HOSTS = states_over_time(
 )
 FINDINGS = findings_where(_AFFECTS)
 FINDING_TIMES = finding_times(f"{_AFFECTS} AND parent_id = ''")
-# What the NICs of its hosts send, of their speed; the fabric is all other hosts.
+# The traffic that the NICs of the job's hosts send, divided by their speed; the fabric is all other hosts.
 _ALL_PORTS = host_ports("speed_bps > 0")
 AGAINST_FABRIC = Query(
     f"""SELECT time, series, sum(bps) / sum(speed_bps) AS share FROM (

@@ -1,7 +1,7 @@
-"""The queries of the Link dashboard: both ends of one link, and what is expected of it.
+"""Defines the queries of the Link dashboard: both ends of one link, and the expected values.
 
-`link` is what a person typed or a link of another board gave; without it the board shows the link with the worst
-open finding, so that it is never blank.
+A person types `link`, or a link of another board sets it; without it, the board shows the link with the worst open
+finding, so that it is never blank.
 """
 
 from dashboards.queries.query import (
@@ -117,7 +117,7 @@ FEC = rates(
     ),
     _FEW,
 )  # fmt: skip
-# The newest forecast of link/degrading: from its level at the newest evidence to its limit.
+# The newest forecast of link/degrading, from the level at the newest evidence to the limit.
 FORECASTS = f"""
         SELECT subject_id, id, severity, summary, toUnixTimestamp(observed_at) AS begin_s, metric, value, target,
             toUnixTimestamp(reached) AS at_s, toUnixTimestamp(ifNull(earliest, reached)) AS earliest_s,
@@ -145,9 +145,9 @@ FROM (
 
 
 def _course(metric: str) -> Query:
-    """Return the expected course of a metric: BER in decades, light in decibels, so straight on their panels' axes.
+    """Return the forecast course of a metric as a straight line on its panel's axis: BER in decades, light in decibels.
 
-    The interval's ends are the courses that reach the limit at the earliest and at the latest.
+    The bounds of the interval are the courses that reach the limit at the earliest and at the latest time.
     """
     return Query(
         f"""SELECT toDateTime(slot, 'UTC') AS time, course.1 AS series, if(is_log, exp10(level), level) AS value
@@ -181,7 +181,7 @@ GROUP BY time, series ORDER BY time, series""",
     ("time", "series", "power"),
     series=True,
 )
-# The alarms that the module itself states, where a collector reads them: two points make a line.
+# The module's own alarm limits, if a collector reads them; two points make a line.
 LIGHT_LIMITS = Query(
     f"""SELECT arrayJoin([$__fromTime, $__toTime]) AS time, concat(place, limit.1) AS series, limit.2 AS power FROM (
     SELECT ends.place AS place, arrayJoin(JSONExtractKeysAndValues(limits, 'Float64')) AS limit FROM (
@@ -212,7 +212,7 @@ FROM ({_ENDS}
     ("time", "series", "bps"),
     series=True,
 )
-# Where no port reads the time, frames are all there is.
+# The rates of pause frames, for ports without a counter of the pause time.
 PAUSE = rates(
     _ENDS,
     (

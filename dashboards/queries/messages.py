@@ -1,8 +1,8 @@
-"""Defines how boards read messages of devices: one by one in short ranges, by the hour in long ones.
+"""Builds the queries for messages of devices: a short range is read by message, a long range by the hour.
 
-An hour of arrival is read from sample_messages_1h if it is there, and else from sample_messages: the newest hour is not
-rolled up yet, nor is any that arrived before the rollups began. Of the hour in which a long range begins the minutes of
-the range count, and its share of the rows.
+An hour of arrival is read from sample_messages_1h if it has the hour, else from sample_messages: the newest hour and
+the hours before the first rollup are not rolled up. From the hour in which a long range begins, only the minutes in the
+range count, and the corresponding share of its rows.
 """
 
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ from typing import NamedTuple
 from dashboards.queries.query import OBSERVED_S
 
 MESSAGES_UP_TO_S = 12 * 3600
-"""Ranges that are read message by message: 12 h of the largest fabric have 89 million messages."""
+"""The longest range that is read by message: 12 h of the largest fabric have 89 million messages."""
 LONG = f"(dateDiff('second', $__fromTime, $__toTime) > {MESSAGES_UP_TO_S})"
 _FIRST = "toStartOfHour($__fromTime, 'UTC')"
 _LAST = "toStartOfHour($__toTime, 'UTC')"
 _AFTER = f"{_LAST} + INTERVAL 2 HOUR"
-"""Messages of the range that arrived later than this come from the rollup alone, if there is one."""
-# The hours of the range that the rollup has; the one of the range's end is read by message. After `until` there are
-# none. Of the days of which an hour is missing the partitions are searched for its messages.
+"""Messages of the range that arrived after this time are read only from the rollup, if there is one."""
+# `rolled` has the hours of the range in the rollup; the hour of the range's end is read by message. The rollup ends at
+# `until`. `incomplete_days` are days with a missing hour; their partitions are searched for its messages.
 _HOURS = f"""(
         SELECT groupUniqArray(arrived_hour) FROM sample_messages_1h
         WHERE {LONG} AND arrived_at >= {_FIRST} AND arrived_at < {_LAST}
@@ -35,7 +35,7 @@ _BY_HOUR = f"{LONG} AND arrived_at >= $__fromTime AND arrived_hour >= {_FIRST}"
 
 
 class Times(NamedTuple):
-    """The conditions of a range: for messages, and for their rows by the hour."""
+    """The conditions of a range: for messages, and for hourly rows."""
 
     messages: str
     hours: str
@@ -51,10 +51,10 @@ SAMPLED = Times(
 )
 """Messages that were sampled in the range."""
 LATEST = Times("arrived_at >= $__fromTime AND sampled_at <= $__toTime", f"{_KNOWN} AND bucket <= $__toTime")
-"""Messages that arrived since the range's begin and were sampled before its end: for the newest of each device."""
+"""Messages that arrived after the range's begin and were sampled before its end, for the newest one of each device."""
 
 _SHARE = "least(1, dateDiff('second', $__fromTime, arrived_hour + INTERVAL 1 HOUR) / 3600)"
-# Of each value the expression for a message, and for a row by the hour.
+# Value -> the expressions for a message and for an hourly row.
 _VALUES = {
     "device": ("device", "device"),
     "source": ("source", "source"),
@@ -70,10 +70,10 @@ _VALUES = {
 
 
 def messages(values: Sequence[str], times: Times, where: str = "1") -> str:
-    """Return a subquery of messages with these values; a row is a message, or those of a device in an hour.
+    """Return a subquery of messages with these values; a row is one message, or a device's messages of one hour.
 
-    Of an hour `sent` is the rows that the range has of it, `delay_ms` the 99th percentile, `newest` and `arrived` the
-    newest times, `at` its begin (of arrival), and `width_s` the seconds that a point of a chart covers.
+    In an hourly row, `sent` is the number of rows in the range, `delay_ms` the 99th percentile, `newest` and `arrived`
+    the newest times, `at` the begin of the hour of arrival, and `width_s` the seconds per point of a chart.
     """
     one, rolled = (", ".join(f"{_VALUES[value][form]} AS {value}" for value in values) for form in (0, 1))
     return f"""(
@@ -89,7 +89,7 @@ FIRST_MINUTE = f"intDiv({_FIRST_S}, 60)"
 
 
 def _words(where: str, *values: str) -> str:
-    """Return the minutes in which devices were read of the hours that are not rolled up: device, hour, word."""
+    """Return the minutes with a reading of each device, in hours without a rollup: device, hour, word."""
     listed = "".join(f", {value}" for value in values)
     return f"""SELECT device, toUnixTimestamp(toStartOfHour(sampled_at)) AS hour,
                 groupBitOr(bitShiftLeft(toUInt64(1), toMinute(sampled_at))) AS word{listed}
@@ -99,9 +99,9 @@ def _words(where: str, *values: str) -> str:
 def minutes(where: str) -> str:
     """Return a subquery of the minutes in which devices were read: device, words, newest.
 
-    `words` has an integer for each hour from that of the range's begin, with a bit for each minute.
+    `words` has an integer for each hour, beginning with the range's first hour, and a bit for each minute.
     """
-    # A row by the hour is the only one of its source, collector, hour and delay in hours: it needs no grouping by hour.
+    # Each source, collector, hour and delay in hours has one hourly row, so the rows need no grouping by hour.
     return f"""(
     WITH {_HOURS}
     SELECT device, groupBitOrForEach(words) AS words, max(last) AS newest FROM (
@@ -121,7 +121,7 @@ def minutes(where: str) -> str:
 def reported(places: str, where: str = "1") -> str:
     """Return a subquery of the times in which devices were read, for states_over_time(): place, begin, end.
 
-    `places` has the device and its place. In long ranges a device is observed in whole minutes.
+    `places` has the device and its place. In a long range, observed times are whole minutes.
     """
     whole_hour = 2**60 - 1
     return f"""
@@ -148,4 +148,4 @@ def reported(places: str, where: str = "1") -> str:
 _NEWEST_HOUR = f"(SELECT max(arrived_at) FROM sample_messages_1h WHERE {LONG} AND arrived_at >= $__fromTime)"
 NEWEST_ARRIVAL = f"""SELECT max(arrived_at) AS newest FROM sample_messages
     WHERE arrived_at >= greatest($__fromTime, assumeNotNull({_NEWEST_HOUR}))"""
-"""The newest time of arrival since the range's begin, also after its end; no row is older than the newest hour."""
+"""The newest arrival after the range's begin, even after its end; reads only rows from the newest hour on."""

@@ -1,9 +1,9 @@
-"""The queries of the Pipeline dashboard: how far behind it is, what it refuses, what collects, and what it costs."""
+"""Defines the queries of the Pipeline dashboard: delay, rejected records, collectors, storage and cost."""
 
 from dashboards.queries.messages import ARRIVED, LONG, NEWEST_ARRIVAL, messages
 from dashboards.queries.query import NONE, WHOLE, WORKS, Query
 
-# The only query against the clock: a sink that stopped has no newer row to compare with.
+# Only this query compares with the clock, because a stopped sink has no newer row to compare with.
 SINK_DELAY = Query(
     f"""SELECT dateDiff('millisecond', max(newest), now64(3)) / 1000 AS delay FROM (
     SELECT max(arrived_at) AS newest FROM progress WHERE arrived_at >= $__fromTime
@@ -50,7 +50,7 @@ BEHIND = Query(
     ("time", "stage", "behind"),
     series=True,
 )
-# `records` counts from an owner's beginning, so it is compared within one epoch only.
+# `records` counts from an owner's start, so only values of one epoch are compared.
 STAGE_RATE = Query(
     f"""SELECT $__timeInterval(arrived_at) AS time, stage, sum(grown) / $__interval_s AS rate FROM (
     SELECT arrived_at, stage, toInt64(records) - toInt64(lagInFrame(records, 1, records) OVER (
@@ -98,7 +98,7 @@ UNREACHABLE = Query(
 ) WHERE NOT reachable AND {WORKS} ORDER BY device LIMIT 200""",
     ("device", "source", "collector", "error", "last_sample"),
 )
-# The reader sees the tables of its database only; system.parts is of now, not of the time range.
+# The reader's rights are limited to its database; system.parts has the present state, not that of the time range.
 STORAGE = Query(
     f"""SELECT table, sum(rows) AS stored, sum(bytes_on_disk) AS bytes, count() AS parts,
     if(stored = 0, NULL, bytes / stored) AS bytes_per_row, min(min_time) AS oldest
@@ -106,7 +106,7 @@ FROM system.parts WHERE active AND database = currentDatabase() AND table != '{N
 GROUP BY table ORDER BY bytes DESC LIMIT 100""",
     ("table", "stored", "bytes", "parts", "bytes_per_row", "oldest"),
 )
-# By the hour as messages are in long ranges: points of other times would break the lines.
+# In long ranges rows are grouped by the hour, as messages are, because points at other times would break the lines.
 _STORED = f"""if({LONG}, toDateTime64(toStartOfHour(arrived_at), 3, 'UTC'), arrived_at) AS at, toFloat64(1) AS sent,
         if({LONG}, greatest($__interval_s, 3600), $__interval_s) AS width_s"""
 STORED_RATE = Query(

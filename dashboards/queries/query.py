@@ -1,7 +1,7 @@
-"""Defines what a query is, and the parts that several dashboards share.
+"""Defines the class Query, and the parts of queries that several dashboards share.
 
-Times are those of Grafana's picker ($__fromTime, $__toTime), not now(), so that a board shows any moment of the past
-as it shows the present. A time series has its time first, then the name of the series, then the value.
+Queries use the times of Grafana's picker ($__fromTime, $__toTime), not now(), so that a board shows the past like the
+present. A time series has three columns: time, name of the series, value.
 """
 
 from collections.abc import Sequence
@@ -14,19 +14,19 @@ NONE = "(none)"
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One query; `series` where Grafana is to draw it over time."""
+    """One query; with `series`, Grafana draws it over time."""
 
     sql: str
     columns: tuple[str, ...]
     series: bool = False
 
 
-# A device without a pod, such as a spine, has its own name in a finding, by which the pipeline partitions.
+# In a finding, the pod of a device without a pod, such as a spine, is the device's name: the pipeline partitions by it.
 POD = f"if(pod IN ('', a_device, z_device), '{NONE}', pod)"
 FILTERED = "filtered"
-"""The alias of findings in the reads to which the ad-hoc filters of a board apply; a WHERE follows. The newest revision
-is selected without them: a finding of which only an earlier revision matches does not match."""
-# What was known at the picker's end: a finding that was resolved afterwards, with an end before it, was open then.
+"""The alias of findings in reads to which the ad-hoc filters of a board apply; a WHERE follows. The newest revision is
+selected without the filters, so a finding does not match by an earlier revision."""
+# The findings at the picker's end: a finding that was resolved later, even with an earlier end, counts as open.
 KNOWN = f"""(
     SELECT * FROM findings AS {FILTERED}
     WHERE (id, revision) IN (SELECT id, max(revision) FROM findings WHERE arrived_at <= $__toTime GROUP BY id)
@@ -35,14 +35,14 @@ KNOWN = f"""(
 VALID = "status != 'retracted' AND NOT shadow"
 OPEN = f"{VALID} AND started_at <= $__toTime AND (resolved_at IS NULL OR resolved_at > $__toTime)"
 IN_RANGE = f"{VALID} AND started_at <= $__toTime AND (resolved_at IS NULL OR resolved_at >= $__fromTime)"
-# Without it a count of zero proves nothing: stages report progress every second, the sink writes it within 30 s.
+# A count of zero is valid only with recent progress: stages report it every second, the sink writes it within 30 s.
 WORKS = """(
     SELECT count() > 0 FROM progress WHERE arrived_at > $__toTime - INTERVAL 120 SECOND AND arrived_at <= $__toTime
 )"""
-# A source is read every 10 s, and the sink waits up to 30 s: a bucket that ends later lacks some rows and would dip.
+# A source is read every 10 s, and the sink waits up to 30 s: a bucket that ends later lacks rows, and its sum is low.
 WHOLE = """{0} >= toStartOfInterval($__fromTime + ($__interval_s - 1), INTERVAL $__interval_s second)
     AND {0} < toStartOfInterval($__toTime - INTERVAL 40 SECOND, INTERVAL $__interval_s second)"""
-"""Of what is counted, by the column of its time: the rows of buckets that are whole, without the first and the last."""
+"""The condition, by the column of time, for rows in complete buckets, without the first and the last bucket."""
 LEVEL = "transform(severity, ['critical', 'warning', 'info'], [3, 2, 1], 0)"
 # formatReadableTimeDelta fails for some values: std::length_error for 90,000 s (chdb 26.9).
 LASTS = """multiIf(
@@ -52,7 +52,7 @@ LASTS = """multiIf(
     )"""
 """A duration in seconds as a text."""
 CONFIDENCE = "ifNull(concat(toString(round(100 * confidence)), ' %'), '')"
-# One version of the inventory: the one in effect last at the picker's end.
+# The version of the inventory in effect at the picker's end.
 DEVICES = (
     "SELECT name AS device, any(pod) AS pod, any(kind) AS kind, any(tier) AS tier, any(plane) AS plane,"
     " any(site) AS site, any(gpus) AS gpus FROM inventory_devices WHERE digest = (SELECT argMax(digest, effective_at)"
@@ -75,7 +75,7 @@ CONSTRAINT = """if(constraint_name = '', '', concat(constraint_name,
     ))"""
 STATE = "if(state = '', verdict, state)"
 OBSERVED_S = 60
-"""A device is observed this long after a sample, in a timeline."""
+"""In a timeline, a device counts as observed for this time after a sample."""
 
 
 def findings_where(condition: str, *, order: str = "started_at DESC, id") -> Query:
@@ -93,7 +93,7 @@ FROM (
 
 
 def finding_times(condition: str) -> Query:
-    """Return annotations: the findings that meet the condition, from begin to end."""
+    """Return annotations of the findings that meet the condition, from begin to end."""
     return Query(
         f"""SELECT started_at AS time, resolved_at AS timeEnd, concat(detector, ': ', summary) AS text, severity AS tags
 FROM {KNOWN} WHERE {IN_RANGE} AND ({condition}) ORDER BY time LIMIT 200""",
@@ -102,7 +102,7 @@ FROM {KNOWN} WHERE {IN_RANGE} AND ({condition}) ORDER BY time LIMIT 200""",
 
 
 def remediation_times(condition: str) -> Query:
-    """Return annotations: the moments at which a target left service and came back."""
+    """Return annotations of the times at which a target left and returned to service."""
     return Query(
         f"""SELECT decided_at AS time, concat(action, ' ', subject_id, ': ', state) AS text, state AS tags
 FROM remediations
@@ -113,7 +113,7 @@ ORDER BY time LIMIT 200""",
 
 
 def states_over_time(places: str, states: str, name: str = "place") -> Query:
-    """Return a timeline: the highest level of each place in each bucket, -1 where nothing is known.
+    """Return a timeline with the highest level of each place in each bucket; -1 without an observation.
 
     `places` has the column place; `states` has place, begin and end (Unix seconds), and level (0 or more).
     """
@@ -140,10 +140,10 @@ ORDER BY time, {name}""",
 
 _RANGE_S = "dateDiff('second', $__fromTime, $__toTime)"
 RAW_UP_TO_S, MINUTES_UP_TO_S = 3 * 3600, 3 * 86400
-"""Ranges that are read from readings, and from minutes: three hours of a fabric of 2,048 GPUs have 4.4 million readings
-of ports, three days 18 million minutes; what is longer is read by the hour."""
+"""The longest ranges that are read by reading and by the minute; longer ranges are read by the hour. Three hours of a
+fabric of 2,048 GPUs have 4.4 million readings of ports, three days 18 million minutes."""
 WIDE_MINUTES_UP_TO_S = 12 * 3600
-"""The same of minutes where one panel reads all ports of a fabric: more than 3 million take longer than a second."""
+"""The longest range by the minute for a panel with all ports of a fabric; over 3 million rows take longer than 1 s."""
 
 
 def is_by_hour(*, wide: bool) -> str:
@@ -152,21 +152,21 @@ def is_by_hour(*, wide: bool) -> str:
 
 
 _RAW = f"({_RANGE_S} <= {RAW_UP_TO_S} AND $__interval_s < 60)"
-"""Conditions that select the table: they are constants, so of the other tables ClickHouse reads nothing."""
+"""Selects the table of readings. The condition is a constant, so ClickHouse reads no rows of the other tables."""
 _ROLLED_IN = "bucket >= $__fromTime - INTERVAL 60 SECOND AND bucket <= $__toTime"
 
 
 class Hours(Enum):
-    """The table that a long range has its hours from."""
+    """The source of the hours of a long range."""
 
     PORTS = auto()
-    """The rollups of ports; minutes complete them, because an hour is rolled up when it is over."""
+    """The rollups of ports, completed by minutes, because an hour is rolled up after its end."""
     GROUPS = auto()
-    """port_groups_1h, which the caller adds (groups.py); single ports are read only after its newest hour."""
+    """port_groups_1h, which the caller adds (groups.py); only the time after its newest hour is read by port."""
 
 
 _NEWEST_GROUP = "(SELECT max(bucket) FROM port_groups_1h)"
-# A range of days ends with the newest whole hour, unless there are no groups (`[persist] rollups`, or just upgraded).
+# A range of days ends with the newest complete hour, unless there are no groups yet (`[persist] rollups`, an upgrade).
 _AFTER_GROUPS = f"""bucket >= {_NEWEST_GROUP} + INTERVAL 1 HOUR
         AND ({_RANGE_S} <= {MINUTES_UP_TO_S} OR {_NEWEST_GROUP} < $__fromTime)"""
 
@@ -188,10 +188,10 @@ _RECENT_IN = """sampled_at > {0} - INTERVAL 120 SECOND AND sampled_at <= $__toTi
 
 
 def readings(columns: Sequence[str], where: str, *, wide: bool = False, hours: Hours = Hours.PORTS) -> str:
-    """Return a subquery of the counters' growth since the reading before: grown_COLUMN, and elapsed_s.
+    """Return a subquery of the counters' growth since the previous reading: grown_COLUMN, and elapsed_s.
 
-    A reset, a restart and a gap of more than ten minutes have no growth. A port that two sources read has two rows.
-    Long ranges come from the rollups; `wide` if all ports of a fabric are read.
+    A reset, a restart and a gap of more than ten minutes have no growth. A port with two sources has two rows.
+    Long ranges come from the rollups; `wide`: the query reads all ports of a fabric.
     """
     grown = ",\n        ".join(
         f"toInt64({column}) - toInt64(lagInFrame({column}) OVER before) AS grown_{column}" for column in columns
@@ -221,22 +221,22 @@ def _increases(table: str, columns: Sequence[str], where: str) -> str:
 
 
 def minutes(columns: Sequence[str], where: str, since: str) -> str:
-    """Return the same by the minute alone, from `since` on: a sixth of the rows where a port is read each ten seconds.
+    """Return the columns of readings() by the minute from `since` on; a port read every 10 s has a sixth of the rows.
 
-    The last minute or two are not in it.
+    The last one or two minutes are missing.
     """
     return f"({_increases('samples_1m', columns, f'{_MINUTES_IN.format(since)} AND {where}')}\n)"
 
 
-# From the first to the last reading; NULL if it decreased between them.
+# The growth from the first to the last reading; NULL if the counter decreased between them.
 _GROWN = """if(argMin({0}, sampled_at) = min({0}) AND argMax({0}, sampled_at) = max({0}),
             toInt64(max({0})) - toInt64(min({0})), NULL)"""
 
 
 def recent_readings(columns: Sequence[str], where: str, since: str) -> str:
-    """Return a subquery of the same columns: the growth of counters in the last minutes, in one row of each port.
+    """Return the columns of readings() with one row per port: the growth of counters in the last minutes.
 
-    As that of readings(), it goes from a slow source's reading before `since` on.
+    As in readings(), the growth begins at the last reading before `since` if the source is slow.
     """
     grown = ", ".join(f"{_GROWN.format(column)} AS grown_{column}" for column in columns)
     return f"""(
@@ -249,7 +249,7 @@ def recent_readings(columns: Sequence[str], where: str, since: str) -> str:
 
 
 def lane_readings(metrics: str, where: str, *, wide: bool = False, hours: Hours = Hours.PORTS) -> str:
-    """Return the same as readings() of indexed counters: metric, index, grown and elapsed_s."""
+    """Return the equivalent of readings() for indexed counters: metric, index, grown and elapsed_s."""
     raw = f"""
     SELECT device, row, source, metric, `index`, sampled_at,
         dateDiff('millisecond', lagInFrame(sampled_at) OVER before, sampled_at) / 1000 AS elapsed_s,
@@ -275,7 +275,7 @@ def _lane_increases(table: str, metrics: str, where: str) -> str:
 
 
 def lane_minutes(metrics: str, where: str, since: str) -> str:
-    """Return the same as minutes() of indexed counters: metric, index, grown and elapsed_s."""
+    """Return the equivalent of minutes() for indexed counters: metric, index, grown and elapsed_s."""
     return f"({_lane_increases('sample_lanes_1m', metrics, f'{_MINUTES_IN.format(since)} AND {where}')}\n)"
 
 
@@ -298,19 +298,19 @@ def lane_gauges(metrics: str, where: str, *, wide: bool = False) -> str:
 
 
 def usable(*, wide: bool = False) -> str:
-    """Return the condition for the rows of readings() that have a growth."""
+    """Return the condition for the rows of readings() with a valid growth."""
     return f"elapsed_s > 0 AND (elapsed_s <= 600 OR {is_by_hour(wide=wide)}) AND sampled_at >= $__fromTime"
 
 
 USABLE = usable()
 OF_ALL_PORTS = f"{usable(wide=True)} AND {WHOLE.format('sampled_at')}"
-"""The same for a sum over the ports of a fabric: only buckets in which all of them were read."""
+"""The condition for a sum over the ports of a fabric: only buckets in which all ports were read."""
 
 
 def port_states(where: str) -> str:
     """Return a subquery of the states of ports: device, row, begin (Unix seconds), lasts_s, and is_down.
 
-    A port that was down within a minute or an hour of the rollups is down for all of it.
+    In the rollups, a port that was down within a minute or an hour counts as down for all of it.
     """
     slots = [
         f"SELECT DISTINCT device, row, intDiv(toUnixTimestamp(sampled_at), 10) * 10 AS begin, {OBSERVED_S} AS lasts_s,"
@@ -329,7 +329,7 @@ def port_states(where: str) -> str:
 def rates(ends: str, metrics: Sequence[tuple[str, str, float]], where: str, *, counts: bool = False) -> Query:
     """Return a time series of counters of the ports of `ends` (place, device, port).
 
-    Each metric is its name, its column, and the factor of its unit. A rate is per second; `counts` are not divided.
+    Each metric is a name, a column, and the factor of its unit. A rate is per second; with `counts`, values are sums.
     """
     listed = ", ".join(f"('{name}', {factor:g} * grown_{column})" for name, column, factor in metrics)
     value = "sum(metric.2) / uniqExact(source)" if counts else "sum(metric.2) / sum(elapsed_s)"
@@ -349,9 +349,9 @@ GROUP BY time, series ORDER BY time, series""",
 
 
 def gauges(ends: str, metrics: Sequence[tuple[str, str]], where: str) -> Query:
-    """Return a time series of gauges of the ports of `ends` (place, device, port), the highest of each bucket.
+    """Return a time series of the highest value per bucket of gauges of the ports of `ends` (place, device, port).
 
-    Each metric is its name and its column; zero is not drawn, for no gauge of a logarithmic axis has it.
+    Each metric is a name and a column. Zero is not drawn, because a logarithmic axis has no zero.
     """
     tables = [("samples", "sampled_at", "", _RAW, "$__timeFilter(sampled_at) AND arrived_at >= $__fromTime")]
     for table, condition in _rollups("samples", wide=False, hours=Hours.PORTS):

@@ -1,4 +1,4 @@
-"""The queries of the Rails dashboard: what each rail carries of its speed, and which are slower than their peers."""
+"""Defines the queries of the Rails dashboard: the used share of each rail's speed, and the stragglers."""
 
 from dashboards.limits import DETECT
 from dashboards.queries.carried import carried, carried_since, host_ports
@@ -6,7 +6,7 @@ from dashboards.queries.groups import groups
 from dashboards.queries.query import KNOWN, NONE, OPEN, WORKS, Hours, Query, finding_times, findings_where
 
 _RECENT_S = 300
-"""Stragglers are ranked by the last five minutes: a rail is slow after three windows of a minute."""
+"""Stragglers are ranked by the last five minutes, because a rail is slow after three windows of a minute."""
 _PODS = f"if(pod = '', '{NONE}', pod) IN (${{pod:singlequote}})"
 _RAIL = "${rail:sqlstring} IN ('', toString(assumeNotNull(rail)))"
 _PORTS = host_ports(f"{_PODS} AND {_RAIL}")
@@ -73,7 +73,7 @@ FROM (
     ("time", "series", "delivered"),
     series=True,
 )
-# Of hours, the middle is the median of the pods' medians, each by its number of NICs.
+# In hourly rows, the middle is the median of the pods' medians, weighted by their number of NICs.
 SLOWEST = Query(
     f"""SELECT time, concat('rail ', toString(rail)) AS series, if(middle > {DETECT.rail.busy} * speed,
     lowest / middle, NULL) AS share

@@ -1,4 +1,4 @@
-"""The queries of the Remediation dashboard: decisions and their reasons, what is left in service, and results."""
+"""Defines the queries of the Remediation dashboard: decisions and their reasons, surviving capacity, and results."""
 
 from dashboards.queries.query import CONSTRAINT, DECIDED, KNOWN, LINKS, OPEN, STATE, WORKS, Query
 
@@ -15,7 +15,7 @@ COUNTS = Query(
 FROM {DECIDED}""",
     ("waiting", "in_progress", "out_of_service", "need_a_person"),
 )
-# The newest kill switch that has not ended.
+# The kill switches that have not ended.
 KILL_SWITCH = Query(
     f"""SELECT if({WORKS}, countIf(kind = 'kill_switch' AND (until IS NULL OR until > $__toTime)), NULL) AS active
 FROM (
@@ -38,7 +38,7 @@ FROM remediations WHERE $__timeFilter(decided_at) AND constraint_name != ''
 GROUP BY constraint ORDER BY times DESC, constraint LIMIT 50""",
     ("constraint", "times", "remediations", "guard", "newest", "target"),
 )
-# Links upwards that still carry, of each switch, plane and rail: without those that are drained or down.
+# The drained or down links; CAPACITY has the surviving uplinks of each switch, plane and rail.
 _LOST = f"""
     SELECT subject_id FROM {DECIDED} WHERE {STATE} IN ('drained', 'verifying', 'restoring')
     UNION DISTINCT SELECT subject_id FROM {KNOWN} WHERE {OPEN} AND detector = 'link/down'"""
@@ -54,7 +54,7 @@ CAPACITY = Query(
 ) GROUP BY place ORDER BY surviving, place LIMIT 100""",
     ("place", "links", "lost", "surviving"),
 )
-# Each revision lasts until the next one of the same remediation; the newest until the picker's end.
+# A revision lasts until the next one of its remediation, the newest one until the picker's end.
 TIME_IN_STATE = Query(
     f"""SELECT state, count() AS times, quantileExact(0.5)(lasts_s) AS middle_s, max(lasts_s) AS longest_s,
     countIf(is_newest) AS now
@@ -80,7 +80,7 @@ FROM (
 ) GROUP BY step ORDER BY count() DESC, step""",
     ("step", "helped", "not_qualified", "relapsed", "share"),
 )
-# Of the findings that were acted on: those that were over afterwards, and those that came back.
+# The findings that were acted on: findings that resolved afterwards, and findings that recurred.
 RECURRED = Query(
     f"""SELECT action, uniqExact(id) AS times, uniqExactIf(id, over_after) AS over_after,
     uniqExactIf(id, came_back) AS came_back

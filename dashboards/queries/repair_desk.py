@@ -1,9 +1,9 @@
-"""The queries of the Repair desk dashboard: what to replace first and where, and which parts fail most."""
+"""Defines the queries of the Repair desk dashboard: the order of repairs with their places, and failure-prone parts."""
 
 from dashboards.queries.link import FORECASTS
 from dashboards.queries.query import DECIDED, KNOWN, LASTS, LEVEL, OPEN, STATE, VALID, WORKS, Query
 
-# Of each subject the newest score; those of the last 28 days (railsight lemons --publish) have an end in the range.
+# The newest score of each subject; scores of the last 28 days (railsight lemons --publish) have an end in the range.
 _SCORES = """(
     SELECT kind, subject_id, argMax(part_kind, kafka_offset) AS part_kind, argMax(events, kafka_offset) AS faults,
         argMax(exposure, kafka_offset) AS exposed, argMax(fleet_events, kafka_offset) AS fleet_faults,
@@ -22,7 +22,7 @@ COUNTS = Query(
     )), NULL) AS forecasts""",
     ("to_repair", "lemons", "forecasts"),
 )
-# Drained and escalated targets, orders of repair; then the worst penalty.
+# Drained and escalated targets and open repair orders, sorted by penalty.
 FIRST = Query(
     f"""SELECT penalty, subject_id AS subject, part_number, repair_step AS step, repair_hint AS hint, {STATE} AS state,
     {LASTS.format("waits_s")} AS waits, concat(if(pod = '', '', concat(pod, ' ')), a_device, if(a_port = '', '',
@@ -70,7 +70,7 @@ FROM (
 ) GROUP BY part, cause, step ORDER BY count() DESC, part, step LIMIT 100""",
     ("part", "cause", "step", "helped", "did_not", "share"),
 )
-# Facts of the last two days of the range are the fleet, as for lemons.
+# The fleet has the facts of the last two days of the range, as for lemons.
 FLEET = Query(
     """SELECT kind, part, firmware, count() AS pieces, uniqExact(device) AS devices FROM (
     SELECT device, component.1 AS name, argMax(component.2, observed_at) AS kind,
