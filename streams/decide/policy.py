@@ -223,7 +223,15 @@ def parse_policy(text: str, origin: str) -> Policy:
 
 @cache
 def _default() -> Policy:
-    return parse_policy(DEFAULT.read_text(encoding="utf-8"), "policy.toml of railsight")
+    policy = parse_policy(DEFAULT.read_text(encoding="utf-8"), "policy.toml of railsight")
+    with_rule = {rule.condition for rule in policy.rules}
+    observed = (_observed(one) for one in Condition if one and one not in with_rule)
+    return policy.model_copy(update={"rules": (*policy.rules, *observed)})
+
+
+def _observed(condition: Condition) -> Rule:
+    """Return the rule of a condition for which policy.toml has none: its findings are observed."""
+    return Rule.model_validate({"name": condition.slug, "condition": condition.slug, "ladder": [{"action": "OBSERVE"}]})
 
 
 def _read(path: Path) -> str:

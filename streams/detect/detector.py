@@ -195,6 +195,8 @@ class Detector(Generic[P]):
 
     condition: Condition
     version: str
+    opens_when: str
+    """The row of the table of detectors in README.md, which `make docs` writes: without a period, no `|`."""
     params: type[P]
     section: str
     """Its thresholds are `[detect.<section>]`."""

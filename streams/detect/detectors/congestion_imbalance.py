@@ -160,6 +160,7 @@ def evaluate(params: ImbalanceParams, key: str, state: ImbalanceState, context: 
 DETECTOR = Detector(
     Condition.CONGESTION_IMBALANCE,
     version="1",
+    opens_when="uplinks of one switch carry uneven load for minutes",
     params=ImbalanceParams,
     section="imbalance",
     placement=None,

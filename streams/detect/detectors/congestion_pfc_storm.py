@@ -261,6 +261,7 @@ def _root_known_ns(_params: object, storm: Finding) -> int:
 DETECTOR = Detector(
     Condition.CONGESTION_PFC_STORM,
     version="1",
+    opens_when="pause without traffic for 3 s; traced to the root port, which sends pause and is not paused",
     params=StormParams,
     section="storm",
     placement=None,

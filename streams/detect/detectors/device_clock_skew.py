@@ -136,6 +136,7 @@ def _group_keys(finding: Finding, topology: Topology) -> tuple[GroupKey, ...]:
 DETECTOR = Detector(
     Condition.DEVICE_CLOCK_SKEW,
     version="1",
+    opens_when="the clock of a device, host or collector is off by 5 s or more, jumps or drifts",
     params=ClockParams,
     section="clock",
     placement=None,

@@ -319,6 +319,7 @@ def _child_cause(parent: Finding, child: Finding) -> Cause | None:
 DETECTOR = Detector(
     Condition.DEVICE_DOWN,
     version="1",
+    opens_when="a new boot; or all sources silent and its neighbors' links down",
     params=DeviceDownParams,
     section="device_down",
     placement=Placement.OUT,

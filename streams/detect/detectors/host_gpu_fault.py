@@ -308,6 +308,7 @@ def _end(
 DETECTOR = Detector(
     Condition.HOST_GPU_FAULT,
     version="1",
+    opens_when="Xid or uncorrected memory errors of a GPU, graded by the vendor's recommended action",
     params=GpuParams,
     section="gpu",
     placement=Placement.DOUBTFUL,

@@ -232,6 +232,7 @@ _SPELLS: PartSpells[PcieParams] = PartSpells(
 DETECTOR = Detector(
     Condition.HOST_PCIE_DEGRADED,
     version="1",
+    opens_when="the PCIe link of a NIC or a busy GPU trained below its maximum and below its peers",
     params=PcieParams,
     section="pcie",
     placement=Placement.DOUBTFUL,

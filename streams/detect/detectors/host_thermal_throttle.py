@@ -188,6 +188,7 @@ _SPELLS: PartSpells[ThermalParams] = PartSpells(
 DETECTOR = Detector(
     Condition.HOST_THERMAL_THROTTLE,
     version="1",
+    opens_when="a GPU or module at its temperature limit for a minute while its peers on the host are cool",
     params=ThermalParams,
     section="thermal",
     placement=Placement.DOUBTFUL,

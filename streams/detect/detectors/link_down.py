@@ -258,6 +258,7 @@ def _is_critical(finding: Finding, context: SeverityContext) -> bool:
 DETECTOR = Detector(
     Condition.LINK_DOWN,
     version="1",
+    opens_when="30 s down without an administrative shutdown at either end",
     params=DownParams,
     section="down",
     placement=Placement.OUT,

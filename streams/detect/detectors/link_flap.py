@@ -328,6 +328,7 @@ def _is_critical(finding: Finding, context: SeverityContext) -> bool:
 DETECTOR = Detector(
     Condition.LINK_FLAP,
     version="1",
+    opens_when="3 downs in 10 min, or 5 in 24 h; other presets to choose from",
     params=FlapParams,
     section="flap",
     placement=Placement.DOUBTFUL,

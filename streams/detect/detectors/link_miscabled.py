@@ -355,6 +355,7 @@ def _link_devices(cases: Cases, subject_id: str) -> list[str]:
 DETECTOR = Detector(
     Condition.LINK_MISCABLED,
     version="1",
+    opens_when="LLDP at an end advertises another neighbor than the inventory records; reports exchanged cables",
     params=MiscabledParams,
     section="miscabled",
     placement=Placement.DOUBTFUL,

@@ -168,6 +168,9 @@ def _explain(finding: Finding, cases: Cases) -> tuple[Finding, Finding | None]:
 DETECTOR = Detector(
     Condition.RAIL_UNREACHABLE,
     version="1",
+    opens_when=(
+        "no probe of and to one rail of a host is answered for 30 s while its link is up and its other rails answer"
+    ),
     params=UnreachableParams,
     section="unreachable",
     placement=Placement.OUT,

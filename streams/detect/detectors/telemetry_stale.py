@@ -253,6 +253,7 @@ def _group_keys(finding: Finding, topology: Topology) -> tuple[GroupKey, ...]:
 DETECTOR = Detector(
     Condition.TELEMETRY_STALE,
     version="1",
+    opens_when="a source silent for longer than max(3 × cadence, 30 s): collector, device or one path",
     params=StaleParams,
     section="stale",
     placement=Placement.DOUBTFUL,

@@ -1,4 +1,4 @@
-"""Every detector has all that makes it usable: page, runbook, fault, labelled case, policy rule and dashboard panel."""
+"""Every detector has all that makes it usable: page, runbook, fault, labelled case and dashboard panel."""
 
 import importlib
 import pkgutil
@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from dashboards.queries.fabric import OPEN_FINDINGS
 from lab.bench.detection.fabrics import FABRICS
 from lab.world.faults import FAULT_OF, FAULTS
-from streams.decide.policy import load_policy
 from streams.detect import detectors
 from streams.detect.correlate.stage import Correlate
 from streams.detect.detector import Detector, JobDomain
@@ -84,12 +83,6 @@ def test_the_simulation_injects_it_and_the_benchmark_scores_it(slug: str) -> Non
     """`bench detection` and the simulator draw from FAULTS: a detector without a fault there would never be scored."""
     assert FAULT_OF[slug] in FAULTS
     assert FAULT_OF[slug].condition is BY_SLUG[slug].condition
-
-
-@pytest.mark.parametrize("slug", BY_SLUG)
-def test_the_policy_has_a_rule_for_its_first_occurrence(slug: str) -> None:
-    """A condition without a rule gets no remediation, and no hint for people."""
-    assert any(rule.condition is BY_SLUG[slug].condition and rule.occurrences == 1 for rule in load_policy().rules)
 
 
 @pytest.mark.parametrize("slug", BY_SLUG)

@@ -105,6 +105,14 @@ def test_a_step_names_the_time_of_the_next() -> None:
         assert after(proposed.next_ns) == following
 
 
+def test_a_condition_without_a_rule_in_the_default_policy_is_observed() -> None:
+    """So a new detector needs no rule; a policy of one's own has no such default."""
+    assert {rule.condition for rule in DEFAULT_POLICY.rules} == {condition for condition in Condition if condition}
+    defaults = [rule for rule in DEFAULT_POLICY.rules if rule.name == rule.condition.slug]
+    assert [step.action for rule in defaults for step in rule.ladder] == [Action.OBSERVE] * len(defaults)
+    assert policy_of(RULE).rule_for(finding("p1-l0/u0", Condition.LINK_DOWN)) is None
+
+
 def test_every_rule_and_every_action_has_a_case() -> None:
     """A rule without a case might never apply; the restoring actions follow an action that has one."""
     cases: list[tuple[Condition, int, Severity, Cause | None, float, dict[Action, int]]]
@@ -117,7 +125,8 @@ def test_every_rule_and_every_action_has_a_case() -> None:
         )
         for c, n, s, cause, t, attempts in cases
     ]
-    assert {rule.name for rule in DEFAULT_POLICY.rules} == {one.rule for one in reached if one}
+    written = {rule.name for rule in DEFAULT_POLICY.rules if rule.name != rule.condition.slug}
+    assert written == {one.rule for one in reached if one}
     actions = {one.action for one in reached if one}
     reversals = {DEFAULT_POLICY.reversal_of(action) for action in actions}
     assert actions | reversals - {None} == set(Action) - {Action.ACTION_UNSPECIFIED}

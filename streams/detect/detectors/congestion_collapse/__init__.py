@@ -363,6 +363,10 @@ def _summarized(root: Finding, members: Iterable[Finding]) -> Finding:
 DETECTOR = Detector(
     Condition.CONGESTION_COLLAPSE,
     version="1",
+    opens_when=(
+        "half of the hosts of a rail, plane or job are paused and send half of their previous rate, all at once, "
+        "for a minute"
+    ),
     params=CollapseParams,
     section="collapse",
     placement=None,

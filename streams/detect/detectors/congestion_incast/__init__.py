@@ -383,6 +383,7 @@ def _victims(topology: Topology, pod: str, at_ns: int, slowed: Iterable[_Slowed]
 DETECTOR = Detector(
     Condition.CONGESTION_INCAST,
     version="1",
+    opens_when="one receiver's port is full, with ECN marks, drops, or pause from its host",
     params=IncastParams,
     section="incast",
     placement=None,

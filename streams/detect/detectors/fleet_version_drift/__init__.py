@@ -281,6 +281,10 @@ def _reconcile(ledger: Ledger, drift: Drift) -> list[Episode]:
 DETECTOR = Detector(
     Condition.FLEET_VERSION_DRIFT,
     version="1",
+    opens_when=(
+        "firmware or software outside the allow-list or different from the cohort's majority; harm measured by "
+        "failures"
+    ),
     params=DriftParams,
     section="drift",
     placement=None,

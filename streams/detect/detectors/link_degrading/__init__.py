@@ -228,6 +228,10 @@ _RULES: WindowRules[DegradingParams] = WindowRules(
 DETECTOR = Detector(
     Condition.LINK_DEGRADING,
     version="1",
+    opens_when=(
+        "frame loss, pre-FEC bit errors, falling optical power or SNR, in windows of a minute; with a forecast if "
+        "the data support one"
+    ),
     params=DegradingParams,
     section="degrading",
     placement=Placement.DOUBTFUL,

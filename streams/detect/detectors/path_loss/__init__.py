@@ -326,6 +326,10 @@ def _affected_by(changed: Finding, cases: Cases) -> Iterator[str]:
 DETECTOR = Detector(
     Condition.PATH_LOSS,
     version="1",
+    opens_when=(
+        "active probes are lost at a link or switch that counts no drops, or on one 5-tuple while others over the "
+        "same links are not"
+    ),
     params=PathParams,
     section="path",
     placement=Placement.DOUBTFUL,

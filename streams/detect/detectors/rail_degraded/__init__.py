@@ -313,6 +313,7 @@ def _affected_by(finding: Finding, cases: Cases) -> Iterator[str]:
 DETECTOR = Detector(
     Condition.RAIL_DEGRADED,
     version="1",
+    opens_when="a rail is up but slower than its peers, trained below its speed, or limited by PCIe",
     params=RailParams,
     section="rail",
     placement=Placement.DOUBTFUL,
