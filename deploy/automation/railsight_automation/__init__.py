@@ -1,1 +1,1 @@
-"""Carries out approved remediations: links by gNMI Set, hosts by Slurm. Imports nothing of the pipeline."""
+"""Carries out approved remediations: links by gNMI Set, hosts by Slurm or Kubernetes. Needs no code of the pipeline."""

@@ -1,4 +1,4 @@
-"""`python -m railsight_automation --config automation.toml`: carries out approved remediations until it is stopped."""
+"""Carries out approved remediations until it is stopped: `python -m railsight_automation --config automation.toml`."""
 
 import argparse
 import asyncio
@@ -40,7 +40,7 @@ _STOP_S = 1.0
 
 
 def main() -> int:
-    """Run until SIGTERM or Ctrl-C; return 2 for a wrong configuration."""
+    """Run until SIGTERM or Ctrl-C; return 2 if the configuration is invalid."""
     parser = argparse.ArgumentParser(prog="railsight_automation", description=__doc__)
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--check", action="store_true", help="read the configuration and end")
@@ -59,7 +59,7 @@ def main() -> int:
 
 
 async def run(config: Config, folder: Path) -> None:
-    """Run the service with the real Kafka, devices and clock."""
+    """Run the service with Kafka, the devices and the system clock."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -109,7 +109,7 @@ async def run(config: Config, folder: Path) -> None:
 
 
 def host_parts(config: Config) -> list[Part]:
-    """Return the parts for hosts: those of the scheduler, and the commands, which use its cordon."""
+    """Return the parts for hosts: the scheduler's, and the commands, which use its cordon."""
     parts: list[Part] = []
     hosts: SlurmHosts | KubernetesHosts | None = None
     if config.slurm is not None:
@@ -122,7 +122,7 @@ def host_parts(config: Config) -> list[Part]:
 
 
 async def _started(make: Callable[[], Any], stack: contextlib.AsyncExitStack) -> Any:
-    """Return a started client of Kafka, as soon as a broker answers."""
+    """Start a Kafka client, wait until a broker answers, and return it."""
     while True:
         client = make()
         try:
@@ -137,7 +137,7 @@ async def _started(make: Callable[[], Any], stack: contextlib.AsyncExitStack) ->
 
 
 async def _stop(client: Any) -> None:
-    """Stop a client in bounded time: without brokers aiokafka waits for them. What was not sent, the journal has."""
+    """Stop a client within a time limit, because aiokafka waits for brokers; the journal has unsent answers."""
     stopping = asyncio.ensure_future(client.stop())
     await asyncio.wait({stopping}, timeout=_STOP_S)
     if not stopping.cancel() and not stopping.cancelled():
@@ -145,7 +145,7 @@ async def _stop(client: Any) -> None:
 
 
 async def _until_exists(topic: str, options: dict[str, Any]) -> None:
-    """Wait until a topic exists: a consumer of a topic that does not would fail after its timeout."""
+    """Wait until a topic exists, because a consumer of a missing topic fails after its timeout."""
     async with contextlib.AsyncExitStack() as stack:
         consumer = await _started(lambda: aiokafka.AIOKafkaConsumer(group_id=None, **options), stack)
         while topic not in await consumer.topics():
@@ -154,7 +154,7 @@ async def _until_exists(topic: str, options: dict[str, Any]) -> None:
 
 
 def client_options(params: KafkaParams, folder: Path) -> dict[str, Any]:
-    """Return the options of both clients."""
+    """Return the connection options of both clients."""
     files = TlsFiles(*(folder / name if name else None for name in (params.ca, params.cert, params.key)))
     mechanism = params.mechanism if params.username or params.token_file else None
     try:

@@ -1,7 +1,7 @@
 """Changes settings one by one, reads each back, and undoes own changes, with a journal entry before each step.
 
-A change is made at most once for a remediation. What brings a link or host back is repeated, because it removes only
-own changes. A failed action is undone in reverse order.
+A remediation makes each change at most once. Restoring a link or host is repeated, because it removes only own
+changes. A failed action is undone in reverse order.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Changes:
-    """The changes of one automation: one at a time in the whole fabric."""
+    """Makes and undoes the changes of one automation, one at a time in the whole fabric."""
 
     def __init__(
         self, journal: Journal, planner: Planner, why_not: Callable[[Remediation], str], retry_s: float
@@ -29,10 +29,10 @@ class Changes:
         """Returns why a remediation may not be carried out now; empty if it may."""
         self._retry_s = retry_s
         self._changing = asyncio.Lock()
-        """A second change at once rehashes the flows of the first (ECMP)."""
+        """Serializes changes: a concurrent change rehashes the flows of the first (ECMP)."""
 
     async def take_out(self, remediation: Remediation, settings: tuple[Setting, ...]) -> None:
-        """Take each setting out of use that is not out by an own change; raise ActionError."""
+        """Take each setting out of use, unless an own change did that already; raise ActionError."""
         async with self._changing:
             own = {change.address for change in self._journal.changes_of(remediation.target_id)}
             for setting in settings:
@@ -42,17 +42,17 @@ class Changes:
                 if setting.address in own:
                     if setting.is_out(present):
                         continue
-                    self._journal.undone(remediation.target_id, setting.address)  # by another party
+                    self._journal.undone(remediation.target_id, setting.address)  # another party undid it
                 wanted = setting.out(present, remediation.id)
                 if wanted == present:
-                    continue  # another party's: it is not undone by us
+                    continue  # another party's change, which is never undone here
                 self._journal.change(remediation.target_id, Change(setting.address, remediation.id, present, wanted))
                 await setting.write(wanted)
                 await _read_back(setting, wanted)
                 self._journal.confirm(remediation.target_id, setting.address)
 
     async def bring_back(self, target_id: str, plan: Plan) -> str:
-        """Undo every own change of a target; raise DeviceError if it is still out of use by another party's."""
+        """Undo every own change of a target; raise DeviceError if another party still keeps it out of use."""
         async with self._changing:
             changes = self._journal.changes_of(target_id)
             await self._put_back(target_id, changes)
@@ -62,15 +62,15 @@ class Changes:
         return listed("restored", [change.address for change in changes])
 
     async def release(self, remediation: Remediation, settings: tuple[Setting, ...]) -> None:
-        """Undo the own changes of these settings, until it succeeds."""
+        """Undo the own changes of these settings; retry until that succeeds."""
         addresses = {setting.address for setting in settings}
         own = [c for c in self._journal.changes_of(remediation.target_id) if c.address in addresses]
         await self._until_put_back(remediation, own)
 
     async def undo(self, remediation: Remediation) -> str:
-        """Undo the changes of a failed action, until it succeeds; return what to add to its detail.
+        """Undo the changes of a failed action, retry until that succeeds, and return a text to add to its detail.
 
-        No answer is sent before: without one `decide` counts the link as drained, which it may be.
+        The answer is sent afterwards: without an answer `decide` counts the link as drained, which it may be.
         """
         changes = self._journal.changes_of(remediation.target_id, remediation.id)
         await self._until_put_back(remediation, changes)
@@ -91,7 +91,7 @@ class Changes:
                 return
 
     async def is_complete(self, remediation: Remediation, settings: tuple[Setting, ...]) -> bool:
-        """Return whether all settings are out of use, by what a crash interrupted or by another party."""
+        """Return whether all settings are out of use, by interrupted own changes or by another party."""
         own = {change.address: change for change in self._journal.changes_of(remediation.target_id)}
         for setting in settings:
             present = await setting.read()
@@ -115,7 +115,7 @@ class Changes:
 
 
 def listed(what: str, addresses: list[str]) -> str:
-    """Return the detail of a result: what was done to these addresses."""
+    """Return the detail of a result: the verb `what` and the addresses."""
     return f"{what} {', '.join(addresses)}" if addresses else f"nothing {what}"
 
 

@@ -1,7 +1,7 @@
-"""Carries out an operation by a configured command: an argument list without a shell, with a limit on its time.
+"""Carries out an operation by a configured command: an argument list without a shell, with a time limit.
 
-The command gets the target's id and its ends as arguments. If the state that it changes can be read (a host's boot id,
-the version of a NIC's firmware), the operation is done when that state is another one than before it.
+The command gets the target's id and its ends as arguments. If the changed state is readable (a host's boot id, a NIC's
+firmware version), the operation is done when that state differs from the state before.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ Read = Callable[[], Awaitable[str]]
 
 
 class CommandOperation:
-    """A command, its precondition, and the reading of the state that it changes."""
+    """A command, its precondition, and a function that reads the state that it changes."""
 
     def __init__(
         self,
@@ -39,13 +39,13 @@ class CommandOperation:
         self._verify_s = verify_s
 
     async def prepare(self) -> Value:
-        """Return the state before the command, as soon as the target is idle; raise Refused if it stays in use."""
+        """Wait until the target is idle and return the state before the command; raise Refused if it stays in use."""
         if self._why_busy is not None:
             await until_idle(self._why_busy, self._idle_s)
         return None if self._state is None else await self._state()
 
     async def run(self, before: Value) -> str:
-        """Run the command and wait until the state is another; return its output."""
+        """Run the command, wait until the state differs, and return the command's output."""
         output = await run(self._command, self._timeout_s)
         if self._state is None:
             return output
@@ -53,14 +53,14 @@ class CommandOperation:
         return f"{changed}; {output}" if output else changed
 
     async def settle(self, before: Value) -> str:
-        """Return that the state is another one; without a state to read nothing can be shown."""
+        """Return a text that states the change; raise ActionError if the state is unchanged or not readable."""
         if self._state is None:
             raise DeviceError("interrupted by a restart: the effect of the command is unknown; it is not repeated")
         return await until_changed(self._state, before, self._verify_s)
 
 
 async def until_idle(why_busy: Read, within_s: float) -> None:
-    """Wait until a target is idle; raise Refused if it still is in use then."""
+    """Wait until a target is idle; raise Refused if it is still in use after `within_s`."""
     deadline = asyncio.get_running_loop().time() + within_s
     while why := await why_busy():
         if asyncio.get_running_loop().time() >= deadline:
@@ -69,7 +69,7 @@ async def until_idle(why_busy: Read, within_s: float) -> None:
 
 
 async def until_changed(state: Read, before: Value, within_s: float) -> str:
-    """Wait until a state is not the one before, and return both; raise DeviceError if it remains or cannot be read."""
+    """Wait until a state differs from `before`, and return both; raise DeviceError if it stays or is unreadable."""
     deadline = asyncio.get_running_loop().time() + within_s
     while True:
         try:
@@ -84,7 +84,7 @@ async def until_changed(state: Read, before: Value, within_s: float) -> str:
 
 
 def arguments(remediation: Remediation) -> tuple[str, ...]:
-    """Return the target's id and its ends (`device:port`, or a device alone); none can be taken for an option."""
+    """Return the target's id and its ends (`device:port` or a device); raise Refused for a leading hyphen."""
     ends = [end for end in (remediation.a, remediation.z) if end is not None]
     found = (remediation.target_id, *(f"{end.device}:{end.port}" if end.port else end.device for end in ends))
     if wrong := next((one for one in found if one.startswith("-")), ""):

@@ -1,4 +1,4 @@
-"""Runs external commands with limits on their time and on the output that is retained."""
+"""Runs external commands with limits on their time and on the retained output."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ _RETAINED_BYTES = 65_536
 async def run(command: Sequence[str], timeout_s: float) -> str:
     """Return the begin of a command's output; raise DeviceError if it fails or takes too long.
 
-    Its end is that of the process and of its output, and a command that takes too long ends with its children.
+    Waits for the end of the process and of its output; kills a command that takes too long, with its children.
     """
     try:
         process = await asyncio.create_subprocess_exec(

@@ -28,7 +28,7 @@ class KafkaParams:
     remediations: str = "railsight.remediations.v1"
     results: str = "railsight.remediation-results.v1"
     losses: str = "railsight.input-losses.v1"
-    """The topic in which records are reported that were deleted before they were read; empty: they are only logged."""
+    """The topic for reports of records that Kafka deleted before they were read; empty: they are only logged."""
     tls: bool = False
     ca: str = ""
     cert: str = ""
@@ -36,11 +36,11 @@ class KafkaParams:
     username: str = ""
     password_file: str = ""
     token_file: str = ""
-    """The file of the token for OAUTHBEARER; it is read for each connection, as are password and certificates."""
+    """The file of the token for OAUTHBEARER; like password and certificates, it is read for each connection."""
     mechanism: str = "SCRAM-SHA-512"
 
     def problems(self) -> list[str]:
-        """Return what is wrong: files without TLS, an incomplete login, a login without TLS off loopback."""
+        """Return the errors: files without TLS, an incomplete login, a login without TLS off loopback."""
         found = []
         if not self.tls and (self.ca or self.cert or self.key):
             found.append("kafka.ca, cert and key need kafka.tls = true")
@@ -77,7 +77,7 @@ class GnmiParams:
     timeout_s: float = 10.0
 
     def addresses(self, folder: Path) -> dict[str, str]:
-        """Return the addresses by device."""
+        """Return the address of each device."""
         path = folder / self.targets
         try:
             return {str(target["name"]): str(target["address"]) for target in json.loads(path.read_bytes())}
@@ -85,7 +85,7 @@ class GnmiParams:
             raise Misconfigured(f"gnmi.targets: {path}: {error}") from error
 
     def access(self, folder: Path) -> Access:
-        """Return the way in which devices are reached."""
+        """Return the parameters of connections to devices."""
         tls = None
         if self.tls:
             tls = grpc.ssl_channel_credentials(*(_bytes(folder, name) for name in (self.ca, self.key, self.cert)))
@@ -96,19 +96,19 @@ class GnmiParams:
 class Config:
     """The whole configuration.
 
-    Links are acted on if `[gnmi]` is there, hosts if `[slurm]` or `[kubernetes]` is; other actions need a command.
+    Actions on links need `[gnmi]`, actions on hosts `[slurm]` or `[kubernetes]`; other actions need a command.
     """
 
     actor: str = ""
-    """The name in the results."""
+    """The name of this automation in the results."""
     journal: str = "/var/lib/railsight-automation/journal.jsonl"
     signing_key: str = ""
     """The file of the private key that signs the results, if `decide` has `trusted_keys`."""
     confirm_s: float = 30.0
-    """Longest wait for the revision with which `decide` confirms an acceptance, after its guards."""
+    """Longest wait for the revision with which `decide` confirms an acceptance after its guards."""
     kafka: KafkaParams = field(default_factory=KafkaParams)
     status: StatusParams | None = None
-    """The address of metrics and health; without the section they are not served."""
+    """The address of metrics and health; without the section nothing is served."""
     gnmi: GnmiParams | None = None
     links: LinkParams = field(default_factory=LinkParams)
     slurm: SlurmParams | None = None
@@ -194,7 +194,7 @@ def _is_loopback(address: str) -> bool:
 
 
 def password(folder: Path, name: str) -> str:
-    """Return the content of a password's file; empty without one."""
+    """Return the content of a password file, or an empty text without one."""
     return (_bytes(folder, name) or b"").decode().strip()
 
 
@@ -221,7 +221,7 @@ def _section(kind: type, values: dict[str, Any], where: str, errors: list[str]) 
 
 
 def _value(hint: Any, value: Any) -> Any:
-    """Return a value of the declared type; None if it is of another."""
+    """Return a value of the declared type, or None if its type differs."""
     if hint in (str, bool):
         return value if type(value) is hint else None
     if hint is float:

@@ -1,8 +1,8 @@
-"""Carries out remediations: accepts, changes settings (changes.py), carries out the operation, answers.
+"""Carries out remediations: accepts one, changes settings (changes.py), carries out the operation, and answers.
 
-An id is accepted once. A change or an operation is made at most once for an id: after a crash nothing is taken out of
-use or begun again, but is read, and is either complete or undone. An action or a target without a configuration is
-rejected, once in a process, and another automation may still accept it.
+An id is accepted once, and its changes and operation are made at most once: after a crash the engine reads the state of
+an interrupted action, and the action is either complete or undone. An action or target without a configuration is
+rejected once per process; another automation may still accept it.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from railsight_automation.plan import Plan, Planner
 log = logging.getLogger(__name__)
 
 BACK = ("RESTORE_LINK", "UNCORDON_HOST")
-"""Actions that undo own changes; they are repeated after a crash."""
+"""Actions that undo own changes, and that are repeated after a crash."""
 _FOR_PEOPLE = "OBSERVE"
 _DAY_NS = 86_400 * 10**9
 _PRUNE_FROM = 10_000
@@ -32,7 +32,7 @@ class Answers(Protocol):
     """Publishes results."""
 
     async def send(self, remediation_id: str, outcome: str, detail: str, prior_values: Mapping[str, str]) -> None:
-        """Return when Kafka has the result; `prior_values` are JSON by address."""
+        """Publish a result and return when Kafka has it; `prior_values` maps addresses to JSON."""
 
 
 class Engine:
@@ -56,7 +56,7 @@ class Engine:
         self._confirm_s = confirm_s
         self._latest: dict[str, Remediation] = {}
         self._acceptors: dict[str, str] = {}
-        """Remediation id -> the actor whose acceptance `decide` confirmed."""
+        """Remediation id -> the actor of the acceptance that `decide` confirmed."""
         self._pruned_to = 0
         self._observed = asyncio.Condition()
         self._rejected: dict[str, None] = {}
@@ -64,12 +64,12 @@ class Engine:
         self._targets: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def observe(self, remediation: Remediation) -> None:
-        """Remember the highest revision of a remediation."""
+        """Retain the highest revision of a remediation."""
         known = self._latest.get(remediation.id)
         if known is None or remediation.revision > known.revision:
             self._latest[remediation.id] = remediation
             if remediation.state == _ACCEPTED_STATE:
-                # Later revisions of an accepted one may have another actor: a second finding joins it, for example.
+                # Later revisions may have another actor, for example when a second finding joins the remediation.
                 self._acceptors.setdefault(remediation.id, remediation.actor)
             if len(self._latest) > 2 * self._pruned_to + _PRUNE_FROM:
                 self._prune()
@@ -77,7 +77,7 @@ class Engine:
                 self._observed.notify_all()
 
     def _prune(self) -> None:
-        """Forget revisions that expired a day ago: an id is not approved again, and the expired are refused."""
+        """Prune revisions that expired a day ago: an id is not approved again, and an expired one is refused."""
         since_ns = self._now_ns() - _DAY_NS
         self._latest = {key: known for key, known in self._latest.items() if known.expires_at_ns > since_ns}
         self._acceptors = {key: actor for key, actor in self._acceptors.items() if key in self._latest}
@@ -90,18 +90,18 @@ class Engine:
         if remediation is None or remediation_id in self._journal.intents or remediation_id in self._rejected:
             return False
         if remediation.state not in ("", _APPROVED_STATE):
-            return False  # another automation accepted it, or it is done
+            return False  # another automation accepted it, or it has ended
         return remediation.action != _FOR_PEOPLE and not self._why_not(remediation)
 
     async def carry_out(self, remediation_id: str) -> None:
-        """Accept a remediation that is due, act, and answer; reject what is not configured."""
+        """Accept a due remediation, act, and answer; reject it if its action or target is not configured."""
         if not self.is_due(remediation_id):
             return
         remediation = self._latest[remediation_id]
         try:
             self._planner.plan(remediation)
         except Refused as error:
-            # It is not in the journal: after a restart with another configuration it may be accepted.
+            # The rejection is not in the journal: after a restart another configuration may accept the remediation.
             self._rejected[remediation_id] = None
             log.warning("rejected remediation=%s error=%s", remediation_id, error)
             await self._answers.send(remediation_id, "REJECTED", str(error), {})
@@ -110,11 +110,11 @@ class Engine:
         await self._act(self._journal.intents[remediation_id])
 
     def interrupted(self) -> list[str]:
-        """Return the ids of what a crash interrupted, in the order in which they were accepted."""
+        """Return the ids of the interrupted actions, in the order of their acceptance."""
         return [key for key, intent in self._journal.intents.items() if not intent.is_answered]
 
     async def resume(self, remediation_id: str) -> None:
-        """Complete or undo what a crash interrupted; call it once, after the topic was read to its end."""
+        """Complete or undo an interrupted action; call this once, after the topic was read to its end."""
         intent = self._journal.intents[remediation_id]
         if intent.outcome:
             await self._answer(intent)
@@ -142,9 +142,9 @@ class Engine:
                 await self._finish(remediation.id, "DONE", detail)
 
     async def _not_confirmed(self, remediation: Remediation) -> str:
-        """Wait until `decide` confirms the acceptance, after its guards; return why not, empty if it did.
+        """Wait until `decide` confirms the acceptance; return the reason if it does not, else an empty text.
 
-        A remediation without a state is of a `decide` that confirms none.
+        A remediation without a state comes from a `decide` version that confirms no acceptances.
         """
         if not remediation.state:
             return ""
@@ -194,7 +194,7 @@ class Engine:
         await self._finish(remediation.id, "FAILED", f"{why}{undone}")
 
     async def _completed(self, intent: Intent, plan: Plan) -> str | None:
-        """Return what was done, if the interrupted action is complete now; None if it is not, or raise ActionError."""
+        """Return the detail if the interrupted action is complete, else None; raise ActionError if that is unclear."""
         remediation = intent.remediation
         if remediation.action in BACK:
             return await self._changes.bring_back(remediation.target_id, plan)
@@ -222,7 +222,7 @@ class Engine:
         self._journal.answered(remediation.id)
 
     def _why_not(self, remediation: Remediation) -> str:
-        """Return why a remediation may not be carried out now; empty if it may."""
+        """Return the reason why a remediation may not be carried out now, or an empty text."""
         if remediation.verdict != APPROVED:
             return f"revision {remediation.revision} is {remediation.verdict}"
         if remediation.expires_at_ns <= self._now_ns():

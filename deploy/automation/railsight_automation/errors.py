@@ -1,4 +1,4 @@
-"""Errors, named for what they mean to an action."""
+"""Defines the errors of actions."""
 
 
 class ActionError(Exception):
@@ -10,8 +10,8 @@ class Refused(ActionError):
 
 
 class DeviceError(ActionError):
-    """Raised if a device or scheduler did not answer or did not do what was set: its state is read before going on."""
+    """Raised if a device or scheduler did not answer or did not apply a change; its state is read before continuing."""
 
 
 class Misconfigured(Exception):
-    """Raised if the automation cannot start: one line, exit status 2."""
+    """Raised if the automation cannot start; the text has one line, the exit status is 2."""

@@ -18,18 +18,18 @@ _KEY = re.compile(r"\[([^=\]]+)=((?:[^\]\\]|\\.)*)\]")
 
 @dataclass(frozen=True)
 class Access:
-    """The way in which all devices are reached."""
+    """The parameters of connections to all devices."""
 
     credentials: grpc.ChannelCredentials | None = None
     server_name: str = ""
-    """The name in the certificates of the devices, if it is not their address."""
+    """The name in the devices' certificates, if it differs from their address."""
     username: str = ""
     password: str = ""
     timeout_s: float = 10.0
 
 
 class GnmiClient:
-    """The devices by name, each with one channel."""
+    """A client of all devices, with one channel for each."""
 
     def __init__(self, addresses: Mapping[str, str], access: Access) -> None:
         self.devices = frozenset(addresses)
@@ -43,7 +43,7 @@ class GnmiClient:
             await channel.close()
 
     async def get(self, device: str, path: str, *, is_state: bool = False) -> Any:
-        """Return the value of a leaf, None if it has none; raise DeviceError."""
+        """Return the value of a leaf, or None without a value; raise DeviceError."""
         kind = gnmi_pb2.GetRequest.STATE if is_state else gnmi_pb2.GetRequest.CONFIG
         request = gnmi_pb2.GetRequest(path=[to_path(path)], type=kind, encoding=gnmi_pb2.JSON_IETF)
         try:
@@ -58,7 +58,7 @@ class GnmiClient:
             raise DeviceError(f"{device}: Get {path}: {error}") from error
 
     async def set(self, device: str, path: str, value: Any) -> None:
-        """Replace a leaf, or delete it if the value is None; raise DeviceError."""
+        """Replace a leaf, or delete it for the value None; raise DeviceError."""
         request = gnmi_pb2.SetRequest()
         if value is None:
             request.delete.append(to_path(path))
@@ -88,7 +88,7 @@ class GnmiClient:
 
 
 def to_path(text: str) -> gnmi_pb2.Path:
-    """Return the message of `/interfaces/interface[name=Ethernet1/1]/config`."""
+    """Parse a path such as `/interfaces/interface[name=Ethernet1/1]/config`."""
     path = gnmi_pb2.Path()
     at = 0
     while at < len(text):
@@ -102,9 +102,9 @@ def to_path(text: str) -> gnmi_pb2.Path:
 
 
 def leaf_value(response: gnmi_pb2.GetResponse | None, path: str) -> Any:
-    """Return the value in an answer, None if it has none; raise ValueError if it is not one of a leaf.
+    """Return the value in an answer, or None without a value; raise ValueError if the value is not that of a leaf.
 
-    gRPC passes None for an answer that it cannot read.
+    gRPC passes None for an unreadable answer.
     """
     if response is None:
         raise ValueError("the answer is not a GetResponse")

@@ -1,8 +1,8 @@
 """Plans RESET_NIC, REBOOT_HOST, UPGRADE_FIRMWARE and TUNE_CONGESTION by configured commands.
 
-Before the first three the target must be idle. The scheduler cordons the host first, so that no job begins meanwhile,
-and shows whether one runs; after a reset or an upgrade the cordon is undone, after a reboot it stays until the host has
-qualified. With an `idle_command` the scheduler is not used.
+The target of the first three actions must be idle: the scheduler cordons the host, so that no job starts, and reports
+running jobs. The cordon is undone after a reset or an upgrade; after a reboot it stays until the host has qualified.
+With an `idle_command` the scheduler is not used.
 """
 
 from collections.abc import Mapping
@@ -28,30 +28,30 @@ class CommandParams:
     """Settings of `[reset_nic]`, `[reboot_host]`, `[upgrade_firmware]` and `[tune_congestion]`."""
 
     command: tuple[str, ...] = ()
-    """Gets the target's id and its ends as arguments; 0 is success."""
+    """The command; its arguments are the target's id and ends, and exit status 0 is success."""
     state_command: tuple[str, ...] = ()
-    """Prints what the action changes, such as a version: the action is done when it prints another text than before."""
+    """Prints the state that the action changes, such as a version; the action is done when the text has changed."""
     idle_command: tuple[str, ...] = ()
-    """Exits with 0 if the target is out of use; replaces the scheduler, for a switch for example."""
+    """Exits with 0 if the target is not in use; replaces the scheduler, for example for a switch."""
     timeout_s: float = 300.0
     """Longest time of the command."""
     idle_s: float = 60.0
-    """Longest wait for the end of the jobs of a cordoned host."""
+    """Longest wait for the end of a cordoned host's jobs."""
     verify_s: float = 1800.0
-    """Longest wait for the other state: a GPU host takes ten minutes and more to start (choice)."""
+    """Longest wait for the changed state: a GPU host takes ten minutes or more to start (choice)."""
 
 
 class Hosts(Protocol):
     """The hosts of a scheduler."""
 
     def cordon(self, remediation: Remediation) -> Setting:
-        """Return the cordon of the target's host, which accepts one that is ours already; raise Refused."""
+        """Return the cordon of the target's host, which may already be an own one; raise Refused."""
 
     async def why_busy(self, device: str) -> str:
-        """Return what runs on a host; empty if nothing does."""
+        """Return a text with the jobs on a host; empty without jobs."""
 
     async def boot(self, device: str) -> str:
-        """Return what identifies the last start of a host."""
+        """Return an identifier of the host's last start."""
 
 
 class HostCommands:
@@ -61,7 +61,7 @@ class HostCommands:
 
     def __init__(self, params: Mapping[str, CommandParams], hosts: Hosts | None) -> None:
         self._params = params
-        """By action."""
+        """Action -> its settings."""
         self._hosts = hosts
 
     @property
@@ -102,12 +102,12 @@ class HostCommands:
         return Plan(cordon, operation=operation) if action == REBOOT else Plan(hold=cordon, operation=operation)
 
     def at(self, address: str) -> Setting:
-        """Refuse: a command has no setting, and a cordon is its scheduler's."""
+        """Raise Refused: a command has no setting, and the scheduler has the cordon."""
         raise Refused(f"{address} is no setting")
 
 
 def problems(action: str, params: CommandParams, *, has_scheduler: bool, has_boot_id: bool) -> list[str]:
-    """Return what an action lacks: unknown is not permission, and an operation is verified."""
+    """Return the missing settings of an action: the check that the target is idle, and the state to verify."""
     section, found = SECTIONS[action], []
     if not params.command:
         found.append(f"{section}.command: is required")

@@ -1,6 +1,6 @@
-"""Records what was accepted and changed, so that a crash at any point is safe.
+"""Records acceptances and changes, so that a crash at any point is safe.
 
-One JSON object a line, synced to disk before the next step. A change is recorded with the prior value before it is
+Each line is a JSON object, synced to disk before the next step. A change is recorded with the prior value before it is
 made, and confirmed after it was read back. An incomplete last line is a step that was not begun; it is removed.
 """
 
@@ -16,12 +16,12 @@ from railsight_automation.errors import Misconfigured
 from railsight_automation.messages import Remediation
 
 RETENTION_NS = 31 * 86_400 * 10**9
-"""The topic retains remediations for 30 days; an id that is no longer there cannot be delivered again."""
+"""The topic retains remediations for 30 days, so an older id cannot be delivered again."""
 
 
 @dataclass
 class Change:
-    """A value that was changed for a remediation, and the value before."""
+    """A changed value, with its remediation and the value before."""
 
     address: str
     remediation_id: str
@@ -38,7 +38,7 @@ class Intent:
     accepted_at_ns: int
     is_begun: bool = False
     is_operated: bool = False
-    """The operation was begun, and is not begun again."""
+    """True if the operation was begun; it is not begun again."""
     before: Any = None
     """The state before the operation."""
     outcome: str = ""
@@ -53,11 +53,11 @@ class Journal:
 
     path: Path
     intents: dict[str, Intent] = field(default_factory=dict)
-    """By remediation id."""
+    """Remediation id -> intent."""
     changes: dict[str, list[Change]] = field(default_factory=dict)
-    """By target id, those in effect, in the order in which they were made."""
+    """Target id -> its changes in effect, in the order in which they were made."""
     positions: dict[str, int] = field(default_factory=dict)
-    """By partition, the offset of the first record that may have to be handled."""
+    """Partition -> the offset of the first record that may have to be handled."""
 
     def __post_init__(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ class Journal:
         self._append({"kind": "accepted", "remediation": remediation.to_json(), "at_ns": at_ns})
 
     def begin(self, remediation_id: str) -> None:
-        """Record that the first step follows."""
+        """Record that the first step of a remediation follows."""
         self._append({"kind": "begun", "id": remediation_id})
 
     def operate(self, remediation_id: str, before: Any) -> None:
@@ -104,7 +104,7 @@ class Journal:
         self._append({"kind": "undone", "target": target_id, "address": address})
 
     def finish(self, remediation_id: str, outcome: str, detail: str, prior_values: dict[str, str]) -> None:
-        """Record the outcome, which will be answered."""
+        """Record the outcome before it is sent."""
         entry = {"kind": "finished", "id": remediation_id, "outcome": outcome, "detail": detail}
         self._append(entry | {"prior_values": prior_values})
 
@@ -118,12 +118,12 @@ class Journal:
             self._append({"kind": "positions", "positions": positions})
 
     def changes_of(self, target_id: str, remediation_id: str | None = None) -> list[Change]:
-        """Return the changes of a target that are in effect, of one remediation if it is given; the newest first."""
+        """Return the changes in effect of a target, optionally only of one remediation; the newest first."""
         changes = reversed(self.changes.get(target_id, []))
         return [change for change in changes if remediation_id in (None, change.remediation_id)]
 
     def compact(self, now_ns: int) -> None:
-        """Write the present state into a new file, without what is no longer needed."""
+        """Write the present state into a new file, without obsolete entries."""
         self.intents = {
             key: intent
             for key, intent in self.intents.items()

@@ -1,4 +1,4 @@
-"""The arguments with which every client of Kafka connects and logs in: aiokafka's, and through it Faust's.
+"""Defines the arguments with which every client of Kafka connects and logs in: aiokafka, and Faust through it.
 
 Certificates, passwords and tokens are read from their files for each connection (kafka_refusals.py passes them on), so
 a renewed file needs no restart.
@@ -16,7 +16,7 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 
 class FilePassword(str):
-    """A password with the file that it is from; the text is that of the time when it was made."""
+    """A password with the file that it was read from; the text is the content at that time."""
 
     __slots__ = ("_path",)
     _path: Path
@@ -29,7 +29,7 @@ class FilePassword(str):
         return password
 
     def newest(self) -> str:
-        """Return what the file has now, and the former password while the file is not readable."""
+        """Return the present content of the file, or the former password while the file is unreadable."""
         try:
             return FilePassword.read(self._path)
         except (OSError, ValueError):
@@ -37,7 +37,7 @@ class FilePassword(str):
 
 
 class FileToken(AbstractTokenProvider):  # type: ignore[misc] # aiokafka is untyped
-    """The token for OAUTHBEARER in a file, which another program renews; it is read for each connection."""
+    """The OAUTHBEARER token in a file that another program renews; it is read for each connection."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

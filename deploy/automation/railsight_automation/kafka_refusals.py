@@ -1,6 +1,6 @@
-"""States the cause when Kafka refuses or closes a connection: aiokafka raises "Unable to bootstrap" for all of them.
+"""Reports why Kafka refuses or closes a connection; aiokafka raises "Unable to bootstrap" for every cause.
 
-Every client of this process connects through these functions, Faust's included, and each connection uses the newest
+Every client of this process, including Faust's, connects through these functions, and each connection uses the newest
 content of its password file. They replace `create_conn`, `AIOKafkaClient.bootstrap`, `AIOKafkaConnection.send` and
 `OAuthAuthenticator` of aiokafka 0.14.0; tests/contract/runtime/test_private_names.py checks these names.
 """
@@ -50,24 +50,24 @@ _REPEATED = (
 
 
 class ConnectionRefused(errors.KafkaConnectionError):  # type: ignore[misc] # aiokafka is untyped
-    """A connection to a broker failed; the text has the address, the cause and the next step."""
+    """A failed connection to a broker; the text has the address, the cause and the next step."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class _TokenLogin(connection.OAuthAuthenticator):  # type: ignore[misc] # aiokafka is untyped
-    """A login by a token: aiokafka ignores the brokers' refusal, which comes as data (RFC 7628, section 3.2.2)."""
+    """A login by a token. aiokafka ignores the brokers' refusal, which arrives as data (RFC 7628, section 3.2.2)."""
 
     async def step(self, payload: bytes | None) -> Any:
-        """Return the next message; raise SaslAuthenticationFailed."""
+        """Return the next message; raises SaslAuthenticationFailed."""
         if payload:
             raise errors.SaslAuthenticationFailed(payload.decode(errors="replace"))
         return await super().step(payload)
 
 
 def explain_refusals() -> None:
-    """Use these functions for all clients of this process; a second call changes nothing."""
+    """Use these functions for all clients of this process; a second call has no effect."""
     client.create_conn = _connect
     client.AIOKafkaClient.bootstrap = _bootstrap_explained
     connection.OAuthAuthenticator = _TokenLogin
@@ -92,7 +92,7 @@ def _is_no_repetition(record: logging.LogRecord) -> bool:
 
 
 async def _connect(host: str, port: int, **options: Any) -> Any:
-    """Connect as `create_conn` does; raise ConnectionRefused with the cause."""
+    """Connect as `create_conn` does; raises ConnectionRefused with the cause."""
     newest = getattr(options.get("sasl_plain_password"), "newest", None)
     if newest is not None:
         options["sasl_plain_password"] = newest()
@@ -106,7 +106,7 @@ async def _connect(host: str, port: int, **options: Any) -> Any:
 
 
 async def _bootstrap_explained(self: Any) -> None:
-    """Find the brokers as `bootstrap` does; raise ConnectionRefused with the cause of each address."""
+    """Find the brokers as `bootstrap` does; raises ConnectionRefused with the cause of each address."""
     attempts: list[str] = []
     token = _attempts.set(attempts)
     try:
@@ -120,8 +120,8 @@ async def _bootstrap_explained(self: Any) -> None:
 
 
 async def _cause(error: BaseException, host: str, port: int, options: Mapping[str, Any]) -> str:
-    """Return why a connection failed, and the next step."""
-    # A broker's alert about our certificate arrives after the handshake, and closes the connection.
+    """Return the cause of a failed connection, and the next step."""
+    # A broker's alert about our certificate arrives after the handshake and closes the connection.
     for found in (error, error.__cause__):
         if isinstance(found, ssl.SSLError):
             return _tls_cause(found, options)
@@ -169,7 +169,7 @@ def _tls_cause(error: ssl.SSLError, options: Mapping[str, Any]) -> str:
 
 
 def _validity(files: TlsFiles) -> str:
-    """Return whether the client's certificate has expired, for a message; empty if it is valid or not readable."""
+    """Return a text for an expired client certificate; empty if it is valid or unreadable."""
     with suppress(OSError, ValueError, ImportError):
         from cryptography import x509
 
@@ -194,7 +194,7 @@ async def _login_cause(error: BaseException, host: str, port: int, options: Mapp
 
 
 async def _answers_tls(host: str, port: int) -> bool:
-    """Return whether a server answers a TLS handshake; nothing is sent over the connection."""
+    """Return whether a server answers a TLS handshake; sends nothing else."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
@@ -223,7 +223,7 @@ async def _without_metadata(self: Any, host: str, port: int) -> str:
 
 
 async def _mechanisms(host: str, port: int, options: Mapping[str, Any]) -> str:
-    """Return the mechanisms of login that a broker accepts, for a message; empty if it sends none."""
+    """Return a text with the login mechanisms that a broker accepts; empty if it sends none."""
     plain = {
         "security_protocol": "SSL" if "SSL" in str(options.get("security_protocol")) else "PLAINTEXT",
         "ssl_context": options.get("ssl_context"),
@@ -239,14 +239,14 @@ async def _mechanisms(host: str, port: int, options: Mapping[str, Any]) -> str:
 
 
 def _send_or_close(self: Any, *args: Any, **options: Any) -> Any:
-    """Send as `AIOKafkaConnection.send` does; a write to a connection that the broker has just closed breaks it.
+    """Send as `AIOKafkaConnection.send` does; convert the error of a write to a connection that the broker just closed.
 
-    asyncio raises an OSError or nothing then, and uvloop a RuntimeError ("the handler is closed"), which would end the
-    process that commits or fetches just then.
+    asyncio raises an OSError or nothing then; uvloop raises a RuntimeError ("the handler is closed"), which would end a
+    process during a commit or fetch.
     """
     try:
         return _send(self, *args, **options)
-    except errors.KafkaError:  # which is a RuntimeError as well
+    except errors.KafkaError:  # also a RuntimeError
         raise
     except RuntimeError as error:
         self.close(reason=connection.CloseReason.CONNECTION_BROKEN)

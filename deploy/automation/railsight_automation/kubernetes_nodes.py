@@ -1,6 +1,6 @@
-"""Takes hosts out of use in Kubernetes: cordons and taints a node, with the remediation's id, and undoes only that.
+"""Takes hosts out of use in Kubernetes: cordons and taints a node with the remediation's id, and undoes only that.
 
-A cordon has no owner, so an annotation has the remediation. The taint's effect is NoSchedule: running pods stay.
+A cordon has no owner, so an annotation names the remediation. The taint's effect is NoSchedule: running pods stay.
 """
 
 import asyncio
@@ -27,17 +27,17 @@ class KubernetesParams:
     """Settings of `[kubernetes]`."""
 
     kubeconfig: str = ""
-    """A file; empty for the service account of the pod."""
+    """The kubeconfig file; empty: the pod's service account."""
     context: str = ""
     key: str = "railsight.io/remediation"
     """The key of the taint and of the annotation."""
     timeout_s: float = 10.0
     nodes: Mapping[str, str] = field(default_factory=dict)
-    """The node of a host whose name in Kubernetes is another."""
+    """The Kubernetes node of each host whose node has another name."""
 
 
 class Nodes(Protocol):
-    """The three calls of the API that are used; a node or a pod is JSON. Raises ApiError."""
+    """The three calls of the API; a node or a pod is JSON. Raises ApiError."""
 
     def read(self, name: str) -> dict[str, Any]: ...
 
@@ -55,7 +55,7 @@ class ApiError(Exception):
 
 
 class CordonState(TypedDict):
-    """`owner` is the remediation of a cordon of ours."""
+    """The state of a node; `owner` is the remediation of an own cordon."""
 
     is_cordoned: bool
     owner: str
@@ -63,7 +63,7 @@ class CordonState(TypedDict):
 
 @dataclass(frozen=True)
 class CordonSetting:
-    """The cordon of a node, with our taint and annotation."""
+    """The cordon of a node, with taint and annotation."""
 
     api: Nodes
     params: KubernetesParams
@@ -107,7 +107,7 @@ class CordonSetting:
         return CordonState(is_cordoned=bool(spec.get("unschedulable")) or has_taint, owner=owner)
 
     async def _patched(self, node: dict[str, Any], value: CordonState) -> bool:
-        """Patch the version of the node that was read; return whether it was still the newest."""
+        """Patch a node; return whether the version that was read was still the newest."""
         key, is_out = self.params.key, value["is_cordoned"]
         taints = [taint for taint in node.get("spec", {}).get("taints", ()) if taint["key"] != key]
         if is_out:
@@ -130,7 +130,7 @@ class CordonSetting:
 
 
 class OperationCordon(CordonSetting):
-    """The cordon of a node for an operation, which is one of ours that is there already or a new one."""
+    """The cordon of a node for an operation: a present own cordon, or a new one."""
 
     def out(self, present: CordonState, remediation_id: str) -> CordonState:
         is_ours = present["is_cordoned"] and present["owner"]
@@ -160,9 +160,9 @@ class KubernetesHosts:
         return OperationCordon(self._api, self._params, self._node(remediation), remediation.reason)
 
     async def why_busy(self, device: str) -> str:
-        """Return the pods that `kubectl drain` would evict: those of no DaemonSet, no static ones, no finished ones."""
+        """Return the pods that `kubectl drain` would evict: all except DaemonSet, static and finished pods."""
         node = self._params.nodes.get(device, device)
-        await _call(node, self._api.read, node)  # of an unknown node there are no pods either
+        await _call(node, self._api.read, node)  # fails for an unknown node, which would have no pods
         names = sorted(_name(pod) for pod in await _call(node, self._api.pods, node) if _is_work(pod))
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         return f"node {node} runs {', '.join(names[:_SHOWN])}{more}" if names else ""
@@ -176,7 +176,7 @@ class KubernetesHosts:
         return str(info["bootID"])
 
     def _node(self, remediation: Remediation) -> str:
-        """Return the node of the target's host; a remediation's id is the value of a taint, which limits it."""
+        """Return the node of the target's host; raise Refused if the remediation's id is no valid value of a taint."""
         if remediation.a is None:
             raise Refused(f"{remediation.target_id} has no device")
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", remediation.id):
@@ -203,7 +203,7 @@ def _name(pod: dict[str, Any]) -> str:
 
 
 class OfficialClient:
-    """The official client, which is imported here only."""
+    """The official client; only this class imports it."""
 
     def __init__(self, params: KubernetesParams) -> None:
         try:

@@ -1,7 +1,7 @@
-"""Takes links out of use by gNMI Set: by routing policy at both ends, and `enabled=false` for a repair only.
+"""Takes links out of use by gNMI Set: by routing policy at both ends, and by `enabled=false` only for a repair.
 
-A drained port stays up, so that it can be measured. The drain policy is put before the policies of the neighbor: it
-lowers the preference of routes and lets the evaluation go on, so that the filters of the other policies stay in effect.
+A drained port stays up, so that it can be measured. The drain policy precedes the neighbor's other policies: it lowers
+the preference of routes and continues the evaluation, so that the filters of the other policies stay in effect.
 """
 
 import asyncio
@@ -26,18 +26,18 @@ class LinkParams:
     """Settings of `[links]`."""
 
     drain_policy: str = "GRACEFUL-SHUTDOWN"
-    """A routing policy that each device defines: RFC 8326's community out, the lowest preference in, no result."""
+    """A routing policy of each device: RFC 8326's community out, the lowest preference in, no result."""
     network_instance: str = "default"
     neighbors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """By device and port the address of the BGP neighbor; without one the neighbor is unnumbered: the port's name."""
+    """Device -> port -> the address of the BGP neighbor; by default the neighbor is unnumbered: the port's name."""
     idle_bps: float = 100e6
     """A port below this rate is idle: a thousandth of 100 Gb/s, more than routing and LLDP send."""
     idle_s: float = 30.0
-    """Longest wait for a drained link to become idle, before a repair takes it down."""
+    """Longest wait until a drained link is idle, before a repair takes it down."""
     repair_command: tuple[str, ...] = ()
-    """Repairs a link: gets the target's id and its ends as arguments, and exits with 0 when the link is repaired."""
+    """Repairs a link; its arguments are the target's id and ends, and exit status 0 means that the link is repaired."""
     repair_s: float = 540.0
-    """Longest time of a repair: below the ten minutes after which `decide` no longer waits for an answer."""
+    """Longest time of a repair, below the ten minutes that `decide` waits for an answer."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class PolicySetting(_Leaf):
 
 
 class EnabledSetting(_Leaf):
-    """The leaf `enabled` of a port; without a value it is true, as in OpenConfig."""
+    """The leaf `enabled` of a port; a missing value is true, as in OpenConfig."""
 
     async def read(self) -> bool:
         value = await super().read()
@@ -107,7 +107,7 @@ class Links:
         self._params = params
 
     def plan(self, remediation: Remediation) -> Plan:
-        """Return the settings of both ends; a host's end has no gNMI, so that of the switch suffices there."""
+        """Return the settings of both ends; a host's end has no gNMI, so its link needs only the switch's end."""
         if remediation.action == "REPAIR_LINK" and not self._params.repair_command:
             raise Refused("REPAIR_LINK is not configured: it is a ticket for people; set links.repair_command")
         ends = self._ends(remediation)

@@ -1,4 +1,4 @@
-"""Sets up the log: one line an event on standard error, as text or as JSON with the arguments that the text names."""
+"""Sets up the log: one line per event on standard error, as text or as JSON with the named arguments of the text."""
 
 import json
 import logging
@@ -12,10 +12,10 @@ _CONVERSION = re.compile(r"(?:(\w+)=)?%(%|[-+ #0]*\d*(?:\.\d+)?[a-zA-Z])")
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as one line of JSON: its text, and a field for each argument, as `target` of `target=%s`."""
+    """Formats a record as one line of JSON: its text and a field for each argument, such as `target` of `target=%s`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return a record as one line."""
         line: dict[str, object] = {}
         if isinstance(record.args, tuple):
             names = [found[1] for found in _CONVERSION.finditer(str(record.msg)) if found[2] != "%"]

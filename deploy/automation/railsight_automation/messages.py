@@ -1,4 +1,4 @@
-"""Decodes remediations and encodes results: the public JSON of railsight's topics."""
+"""Decodes remediations and encodes results in the public JSON of railsight's topics."""
 
 import json
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any
 
 APPROVED = "APPROVED"
 _DETAIL_CHARACTERS = 4000
-"""railsight rejects a result with a detail of more than 16,384 characters; a command can print any number."""
+"""The limit of a detail: railsight rejects more than 16,384 characters, and a command can print any number."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Remediation:
-    """One revision of a remediation, with the fields that automation needs."""
+    """One revision of a remediation, with the fields that the automation needs."""
 
     id: str
     revision: int
@@ -48,7 +48,7 @@ class Remediation:
 
 
 def decode_remediation(data: bytes) -> Remediation:
-    """Return the remediation of a record; raise ValueError if it is none, or lacks what an action needs."""
+    """Return the remediation of a record; raise ValueError if it is invalid or lacks a field that an action needs."""
     try:
         fields = json.loads(data)
         target = fields["target"]
@@ -82,7 +82,7 @@ def encode_result(
 def encode_loss(
     actor: str, topic: str, partition: int, first_offset: int, records: int, at_ns: int, *, is_recreated: bool
 ) -> bytes:
-    """Return the JSON of a report of records that were deleted before they were read."""
+    """Return the JSON report of records that Kafka deleted before they were read."""
     fields = {"consumer": actor, "topic": topic, "partition": partition, "firstOffset": str(first_offset)}
     counts = {"records": str(records), "atNs": str(at_ns), "isRecreated": is_recreated}
     return json.dumps(fields | counts).encode()

@@ -1,4 +1,4 @@
-"""Declares the plan of an action: the settings that it changes, and the operation that is carried out once."""
+"""Declares the plan of an action: the settings that it changes, and an operation that runs once."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -9,21 +9,21 @@ from railsight_automation.settings import Setting, Value
 
 
 class Operation(Protocol):
-    """An act that cannot be undone, such as a reboot: it is begun at most once for a remediation."""
+    """An irreversible step, such as a reboot; a remediation begins it at most once."""
 
     async def prepare(self) -> Value:
-        """Return the state before it, for the journal; raise ActionError if its precondition is not met."""
+        """Return the state before the operation, for the journal; raise ActionError if its precondition is not met."""
 
     async def run(self, before: Value) -> str:
-        """Carry it out, verify the state after it, and return what was done; raise ActionError."""
+        """Carry out the operation, verify the state, and return the result's detail; raise ActionError."""
 
     async def settle(self, before: Value) -> str:
-        """Return what was done before a crash, and do nothing again; raise ActionError if that cannot be shown."""
+        """Verify an interrupted operation without repeating it and return its detail; raise ActionError."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """An action: `drain` remains until a restore, `hold` lasts as long as the operation."""
+    """The plan of an action: `drain` remains until a restore, `hold` lasts as long as the operation."""
 
     drain: tuple[Setting, ...] = ()
     hold: tuple[Setting, ...] = ()

@@ -1,4 +1,4 @@
-"""Finds who carries out an action: links, the hosts of a scheduler, or a command."""
+"""Selects the part that carries out an action: links, the hosts of a scheduler, or a command."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -14,11 +14,11 @@ CONFIGURED_BY = {
     "REBOOT_HOST": "slurm.reboot or [reboot_host]", "RESET_NIC": "[reset_nic]",
     "UPGRADE_FIRMWARE": "[upgrade_firmware]", "TUNE_CONGESTION": "[tune_congestion]",
 }  # fmt: skip
-"""Action -> what an operator sets to have it carried out."""
+"""Action -> the setting that enables it."""
 
 
 class Part(Protocol):
-    """One way to act: its actions, and the kind at the begin of the addresses of its settings."""
+    """A part that carries out actions; `kind` is the prefix of its settings' addresses."""
 
     @property
     def actions(self) -> tuple[str, ...]: ...

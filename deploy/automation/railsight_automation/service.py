@@ -1,7 +1,7 @@
-"""Reads remediations from Kafka, hands them to the engine, and publishes its answers.
+"""Reads remediations from Kafka, passes them to the engine, and publishes its answers.
 
-Needs no consumer group: the journal has the offsets of what is handled. A start reads the topic to its end before
-anything is done, so that an approval that was revoked meanwhile is not carried out.
+Needs no consumer group, because the journal has the offsets of handled records. A start reads the topic to its end
+before any action, so that an approval that was revoked meanwhile is not carried out.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _LOSS_S = 10.0
 
 
 class Record(Protocol):
-    """A record of Kafka."""
+    """A Kafka record."""
 
     @property
     def value(self) -> bytes | None: ...
@@ -33,7 +33,7 @@ class Record(Protocol):
 
 
 class Consumer(Protocol):
-    """The part of aiokafka's consumer that is used."""
+    """The methods of aiokafka's consumer that the service uses."""
 
     def assignment(self) -> set[Any]: ...
 
@@ -47,7 +47,7 @@ class Consumer(Protocol):
 
 
 class Producer(Protocol):
-    """The part of aiokafka's producer that is used."""
+    """The methods of aiokafka's producer that the service uses."""
 
     async def send_and_wait(self, topic: str, value: bytes, key: bytes, *, headers: Headers) -> Any: ...
 
@@ -78,7 +78,7 @@ class KafkaAnswers:
         self._status = status or Status(lambda: 0.0)
 
     async def report_loss(self, topic: str, partition: int, first: int, records: int, *, is_recreated: bool) -> None:
-        """Publish that records were deleted before they were read, once: it is in the log and in the metric already."""
+        """Publish once, without retries, that unread records were deleted; the log and the metric have the loss too."""
         if not self._losses:
             return
         now_ns = self._now_ns()
@@ -107,7 +107,7 @@ class KafkaAnswers:
 
 
 class Service:
-    """Follows the topic of remediations."""
+    """Follows the topic of remediations and carries them out."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class Service:
         self._positions = dict(journal.positions)
 
     async def run(self) -> None:
-        """Read to the end, resume what was interrupted, then follow until cancelled."""
+        """Read to the end, resume interrupted actions, then follow the topic until cancelled."""
         ids = await self._catch_up()
         log.info("ready positions=%s", self._positions)
         self._status.caught_up()
@@ -151,7 +151,7 @@ class Service:
     def _collect(self) -> None:
         for task in [task for task in self._tasks if task.done()]:
             self._tasks.discard(task)
-            task.result()  # an unexpected error ends the process: the journal has what was done
+            task.result()  # an unexpected error ends the process; the journal has the finished steps
         if not self._tasks:
             self._journal.move(dict(self._positions))
 
@@ -175,7 +175,7 @@ class Service:
         return list(seen)
 
     async def _report_lost(self, partition: Any, known: int, begin: int, end: int) -> None:
-        """Report the records between the journal's position and the first that Kafka has."""
+        """Report the records between the journal's position and the first record that Kafka has."""
         is_recreated = known > end
         first = 0 if is_recreated else known
         log.error(
@@ -189,7 +189,7 @@ class Service:
             )
 
     async def _observe(self, batches: dict[Any, list[Any]]) -> list[str]:
-        """Fold a batch into the highest revisions; return the ids in order of their last record."""
+        """Pass a batch to the engine; return the ids in the order of their last record."""
         seen: dict[str, None] = {}
         for partition, records in batches.items():
             self._status.records.inc(len(records))

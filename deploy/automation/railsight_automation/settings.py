@@ -5,11 +5,11 @@ from typing import Any, Protocol
 from railsight_automation.journal import Change
 
 Value = Any
-"""A value as JSON has it."""
+"""A JSON value."""
 
 
 class Setting(Protocol):
-    """One value that an action changes. `address` identifies it in the journal."""
+    """One value that an action changes; `address` identifies it in the journal."""
 
     @property
     def address(self) -> str: ...
@@ -24,7 +24,7 @@ class Setting(Protocol):
         """Return the value that takes the link or host out of use; raise Refused if another party did that."""
 
     def back(self, present: Value, change: Change) -> Value:
-        """Return the value without this change, which is the present one if it has none of it."""
+        """Return the value without this change: the present value if the change is not in effect."""
 
     def is_out(self, present: Value) -> bool:
         """Return whether a value takes the link or host out of use, regardless of who set it."""

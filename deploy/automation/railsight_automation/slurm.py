@@ -1,6 +1,6 @@
 """Takes hosts out of use in Slurm: drains a node with a reason that has the remediation's id, and resumes only that.
 
-Jobs that run on a drained node go on; Slurm starts no other there. REBOOT_HOST is slurm_reboot.py's.
+Running jobs of a drained node continue; Slurm starts no others there. slurm_reboot.py has REBOOT_HOST.
 """
 
 import re
@@ -17,7 +17,7 @@ from railsight_automation.settings import Setting
 
 _KIND = "slurm"
 MARK = "railsight"
-"""The begin of the reasons of our drains."""
+"""The prefix of the reasons of own drains."""
 _STATE = re.compile(r"\bState=(\S+)")
 _REASON = re.compile(r"\bReason=(.*?) \[[^\[\]]*@[^\[\]]*\]")
 _REASON_LENGTH = 120
@@ -30,19 +30,19 @@ class SlurmParams:
 
     scontrol: str = "scontrol"
     timeout_s: float = 30.0
-    """slurmctld that is down lets a command wait for some 9 s."""
+    """Limit of a command of scontrol, which waits some 9 s while slurmctld is down."""
     nodes: Mapping[str, str] = field(default_factory=dict)
-    """The node of a host whose name in Slurm is another."""
+    """The Slurm node of each host whose node has another name."""
     reboot: bool = False
-    """REBOOT_HOST by `scontrol reboot`: slurm.conf needs a RebootProgram."""
+    """Enables REBOOT_HOST by `scontrol reboot`; slurm.conf needs a RebootProgram."""
     idle_s: float = 60.0
-    """Longest wait for the end of the jobs of a cordoned host before its reboot."""
+    """Longest wait for the end of a cordoned host's jobs before its reboot."""
     reboot_s: float = 1800.0
-    """Longest wait for the node after a reboot: a GPU host takes ten minutes and more to start (choice)."""
+    """Longest wait for the node after a reboot: a GPU host takes ten minutes or more to start (choice)."""
 
 
 class NodeState(TypedDict):
-    """`owner` is the remediation of a drain of ours, `reason` that of another party's."""
+    """The state of a node; `owner` is the remediation of an own drain, `reason` that of another party's drain."""
 
     is_drained: bool
     owner: str
@@ -71,7 +71,7 @@ class NodeSetting:
             await self._scontrol("update", f"NodeName={self.node}", "State=DRAIN", f"Reason={reason}")
             return
         shown = await self._scontrol("show", "node", "-o", self.node)
-        # RESUME would bring a node into service that failed while it was drained.
+        # RESUME would return a node to service that failed while it was drained.
         state = "UNDRAIN" if "DOWN" in node_flags(shown) else "RESUME"
         await self._scontrol("update", f"NodeName={self.node}", f"State={state}")
 
@@ -93,7 +93,7 @@ class NodeSetting:
 
 
 class OperationDrain(NodeSetting):
-    """The drain of a node for an operation, which is one of ours that is there already or a new one."""
+    """The drain of a node for an operation: a present own drain, or a new one."""
 
     def out(self, present: NodeState, remediation_id: str) -> NodeState:
         return present if present["owner"] else super().out(present, remediation_id)
@@ -121,12 +121,12 @@ class SlurmHosts:
         return OperationDrain(self._params, self.node(remediation), reason_text(remediation))
 
     async def why_busy(self, device: str) -> str:
-        """Return the state of a node that is not idle: jobs run or end there, or a reboot is pending."""
+        """Return the state of a node that is not idle, because jobs run or end there or a reboot is pending."""
         node = self._params.nodes.get(device, device)
         return busy_text(node, await scontrol(self._params, "show", "node", "-o", node))
 
     async def boot(self, device: str) -> str:
-        """Raise DeviceError: Slurm shows the time of a start, which differs by a second from one reading to another."""
+        """Raise DeviceError: Slurm only has the time of a start, which can differ by a second between two readings."""
         raise DeviceError(f"Slurm has no boot id of {device}: set reboot_host.state_command")
 
     def node(self, remediation: Remediation) -> str:
@@ -137,17 +137,17 @@ class SlurmHosts:
 
 
 async def scontrol(params: SlurmParams, *arguments: str) -> str:
-    """Return the output of a command of scontrol; raise DeviceError."""
+    """Run a command of scontrol and return its output; raise DeviceError."""
     return await run([params.scontrol, *arguments], params.timeout_s)
 
 
 def reason_text(remediation: Remediation) -> str:
-    """Return the reason of a drain, after the remediation's id, without what Slurm would read otherwise."""
+    """Return the text after the id in the reason of a drain, without characters that Slurm interprets."""
     return "".join(c for c in remediation.reason if c.isprintable() and c not in "\"'[]\\")[:_REASON_LENGTH]
 
 
 def busy_text(node: str, shown: str) -> str:
-    """Return why a node is in use, from a line of `scontrol show node -o`; empty if it is idle, or down."""
+    """Return why a node is in use, from a line of `scontrol show node -o`; empty if it is idle or down."""
     flags = node_flags(shown)
     is_idle = flags & {"IDLE", "DOWN"} and not flags & _BUSY
     return "" if is_idle else f"node {node} is {'+'.join(sorted(flags))}"

@@ -1,8 +1,8 @@
 """Restarts hosts by Slurm: drains the node, waits until it is idle, and has `scontrol reboot` run its RebootProgram.
 
-The node stays drained with our reason: it is resumed by UNCORDON_HOST after it qualified, not by its start. `ASAP` is
-not used, because after it Slurm resumes a node at its start, even one that was drained before (22.05). The node is
-restarted when Slurm shows a later time of its start and it responds.
+The node stays drained with our reason: UNCORDON_HOST resumes it after it has qualified. `ASAP` is not used, because
+Slurm would then resume the node at its start, even if it was drained before (22.05). The reboot is complete when Slurm
+shows a later start time and the node responds.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ _POLL_S = 2.0
 _PENDING = {"REBOOT_REQUESTED", "REBOOT_ISSUED"}
 _BOOT = re.compile(r"\bBootTime=(\S+)")
 _JITTER = timedelta(seconds=3)
-"""Slurm computes the start from the uptime in seconds, so that it differs by one from one registration to another."""
+"""Slurm computes the start from the uptime in seconds, so it can differ by one second between two registrations."""
 _AWAY = {"REBOOT_REQUESTED", "DOWN", "NOT_RESPONDING", "POWERING_DOWN", "POWERED_DOWN", "POWERING_UP"}
-"""REBOOT_ISSUED is not one of them: Slurm may retain it for a while after the start (22.05)."""
+"""Flags of a node that is not back; without REBOOT_ISSUED, which Slurm may retain after the start (22.05)."""
 
 
 class SlurmReboot:
@@ -45,7 +45,7 @@ class SlurmReboot:
         return Plan((self._hosts.cordon(remediation),), operation=operation)
 
     def at(self, address: str) -> Setting:
-        """Refuse: a reboot is no setting, and the drain is Slurm's."""
+        """Raise Refused: a reboot is no setting, and SlurmHosts has the drain."""
         raise Refused(f"{address} is no setting")
 
 
@@ -66,13 +66,13 @@ class _Reboot:
         shown = await self._show()
         if not node_state(shown)["owner"]:
             raise Refused(f"node {self._node} is not drained by this automation")
-        # Of a node that does not respond Slurm has no start: the next one is later than now.
+        # Slurm has no start time for a node that does not respond; its next start is later than now.
         now = datetime.fromtimestamp(self._now_ns() // 10**9, UTC).astimezone()  # scontrol's zone
         return boot_time(shown) or now.replace(tzinfo=None).isoformat()
 
     async def run(self, before: Value) -> str:
         owner = node_state(await self._show())["owner"]
-        # The reason has the owner of the drain, as before: without it a restore would take the drain for another's.
+        # The reason still names the owner of the drain, or a restore would treat it as another party's drain.
         reason = f"{MARK} {owner} reboot by {self._remediation.id}"
         await scontrol(self._params, "reboot", f"reason={reason}", self._node)
         return await self._until_restarted(before)
@@ -101,7 +101,7 @@ class _Reboot:
             await asyncio.sleep(min(_POLL_S, self._params.reboot_s / 10))
 
     async def _cancel(self, flags: set[str]) -> None:
-        """Withdraw a reboot that Slurm has not begun, so that it does not come later."""
+        """Cancel a reboot that Slurm has not begun, so that it does not happen later."""
         if "REBOOT_REQUESTED" in flags:
             await scontrol(self._params, "cancel_reboot", self._node)
 
@@ -112,7 +112,7 @@ class _Reboot:
 def boot_time(shown: str) -> str:
     """Return the time of a node's start from a line of `scontrol show node -o`; empty if there is none.
 
-    Slurm shows times in its own zone and without one; a time with a zone is none of Slurm's.
+    Slurm shows times in its own zone without naming it; a time with a zone is not Slurm's.
     """
     found = _BOOT.search(shown)
     try:

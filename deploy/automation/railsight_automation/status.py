@@ -1,6 +1,6 @@
-"""Serves metrics, liveness and readiness over HTTP, from a thread of its own: a loop that does not turn still answers.
+"""Serves metrics, liveness and readiness over HTTP from its own thread, so that it answers even if the loop is blocked.
 
-`/livez` and `/readyz` answer 200 with `ok`, or 503 with one line; every other path is the metrics.
+`/livez` and `/readyz` answer 200 with `ok`, or 503 with one line; every other path returns the metrics.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ class StatusParams:
     port: float = 9100
     host: str = "127.0.0.1"
     stuck_s: float = 60.0
-    """Not live: the loop does not turn, or no record is read though records wait and the brokers answer."""
+    """Not live after this time with a blocked loop, or without a read while records wait and the brokers answer."""
 
 
 class Offsets(Protocol):
-    """The part of aiokafka's consumer that a probe uses."""
+    """The methods of aiokafka's consumer that the probe uses."""
 
     def assignment(self) -> set[Any]: ...
 
@@ -43,7 +43,7 @@ class Offsets(Protocol):
 
 
 class Status:
-    """Collects what the process reports about itself."""
+    """Collects the metrics and the health of this process."""
 
     def __init__(self, now_s: Callable[[], float], stuck_s: float = 60.0) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -69,11 +69,11 @@ class Status:
         self._position = 0
 
     def caught_up(self) -> None:
-        """Record that the topic was read to its end once: remediations are carried out from here on."""
+        """Record that the topic was read to its end once; from now on remediations are carried out."""
         self._is_caught_up = True
 
     def read(self, positions: Iterable[int]) -> None:
-        """Record a turn of the loop, with the positions up to which it has read."""
+        """Record a pass of the loop, with the positions up to which it has read."""
         self._turned_s = self._now_s()
         if (position := sum(positions)) != self._position:
             self._position, self._moved_s = position, self._turned_s
@@ -87,7 +87,7 @@ class Status:
             self._moved_s = self._answered_s
 
     async def watch(self, consumer: Offsets) -> None:
-        """Ask the brokers for the end of the topic until cancelled."""
+        """Request the end of the topic from the brokers until cancelled."""
         while True:
             try:
                 async with asyncio.timeout(_ANSWER_S):
@@ -97,7 +97,7 @@ class Status:
             await asyncio.sleep(PROBE_S)
 
     def liveness_problem(self) -> str:
-        """Return why only a restart helps; empty if it is live. While it starts, and without brokers, it waits."""
+        """Return why the process needs a restart; empty if it is live, as during the start and without brokers."""
         now_s = self._now_s()
         if not self._is_caught_up:
             return ""
@@ -108,7 +108,7 @@ class Status:
         return ""
 
     def readiness_problem(self) -> str:
-        """Return why it does not do its work now; empty if it does."""
+        """Return why the process is not working now; empty if it is ready."""
         starting = "" if self._is_caught_up else "start: the remediations are not read to their end"
         return self.liveness_problem() or starting or self._brokers_problem()
 
@@ -120,7 +120,7 @@ class Status:
 
 
 def serve(status: Status, params: StatusParams) -> Callable[[], None]:
-    """Start serving; return what stops it. Raises Misconfigured if it cannot listen there."""
+    """Start serving and return a function that stops it; raise Misconfigured if the address is not usable."""
     metrics = make_wsgi_app(status.registry)
     problems = {"/livez": status.liveness_problem, "/readyz": status.readiness_problem}
 

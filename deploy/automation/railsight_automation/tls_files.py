@@ -1,8 +1,8 @@
-"""A TLS context of a client that reads its certificates again when their files change.
+"""Provides a TLS context of a client that reads its certificates again when their files change.
 
-A certificate that is renewed on disk is used by the next connection; connections that exist are not closed. While the
-new files do not fit together, as in the middle of a renewal, the former ones are used.
-The system's CAs, used without a CA file, are read once.
+The next connection uses a certificate that is renewed on disk; existing connections stay open. While the new files are
+inconsistent, for example during a renewal, the former ones are used. The system's CAs, used without a CA file, are read
+once.
 """
 
 import logging
@@ -18,7 +18,7 @@ _Stamp = tuple[tuple[int, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """The files of a client in PEM: the CA of the server (None: the system's), its own certificate and key."""
+    """The files of a client in PEM: the CA of the server (None: the system's CAs), its own certificate and key."""
 
     ca: Path | None = None
     cert: Path | None = None
@@ -30,7 +30,7 @@ class TlsFiles:
 
 
 class FileContext(ssl.SSLContext):
-    """The context of these files; raises OSError or ssl.SSLError if they are not usable at the start."""
+    """The context of these files; raises OSError or ssl.SSLError if they are unusable at the start."""
 
     _files: TlsFiles
     _stamp: _Stamp
