@@ -20,7 +20,7 @@ from tests.worlds.observations import after, at, last
 from tests.worlds.probe_world import ProbeWorld, probed
 from tests.worlds.small_world import play, recorded
 
-RAIL, LEAF_PORT = "pod1-host2/mlx5_3", "pod1-leaf4/Ethernet2/1"
+RAIL = "pod1-host2/mlx5_3"
 HOST, PORT = RAIL.split("/")
 PLAIN = demo_fabric.inventory(DemoShape(pods=1, hosts=5, planes=1, spines=2, uplinks=1), at(0))
 SPANS = [(100.0, 400.0)]

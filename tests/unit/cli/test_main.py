@@ -1,6 +1,5 @@
 """The command line as a process: exit codes, lines on standard error, what is imported."""
 
-import importlib.util
 import json
 import logging
 import os
@@ -128,12 +127,6 @@ def test_expected_errors_are_lines_and_exit_codes(
         main([], build=failing)
     assert ended.value.code == code
     assert capsys.readouterr().err.splitlines() == [f"railsight: {line}" for line in str(error).splitlines()]
-
-
-def test_every_command_of_the_table_has_a_module() -> None:
-    """The table names modules that are there."""
-    missing = [c.name for c in commands() if importlib.util.find_spec(c.target.partition(":")[0]) is None]
-    assert missing == []
 
 
 def test_logs_are_json_without_a_terminal() -> None:

@@ -1,6 +1,5 @@
 """Refusals before anything is started: one line each, exit 2 or 1."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -30,31 +29,6 @@ def test_an_inventory_that_is_right_is_called_fine(folder: Path, capsys: pytest.
     """Its devices and links are counted."""
     assert run("inventory", "check", str(folder)) == 0
     assert "fine; 2 devices, 1 links" in capsys.readouterr().out
-
-
-def test_a_generated_inventory_is_fine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command `check` accepts the output of `generate`, and both print the same version."""
-    assert run("inventory", "generate", str(tmp_path), "--gpus", "256", "--json") == 0
-    made = json.loads(capsys.readouterr().out)
-    assert run("inventory", "check", str(tmp_path), "--json") == 0
-    assert json.loads(capsys.readouterr().out) == made | {"is": "fine"}
-
-
-def test_a_fabric_that_cannot_be_built_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One line with the reason, exit 2, and nothing is written."""
-    assert run("inventory", "generate", str(tmp_path / "none"), "--gpus", "100") == 2
-    assert capsys.readouterr().err.splitlines() == ["railsight: 100 GPUs do not fill hosts of 8"]
-    assert not (tmp_path / "none").exists()
-
-
-def test_every_problem_of_an_inventory_is_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each problem is a line; exit 1."""
-    (folder / "links.csv").write_text(LINKS + "leaf1,e1,absent1,e9,fabric-link\n")
-    assert run("inventory", "check", str(folder)) == 1
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2
-    assert any("leaf1/e1 is an end of 2 links" in line for line in lines)
-    assert any("absent1 is not among the devices" in line for line in lines)
 
 
 def test_a_wrong_inventory_is_not_published(folder: Path) -> None:

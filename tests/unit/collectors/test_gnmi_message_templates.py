@@ -17,7 +17,6 @@ from lab.bench.gnmi_target import COUNTERS, notification
 
 S = 1_000_000_000
 T = 1_700_000_000 * S
-Numbers = dict[str, int]
 NUMBERS = st.integers(0, 2**64 - 1) | st.integers(0, 300) | st.sampled_from([0, 127, 128, 2**63, 2**64 - 1])
 
 

@@ -1,8 +1,6 @@
 """Values and paths of devices, in all the forms in which they are sent."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from collectors.gnmi import paths, values
 from collectors.gnmi.paths import Elem
@@ -56,13 +54,3 @@ def test_paths_lose_their_modules_and_keep_their_keys() -> None:
     assert paths.from_text("/") == ()
     with pytest.raises(Reject):
         paths.from_text("/a[b]/c")
-
-
-@given(st.binary(max_size=64))
-def test_any_bytes_are_a_path_or_refused(data: bytes) -> None:
-    """Bytes are a path, or are refused by name."""
-    try:
-        _, elems = paths.from_bytes(data)
-    except Reject:
-        return
-    assert all(isinstance(step.name, str) for step in elems)

@@ -1,6 +1,6 @@
 """congestion/pfc-storm: what it is not, then what it is, where its root is, and what `measure` keeps of it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -212,18 +212,6 @@ def test_ports_that_pause_each_other_in_a_circle_have_one_that_stands_for_them()
     published = findings(findings_of(SmallWorld(topology=top, pausing=circle)))
     roots = [f for f in published if not f.parent_id]
     assert (len(published), len(roots)) == (4, 1)
-
-
-def test_the_order_of_the_devices_changes_nothing() -> None:
-    """The final revisions are equal for either order of the devices."""
-    world = SmallWorld(topology=TOP, pausing=tree())
-    rounds = list(world.rounds(900))
-
-    def finals(messages: Iterable[Message], key: Callable[[Samples], object]) -> list[object]:
-        ordered = sorted((m for m in messages if isinstance(m, Samples)), key=lambda m: (m.sampled_at_ns, key(m)))
-        return [(f.id, f.status, f.parent_id, f.evidence) for f in findings(play(ordered, TOP))]
-
-    assert finals(rounds, lambda m: m.device) == finals(rounds, lambda m: m.device[::-1])
 
 
 def test_its_begin_and_its_end_are_emitted() -> None:

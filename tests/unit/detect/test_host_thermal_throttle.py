@@ -109,16 +109,3 @@ def test_only_changes_are_emitted() -> None:
     assert [(s.kind, s.port) for s in emitted if isinstance(s, Symptom)] == [
         (SymptomKind.LEVEL_BEYOND_LIMIT, GPUS[3]), (SymptomKind.LEVEL_WITHIN_LIMIT, GPUS[3]),
     ]  # fmt: skip
-
-
-def test_a_successor_of_the_stage_has_the_hot_parts() -> None:
-    """The snapshot has them: each recovery is emitted exactly once."""
-    stage, successor = Measure(DetectParams()), Measure(DetectParams())
-    for one in (stage, successor):
-        one.set_topology(topology())
-    stage.process([gpus(0, {3: HOT})])
-    successor.restore(stage.snapshot())
-    assert detected(successor.process([gpus(10, {3: HOT})])) == []
-    (emitted,) = detected(successor.process([gpus(20)]))
-    assert isinstance(emitted.message, Symptom)
-    assert emitted.message.kind is SymptomKind.LEVEL_WITHIN_LIMIT

@@ -165,10 +165,6 @@ def test_an_open_episode_is_handed_over_under_its_id(name: str, order: Sequence[
     assert revisions == sorted(revisions), "attribute ignores lower ones"
 
 
-def without_revisions(findings: Sequence[Finding]) -> list[Finding]:
-    return [replace(one, revision=0) for one in findings]
-
-
 @pytest.mark.parametrize("name", WORLDS)
 def test_takeovers_and_repeated_transfers_change_nothing(name: str) -> None:
     """Both owners are replaced before and after the transfer, which arrives three times."""

@@ -26,8 +26,6 @@ from tests.worlds.measure_stage import ADMIN, DOWNS, UP, stage
 from tests.worlds.observations import GNMI, SNMP, T0, at, event, samples
 from tests.worlds.small_world import BYTES_S, SmallWorld, status
 
-Brief = tuple[str, dict[str, tuple[str, float]]]
-
 
 def after(at_ns: int) -> float:
     """Return the seconds after T0."""

@@ -24,7 +24,7 @@ HOSTS = tuple(f"pod1-host{n}" for n in range(1, 7))
 JOB = HOSTS[:5]
 """Of one job; host6 is of another."""
 BAD = (HOSTS[1], 3)
-RATE, SPEED, FAST = 25e9 * 60, 4e11, 4e11
+RATE, FAST = 25e9 * 60, 4e11
 Cell = tuple[str, int, int]
 """(host, rail, minute)"""
 TX, TIMEOUTS, STALLS = Metric.TX_BYTES, Metric.LOCAL_ACK_TIMEOUTS, Metric.PCIE_STALLED_READ_SECONDS

@@ -1,7 +1,6 @@
 """Gauges in windows: what they were for most of the time counts, and not their last reading."""
 
 from collections.abc import Sequence
-from random import Random
 
 import pytest
 
@@ -76,21 +75,6 @@ def test_a_minute_at_fifteen_times_the_limit_is_found_when_its_window_is_final()
     (found,) = degrading(read(minutes(*[QUIET] * 5, QUIET[:6] + [BAD] * 6, [BAD] * 6 + QUIET[:6], *[QUIET] * 30)))
     assert (after(found.detected_at_ns) or 0) <= 450
     assert found.status is Status.RESOLVED
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("metric", [BER, POWER])
-def test_neither_order_nor_restarts_change_a_window(metric: Metric, seed: int) -> None:
-    """Late readings, duplicates and snapshots give the same mean and the same extremes."""
-    rng = Random(seed)
-    bad, good = (BAD, GOOD) if metric is BER else (-7.5, -3.0)
-    values = [good] * 12 + [rng.choice([bad, good]) for _ in range(48)] + [good] * 24
-    messages = read(values, metric)
-    arrival = sorted([*messages, *messages[::7]], key=lambda m: m.sampled_at_ns + rng.uniform(0, 28) * 1e9)
-    expected = windows(messages)
-    assert any(window.extremes for window in expected)
-    for own in (windows(arrival), windows(messages, killed=True), windows(arrival, killed=True)):
-        assert [(w.begin_ns, w.value, w.extremes) for w in own] == [(w.begin_ns, w.value, w.extremes) for w in expected]
 
 
 def test_a_loss_of_light_within_a_minute_is_sent_with_its_lowest_reading() -> None:

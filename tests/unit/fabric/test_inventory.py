@@ -69,45 +69,11 @@ def test_all_problems_of_rows_are_reported_at_once(tmp_path: Path) -> None:
     assert "needs a time zone" in problems[-1]
 
 
-@pytest.mark.parametrize("table", ["devices", "links", "ports", "jobs"])
-def test_an_unknown_column_is_refused_by_name(tmp_path: Path, table: str) -> None:
-    """A misspelt column would otherwise be a silently absent value."""
-    folder = _folder(
-        tmp_path, ports="device,port,alias\nh1,e0,m\n", jobs="job,device,start\nj,h1,2026-01-01T00:00:00Z\n"
-    )
-    head, row = (folder / f"{table}.csv").read_text().splitlines()[:2]
-    (folder / f"{table}.csv").write_text(f"{head},colour\n{row},red\n")
-    problems = _problems(folder)
-    assert len(problems) == 1
-    assert problems[0].startswith(f"{table}: colour is not a column of this table; its columns are ")
-
-
 def test_a_row_longer_than_its_header_is_refused(tmp_path: Path) -> None:
     """A row with an extra comma is reported and not ignored."""
     assert _problems(_folder(tmp_path, ("l1,switch,T0,p1,0,v,m,0,extra", GOOD_DEVICES[1])))[0].startswith(
         "devices row 1"
     )
-
-
-def test_all_problems_between_rows_are_reported_at_once(tmp_path: Path) -> None:
-    """Duplicate names, ports in two links, unknown devices and jobs that end too early are reported together."""
-    problems = _problems(
-        _folder(
-            tmp_path,
-            (*GOOD_DEVICES, GOOD_DEVICES[1]),
-            (*GOOD_LINKS, "l1,e1,h1,e9,host-link,0,0,1", "l1,e2,ghost,e1,fabric-link,,,"),
-            ports="device,port,alias\nunknown,e0,m\n",
-            jobs="job,device,start,end\nj,nowhere,2026-01-02T00:00:00Z,2026-01-01T00:00:00Z\n",
-        )
-    )
-    assert problems == [
-        "devices rows 2, 3: h1 is listed 2 times",
-        "links rows 1, 2: l1/e1 is an end of 2 links",
-        "links row 3: ghost is not among the devices",
-        "ports row 1: unknown is not among the devices",
-        "jobs row 1: nowhere is not among the devices (j)",
-        "jobs row 1: j on nowhere from 2026-01-02T00:00:00+00:00 to 2026-01-01T00:00:00+00:00 ends before it starts",
-    ]
 
 
 def test_a_missing_table_or_folder_is_reported(tmp_path: Path) -> None:

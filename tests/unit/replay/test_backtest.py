@@ -17,7 +17,6 @@ from tests.worlds.observations import GNMI, SNMP, at, down, event, samples
 from tests.worlds.small_fabric import topology
 from tests.worlds.small_world import SmallWorld, findings, play, stages, statuses
 
-ROOT = Path(__file__).parents[3]
 TIMESERIES = DATA / "timeseries"
 RECORDINGS = ("clos-100g/recording", "clos-100g-flapper", "clos-100g-shut")
 

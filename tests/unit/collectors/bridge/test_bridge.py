@@ -141,20 +141,6 @@ async def test_nothing_is_committed_before_it_is_acknowledged() -> None:
         await until(lambda: topic.committed is not None and topic.committed[0] == 20)
 
 
-async def test_a_bridge_that_was_killed_reports_the_same_again() -> None:
-    """Unacknowledged records are published again under the same identities, then the new ones."""
-    topic = Topic()
-    topic.records = [octets(START_NS + n * 10 * S, n) for n in range(9)]
-    async with running(topic) as (first, _, _b):
-        first.is_open = False
-        await first.until(lambda: len(first.of(Samples)) == 9)
-    topic.records += [octets(START_NS + n * 10 * S, n) for n in range(9, 12)]
-    async with running(topic) as (second, _, _b):
-        await second.until(lambda: len(second.of(Samples)) == 12)
-    assert identities(second)[:9] == identities(first)
-    assert len(set(identities(second))) == 12
-
-
 async def test_a_bridge_that_was_killed_goes_on_after_what_is_acknowledged() -> None:
     """Numbers grow over restarts, and the run stays."""
     topic = Topic()

@@ -1,5 +1,7 @@
 """A partition's records, the messages from them, and their numbers: a repeat has the same."""
 
+import time
+
 import orjson
 import pytest
 from hypothesis import given
@@ -248,3 +250,13 @@ def test_a_topic_that_was_made_again_goes_on_under_new_numbers() -> None:
     result += fold.add(Source(0, 0, octets(START_NS + 10 * S, 2)), START_NS * 2)
     result += fold.cut()
     assert [one.number for one in result if isinstance(one, Gathered)] == [7, 8]
+
+
+def test_a_wide_and_a_deep_record_cost_what_they_weigh() -> None:
+    """Hundreds of kilobytes of brackets, of quotes, of fields or of lines is through in bounded time."""
+    for value in (b"[" * 2 * 10**5, b'{"a":' * 10**5, b'x y="' + b'\\"' * 10**5, b"a=" * 10**5,
+                  b"x " + b"f=1," * 10**5 + b"g=1 1700000000", b"x f=1\n" * 10**5, b"\\" * 2 * 10**5,
+                  b"x,t=" + b"\\ " * 10**5 + b" f=1", b'x f="' + b"\n" * 2 * 10**5, b'x f="a\n' * 10**4):  # fmt: skip
+        began = time.perf_counter()
+        take(fold_of(), [value])
+        assert time.perf_counter() - began < 5, value[:20]

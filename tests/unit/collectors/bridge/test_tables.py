@@ -1,6 +1,5 @@
 """The bridge's tables give each name the meaning that the own collectors give it."""
 
-import orjson
 import pytest
 
 from collectors.bridge import tables
@@ -113,40 +112,3 @@ def test_a_better_witness_is_retained_once_it_was_received() -> None:
     both = line.format("rx_bytes=8i,rx_bytes_phy=900i", START_NS + 10**10)
     later = all_of(fold, [both, line.format("rx_bytes=9i", START_NS + 2 * 10**10)])
     assert [merged([one])["ens1"][Metric.RX_BYTES, -1] for one in [*first, *later]] == [7, 900]
-
-
-def test_lanes_of_a_transceiver_stand_under_its_component() -> None:
-    """Power as a number or a float's bytes, the loss of light as a boolean; a queue's number is in its name."""
-    channel = "/components/component/transceiver/physical-channels/channel/state"
-    tags = {"source": "leaf1", "component_name": "Ethernet1/1-transceiver", "channel_index": "2"}
-    values = {f"{channel}/input-power/instant": -1.5, f"{channel}/rx-los": True, f"{channel}/media-snr": "21.5"}
-    queue = {"source": "leaf1", "interface_interface-id": "Ethernet1", "queue_name": "UC3"}
-    path = "/qos/interfaces/interface/output/queues/queue/state/dropped-pkts"
-    result = all_of(
-        fold_of(),
-        [
-            orjson.dumps({"name": "s", "timestamp": START_NS, "tags": tags, "values": values}),
-            orjson.dumps({"name": "s", "timestamp": START_NS, "tags": queue, "values": {path: "9"}}),
-            orjson.dumps(
-                {"name": "s", "timestamp": START_NS, "tags": queue | {"queue_name": "BE"}, "values": {path: 8}}
-            ),
-        ],
-    )
-    assert merged(result) == {
-        "Ethernet1/1-transceiver": {
-            (Metric.RX_POWER_DBM, 2): -1.5, (Metric.RX_LOS, 2): 1.0, (Metric.MEDIA_SNR_DB, 2): 21.5,
-        },
-        "Ethernet1": {(Metric.QUEUE_DROPPED_PACKETS, 3): 9},
-    }  # fmt: skip
-
-
-def test_junipers_queue_monitor_is_read_from_both() -> None:
-    """By queue; an ingress queue is none of the port's."""
-    path = "/junos/system/linecard/qmon-sw"
-    tags = {"source": "leaf1", "qmon-sw_name": "et-0/0/1", "egress_queue-number": "3"}
-    event = {"name": "q", "timestamp": START_NS, "tags": tags, "values": {f"{path}/egress/packets": 5}}
-    line = f"q,name=et-0/0/2,path={path}/egress,queue_number=4,source=leaf1 tail_drop_packets=2u {START_NS}"
-    other = f"q,name=et-0/0/2,path={path}/ingress,queue_number=4,source=leaf1 tail_drop_packets=2u {START_NS}"
-    assert merged(all_of(fold_of(), [orjson.dumps(event), line, other])) == {
-        "et-0/0/1": {(Metric.QUEUE_TX_PACKETS, 3): 5}, "et-0/0/2": {(Metric.QUEUE_DROPPED_PACKETS, 4): 2},
-    }  # fmt: skip

@@ -1,8 +1,6 @@
 """Tests what is read of Cisco's telemetry: rows, keys, parts, and what is refused."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from collectors.core.context import DeviceEvent
 from collectors.core.metrics import CollectorMetrics
@@ -15,7 +13,7 @@ from collectors.gnmi.path_mapping import path_mapping
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
 from streams.wire.models import ABSENT_COUNTER, EventKind
-from tests.fakes.mdt import COUNTERS, counters, row, telemetry
+from tests.fakes.mdt import COUNTERS, row, telemetry
 
 OPTICS = "Cisco-IOS-XR-controller-optics-oper:optics-oper/optics-ports/optics-port/optics-info"
 STATE = "openconfig-interfaces:interfaces/interface/state"
@@ -146,19 +144,3 @@ def test_what_cannot_be_read_is_refused_with_the_reason(args: DialoutArgs, why: 
 
     with pytest.raises(Reject, match=why):
         read()
-
-
-_SPOILED = st.builds(
-    lambda head, tail: counters(AT_MS, "a", 1)[:head] + tail, st.integers(0, 90), st.binary(max_size=30)
-)
-
-
-@given(st.binary(max_size=200) | _SPOILED)
-def test_whatever_comes_is_read_or_refused(message: bytes) -> None:
-    """No other error than Reject."""
-    device, assembly = Device(), Assembly(1000)
-    try:
-        if (found := assembly.add(message)) is not None:
-            device.send(found)
-    except Reject:
-        pass

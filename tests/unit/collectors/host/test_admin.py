@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.core.context import DeviceEvent
-from collectors.host.links import HOLD_S, LINK_BYTES, AdminStates, Link, Netdev, link_of, ports_of
+from collectors.host.links import HOLD_S, AdminStates, Link, Netdev, link_of, ports_of
 from streams.wire.errors import Reject
 from streams.wire.models import EventKind
 from tests.fixtures.netlink_messages import INDEX, message
@@ -45,18 +45,6 @@ def test_a_message_that_makes_no_sense_is_refused(data: bytes) -> None:
     """Whatever is missing of it."""
     with pytest.raises(Reject):
         link_of(data)
-
-
-@given(st.binary(max_size=2 * LINK_BYTES) | st.builds(lambda a, b: message()[:a] + b, st.integers(0, 32), st.binary()))
-def test_any_bytes_are_a_message_or_are_refused(data: bytes) -> None:
-    """And are no other error."""
-    made, _ = states()
-    try:
-        link = link_of(data)
-    except Reject:
-        return
-    if link is not None:
-        made.on_message(link, 2, 1.0)
 
 
 def test_who_shuts_a_port_is_reported_once_and_dated_when_it_was_received() -> None:

@@ -1,16 +1,14 @@
 """Varbinds are decoded as by pyasn1; invalid encodings are refused."""
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pysnmp.proto import rfc1902
 
 from collectors.snmp import ber
-from collectors.snmp.messages import answer_v2c, slice_scoped, slice_v3
+from collectors.snmp.messages import answer_v2c
 from streams.wire.errors import Reject
-from tests.fixtures.snmp_packets import VALUES, damaged, response, table
+from tests.fixtures.snmp_packets import VALUES, response, table
 
 NAME = (1, 3, 6, 1, 2, 1, 2, 2, 1, 10)
 
@@ -37,25 +35,6 @@ def test_oids_round_trip(tail: list[int]) -> None:
     oid = (1, 3, *tail)
     assert ber.oid_numbers(ber.oid_bytes(oid)) == oid
     assert ber.sub_identifiers(ber.oid_bytes(oid)[1:]) == tuple(tail)
-
-
-def test_ten_thousand_damaged_packets_are_decoded_or_refused_in_bounded_time() -> None:
-    """Only Reject is raised, and the result has no more values than bytes."""
-    refused, began = 0, time.monotonic()
-    for data in damaged(table(), 10_000, seed=1):
-        try:
-            found = answer_v2c(data)[1].varbinds()
-        except Reject:
-            refused += 1
-        else:
-            assert len(found) <= len(data) // 4
-        for read in (lambda d: slice_scoped(d, 0, len(d)), slice_v3):
-            try:
-                read(data)
-            except Reject:
-                continue
-    assert 5_000 < refused < 10_000
-    assert time.monotonic() - began < 20
 
 
 @pytest.mark.parametrize(
