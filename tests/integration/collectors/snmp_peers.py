@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.ports import free_port
 from tests.recordings import DATA
 
 RECORDINGS = ("arista-dcs-7150s-52-cl", "hpe-procurve-516733-b21")
@@ -28,12 +29,6 @@ def program(name: str) -> str:
         assert os.environ.get("CI") != "true", result
         pytest.skip(result)
     return found
-
-
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def _write_sorted(packed: Path, folder: Path) -> None:
@@ -55,7 +50,7 @@ def snmpsim(folder: Path, *, all_walks: bool = False) -> Iterator[int]:
     (folder / "data").mkdir()
     for one in packed:
         _write_sorted(one, folder / "data")
-    port = free_port()
+    port = free_port(socket.SOCK_DGRAM)
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
             [

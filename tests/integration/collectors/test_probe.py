@@ -17,15 +17,10 @@ from streams.fabric.inventory import Device, Inventory, Link, PortName, write_fo
 from streams.wire.errors import Misconfigured
 from streams.wire.models import CollectorStatus, ProbeReport, Source
 from tests.fakes.publisher import RecordingPublisher
+from tests.fixtures.ports import free_port
 
 ADDRESSES = {"h0": "127.77.0.1", "h1": "127.77.0.2"}
 STRANGER = "127.77.9.9"
-
-
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def inventory() -> Inventory:
@@ -42,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def settings(folder: Path) -> dict[str, object]:
-    port = free_port()
+    port = free_port(socket.SOCK_DGRAM)
     return {
         "inventory": folder, "port": port, "source_ports": 4,
         "interval_s": 0.1, "window_s": 1.0, "timeout_s": 0.1, "tick_s": 0.05, "stall_s": 5.0,

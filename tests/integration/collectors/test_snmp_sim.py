@@ -28,9 +28,10 @@ from lab.world.ground_truth import AnyFault
 from streams.fabric.inventory import Inventory
 from streams.wire.models import CollectorStatus, Event, EventKind, Facts, Samples, Source
 from tests.fakes.publisher import RecordingPublisher
+from tests.fixtures.ports import free_port
 from tests.fixtures.running_task import run_beside
 from tests.fixtures.snmp_packets import damaged, table
-from tests.integration.collectors.snmp_peers import free_port, sent
+from tests.integration.collectors.snmp_peers import sent
 
 SHAPE = demo_fabric.DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
 LEAF = "pod1-leaf1"
@@ -62,7 +63,7 @@ async def collecting(params: Params) -> AsyncIterator[tuple[RecordingPublisher, 
 @asynccontextmanager
 async def hearing(world: DemoWorld) -> AsyncIterator[RecordingPublisher]:
     """Run the simulation's agents, and the collector that polls them and receives their traps."""
-    port = free_port()
+    port = free_port(socket.SOCK_DGRAM)
     async with (
         SnmpServers(world, SystemClock(), trap_to=("127.0.0.1", port)) as face,
         collecting(simulated(face.addresses, traps=f"127.0.0.1:{port}")) as (retained, _),
@@ -197,10 +198,10 @@ async def test_a_hostile_device_and_a_silent_one_do_not_affect_the_others() -> N
 async def test_traps_and_informs_of_net_snmp_are_received_and_no_others() -> None:
     """Versions 2c and 3 arrive within a second and are acknowledged if requested; a wrong community is counted."""
     kinds = {"coldStart": 1, "warmStart": 2, "linkDown": 3, "linkUp": 4}
-    port = free_port()
+    port = free_port(socket.SOCK_DGRAM)
     secrets = ("authentic-secret", "private-secret")
     v3 = {"version": "3", "username": "rail", "auth_secret": secrets[0], "privacy_secret": secrets[1]}
-    silent = free_port()
+    silent = free_port(socket.SOCK_DGRAM)
     logins: tuple[tuple[dict[str, object], tuple[str, ...]], ...] = (
         ({}, ("-v2c", "-c", "public")),
         (

@@ -3,7 +3,6 @@
 import asyncio
 import copy
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
@@ -32,15 +31,9 @@ from streams.wire.models import Finding, InputLoss
 from streams.wire.topics import FINDINGS, FINDINGS_OPEN, INPUT_LOSSES, REJECTED, Record, decode, encode, tombstone
 from tests.fixtures.external_programs import program
 from tests.fixtures.notify_examples import finding
+from tests.fixtures.ports import free_port
 
 CONFIG = Path(__file__).parents[3] / "deploy/alertmanager/alertmanager.yml"
-
-
-def free_port() -> int:
-    """Return a free port of loopback."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def until(condition: Callable[[], object], within_s: float = 20) -> None:

@@ -12,7 +12,8 @@ from streams.notify.params import NotifyParams
 from streams.wire.errors import Misconfigured, Reject, Retry
 from streams.wire.models import Finding, Severity, Status, Subject
 from tests.fixtures.notify_examples import finding
-from tests.integration.notify.conftest import Receivers, Server, free_port, until
+from tests.fixtures.ports import free_port
+from tests.integration.notify.conftest import Receivers, Server, until
 
 pytestmark = pytest.mark.peer("prometheus-alertmanager")
 

@@ -24,8 +24,8 @@ from streams.embedded.kafka_config import KafkaParams
 from streams.wire.topics import SAMPLES
 from tests.fixtures import automation_process
 from tests.fixtures.external_programs import program
+from tests.fixtures.ports import free_port
 from tests.fixtures.slurm import end_process
-from tests.integration.notify.conftest import free_port
 
 pytestmark = pytest.mark.peer("prometheus")
 

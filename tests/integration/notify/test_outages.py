@@ -24,10 +24,10 @@ from streams.notify.alertmanager import Alertmanager
 from streams.notify.params import NotifyParams
 from streams.wire.models import Condition, Finding, Severity, Status
 from streams.wire.topics import FINDINGS, decode
+from tests.fixtures.ports import free_port
 from tests.integration.notify.conftest import (
     Receivers,
     Server,
-    free_port,
     fresh,
     make_server,
     publish,

@@ -18,11 +18,11 @@ from streams.notify.service import NotifyService
 from streams.wire.errors import Retry
 from streams.wire.models import Control, ControlKind, Progress, Rejected, Status
 from streams.wire.topics import CONTROLS, FINDINGS_OPEN, PROGRESS, REJECTED, Record, decode, encode
+from tests.fixtures.ports import free_port
 from tests.integration.notify.conftest import (
     Receivers,
     Server,
     WallClock,
-    free_port,
     fresh,
     publish,
     running,
@@ -138,6 +138,15 @@ async def test_a_second_notifier_waits_and_takes_over(
     assert sorted(notification["groupLabels"]["finding_id"] for notification in receivers.to("on-call")) == ["f1", "f2"]
 
 
+def written(folder: Path, bootstrap: str, alertmanager: Server, cluster: str) -> Path:
+    """Return a configuration file with these servers."""
+    (folder / "railsight.toml").write_text(
+        f'[kafka]\nbootstrap = "{bootstrap}"\ncluster = "{cluster}"\n'
+        f'[notify]\nalertmanagers = ["{alertmanager.url}"]\nhold_s = 0.5\n'
+    )
+    return folder / "railsight.toml"
+
+
 @asynccontextmanager
 async def running_command(config: Path) -> AsyncIterator[asyncio.subprocess.Process]:
     """Run `railsight notify` until the end of the context; its log is beside the configuration."""
@@ -156,11 +165,7 @@ async def test_a_notifier_that_was_stopped_does_not_page_for_what_is_over(
     bootstrap: str, producer: AIOKafkaProducer, alertmanager: Server, receivers: Receivers, tmp_path: Path
 ) -> None:
     """Its page ended by another notifier while it was stopped; after it continues, nothing is posted again."""
-    config = tmp_path / "railsight.toml"
-    config.write_text(
-        f'[kafka]\nbootstrap = "{bootstrap}"\ncluster = "test"\n'
-        f'[notify]\nalertmanagers = ["{alertmanager.url}"]\nhold_s = 0.5\n'
-    )
+    config = written(tmp_path, bootstrap, alertmanager, "test")
     await publish(producer, fresh())
     async with running_command(config) as stopped:
         await until(lambda: receivers.to("on-call"), 60)
@@ -183,11 +188,7 @@ async def test_the_command_pages_and_a_stop_leaves_the_page_active(
     bootstrap: str, producer: AIOKafkaProducer, alertmanager: Server, receivers: Receivers, tmp_path: Path
 ) -> None:
     """`railsight notify` pages with a configuration file; SIGTERM ends it with 0 and resolves nothing."""
-    config = tmp_path / "railsight.toml"
-    config.write_text(
-        f'[kafka]\nbootstrap = "{bootstrap}"\ncluster = "ams"\n'
-        f'[notify]\nalertmanagers = ["{alertmanager.url}"]\nhold_s = 0.5\n'
-    )
+    config = written(tmp_path, bootstrap, alertmanager, "ams")
     await publish(producer, fresh())
     async with running_command(config) as process:
         await until(lambda: receivers.to("on-call"), 60)
@@ -198,16 +199,12 @@ async def test_the_command_pages_and_a_stop_leaves_the_page_active(
         assert sorted(alert.labels["kind"] for alert in await client.active_alerts()) == ["finding", "page"]
 
 
-async def test_missing_topics_are_named(broker: str, alertmanager: Server) -> None:
-    """A notifier on a new cluster fails with the next step instead of waiting."""
-    service = NotifyService(NotifyParams(alertmanagers=(alertmanager.url,)), {"bootstrap_servers": broker}, WallClock())
-    with pytest.raises(Retry, match=r"railsight\.findings\.v1.*: create them with `railsight topics`"):
-        await asyncio.wait_for(service.run(), 30)
-
-
-async def test_no_kafka_is_one_clear_line(alertmanager: Server) -> None:
-    """Without a broker, the process ends with Retry and leaves no connection open."""
+async def test_what_is_missing_at_the_start_is_one_clear_line(broker: str, alertmanager: Server) -> None:
+    """Neither a new cluster without topics nor an address without a broker is waited for."""
     params = NotifyParams(alertmanagers=(alertmanager.url,))
-    service = NotifyService(params, {"bootstrap_servers": f"127.0.0.1:{free_port()}"}, WallClock())
-    with pytest.raises(Retry, match="cannot connect to Kafka"):
-        await service.run()
+    for bootstrap, line in (
+        (broker, r"railsight\.findings\.v1.*: create them with `railsight topics`"),
+        (f"127.0.0.1:{free_port()}", "cannot connect to Kafka"),
+    ):
+        with pytest.raises(Retry, match=line):
+            await asyncio.wait_for(NotifyService(params, {"bootstrap_servers": bootstrap}, WallClock()).run(), 30)

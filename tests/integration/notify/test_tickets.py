@@ -7,7 +7,7 @@ import random
 import signal
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,6 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import GroupCoordinatorNotAvailableError
 
 from lab.constants import command_with, params_of
-from streams.embedded.kafka import EmbeddedKafka
-from streams.embedded.kafka_config import KafkaParams
 from streams.notify.params import NotifyParams
 from streams.notify.tickets.params import TicketParams
 from streams.notify.tickets.service import GROUP, TicketService
@@ -30,22 +28,11 @@ from streams.wire.models import RemediationState as State
 from streams.wire.topics import INPUT_LOSSES, REJECTED, REMEDIATIONS, Record, decode, encode
 from tests.fakes.ticket_server import TOKEN, USER, JiraServer, WebhookServer, drop, hang
 from tests.fixtures.notify_examples import remediation
+from tests.fixtures.ports import free_port
 from tests.fixtures.runtime_bindings import CountedMetrics
-from tests.integration.notify.conftest import delete_before, free_port, losses, until
+from tests.integration.notify.conftest import WallClock, delete_before, losses, send, until
 
 PARTITION = TopicPartition(REMEDIATIONS.name, 0)
-
-
-class WallClock:
-    def now_ns(self) -> int:
-        return time.time_ns()
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Yield a broker for this module, because other tests use the same topic names."""
-    with EmbeddedKafka(KafkaParams(data=tmp_path_factory.mktemp("kafka"))) as kafka:
-        yield kafka.bootstrap
 
 
 async def state_of_group(admin: AIOKafkaAdminClient) -> str:
@@ -79,12 +66,6 @@ async def bootstrap(broker: str) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def producer(bootstrap: str) -> AsyncIterator[AIOKafkaProducer]:
-    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as made:
-        yield made
-
-
-@pytest.fixture
 async def desk() -> AsyncIterator[WebhookServer]:
     server = WebhookServer()
     await server.start()
@@ -101,11 +82,7 @@ def order(identity: str, state: State, **fields: Any) -> Remediation:
 
 
 async def publish(producer: AIOKafkaProducer, *messages: Remediation | Record) -> None:
-    for message in messages:
-        record = message if isinstance(message, Record) else encode(REMEDIATIONS, message)
-        await producer.send_and_wait(
-            record.topic.name, record.value, key=record.key, partition=0, headers=list(record.headers)
-        )
+    await send(producer, *(one if isinstance(one, Record) else encode(REMEDIATIONS, one) for one in messages))
 
 
 async def committed(bootstrap: str) -> int | None:

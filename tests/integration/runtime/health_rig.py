@@ -1,7 +1,6 @@
 """Runs a part of railsight as a process, and asks for its health as a supervisor does."""
 
 import os
-import socket
 import subprocess
 import time
 import urllib.error
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.fixtures.automation_process import start
+from tests.fixtures.ports import free_port
 from tests.integration.runtime.commands import start_in_background
 from tests.integration.runtime.rig import wait_until
 
@@ -62,12 +62,6 @@ class Part:
         self.process.terminate()
         assert self.process.wait(10) == 0, self.log.read_text()
         return time.monotonic() - began
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -11,7 +11,8 @@ import pytest
 
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
-from tests.integration.runtime.health_rig import free_port, running, running_automation
+from tests.fixtures.ports import free_port
+from tests.integration.runtime.health_rig import running, running_automation
 from tests.integration.runtime.rig import wait_until
 
 pytestmark = pytest.mark.timeout(280)

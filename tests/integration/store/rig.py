@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import time
 import uuid
@@ -28,18 +27,12 @@ from streams.wire import topics
 from streams.wire.errors import Retry
 from streams.wire.models import RowKind, Samples, Source, Table
 from streams.wire.topics import Partitions, Record
+from tests.fixtures.ports import free_port
 
 WITHIN_S = 60.0
 PARTITIONS = Partitions(telemetry=4, pod=2)
 ROWS = 16
 NS = 1_750_000_000_000_000_000
-
-
-def free_port() -> int:
-    """Return a free port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Rig:

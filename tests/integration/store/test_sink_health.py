@@ -15,7 +15,8 @@ from streams.store.clickhouse import ClickHouse
 from streams.store.migrate import apply, shipped_migrations
 from streams.store.params import StoreParams
 from streams.wire import topics
-from tests.integration.runtime.health_rig import free_port, running
+from tests.fixtures.ports import free_port
+from tests.integration.runtime.health_rig import running
 from tests.integration.store.rig import producing, samples
 
 pytestmark = pytest.mark.timeout(280)

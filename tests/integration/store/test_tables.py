@@ -9,7 +9,6 @@ import numpy as np
 
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Device, Inventory, Job, Link
-from streams.store.migrate import apply, shipped_migrations
 from streams.store.persist.persisted_topics import PERSISTED_TOPICS
 from streams.store.rows import inventory_rows, symptom_rows, table_schemas
 from streams.store.rows.native_format import NumericColumn, encode_block
@@ -233,83 +232,3 @@ def test_extremes_are_stored_but_those_of_bools(database: Database) -> None:
             if is_scalar(metric) and not metric.counter:
                 found = {stored[f"{column_name(metric)}_{extreme}"] for extreme in ("min", "max")}
                 assert found == {has_extremes(metric)}, metric
-
-
-def test_the_replacement_of_samples_keeps_every_row(rig: Rig) -> None:
-    """Rows of an older build are there once after the migration, wherever it was interrupted before."""
-    replacement = next(migration for migration in shipped_migrations() if migration.name == "0004_samples_by_message")
-    database = Database(rig, "from_an_older_build")
-    first = tuple(migration for migration in shipped_migrations() if migration.name <= replacement.name)
-    apply(database.client, first[:-1])
-    database.client.command(
-        "INSERT INTO samples (device, row, sampled_at, rx_bytes, arrived_at, kafka_offset)"
-        " SELECT 'leaf', 'Ethernet1', now(), number, now(), number FROM numbers(1000)"
-    )
-    swap = [statement for statement in replacement.statements() if not statement.startswith("ALTER")]
-    for cut in range(len(swap) + 1):
-        for statement in swap[:cut]:
-            database.client.command(statement)
-        apply(database.client, first)  # later ones follow once it is complete
-        database.client.command("TRUNCATE TABLE schema_migrations")
-        assert database.rows("SELECT count(), sum(rx_bytes), countIf(tx_bytes IS NULL) FROM samples") == [
-            (1000, 499500, 1000)
-        ]
-    apply(database.client, shipped_migrations())
-    assert database.rows("SELECT count(), countIf(bfd_session_up IS NULL) FROM samples") == [(1000, 1000)]
-    assert database.rows(
-        "SELECT sorting_key FROM system.tables WHERE database = currentDatabase() AND name = 'samples'"
-    )[0] == ("device, source, sampled_at",)
-    database.end()
-
-
-def test_the_new_order_of_minutes_keeps_every_row(rig: Rig) -> None:
-    """samples_1m has its rows once and the new order, wherever migration 0017 was interrupted before."""
-    reorder = next(migration for migration in shipped_migrations() if migration.name == "0017_minutes_by_device")
-    database = Database(rig, "minutes_of_an_older_build")
-    apply(database.client, tuple(migration for migration in shipped_migrations() if migration.name < reorder.name))
-    database.client.command(
-        "INSERT INTO samples_1m (device, row, bucket, readings, rx_bytes_increase, arrived_at)"
-        " SELECT 'leaf', toString(number % 8), now() - number * 7200, 6, number, now() FROM numbers(1000)"
-    )
-    columns = (
-        "SELECT name, type, compression_codec, comment FROM system.columns"
-        " WHERE database = currentDatabase() AND table = 'samples_1m'"
-    )
-    before = database.rows(columns)
-    swap = [statement for statement in reorder.statements() if not statement.startswith("ALTER")]
-    for cut in range(len(swap) + 1):
-        for statement in swap[:cut]:
-            database.client.command(statement)
-        database.client.command("TRUNCATE TABLE schema_migrations")
-        apply(database.client, (reorder,))
-        assert database.rows("SELECT count(), sum(rx_bytes_increase) FROM samples_1m") == [(1000, 499500)]
-        assert database.rows(
-            "SELECT name, sorting_key FROM system.tables"
-            " WHERE database = currentDatabase() AND name LIKE 'samples_1m%'"
-        ) == [("samples_1m", "device, bucket")]  # fmt: skip
-        assert database.rows(columns) == before
-    database.end()
-
-
-def test_bools_of_older_rollups_keep_their_extremes(rig: Rig) -> None:
-    """Wherever migration 0018 was interrupted, it is completed by the next run."""
-    bools = next(migration for migration in shipped_migrations() if migration.name == "0018_extremes_of_bools")
-    database = Database(rig, "bools_of_an_older_build")
-    apply(database.client, tuple(migration for migration in shipped_migrations() if migration.name < bools.name))
-    for table in ("samples_1m", "samples_1h"):
-        database.client.command(
-            f"INSERT INTO {table} (device, row, bucket, readings, oper_up_min, oper_up_max, oper_up_avg, arrived_at)"
-            " SELECT 'leaf', toString(number), now(), 6, floor(number / 2), ceil(number / 2), number / 2, now()"
-            " FROM numbers(3)"
-        )
-    statements = list(bools.statements())
-    for cut in range(len(statements) + 1):
-        for statement in statements[:cut]:
-            database.client.command(statement)
-        database.client.command("TRUNCATE TABLE schema_migrations")
-        apply(database.client, (bools,))
-        for table in ("samples_1m", "samples_1h"):
-            assert database.rows(
-                f"SELECT oper_up_min, oper_up_max, oper_up_avg, admin_up_min FROM {table} ORDER BY row"
-            ) == [(0, 0, 0, None), (0, 1, 0.5, None), (1, 1, 1, None)], (cut, table)
-    database.end()

@@ -1,6 +1,5 @@
 """The health of the automation: what is not ready, and what only a restart helps."""
 
-import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -9,11 +8,7 @@ import pytest
 from railsight_automation.errors import Misconfigured
 from railsight_automation.status import Status, StatusParams, serve
 
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from tests.fixtures.ports import free_port
 
 
 class Clock:

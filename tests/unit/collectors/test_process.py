@@ -16,14 +16,9 @@ from collectors.core.spool import Spool
 from lab.constants import with_constants
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.topics import EVENTS, Record
+from tests.fixtures.ports import free_port
 
 NOWHERE = {"bootstrap_servers": "127.0.0.1:1"}
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 async def for_ever(_: CollectorContext) -> None:
