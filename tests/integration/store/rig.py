@@ -6,12 +6,13 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from aiokafka import AIOKafkaProducer
 from pydantic import SecretStr
 
@@ -25,7 +26,7 @@ from streams.store.migrate import apply, shipped_migrations
 from streams.store.params import StoreParams
 from streams.wire import topics
 from streams.wire.errors import Retry
-from streams.wire.models import RowKind, Samples, Source, Table
+from streams.wire.models import Message, RowKind, Samples, Source, Table
 from streams.wire.topics import Partitions, Record
 from tests.fixtures.ports import free_port
 
@@ -74,6 +75,12 @@ class Rig:
             headers=list(record.headers),
             partition=record.partition(PARTITIONS),
         )
+
+    async def send_all(self, messages: Iterable[tuple[topics.Topic, Message]]) -> None:
+        """Send messages, each after the acknowledgement of the one before."""
+        async with producing(self.kafka.bootstrap) as producer:
+            for topic, message in messages:
+                await self.send(producer, topics.encode(topic, message))
 
     async def produce(self, rounds: int, devices: int, pause_s: float) -> None:
         """Send messages at an interval, all of every fifth round twice, as a spool resends."""
@@ -145,6 +152,18 @@ class Database:
         sink = subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self._sinks.append(sink)
         return sink
+
+    async def hold(self, messages: Iterable[tuple[topics.Topic, Message]], counts: Mapping[str, int]) -> None:
+        """Send messages, start a sink, and wait until the tables have at least these numbers of rows."""
+        await self.rig.send_all(messages)
+        self.start_sink()
+        assert await until(lambda: all(self.count(table) >= count for table, count in counts.items())), counts
+
+    def configure(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Make commands of this process use this database."""
+        monkeypatch.setenv("RAILSIGHT__STORE__URL", self.client.params.url)
+        monkeypatch.setenv("RAILSIGHT__STORE__PASSWORD", self.client.params.password.get_secret_value())
+        monkeypatch.setenv("RAILSIGHT__STORE__DATABASE", self.name)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query."""

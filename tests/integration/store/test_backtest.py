@@ -13,7 +13,7 @@ from streams.replay.score import read_findings
 from streams.report import render_backtest
 from streams.wire import topics
 from streams.wire.models import CollectorStatus, Finding, Samples, Severity
-from tests.integration.store.rig import Database, Rig, producing, until
+from tests.integration.store.rig import Database, Rig
 from tests.worlds.observations import at
 from tests.worlds.small_fabric import inventory
 from tests.worlds.small_world import SmallWorld, findings, play, statuses
@@ -30,22 +30,13 @@ def _messages() -> list[Samples | CollectorStatus]:
 @pytest.fixture(scope="module")
 def stored(rig: Rig) -> Iterator[Database]:
     """Yield the tables with ten minutes of the small fabric."""
-    database = rig.database()
-
-    async def send_all() -> None:
-        async with producing(rig.kafka.bootstrap) as producer:
-            for message in _messages():
-                topic = topics.SAMPLES if isinstance(message, Samples) else topics.COLLECTOR_STATUS
-                await rig.send(producer, topics.encode(topic, message))
-        database.start_sink()
-        messages = _messages()
-        counts = {
-            "sample_messages": sum(isinstance(m, Samples) for m in messages),
-            "collector_status": sum(isinstance(m, CollectorStatus) for m in messages),
-        }
-        assert await until(lambda: all(database.count(table) >= count for table, count in counts.items()))
-
-    asyncio.run(send_all())
+    database, messages = rig.database(), _messages()
+    counts = {
+        "sample_messages": sum(isinstance(m, Samples) for m in messages),
+        "collector_status": sum(isinstance(m, CollectorStatus) for m in messages),
+    }
+    sent = ((topics.SAMPLES if isinstance(m, Samples) else topics.COLLECTOR_STATUS, m) for m in messages)
+    asyncio.run(database.hold(sent, counts))
     yield database
     database.end()
 

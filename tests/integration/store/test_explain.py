@@ -33,7 +33,7 @@ from streams.wire.models import (
     Table,
     Verdict,
 )
-from tests.integration.store.rig import NS, Database, Rig, producing, until
+from tests.integration.store.rig import NS, Database, Rig
 
 S = 1_000_000_000
 ROOT = Path(__file__).parents[3]
@@ -79,16 +79,8 @@ def stored(rig: Rig) -> Iterator[Database]:
         "h", "nic1", EventKind.LINK_DOWN, NS + 120 * S, NS + 120 * S, Source.SOURCE_HOST, "t", 77, 1, "carrier"
     )
     messages.append((topics.EVENTS, down))
-
-    async def send_all() -> None:
-        async with producing(rig.kafka.bootstrap) as producer:
-            for topic, message in messages:
-                await rig.send(producer, topics.encode(topic, message))
-        database.start_sink()
-        counts = {"sample_messages": 61, "findings": 3, "remediations": 1, "facts": 1, "events": 1}
-        assert await until(lambda: all(database.count(table) >= count for table, count in counts.items()))
-
-    asyncio.run(send_all())
+    counts = {"sample_messages": 61, "findings": 3, "remediations": 1, "facts": 1, "events": 1}
+    asyncio.run(database.hold(messages, counts))
     yield database
     database.end()
 
@@ -116,9 +108,7 @@ def test_the_command_prints_the_same_with_and_without_kafka(
     stored: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bootstrap: str
 ) -> None:
     """Evidence, samples, remediations and revisions come from Kafka, or from ClickHouse if Kafka is unavailable."""
-    monkeypatch.setenv("RAILSIGHT__STORE__URL", stored.client.params.url)
-    monkeypatch.setenv("RAILSIGHT__STORE__PASSWORD", stored.client.params.password.get_secret_value())
-    monkeypatch.setenv("RAILSIGHT__STORE__DATABASE", stored.name)
+    stored.configure(monkeypatch)
     with pytest.raises(SystemExit) as ended:
         main(["explain", "f00", "--bootstrap", bootstrap or stored.rig.kafka.bootstrap])
     printed = capsys.readouterr()

@@ -15,12 +15,15 @@ from streams.wire.models import (
     Event,
     EventKind,
     Facts,
+    Message,
     Neighbor,
     Samples,
     Source,
     Table,
 )
-from tests.integration.store.rig import NS, Database, Rig, producing, until
+from tests.integration.store.rig import NS, Database, Rig, until
+
+Messages = list[tuple[topics.Topic, Message]]
 
 
 def _cells(table: Table, rows: tuple[str, ...]) -> dict[tuple[str, str, int], float]:
@@ -42,16 +45,12 @@ async def test_history_has_the_messages_that_were_sent(rig: Rig, database: Datab
         "leaf-0", "Ethernet3", EventKind.LINK_DOWN, at_ns + 1, at_ns + 1, Source.SOURCE_GNMI, "rig", 5, 1, "x"
     )
     status = CollectorStatus("rig", 5, Source.SOURCE_GNMI, "leaf-0", at_ns + 2, True, cadence_ns=10**10)
-    async with producing(rig.kafka.bootstrap) as producer:
-        for topic, message in (
-            (topics.SAMPLES, sent),
-            (topics.EVENTS, event),
-            (topics.COLLECTOR_STATUS, status),
-        ):
-            await rig.send(producer, topics.encode(topic, message))
-    database.start_sink()
-    tables = ("samples", "events", "collector_status")
-    assert await until(lambda: all(database.count(table) for table in tables))
+    messages: list[tuple[topics.Topic, Message]] = [
+        (topics.SAMPLES, sent),
+        (topics.EVENTS, event),
+        (topics.COLLECTOR_STATUS, status),
+    ]
+    await database.hold(messages, dict.fromkeys(("samples", "events", "collector_status"), 1))
     found = await asyncio.to_thread(lambda: list(history.messages(database.client, at_ns, at_ns + 10)))
     samples = [m for m in found if isinstance(m, Samples) and m.collector_run == sent.collector_run]
     assert event in found
@@ -71,10 +70,7 @@ async def test_rows_later_than_their_message_belong_to_it(rig: Rig, database: Da
     one, other = rig.samples(2)
     delays = tuple(range(0, 500_000 * len(one.row), 500_000))
     slow = replace(one, row_delay_us=delays)
-    async with producing(rig.kafka.bootstrap) as producer:
-        for message in (slow, other):
-            await rig.send(producer, topics.encode(topics.SAMPLES, message))
-    database.start_sink()
+    await database.hold([(topics.SAMPLES, message) for message in (slow, other)], {})
     sent = {(message.device, message.sequence) for message in (one, other)}
     assert await until(lambda: sent <= set(database.stored()))
     begin, end = sorted(message.sampled_at_ns for message in (one, other))
@@ -97,11 +93,10 @@ async def test_facts_and_controls_in_effect_at_the_start_come_first(rig: Rig, da
         for n in range(2)
     ]
     exclusion = Control("ban", ControlKind.EXCLUDE, "device:leaf-0", NS - 10, None, "me", "why")
-    async with producing(rig.kafka.bootstrap) as producer:
-        for fact in facts:
-            await rig.send(producer, topics.encode(topics.FACTS, fact))
-        await rig.send(producer, topics.encode(topics.CONTROLS, exclusion))
-    database.start_sink()
-    assert await until(lambda: database.count("facts") == 2 and database.count("controls") == 1)
+    messages: list[tuple[topics.Topic, Message]] = [
+        *((topics.FACTS, fact) for fact in facts),
+        (topics.CONTROLS, exclusion),
+    ]
+    await database.hold(messages, {"facts": 2, "controls": 1})
     found = await asyncio.to_thread(lambda: list(history.messages(database.client, NS, NS + 1)))
     assert [m for m in found if isinstance(m, Facts | Control)] == [facts[1], exclusion]

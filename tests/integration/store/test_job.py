@@ -36,7 +36,7 @@ from streams.wire.models import (
     Table,
 )
 from streams.wire.topics import Topic
-from tests.integration.store.rig import Database, Rig, producing, until
+from tests.integration.store.rig import Database, Rig
 
 S = 1_000_000_000
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
@@ -111,18 +111,9 @@ def _messages() -> list[tuple[Topic, Message]]:
 def stored(rig: Rig) -> Iterator[Database]:
     """Yield the tables with these messages."""
     database = rig.database()
-
-    async def send_all() -> None:
-        async with producing(rig.kafka.bootstrap) as producer:
-            for chunk in to_chunks(INVENTORY, T0):
-                await rig.send(producer, topics.encode(topics.INVENTORY, chunk))
-            for topic, message in _messages():
-                await rig.send(producer, topics.encode(topic, message))
-        database.start_sink()
-        counts = {"sample_messages": 61 + 61 + 52, "findings": 7, "events": 1, "inventory_jobs": 3}
-        assert await until(lambda: all(database.count(table) >= count for table, count in counts.items()))
-
-    asyncio.run(send_all())
+    counts = {"sample_messages": 61 + 61 + 52, "findings": 7, "events": 1, "inventory_jobs": 3}
+    chunks = [(topics.INVENTORY, chunk) for chunk in to_chunks(INVENTORY, T0)]
+    asyncio.run(database.hold([*chunks, *_messages()], counts))
     yield database
     database.end()
 
@@ -174,16 +165,6 @@ def test_an_interval_without_readings_is_unknown(stored: Database) -> None:
     assert verdict.as_dict()["coverage"] == 0
 
 
-def _run_command(database: Database, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """Return the exit code of the command over this database."""
-    monkeypatch.setenv("RAILSIGHT__STORE__URL", database.client.params.url)
-    monkeypatch.setenv("RAILSIGHT__STORE__PASSWORD", database.client.params.password.get_secret_value())
-    monkeypatch.setenv("RAILSIGHT__STORE__DATABASE", database.name)
-    with pytest.raises(SystemExit) as ended:
-        main(["job", *arguments])
-    return int(ended.value.code or 0)
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -207,6 +188,9 @@ def test_the_command_exits_with_0_only_for_a_clean_covered_interval(
     message: str,
 ) -> None:
     """The exit code is 1 for impacts or missing coverage, and 2 for invalid arguments."""
-    assert _run_command(stored, monkeypatch, *arguments) == code
+    stored.configure(monkeypatch)
+    with pytest.raises(SystemExit) as ended:
+        main(["job", *arguments])
+    assert int(ended.value.code or 0) == code
     printed = capsys.readouterr()
     assert message in printed.out + printed.err

@@ -16,7 +16,7 @@ from streams.wire import topics
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.models import Component, Facts, Source
 from tests.fixtures.nccl_tests_output import as_json, table
-from tests.integration.store.rig import Database, Rig, producing, until
+from tests.integration.store.rig import Database, Rig, until
 
 pytestmark = pytest.mark.timeout(240)
 BEGIN = datetime.now(UTC) - timedelta(hours=1)
@@ -70,17 +70,9 @@ h1 = "gpu-node-1"
 """)
     database = rig.database()
     gpus = tuple(Component(f"0000:{0x10 + number:02x}:00.0", "gpu") for number in range(8))
-
-    async def send_all() -> None:
-        async with producing(rig.kafka.bootstrap) as producer:
-            for chunk in to_chunks(INVENTORY, BEGIN_NS):
-                await rig.send(producer, topics.encode(topics.INVENTORY, chunk))
-            for host in ("h0", "h1"):
-                facts = Facts(host, BEGIN_NS, Source.SOURCE_HOST, components=gpus)
-                await rig.send(producer, topics.encode(topics.FACTS, facts))
-
-    asyncio.run(send_all())
-    database.start_sink()
+    chunks = [(topics.INVENTORY, chunk) for chunk in to_chunks(INVENTORY, BEGIN_NS)]
+    facts = [(topics.FACTS, Facts(host, BEGIN_NS, Source.SOURCE_HOST, components=gpus)) for host in ("h0", "h1")]
+    asyncio.run(database.hold([*chunks, *facts], {"facts": 2}))
     results = Results(database, config)
     for gbps in PEERS_GBPS:
         assert "published all_reduce: 2 hosts, 16 ranks, 3 results, average bus" in results.publish(
@@ -96,10 +88,7 @@ async def _until_count(results: Results, count: int) -> None:
 
 
 def _job(results: Results, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
-    client = results.database.client.params
-    monkeypatch.setenv("RAILSIGHT__STORE__URL", client.url)
-    monkeypatch.setenv("RAILSIGHT__STORE__PASSWORD", client.password.get_secret_value())
-    monkeypatch.setenv("RAILSIGHT__STORE__DATABASE", results.database.name)
+    results.database.configure(monkeypatch)
     with pytest.raises(SystemExit):
         main(["job", "train"])
     return capsys.readouterr().out

@@ -27,7 +27,7 @@ from streams.wire.models import (
     Subject,
     Verdict,
 )
-from tests.integration.store.rig import NS, Database, Rig, producing, until
+from tests.integration.store.rig import NS, Database, Rig, until
 
 HOSTS = tuple(f"lemon-h{number}" for number in range(20))
 LEAF = "lemon-leaf"
@@ -87,12 +87,8 @@ async def test_scores_of_what_is_stored_are_published_and_stored(rig: Rig, datab
     ]
     sent += [(topics.FINDINGS, one) for one in findings]
     sent += [(topics.REMEDIATIONS, outcome(revision, RepairOutcome.RELAPSED)) for revision in (1, 2)]
-    async with producing(rig.kafka.bootstrap) as producer:
-        for topic, message in sent:
-            await rig.send(producer, topics.encode(topic, message))
-    database.start_sink()
-    tables = {"findings": len(findings), "facts": 2, "remediations": 2, "inventory_links": len(HOSTS)}
-    assert await until(lambda: all(database.count(table) >= count for table, count in tables.items()))
+    counts = {"findings": len(findings), "facts": 2, "remediations": 2, "inventory_links": len(HOSTS)}
+    await database.hold(sent, counts)
     found = await asyncio.to_thread(query_lemons, database.client, NS, NS + 10 * _HOUR_NS)
     own = {lemon.subject_id: lemon for lemon in found if LEAF in lemon.subject_id or lemon.kind is LemonKind.PART}
     first = own[link(0).id]

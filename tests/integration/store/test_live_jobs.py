@@ -114,10 +114,7 @@ def test_a_submitted_job_appears_and_ends_when_it_ends(
     assert (found.name, found.user, found.team, found.tenant, found.gpus) == ("train", "root", "ml", "blue", 4)
     assert found.hosts == ("h0", "pod1-host1") and found.state == "RUNNING" and found.requeues == 0
     assert found.start_ns / 1e9 > submitted_s - 2
-    client = live.database.client.params
-    monkeypatch.setenv("RAILSIGHT__STORE__URL", client.url)
-    monkeypatch.setenv("RAILSIGHT__STORE__PASSWORD", client.password.get_secret_value())
-    monkeypatch.setenv("RAILSIGHT__STORE__DATABASE", live.database.name)
+    live.database.configure(monkeypatch)
     assert job in _lines(capsys, "job") and job in _lines(capsys, "job", "--tenant", "blue")
     assert job not in _lines(capsys, "job", "--tenant", "red")
     assert "name train, user root, team ml, tenant blue; 4 GPUs; slurm: RUNNING" in _output(capsys, "job", job)

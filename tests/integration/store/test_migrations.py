@@ -61,7 +61,7 @@ FILLED = {
         FROM numbers(3)""",
 }
 """The rows that are stored before a migration that changes their table."""
-KEPT: dict[str, list[tuple[Any, ...]]] = {
+EXPECTED: dict[str, list[tuple[Any, ...]]] = {
     "SELECT count(), sum(rx_bytes), countIf(tx_bytes IS NULL), countIf(bfd_session_up IS NULL) FROM samples": [
         (1000, 499500, 1000, 1000)
     ],
@@ -98,7 +98,7 @@ def test_migrations_with_rows_are_resumed_wherever_they_were_interrupted(client:
         assert apply(Interrupting(client, left + 1), pending[:1]) == pending[:1]
         assert name != "0017_minutes_by_device" or client.query(MINUTES) == minutes
     assert interrupted > 40
-    for query, rows in KEPT.items():
+    for query, rows in EXPECTED.items():
         assert [tuple(row) for row in client.query(query)] == rows, query
     after = schema(client)
     assert apply(client, shipped_migrations()) == ()

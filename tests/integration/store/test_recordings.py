@@ -16,7 +16,7 @@ from streams.replay.recording import RejectedRows, read_samples
 from streams.runtime.topic_io import inventory_records, publish
 from streams.wire import topics
 from streams.wire.models import Samples
-from tests.integration.store.rig import Database, Rig, producing, until
+from tests.integration.store.rig import Database, Rig
 from tests.worlds.observations import at
 from tests.worlds.small_fabric import inventory
 from tests.worlds.small_world import SmallWorld
@@ -29,16 +29,8 @@ MESSAGES = [message for message in SmallWorld(down={}).rounds(WORLD_S) if isinst
 def config(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Yield the configuration of a pipeline that stored a minute of the small fabric."""
     database: Database = rig.database()
-
-    async def send_all() -> None:
-        await publish(rig.settings, inventory_records(inventory(), at(0)))
-        async with producing(rig.kafka.bootstrap) as producer:
-            for message in MESSAGES:
-                await rig.send(producer, topics.encode(topics.SAMPLES, message))
-        database.start_sink()
-        assert await until(lambda: database.count("sample_messages") >= len(MESSAGES))
-
-    asyncio.run(send_all())
+    asyncio.run(publish(rig.settings, inventory_records(inventory(), at(0))))
+    asyncio.run(database.hold(((topics.SAMPLES, one) for one in MESSAGES), {"sample_messages": len(MESSAGES)}))
     store, path = database.client.params, tmp_path_factory.mktemp("recordings") / "railsight.toml"
     password = path.with_name("password")
     password.write_text(store.secret())

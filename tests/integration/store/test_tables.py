@@ -97,9 +97,8 @@ EXPECTED = {
 
 async def test_every_persisted_topic_is_stored_as_rows(rig: Rig, database: Database) -> None:
     """The input is a message of each topic, a finding's revision out of order and repeated, and two invalid records."""
+    await rig.send_all(MESSAGES)
     async with producing(rig.kafka.bootstrap) as producer:
-        for topic, message in MESSAGES:
-            await rig.send(producer, topics.encode(topic, message))
         await rig.send(producer, Record(topics.CONTROLS, b"k", b"{not json"))
         await rig.send(producer, Record(topics.SAMPLES, b"s", b"\xff\xffnot samples"))
     await rig.produce(rounds=1, devices=2, pause_s=0)
