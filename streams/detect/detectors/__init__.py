@@ -1,4 +1,4 @@
-"""All detectors. A new one is added here, and nowhere else in the stages."""
+"""Lists all detectors; a new detector is added only here."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
-"""congestion/imbalance: the uplinks of one switch carry unevenly for minutes, and one of them is nearly full.
+"""congestion/imbalance: detects a switch whose uplinks carry unequal traffic for minutes, one of them nearly full.
 
-Upwards, or downwards: flows that the tier above puts onto one of the links to this switch.
+Either the switch sends unequally, or the tier above sends unequally down the links to it.
 
-Opens when some windows in a row are uneven, closes after as many even ones. `measure` compares the uplinks of all
+Opens when several consecutive windows are uneven, closes after as many even ones. `measure` compares the uplinks of all
 switches as one array, and emits windows only of switches that may be uneven.
 """
 
@@ -29,18 +29,18 @@ class ImbalanceParams(Thresholds):
     """`[detect.imbalance]`: uplinks of one switch that differ persistently (DETECTION 3)."""
 
     uneven: Ratio = 0.15
-    """Off the mean of its uplinks: five times the deviation of a healthy fabric (3 %, `a100-roce-leaf`)."""
+    """Deviation from the mean of the switch's uplinks: five times that of a healthy fabric (3 %, `a100-roce-leaf`)."""
     busy: ClassVar[float] = 0.5
-    """Of its speed that the fullest must carry at least: where none is half full, unevenness delays no traffic."""
+    """The least load of the fullest uplink: if none is half full, unequal load delays no traffic."""
     unused: ClassVar[float] = 0.01
-    """Of the fullest; an uplink that carries less is down, drained or a standby, and is not compared."""
+    """Share of the fullest uplink's load; an uplink below it is down, drained or a standby, and is not compared."""
     windows: ClassVar[int] = 5
-    """In a row, uneven to open and even to close: a new collective has new flows, and with them new hashes."""
+    """Consecutive uneven windows to open, and even ones to close: a new collective has new flows and new hashes."""
 
 
 @dataclass(frozen=True, slots=True)
 class UplinkMark:
-    """The uplink of a switch that is furthest off the mean in one window, and the fullest."""
+    """The uplink of a switch that deviates most from the mean in one window, and the fullest uplink."""
 
     begin_ns: int
     end_ns: int
@@ -53,7 +53,7 @@ class UplinkMark:
     full: float = 0.0
     peers: int = 0
     is_received: bool = False
-    """The bytes are those that the tier above sends down these links."""
+    """True if the bytes are those that the tier above sends down these links."""
 
 
 def _conclusion(
@@ -98,7 +98,7 @@ ImbalanceState = Marks[UplinkMark]
 def _observe(
     params: ImbalanceParams, state: ImbalanceState | None, window: PeerWindow, context: Context
 ) -> Observed[ImbalanceState]:
-    """Add a window, unless an uplink was down, trained or was shut in it."""
+    """Add a window, unless an uplink was down, trained or was administratively down in it."""
     mark, switch = mark_of(params, window), window.device
     if state is None and not mark.is_bad:
         return Observed(None)
@@ -111,7 +111,7 @@ def _observe(
 
 
 def with_mark(state: ImbalanceState, mark: UplinkMark) -> ImbalanceState:
-    """Return the state with one more window; of two sources the first by number counts."""
+    """Return the state with one more window; of two sources the one with the lower number counts."""
     known = next((m for m in state.marks if m.begin_ns == mark.begin_ns), None)
     if mark.end_ns <= state.pruned_until_ns or (known is not None and known.source <= mark.source):
         return state
@@ -119,7 +119,7 @@ def with_mark(state: ImbalanceState, mark: UplinkMark) -> ImbalanceState:
 
 
 def mark_of(params: ImbalanceParams, window: PeerWindow) -> UplinkMark:
-    """Return the most deviant and the fullest uplink of a window, of the direction that is bad or deviates more."""
+    """Return the most deviant and the fullest uplink of a window, in the direction that is bad or deviates more."""
     directions = [metric for metric in DIRECTIONS if metric in window.metric]
     if Metric.SPEED_BPS not in window.metric or not directions:
         return UplinkMark(window.begin_ns, window.end_ns, window.source, is_bad=False)
@@ -128,7 +128,7 @@ def mark_of(params: ImbalanceParams, window: PeerWindow) -> UplinkMark:
 
 
 def _mark(params: ImbalanceParams, window: PeerWindow, metric: Metric) -> UplinkMark:
-    """Return the mark of one direction; without values where fewer than two uplinks are in use."""
+    """Return the mark of one direction; without values if fewer than two uplinks are in use."""
     count = len(window.port)
     carried, speeds = (
         np.array(window.value[window.metric.index(one) * count :][:count])[None] for one in (metric, Metric.SPEED_BPS)

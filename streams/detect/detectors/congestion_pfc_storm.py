@@ -1,7 +1,7 @@
-"""congestion/pfc-storm: a port that is paused nearly all the time while no traffic passes in the paused direction.
+"""congestion/pfc-storm: detects a port that is paused nearly all the time, without traffic in the paused direction.
 
-One finding for each link and the end of it that pauses; the direction is the diagnosis. `attribute`, which receives
-all pods, finds the root of many: the port whose device pauses without being paused.
+Each link has one finding per end that pauses; the direction is the diagnosis. `attribute`, which receives all pods,
+finds the root of several storms: the port whose device pauses without being paused.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,20 +38,20 @@ class StormParams(Thresholds):
     """`[detect.storm]`: pause without traffic, and for how long."""
 
     paused: Ratio = 0.8
-    """Of the time. SONiC requires continuous pause; the jitter of a reading is a part of an interval of seconds.
+    """Share of the time paused. SONiC requires continuous pause; the jitter of a reading is a part of seconds.
 
-    Where only frames are counted, each pauses for 65535 quanta of 512 bit times at most (IEEE 802.1Qbb).
+    If only frames are counted, each pauses for at most 65535 quanta of 512 bit times (IEEE 802.1Qbb).
     """
     traffic: ClassVar[float] = 0.01
     """Traffic in the paused direction, as a share of speed: an incast of 100 senders leaves each one hundredth."""
     transitions_per_s: ClassVar[float] = 1
-    """Between on and off, where they are counted: congestion switches thousands of times, in a storm pause stays."""
+    """Transitions between on and off, if counted: thousands per second in congestion, none in a storm."""
     sustained_s: Seconds = 3
     """Between the detection time of a switch's watchdog (SONiC: 0.2 s) and of a NIC's own guard (mlx5: 8 s)."""
     stalled: ClassVar[float] = 0.3
-    """Of the seconds in which the NIC waited for PCIe: then its host is the cause (DETECTION 1)."""
+    """Share of the seconds in which the NIC waited for PCIe, from which its host is the cause (DETECTION 1)."""
     quiet_s: ClassVar[float] = 30
-    """Closes when the port was free for this long: storms recur as the queue that caused them fills again."""
+    """Closes when the port was free for this long; storms recur when the queue that caused them fills again."""
 
 
 StormSpell = Spell[PauseBegan | PfcWatchdogStorm]
@@ -82,12 +82,12 @@ def _conclusion(params: StormParams, context: Context, subject: Subject, origin:
 
 
 def _paused_ratio(spell: StormSpell) -> float:
-    """Return the share of the time; 0 where a watchdog reported it."""
+    """Return the share of the time paused; 0 if a watchdog reported it."""
     return spell.began.paused_ratio if isinstance(spell.began, PauseBegan) else 0.0
 
 
 def _queue(began: PauseBegan | PfcWatchdogStorm) -> str:
-    """Return the name of the queue or priority; empty where the whole port is paused."""
+    """Return the name of the queue or priority; empty if the whole port is paused."""
     if isinstance(began, PauseBegan):
         return "" if began.priority is None else f"priority {began.priority}"
     return began.report if began.queue is None else f"queue {began.queue}"
@@ -100,7 +100,7 @@ def _duration(worst: StormSpell) -> str:
 def _evidence(
     params: StormParams, origin: Endpoint, run: StormRun, worst: StormSpell, stalls: float
 ) -> Iterator[Evidence]:
-    """Yield the end that pauses first: the root is found by it."""
+    """Yield evidence, first of the end that pauses, by which the root is found."""
     span = run.begin_ns, run.seen_ns
     if worst.is_instant:
         name = f"{worst.reporter.device}/{worst.reporter.port}"
@@ -146,7 +146,7 @@ def _is_closed(state: StormState) -> bool:
 
 
 def _rebase(state: StormState, subject: Subject, context: Context) -> Observed[StormState]:
-    """Take over the subject of a new inventory; a link keeps its episodes."""
+    """Adopt the subject of a new inventory; a link keeps its episodes."""
     return Observed(replace(state, link=replace(state.link, subject=subject)), context.watermark_ns)
 
 
@@ -188,7 +188,7 @@ def _explain(storm: Finding, cases: Cases) -> tuple[Finding, Finding | None]:
 
 
 def _affected_by(changed: Finding, cases: Cases) -> Iterable[str]:
-    """Yield the storms downstream, and the root each time that its storms have doubled."""
+    """Yield the storms downstream, and the root whenever the number of its storms has doubled."""
     if not is_storm(changed):
         return
     yield from (storm.id for storm in downstream(cases, changed))
@@ -237,19 +237,19 @@ def _with_victims(topology: Topology, root: Finding, children: Sequence[Finding]
 
 
 def _is_critical(storm: Finding, context: SeverityContext) -> bool:
-    """Rate a storm CRITICAL: one of a host at once, one of a switch once the root would be known.
+    """Rate a storm CRITICAL: at once for a host, for a switch only when the root would be known.
 
-    A switch that pauses may be paused by the root, which shows later: its port is polled later, or traffic passed in
-    the rest of the interval in which the storm began, unlike at an idle port.
+    A pausing switch may itself be paused by the root, which is detected later: its port is polled later, or traffic
+    passed in the rest of the interval in which the storm began, unlike at an idle port.
     """
     return context.watermark_ns >= _root_known_ns(None, storm) or context.was_critical(storm)
 
 
 def _root_known_ns(_params: object, storm: Finding) -> int:
-    """Return the watermark at which the root of a storm has been reported; 0 for the storm of a host, which is a root.
+    """Return the watermark by which the root of a storm has been reported; 0 for a host's storm, which is a root.
 
-    The storm took one interval between two readings to be detected; so does the root from then on. All live sources
-    have sent a reading by that watermark.
+    The storm took one interval between two readings to be detected, and the root takes as long from then on. By that
+    watermark all live sources have sent a reading.
     """
     origin = storm.evidence[0].at if storm.evidence else None
     if storm.subject.role == HOST_LINK and origin == storm.subject.a:

@@ -1,8 +1,8 @@
 """device/clock-skew: detects a clock that is ahead or behind, jumps or drifts.
 
 Opens when the samples of a device, or the statuses of a collector, differ from the brokers' time by the same offset for
-30 s, or are ahead of it for as long. Resolves when the clock was right for `clear_s`. `measure` corrects the times of
-the samples meanwhile, so that no other detector depends on the clock.
+30 s, or are ahead of it for 30 s. Resolves when the clock was right for `clear_s`. Meanwhile `measure` corrects the
+times of the samples, so that no other detector depends on the clock.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,19 +23,19 @@ class ClockParams(Thresholds):
     """`[detect.clock]`: the offset of a clock that is reported, and its severity."""
 
     min_offset_s: Seconds = 5
-    """Below it the correction suffices: what two ends of a link report is joined within 5 s. A clock that is behind by
+    """Below it the correction suffices: reports of a link's two ends are joined within 5 s. A clock that is behind by
     less than 10 s looks like a delay."""
     warning_s: ClassVar[float] = 300
-    """From this offset on WARNING, else INFO: Kerberos refuses such a host (RFC 4120, 5 min)."""
+    """WARNING from this offset on, else INFO: Kerberos refuses such a host (RFC 4120, 5 min)."""
     clear_s: ClassVar[float] = 300
-    """Right for this long; a clock that jumps forth and back is one finding. As `grouping.outlive_s` (choice)."""
+    """Closes when right for this long, so that repeated jumps are one finding. As `grouping.outlive_s` (choice)."""
 
 
 _WHOLE = ""
-"""The part of the device that it evaluates: all of it."""
+"""The part of the device that it evaluates: the whole device."""
 
 _CERTAIN, _MAY_BE_DELAY = 1.0, 0.9
-"""Confidence of a clock that is ahead, and of one that is behind by no more than a queue may delay."""
+"""The confidence for a clock that is ahead, and for one that is behind by no more than a possible queueing delay."""
 
 _LONGEST_DELAY_S = 600
 
@@ -43,7 +43,7 @@ _LONGEST_DELAY_S = 600
 def _evaluate(
     params: ClockParams, ledger: Ledger, published: Mapping[str, PublishedEpisodes], evidence: DeviceEvidence
 ) -> DeviceEvaluation:
-    """Conclude on the clock of a device or collector from all sources that are dated by it."""
+    """Conclude on the clock of a device or collector from all sources that it dates."""
     conclusions = []
     for clocks in _clusters(params, evidence.clocks):
         right_ns = max(clock.right_ns for clock in clocks)
@@ -56,7 +56,7 @@ def _evaluate(
 
 
 def _clusters(params: ClockParams, clocks: Sequence[WrongClock]) -> list[list[WrongClock]]:
-    """Return the clocks that are off far enough, by time; those closer than `clear_s` together."""
+    """Return the clocks that are off far enough, by time; clocks less than `clear_s` apart form one cluster."""
     off = [clock for clock in clocks if abs(clock.offset_ns) >= ns(params.min_offset_s)]
     clusters: list[list[WrongClock]] = []
     end_ns = 0
@@ -93,7 +93,7 @@ def _conclusion(
 
 
 _MAX_EVIDENCE = 8
-"""Intervals of one finding that are listed: a clock may jump forth and back for days."""
+"""The most intervals listed in a finding: a clock may jump back and forth for days."""
 
 
 def _evidence(params: ClockParams, name: str, clock: WrongClock, last_ns: int) -> Evidence:
@@ -118,7 +118,7 @@ def _evidence(params: ClockParams, name: str, clock: WrongClock, last_ns: int) -
 
 
 def _offset(offset_ns: int) -> str:
-    """Return an offset for people."""
+    """Return the text of an offset."""
     seconds = abs(offset_ns) / 1e9
     size = f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min" if seconds < 7200 else _hours(seconds)
     return f"{size} {'ahead' if offset_ns > 0 else 'behind'}"

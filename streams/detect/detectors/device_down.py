@@ -1,9 +1,9 @@
-"""device/down: detects a device that restarted, or that neither its sources nor its neighbors see any more.
+"""device/down: detects a device that restarted, or that neither its sources nor its neighbors reach any more.
 
-A restart is one finding with the cause REBOOT, identified by the boot that ended, and resolved when the device is up. A
-device is down without a known restart when all its sources are silent and enough of its links are down at their other
-ends, or when nearly all of its links were lost there together, whether or not any source reads it. Silence alone is
-telemetry/stale. What fails at the device meanwhile becomes its child in `attribute`.
+A restart is one finding with the cause REBOOT, identified by the boot that ended, and resolved when the device is up.
+Without a known restart, a device is down when all its sources are silent and enough of its links are down at their
+other ends, or when nearly all of its links were lost there together, whether or not any source reads it. Silence alone
+is telemetry/stale. Concurrent faults at the device become its children in `attribute`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ class DeviceDownParams(Thresholds):
     """`[detect.device_down]`: a silent device that its neighbors lost as well."""
 
     links_down_ratio: ClassVar[float] = 0.5
-    """Of its links, at least this share is down at their other ends. Half: a line card can take a quarter."""
+    """The least share of its links that are down at their other ends. Half, because a line card can take a quarter."""
     merge_s: ClassVar[float] = 60
     """Two signs of a restart closer than this are one restart."""
 
@@ -55,7 +55,7 @@ class Outage:
 
 
 def find_outages(params: DeviceDownParams, grouping: GroupingParams, evidence: DeviceEvidence) -> list[Outage]:
-    """Return the outages of a device by time; those closer than `merge_s` are one."""
+    """Return the outages of a device by time; merges outages closer than `merge_s`."""
     found = sorted([*_restarts(evidence), *_silent_outages(params, evidence)], key=lambda o: (o.begin_ns, o.end_ns))
     merged: list[Outage] = []
     for outage in found:
@@ -69,9 +69,9 @@ def find_outages(params: DeviceDownParams, grouping: GroupingParams, evidence: D
 
 
 def _add_joint_loss(params: DeviceDownParams, outages: list[Outage], loss: Outage) -> None:
-    """Add a joint loss of links, or complete the outage that it belongs to.
+    """Add a joint loss of links, or complete the outage to which it belongs.
 
-    Neighbors report a loss earlier than a restart or a silence is detected, but these date the outage better.
+    Neighbors report a loss before a restart or a silence is detected, but the latter date the outage better.
     """
     merge_ns = ns(params.merge_s)
     for index, outage in enumerate(outages):
@@ -91,7 +91,7 @@ def _later(at_ns: int, by_ns: int) -> int:
 
 
 def _merge(first: Outage, second: Outage) -> Outage:
-    """Merge two outages; a restart ends one that is still open, because the device is up again."""
+    """Merge two outages; a restart ends an open outage, because the device is up again."""
     is_restart = first.is_restart or second.is_restart
     ends_ns = [first.end_ns, second.end_ns]
     if is_restart:
@@ -126,7 +126,7 @@ def _restarted_after_ns(evidence: DeviceEvidence, restart: Restart) -> int:
 
 
 def _is_refinement(narrow: Restart, wide: Restart) -> bool:
-    """Return whether two intervals are of one restart, and a late reading between both ends narrowed it."""
+    """Return whether two intervals are of one restart, narrowed by a late reading between both ends."""
     if narrow.by_event or wide.by_event or narrow.boot_id != wide.boot_id or narrow == wide:
         return False
     is_within = wide.since_ns <= narrow.since_ns and narrow.at_ns <= wide.at_ns
@@ -136,8 +136,8 @@ def _is_refinement(narrow: Restart, wide: Restart) -> bool:
 def _silent_outages(params: DeviceDownParams, evidence: DeviceEvidence) -> list[Outage]:
     """Return when all sources were silent while at least `links_down_ratio` of the links were down at the other ends.
 
-    The ratio is of the links whose other ends are read, and at least of half of all links: where a collector is dead,
-    a switch and its neighbors are silent together, and hosts still report that their links to it went down.
+    The ratio is of the links whose other ends are read, and at least of half of all links: if a collector fails, a
+    switch and its neighbors are silent together, and hosts still report that their links to it went down.
     """
     outages = []
     for begin_ns, end_ns in _silent_intervals(evidence.silences):
@@ -170,7 +170,7 @@ def _silent_outages(params: DeviceDownParams, evidence: DeviceEvidence) -> list[
 
 
 def _at_least_one(count: float) -> int:
-    """Round a number of links up, to one at least."""
+    """Round a number of links up, to at least one."""
     return max(1, -(-round(count * 1000) // 1000))
 
 
@@ -185,21 +185,21 @@ def _silences_at(silences: dict[str, list[Silence]], at_ns: int) -> list[Silence
 
 
 def _detection(silence: Silence) -> int:
-    """Return the sort key by which the last detected silence has the current number of live sources."""
+    """Return the sort key whose last silence has the current number of live sources."""
     return silence.detected_ns
 
 
 def _begin_ns(params: DeviceDownParams, silent_ns: int, downs_ns: list[int]) -> int:
-    """Return when the device became silent, or when the needed links were lost if that was long after."""
+    """Return when the device became silent, or when the required links were lost if that was long after."""
     near_ns = ns(params.merge_s)
     first_ns = min(at_ns for at_ns in downs_ns if at_ns >= downs_ns[-1] - near_ns)
     return first_ns if first_ns > silent_ns + near_ns else silent_ns
 
 
 def _joint_losses(grouping: GroupingParams, evidence: DeviceEvidence) -> list[Outage]:
-    """Return when nearly all links were lost, each shortly after the one before, as their other ends report.
+    """Return when nearly all links were lost, each shortly after the previous one, as their other ends report.
 
-    Such an outage lasts until so many links recovered that it would not have been detected.
+    Such an outage lasts until enough links recovered that it would not have been detected.
     """
     needed = max(grouping.links, _at_least_one(evidence.links * grouping.device_ratio))
     outages = []
@@ -236,7 +236,7 @@ def _joint_loss(needed: int, evidence: DeviceEvidence, cluster: list[LostLink]) 
 
 
 def _silent_intervals(silences: dict[str, list[Silence]]) -> list[Interval]:
-    """Return when every source that was ever silent is silent; `live_sources` counts those that never were."""
+    """Return when all sources that were ever silent are silent; `live_sources` counts the others."""
     intervals: list[Interval] | None = None
     for source in silences.values():
         own = [(silence.since_ns, silence.resumed_ns) for silence in source]
@@ -248,10 +248,10 @@ def _silent_intervals(silences: dict[str, list[Silence]]) -> list[Interval]:
 
 
 _WHOLE = ""
-"""The part of the device that it evaluates: all of it."""
+"""The part of the device that it evaluates: the whole device."""
 
 _NEIGHBORS_ONLY = 0.8
-"""Confidence where only neighbors report it: the ports or their cables may be at fault, and not the device."""
+"""The confidence if only neighbors report it: the ports or their cables may be at fault instead of the device."""
 
 
 def _evaluate(

@@ -1,8 +1,8 @@
-"""host/gpu-fault: a GPU of which the driver reports a fault.
+"""host/gpu-fault: detects a GPU for which the driver reports a fault.
 
-Opens at the first Xid that is not caused by a program, or when uncorrectable ECC errors are counted. A corrected or
-contained fault closes after `quiet_s` without another; one that needs a reset lasts until the host restarts, the
-driver reports that the GPU needs no action, or `reset_quiet_s` have passed.
+Opens at the first Xid that no program causes, or when uncorrectable ECC errors are counted. A corrected or contained
+fault closes after `quiet_s` without another. A fault that needs a reset lasts until the host restarts, the driver
+reports that the GPU needs no action, or `reset_quiet_s` have passed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -51,10 +51,10 @@ class GpuParams(Thresholds):
     """`[detect.gpu]`: when a fault closes whose end is not reported."""
 
     quiet_s: ClassVar[float] = 3600
-    """Corrected and contained: the driver reports the same row or program again within minutes, if at all."""
+    """Corrected and contained faults: the driver reports the same row or program again within minutes, if at all."""
     reset_quiet_s: ClassVar[float] = 86_400
-    """A fault that needs a reset which was not observed: gpud and NVSentinel wait for the restart; a reset alone is
-    not reported. After a day the GPU was repaired, or its next Xid begins a finding of its own."""
+    """A fault that needs an unobserved reset: gpud and NVSentinel wait for the restart; a reset alone is not reported.
+    After a day the GPU was repaired, or its next Xid begins a new finding."""
 
 
 class Grade(IntEnum):
@@ -63,13 +63,13 @@ class Grade(IntEnum):
     NONE = 0
     """Caused by the program, or for information only."""
     CORRECTED = 1
-    """The hardware dealt with it; the GPU goes on."""
+    """The hardware corrected it; the GPU continues."""
     UNKNOWN = 2
     """Not in the catalogue, or "report an issue" in it."""
     CONTAINED = 3
-    """One program died of it; the GPU goes on."""
+    """One program ended because of it; the GPU continues."""
     UNCORRECTABLE = 4
-    """The GPU must be reset, or its host be restarted."""
+    """The GPU must be reset, or its host restarted."""
     OFF_BUS = 5
 
 
@@ -78,16 +78,16 @@ ECC = 0
 OFF_BUS = 79
 INIT_FAILED = 143
 RECOVERY = 154
-"""The driver reports the action that the GPU needs, or that it needs none any more."""
+"""The driver reports the action that the GPU needs, or that it no longer needs one."""
 
 _PROGRAM = frozenset(
     {8, 11, 13, 25, 31, 32, 39, 40, 41, 43, 44, 45, 60, *range(68, 73), *range(75, 78), 80, *range(82, 87), 88, 89,
      *range(96, 106), *range(126, 136), 139, 141, 159}
 )  # fmt: skip
-"""RESTART_APP: a page fault (31), an exception of the program (13), a channel that was taken away (45) and the like."""
+"""RESTART_APP: for example a page fault (31), an exception of the program (13), a removed channel (45)."""
 
 _INFORMATION = frozenset({14, 37, 38, 66, 67, 93, 106, 107, 137, 152, 153, RECOVERY, 157, 161})
-"""IGNORE."""
+"""IGNORE in the catalogue."""
 
 _XIDS_BY_CODE: dict[int, tuple[Grade, str]] = {
     ECC: (Grade.CONTAINED, "uncorrectable ECC errors"),
@@ -131,12 +131,12 @@ def grade(code: int) -> Grade:
 
 
 def _xid_name(code: int) -> str:
-    """Return the text of an Xid; empty where the catalogue has none."""
+    """Return the text of an Xid; empty if the catalogue has none."""
     return _XIDS_BY_CODE[code][1] if code in _XIDS_BY_CODE else ""
 
 
 def _xid_cause(code: int) -> Cause:
-    """Return the part that is at fault."""
+    """Return the part at fault."""
     if code == OFF_BUS:
         return Cause.GPU_OFF_BUS
     return Cause.NVLINK if code in _NVLINK else Cause.GPU_MEMORY if code in _MEMORY else Cause.GPU
@@ -148,7 +148,7 @@ def _reports_recovery(code: int, detail: str) -> bool:
 
 
 def _xid_of_line(detail: str) -> int | None:
-    """Return the Xid for lines of the driver that mean the same without one; None for others."""
+    """Return the Xid for equivalent lines of the driver without one; None for others."""
     if "fallen off the bus" in detail:
         return OFF_BUS
     return INIT_FAILED if "RmInitAdapter failed" in detail else None
@@ -168,7 +168,7 @@ class XidMonitor(Monitor):
         if event.kind not in _KINDS or not event.port:
             return
         xid = event.code if event.kind is EventKind.GPU_XID else _xid_of_line(event.detail)
-        if xid is not None and 0 <= xid < _MAX_XID:  # another code is no Xid
+        if xid is not None and 0 <= xid < _MAX_XID:  # another code is not an Xid
             payload = GpuXid(xid, _reports_recovery(xid, event.detail), event.detail)
             yield Symptom(event.device, event.port, payload, at_ns, source=event.source, by_event=True)
 
@@ -184,7 +184,7 @@ def _code_of(symptom: Symptom) -> int:
 def _conclusion(
     context: Context, subject: Subject, run: Sequence[Symptom], ended_ns: int | None, known_ns: int
 ) -> Conclusion:
-    """Return the episode of a fault. `ended_ns` is None while it goes on; `known_ns` is when the end is known."""
+    """Return the episode of a fault. `ended_ns` is None while it is open; `known_ns` is when the end is known."""
     first, last = run[0].at_ns, run[-1].at_ns
     worst = max(run, key=lambda symptom: (grade(_code_of(symptom)), -symptom.at_ns))
     code, at = _code_of(worst), subject.a or Endpoint("")
@@ -207,7 +207,7 @@ def _headline(code: int, count: int) -> str:
 
 
 def _evidence(at: Endpoint, run: Sequence[Symptom]) -> Iterable[Evidence]:
-    """Yield one for each Xid, the worst first: how often it was reported, from when to when."""
+    """Yield evidence for each Xid, the most severe first: the count, the first and the last report."""
     by_code: dict[int, list[Symptom]] = {}
     for symptom in run:
         by_code.setdefault(_code_of(symptom), []).append(symptom)
@@ -224,10 +224,10 @@ def _evidence(at: Endpoint, run: Sequence[Symptom]) -> Iterable[Evidence]:
 
 
 _CAPACITY = 64
-"""Xids retained of one GPU: a driver that repeats one each second adds nothing after a minute."""
+"""The most retained Xids of one GPU: an Xid that the driver repeats each second adds nothing after a minute."""
 
 _RETENTION_NS = ns(3600)
-"""A closed fault is retained this long: others of the same hour may be explained by it."""
+"""A closed fault is retained for this long, because it may explain others of the same hour."""
 
 
 def _observe(_: GpuParams, state: PartState | None, symptom: Symptom, context: Context) -> Observed[PartState]:
@@ -241,7 +241,7 @@ def _observe(_: GpuParams, state: PartState | None, symptom: Symptom, context: C
     symptoms = sorted([*symptoms, symptom], key=_order)
     pruned_until_ns = state.pruned_until_ns
     if len(symptoms) > _CAPACITY:
-        # One in the middle matters least: the first shows since when, the last until when.
+        # One in the middle matters least: the first shows the begin, the last the end.
         pruned_until_ns = max(pruned_until_ns, symptoms.pop(_CAPACITY // 2).at_ns)
     return Observed(replace(state, symptoms=tuple(symptoms), pruned_until_ns=pruned_until_ns), NOW)
 
@@ -277,7 +277,7 @@ def _evaluate(params: GpuParams, _: str, state: PartState, context: Context) -> 
 
 
 _Run = tuple[list[Symptom], int, int]
-"""The symptoms of one fault, when it ended, and when that is known."""
+"""The symptoms of one fault, its end, and the time at which the end is known."""
 
 
 def _runs(params: GpuParams, symptoms: Sequence[Symptom], restarts: Sequence[int]) -> list[_Run]:

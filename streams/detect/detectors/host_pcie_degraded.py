@@ -1,8 +1,8 @@
-"""host/pcie-degraded: the PCIe link of a NIC or GPU trained below what it and its slot support.
+"""host/pcie-degraded: detects a NIC or GPU whose PCIe link trained below what it and its slot support.
 
-Opens when it has been degraded for `open_after_s`, unlike equal parts of its host, and closes once it has been
-restored for `full_s`. `measure` decides which links are degraded, and excludes GPUs that idle. The effect on the NIC
-shows as rail/degraded, of which this is the parent.
+Opens when the link has been degraded for `open_after_s`, unlike equal parts of its host, and closes once it has been
+restored for `full_s`. `measure` finds the degraded links, and excludes idle GPUs. Its effect on the NIC is
+rail/degraded, whose parent this finding is.
 """
 
 import math
@@ -33,9 +33,9 @@ class PcieParams(Thresholds):
     open_after_s: Seconds = 60
     """Six readings: a link that trains after a reset or a hot plug is degraded for some seconds."""
     full_s: ClassVar[float] = 60
-    """Restored for this long; a link that trains up and down is one finding."""
+    """Closes when restored for this long; a link that repeatedly trains down and up is one finding."""
     busy: ClassVar[float] = 0.5
-    """Utilization of a GPU at work: by nvidia-smi's manual its link may be slower and narrower while it idles."""
+    """Utilization of a busy GPU: by nvidia-smi's manual its link may be slower and narrower while it idles."""
 
 
 WIDTH = (Metric.PCIE_WIDTH_LANES, NO_INDEX)
@@ -55,7 +55,7 @@ Place = tuple[int, int, str]
 
 
 class PcieMonitor(Monitor):
-    """Holds the degraded links by device and place, with their capacity in thousandths."""
+    """Tracks the degraded links by device and place, with their capacity in thousandths."""
 
     name = "pcie"
 
@@ -170,7 +170,7 @@ def _part(share: float) -> int:
 
 
 def _link(at: Mapping[Column, int], values: npt.NDArray[Any]) -> PcieLink | None:
-    """Return the link of a row; None where one of its values is absent."""
+    """Return the link of a row; None if one of its values is absent."""
     width, speed, width_max, speed_max = (float(values[at[column]]) for column in _COLUMNS)
     if math.isnan(width + speed + width_max + speed_max):
         return None
@@ -184,7 +184,7 @@ def _symptom(samples: Samples, row: int, topology: Topology, step: Transition, l
 
 
 def _unlike(share: Cells, low: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return which of the low links are lower than the median of their host, or are the only one."""
+    """Return the low links that are below the median of their host, or the only ones."""
     unlike = np.zeros_like(low)
     for number in np.flatnonzero(low.any(axis=1)).tolist():
         known = share[number][~np.isnan(share[number])]

@@ -1,8 +1,8 @@
-"""host/thermal-throttle: a GPU or module of a host is at its temperature limit while its peers on the host are cool.
+"""host/thermal-throttle: detects a GPU or module at its temperature limit while its peers on the host are cool.
 
-Opens when that has lasted for `open_after_s`, and closes once the part has been cool for `clear_s`. `measure` decides
-which parts are hot; a host on which all are hot is left out, since its cause is the room or the fans. A rail that is
-slow at the same port is rail/degraded, of which this is the parent.
+Opens when that has lasted for `open_after_s`, and closes once the part has been cool for `clear_s`. `measure` finds the
+hot parts; it omits a host on which all are hot, because the room or the fans are the cause. A slow rail at the same
+port is rail/degraded, whose parent this finding is.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ from streams.wire.models import NO_INDEX, Cause, Condition, RowKind, Samples, Sy
 from streams.wire.symptoms import LevelState, SymptomKind
 
 _MIN_ROWS = 3
-"""A row has two peers at least: a single peer is no evidence of the usual level."""
+"""A row needs at least two peers: a single peer is no evidence of the usual level."""
 
 Levels = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -39,20 +39,20 @@ class ThermalParams(Thresholds):
     gpu_limit_c: float = Field(default=85.0, gt=0)
     """Maximum operating temperature of data center GPUs by `nvidia-smi -q -d TEMPERATURE` (A100: 85 °C, H100: 87)."""
     module_limit_c: float = Field(default=80.0, gt=0)
-    """Above the high alarm of 75 °C that modules for a case of up to 70 °C have; 70 °C alone is usual under load."""
+    """Above the high alarm of 75 °C of modules for a case of up to 70 °C; 70 °C alone is usual under load."""
     peer_margin_c: ClassVar[float] = 10.0
     """Above the median of the host's own GPUs or modules: all hot is the room or the fans (DETECTION 3: +10 °C)."""
     open_after_s: ClassVar[float] = 60
-    """Six readings: a GPU touches its limit for some seconds when a job starts, until its clock falls."""
+    """Six readings: a GPU reaches its limit for some seconds when a job starts, until its clock is reduced."""
     clear_s: ClassVar[float] = 120
-    """Cool for this long; a part that throttles and recovers in turn is one finding."""
+    """Closes when cool for this long; a part that alternately throttles and recovers is one finding."""
 
 
 class ThermalMonitor(Monitor):
-    """Holds the rows that are beyond their limit, by device and place; modules of switches are not compared.
+    """Tracks the rows beyond their limit, by device and place; does not compare modules of switches.
 
-    Whole messages are compared as arrays. A late reading divides the transition over it, as in transitions.py: whether
-    it is beyond follows from its own message alone.
+    Whole messages are compared as arrays. A late reading divides the transition around it, as in transitions.py; its
+    own message alone shows whether it is beyond the limit.
     """
 
     name = "thermal"
@@ -149,7 +149,7 @@ class ThermalMonitor(Monitor):
             self._beyond.setdefault(device, set()).add((source, metric, row))
 
     def _unlike_peers(self, levels: Levels, hot: Mask) -> Mask:
-        """Return which hot cells, shape (messages, rows), are above the median of their message by the margin."""
+        """Return the hot cells, shape (messages, rows), that are above the median of their message by the margin."""
         unlike = np.zeros_like(hot)
         for number in np.flatnonzero(hot.any(axis=1)).tolist():
             known = levels[number][~np.isnan(levels[number])]

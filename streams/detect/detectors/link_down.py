@@ -1,8 +1,8 @@
-"""link/down: a link that stays down for no administrative reason.
+"""link/down: detects a link that stays down for no administrative reason.
 
-Opens when either end has been down for `open_after_s` and no administrative down at either end is known by then;
-resolves at the first up that holds `hold_up_s`, or when the link is disabled. An outage that is shorter is retained,
-and link/flap counts it. Whether a device restarted or is down is concluded fabric-wide, in `attribute`.
+Opens when either end has been down for `open_after_s` and no administrative down at either end is known by then.
+Resolves at the first up that lasts for `hold_up_s`, or when the link is disabled. A shorter outage is retained, and
+link/flap counts it. `attribute` concludes fabric-wide whether a device restarted or is down.
 """
 
 from bisect import bisect_left, bisect_right
@@ -48,7 +48,7 @@ _STATES = (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP)
 
 
 class MissedUps:
-    """The recoveries of one end that its readings do not show, of all its downs.
+    """Finds recoveries of one end, during its downs, that its readings do not show.
 
     Only downs that are known from readings have any.
     """
@@ -63,14 +63,14 @@ class MissedUps:
         self._counters = [_Counters(history, one) for one in ports]
 
     def within(self, down: Interval) -> list[Interval]:
-        """Return when the link was up for a moment, in order; if a counter shows it, the readings before and after."""
+        """Return when the link was briefly up, in order; for a counter, the time between the readings around it."""
         begin, until = down
         found: list[Interval] = []
         if begin in self._dated:
             first = bisect_left(self._reported, (begin,))
             found += takewhile(lambda span: span[0] < until, self._reported[first:])
         if begin in self._read_downs:
-            # The counters of this end count; those of the far end where this end has none.
+            # The counters of this end count, or those of the far end if this end has none.
             counters = next((one for one in self._counters if one.newest_ns >= begin), None)
             if counters is not None:
                 found += (span for span in counters.unexplained(down) if span[1] - span[0] >= self._hold_ns)
@@ -91,7 +91,7 @@ class MissedUps:
 
 
 class _Counters:
-    """The counts of the downs of one port, each of a source, and the downs that its states show."""
+    """The counted downs of one port by source, and the downs that its states show."""
 
     def __init__(self, history: LinkHistory, port: Endpoint) -> None:
         self._series: dict[tuple[Source, SymptomKind], list[Symptom]] = defaultdict(list)
@@ -104,10 +104,10 @@ class _Counters:
         self._edges = sorted(edge for span in spans for edge in span)
 
     def unexplained(self, down: Interval) -> Iterator[Interval]:
-        """Yield the growths within a down by more downs than the known states of the port account for.
+        """Yield the growths within a down that count more downs than the known states of the port.
 
-        The running total is compared, because a counter may be late: the down that a reading shows is counted by a
-        later one then. Two transitions are a down.
+        The running total is compared, because a counter may be late: a later reading then counts the down that a
+        reading shows. Two transitions are a down.
         """
         begin, until = down
         for (_, kind), series in self._series.items():
@@ -124,7 +124,7 @@ class _Counters:
 
 
 def _conclusion(params: DownParams, context: Context, history: LinkHistory, span: Interval) -> Conclusion | None:
-    """Return the episode of an outage; None where it is too short, or not yet long enough."""
+    """Return the episode of an outage; None if it is too short, or not yet long enough."""
     begin, end = span
     opens_ns = begin + ns(params.open_after_s)
     if min(end, context.watermark_ns) < opens_ns:
@@ -149,7 +149,7 @@ def _conclusion(params: DownParams, context: Context, history: LinkHistory, span
 
 
 def _last_seen_down(history: LinkHistory, span: Interval) -> int:
-    """Return the time of the newest transition to down; a first reading that shows it down does not count."""
+    """Return the time of the newest transition to down; a first reading in the down state does not count."""
     begin, end = span
     downs = (s for s in history.symptoms if s.kind is SymptomKind.WENT_DOWN and (s.by_event or s.since_ns))
     return max((s.at_ns for s in downs if begin <= s.at_ns < end), default=begin)
@@ -167,7 +167,7 @@ def _evidence(params: DownParams, history: LinkHistory, end: Endpoint, begin: in
 
 
 _POLL_JITTER = 0.25
-"""Of an interval between two polls."""
+"""Share of an interval between two polls."""
 
 
 def _evaluate(
@@ -183,7 +183,7 @@ def _evaluate(
 
 
 def _failures(params: DownParams, admin_grace_ns: int, history: LinkHistory) -> Iterator[Interval]:
-    """Yield when the link was down for no administrative reason: when either end was."""
+    """Yield when either end of the link was down for no administrative reason."""
     disabled = history.disabled()
     hold_ns = ns(params.hold_up_s)
     downs = merge_intervals((span for end in history.ends() for span in _end_downs(history, end, hold_ns)), hold_ns)
@@ -193,17 +193,17 @@ def _failures(params: DownParams, admin_grace_ns: int, history: LinkHistory) -> 
                 continue
             if off > begin + admin_grace_ns:
                 yield begin, off
-            begin = on  # noqa: PLW2901 — what is left of this interval begins where the port was enabled again
+            begin = on  # noqa: PLW2901 — the rest of the interval begins where the port was enabled again
         if begin < end:
             yield begin, end
 
 
 def _end_downs(history: LinkHistory, end: Endpoint, hold_ns: int) -> Iterator[Interval]:
-    """Yield when an end was down, made more precise by events of the far end where it is known from readings.
+    """Yield when an end was down; events of the far end refine downs that are known from readings.
 
-    A reading shows that the end came up since the reading before, or at an unknown time. Where the far end reported
-    its own up within that time, the end came up then. And where two successive readings both show it down, the far
-    end may have reported an up in between: otherwise a switch that is polled would hide the ups of a link that flaps.
+    A reading shows that the end came up since the reading before, or at an unknown time. If the far end reported its
+    own up within that time, the end came up then. Between two successive readings that both show it down, the far end
+    may have reported an up; otherwise a polled switch would hide the ups of a flapping link.
     """
     own, missed = list(history.at(end)), MissedUps(history, end, hold_ns)
     far_ups = [
@@ -220,24 +220,23 @@ def _end_downs(history: LinkHistory, end: Endpoint, hold_ns: int) -> Iterator[In
             if begin <= up:
                 if begin < up:
                     yield begin, up
-                begin = down  # noqa: PLW2901 — what is left of this interval
+                begin = down  # noqa: PLW2901 — the rest of this interval
         if begin < last and (is_dated or not _is_single_reading(inside, (begin, until))):
             yield begin, last
 
 
 def _between(symptoms: Sequence[Symptom], first_ns: int, last_ns: int) -> Sequence[Symptom]:
-    """Return those of symptoms in order of time that lie in a closed interval."""
+    """Return the symptoms, given in order of time, that lie in a closed interval."""
     begin = bisect_left(symptoms, first_ns, key=attrgetter("at_ns"))
     return symptoms[begin : bisect_right(symptoms, last_ns, begin, key=attrgetter("at_ns"))]
 
 
 def _is_single_reading(own: Sequence[Symptom], down: Interval) -> bool:
-    """Return whether one poll alone showed an end down, by its observations until it came up.
+    """Return whether only one poll showed an end down, by its observations until it came up.
 
-    That is a moment, and no duration follows from it.
-
-    The polls before and after it were as far away, within a quarter. A source that sends only changes has one reading
-    of an outage of any length; the time before it has another length then.
+    Such a down is a moment without a known duration. The polls before and after it were equally far away, within a
+    quarter. A source that sends only changes has one reading of an outage of any length; the time before it then has
+    another length.
     """
     begin, until = down
     if any(begin < s.at_ns < until and s.kind is SymptomKind.WENT_DOWN for s in own):

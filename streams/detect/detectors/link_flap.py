@@ -1,8 +1,7 @@
-"""link/flap: a link that repeatedly goes down and recovers.
+"""link/flap: detects a link that repeatedly goes down and recovers.
 
-Opens when the number of downs of a preset falls within its window; resolves after `quiet_s` without a transition.
-Downs that an administrative down or a restart excuses do not count. A port that stays down is not a flap; see
-link_down.
+Opens when the downs of a preset fall within its window; resolves after `quiet_s` without a transition. Downs that an
+administrative down or a restart excuses do not count. A port that stays down is not a flap; see link_down.
 """
 
 from bisect import bisect_right
@@ -41,7 +40,7 @@ from streams.wire.symptoms import SymptomKind
 class FlapPreset(Thresholds):
     """Opens when at least `downs` outages of at least `outage_s` begin within `window_s`.
 
-    With `recovered`, only outages that are over count. `boot_grace_s` excludes outages within that time of a restart.
+    With `recovered`, only ended outages count. `boot_grace_s` excludes outages within that time of a restart.
     """
 
     downs: Annotated[int, Field(ge=1)]
@@ -68,7 +67,7 @@ FLAP_PRESETS: dict[str, FlapPreset] = {
 
 
 class FlapParams(Thresholds):
-    """`[detect.flap]`: which presets apply (any of them opens an episode), and when it closes."""
+    """`[detect.flap]`: the presets that apply (any of them opens an episode), and when an episode closes."""
 
     presets: tuple[str, ...] = ("burst", "daily")
     """The presets that apply; any of them opens an episode. docs/detectors/link.md lists them."""
@@ -89,7 +88,7 @@ _DOWNS = (SymptomKind.WENT_DOWN, SymptomKind.DOWNS_COUNTED, SymptomKind.TRANSITI
 
 @dataclass(frozen=True, slots=True)
 class DownCounter:
-    """The downs of one end by one kind of evidence: event times, running totals, and when each down began."""
+    """The downs of one end by one kind of evidence: event times, running totals, and the begin of each down."""
 
     end: Endpoint
     kind: SymptomKind
@@ -98,12 +97,12 @@ class DownCounter:
     totals: tuple[int, ...]
     begun: tuple[int, ...]
     from_down: tuple[bool, ...]
-    """Of transitions: whether the port was down before them, so that the first of them was an up."""
+    """Transition -> whether the port was down before it, so that the first transition was an up."""
 
     def downs(self, after_ns: int, until_ns: int) -> tuple[int, int]:
         """Return (downs, begin of the first) in (after, until]; two transitions are a down.
 
-        An odd one is a down too, unless the port was down before the first.
+        An odd transition is a down too, unless the port was down before the first.
         """
         first, last = bisect_right(self.times, after_ns), bisect_right(self.times, until_ns)
         if first == last:
@@ -116,7 +115,7 @@ class DownCounter:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A preset is met at `at_ns`, with the downs since `since_ns` by one counter."""
+    """A preset is met at `at_ns`, by the downs since `since_ns` in one counter."""
 
     at_ns: int
     since_ns: int
@@ -126,14 +125,14 @@ class Hit:
 
 
 def is_transition(symptom: Symptom) -> bool:
-    """Return whether a symptom is a transition, and not the first state that was read of a port."""
+    """Return whether a symptom is a transition, and not the first state read of a port."""
     if symptom.kind in (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP):
         return symptom.by_event or symptom.since_ns > 0
     return symptom.kind in _DOWNS
 
 
 def begin_ns(symptom: Symptom) -> int:
-    """Return when the downs of a symptom began at the earliest."""
+    """Return the earliest time at which the downs of a symptom began."""
     return symptom.since_ns if growth_of(symptom) else symptom.at_ns
 
 
@@ -143,7 +142,7 @@ def find_hits(counters: Mapping[str, list[DownCounter]], run: list[Symptom], mai
     after_ns = maintained_until_ns if maintained_until_ns < begin else 0
     for name, own in counters.items():
         preset = FLAP_PRESETS[name]
-        last = run[-1].at_ns + ns(preset.outage_s)  # an outage that goes on counts this long after its begin
+        last = run[-1].at_ns + ns(preset.outage_s)  # an open outage counts this long after its begin
         for at_ns in sorted({t for counter in own for t in counter.times if begin <= t <= last}):
             counted = ((c.downs(max(after_ns, at_ns - ns(preset.window_s)), at_ns), c) for c in own)
             (downs, since_ns), counter = max(counted, key=lambda c: (c[0][0], -c[0][1]))
@@ -187,9 +186,9 @@ def count_downs(
 
 
 def _was_down(history: LinkHistory, end: Endpoint, states: Sequence[Symptom], at_ns: int) -> bool:
-    """Return whether an end was down at a time, by the last of its states; before the first by the opposite of it.
+    """Return whether an end was down at a time, by its last state; before the first state, by the opposite of it.
 
-    Where observations since then were pruned, one that shows it may be among them.
+    If observations since then were pruned, one with the state may be among them.
     """
     place = bisect_right(states, at_ns, key=attrgetter("at_ns"))
     if place:
@@ -202,7 +201,7 @@ def _was_down(history: LinkHistory, end: Endpoint, states: Sequence[Symptom], at
 def _outages(
     preset: FlapPreset, history: LinkHistory, end: Endpoint, watermark_ns: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield outages that were long enough, as (begin, when that was known, 1)."""
+    """Yield outages that were long enough, as (begin, time at which that was known, 1)."""
     for begin, until in history.downs(end):
         known = until if preset.recovered else begin + ns(preset.outage_s)
         if known != FOREVER and known <= min(until, max(watermark_ns, begin)) and until - begin >= ns(preset.outage_s):
@@ -210,7 +209,7 @@ def _outages(
 
 
 def open_outages_due(params: FlapParams, history: LinkHistory) -> Iterator[int]:
-    """Yield when outages that go on will be long enough to count."""
+    """Yield when open outages will be long enough to count."""
     for preset in (FLAP_PRESETS[name] for name in params.presets):
         if preset.outage_s and not preset.recovered:
             yield from (begin + ns(preset.outage_s) for end in history.ends() for begin, _ in history.downs(end))
@@ -226,7 +225,7 @@ _METRICS = {
 def _conclusion(
     params: FlapParams, context: Context, history: LinkHistory, run: list[Symptom], hits: list[Hit], before_ns: int
 ) -> Conclusion:
-    """Return the episode of a run. `before_ns` is the end of the episode before it, whose downs do not begin this."""
+    """Return the episode of a run. `before_ns` is the end of the previous episode, whose downs do not count."""
     span = begin, last = run[0].at_ns, run[-1].at_ns
     first = min(hits, key=lambda hit: (hit.at_ns, hit.since_ns))
     most = max(hits, key=lambda hit: (hit.downs, -hit.at_ns))
@@ -248,7 +247,7 @@ def _conclusion(
 
 
 def _most_by_one_source(symptoms: Iterable[Symptom]) -> list[int]:
-    """Return the times of the changes of an end by the source and kind of evidence with most: others show the same."""
+    """Return an end's changes from the source and kind of evidence with most of them; others show the same changes."""
     times: dict[tuple[bool, bool, Source], list[int]] = {}
     for symptom in symptoms:
         is_state = symptom.kind in (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP)
@@ -257,7 +256,7 @@ def _most_by_one_source(symptoms: Iterable[Symptom]) -> list[int]:
 
 
 def _evidence(end: Endpoint, hits: list[Hit], run: list[Symptom]) -> Evidence:
-    """Return the best count of one end where it met a preset, otherwise the number of its transitions."""
+    """Return the best count of one end that met a preset, else the number of its transitions."""
     own = [hit for hit in hits if hit.counter.end == end]
     if not own:
         at = _most_by_one_source(s for s in run if (s.device, s.port) == (end.device, end.port))

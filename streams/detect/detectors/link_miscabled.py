@@ -1,7 +1,7 @@
-"""link/miscabled: a link whose ends have other LLDP neighbors than the inventory names.
+"""link/miscabled: detects a link whose ends have other LLDP neighbors than the inventory records.
 
-Opens when that has lasted some minutes, longer after the inventory moved the link; closes when an end has the expected
-neighbor. A missing neighbor is no evidence either way: it opens nothing, and closes an episode only after a day.
+Opens after some minutes, or later if the inventory moved the link; closes when an end has the expected neighbor. A
+missing neighbor is no evidence: it opens nothing, and closes an episode only after a day.
 """
 
 from bisect import insort
@@ -37,27 +37,27 @@ class MiscabledParams(Thresholds):
     """`[detect.miscabled]`: LLDP neighbors of a link's ends against the inventory."""
 
     hold_s: Seconds = 300
-    """The least duration. IEEE 802.1AB retains a neighbor for 4 x 30 s after its last frame: an entry from before a
-    change lives for 120 s, and this is twice that and a minute."""
+    """The least duration. IEEE 802.1AB retains a neighbor for 4 x 30 s after its last frame, so an entry from before a
+    change stays for 120 s. This is twice that and a minute."""
     moved_s: ClassVar[float] = 7_800
-    """After the inventory moved a link: collectors read neighbors each hour, so two readings, and ten minutes to move
+    """The least duration after the inventory moved a link: two hourly readings of neighbors, and ten minutes to move
     the cable."""
     lost_s: ClassVar[float] = 86_400
     """Closes when no end has a neighbor for a day: a port out of use does not stay miscabled."""
 
 
 _CAPACITY = 64
-"""Reports retained of a link; the neighbor of an end changes only when a cable is moved."""
+"""The most retained reports of a link; the neighbor of an end changes only when a cable is moved."""
 
 _INVENTORY_LEAD_NS = ns(3600)
-"""`measure` adopts an inventory up to this long before this stage, and reports links by it."""
+"""`measure` adopts an inventory up to this much earlier than this stage, and reports links by it."""
 
 _ONE_END = 0.7
-"""Confidence with the report of one end; the other may have no LLDP."""
+"""The confidence with the report of one end; the other end may have no LLDP."""
 
 
 def _order(report: CablingReport) -> tuple[int, str, str, Source, NeighborMatch, str, str]:
-    """Return the key by which reports are ordered."""
+    """Return the sort key of reports."""
     return (
         report.at_ns, report.device, report.port, report.source, report.neighbor_match, report.remote_device,
         report.remote_port,
@@ -69,7 +69,7 @@ Reporter = tuple[str, Source]
 
 @dataclass(frozen=True, slots=True)
 class LinkCabling:
-    """The cabling reports of one link of which an end had an unexpected neighbor, and its published episodes."""
+    """The cabling reports of one link with an unexpected neighbor at an end, and its published episodes."""
 
     subject: Subject
     reports: tuple[CablingReport, ...] = ()
@@ -81,7 +81,7 @@ class LinkCabling:
 
 @dataclass(slots=True)
 class MiscabledRun:
-    """From the first unexpected neighbor until an end has the expected one, or no end has a neighbor for long."""
+    """A run from the first unexpected neighbor until an end has the expected one, or no end has a neighbor for long."""
 
     begin_ns: int
     opens_ns: int
@@ -93,7 +93,7 @@ class MiscabledRun:
 
     @property
     def lost_ns(self) -> int:
-        """The time since which no reporter has a neighbor; FOREVER while one does."""
+        """Return the time since which no reporter has a neighbor; FOREVER while one does."""
         return max(self.lost.values()) if len(self.lost) == len(self.wrong) else FOREVER
 
 
@@ -132,7 +132,7 @@ class _InventoryView:
 
     @property
     def _swapped(self) -> TopologyLink | None:
-        """The link whose ends are the neighbors of both ends of this one."""
+        """Return the link whose ends are the neighbors of both ends of this one."""
         others = [self._cables[far] for far in self._far.values()]
         first = others[0]
         both = len(self._far) == 2 and len(set(self._far.values())) == 2
@@ -140,7 +140,7 @@ class _InventoryView:
 
     @property
     def cause(self) -> Cause:
-        """The mistake, as far as the reports show it."""
+        """Return the mistake, if the reports show it."""
         if self._swapped is not None:
             return Cause.CABLES_SWAPPED
         near, far = next(iter(self._far.items()))
@@ -161,7 +161,7 @@ class _InventoryView:
 
     @property
     def summary(self) -> str:
-        """One line: the links that are swapped, or where this one leads."""
+        """Return one line: the links that are swapped, or the place where this link leads."""
         own = link_name(self._subject)
         if (other := self._swapped) is not None:
             return f"{own} and {_ends(other)} are swapped"
@@ -171,7 +171,7 @@ class _InventoryView:
         return f"{own} is miscabled: {near[0]}/{near[1]} leads to {far.device}/{far.port}{taken}"
 
     def evidence(self, report: CablingReport, end_ns: int) -> Evidence:
-        """Return the neighbor of one end."""
+        """Return the evidence of one end's neighbor."""
         near, far = Port(report.device, report.port), Port(report.remote_device, report.remote_port)
         expected = self._own.far_end(near) if self._own is not None else None
         cable = self._cables[far]
@@ -212,9 +212,9 @@ def _with_report(state: LinkCabling, cabling: CablingReport) -> LinkCabling:
 
 
 def _rebase(state: LinkCabling, subject: Subject, context: Context) -> Observed[LinkCabling]:
-    """Take over the subject of a new inventory.
+    """Adopt the subject of a new inventory.
 
-    A link that leads elsewhere now is evaluated by later reports only; its finding keeps its subject and is closed.
+    Only later reports evaluate a link that leads elsewhere now; its finding keeps its subject and is closed.
     """
     if subject.id == state.subject.id:
         return Observed(replace(state, subject=subject))
@@ -272,7 +272,7 @@ def _evaluate(params: MiscabledParams, _: str, state: LinkCabling, context: Cont
 
 
 def _is_closed(params: MiscabledParams, state: LinkCabling, lateness_ns: int, watermark_ns: int) -> bool:
-    """Return whether no neighbor is unexpected, and nothing can change any more."""
+    """Return whether no neighbor is unexpected, and no later input can change a conclusion."""
     if has_open(state.published):
         return False
     last_ns = state.reports[-1].at_ns if state.reports else 0
@@ -310,7 +310,7 @@ def _opens_ns(params: MiscabledParams, cabling: CablingReport) -> int:
 
 
 _MAX_CYCLE = 64
-"""Links of one cycle that are followed: mostly two, or all links of a trunk that was connected in reverse."""
+"""The most links that are followed in one cycle: mostly two, or all links of a trunk that was connected in reverse."""
 
 
 def _explain(finding: Finding, cases: Cases) -> tuple[Finding, Finding | None]:
@@ -330,7 +330,7 @@ def _affected_by(changed: Finding, cases: Cases) -> Iterable[str]:
 
 
 def swap_cycle(cases: Cases, finding: Finding) -> list[Finding]:
-    """Return the findings of the links that took each other's places, this one included, by subject."""
+    """Return the findings of the links that were swapped with each other, including this one, by subject."""
     found, pending = {finding.id: finding}, [finding]
     while pending and len(found) < _MAX_CYCLE:
         one = pending.pop()

@@ -1,8 +1,8 @@
-"""rail/unreachable: detects a rail of a host that answers to no one while the host's other rails do.
+"""rail/unreachable: detects a rail of a host that answers no prober while the host's other rails do.
 
-Opens when `open_windows` windows in a row lose nearly all probes of and to the rail, and resolves after `clear_s`
-without one. A host that loses all rails is at fault itself, and is left to device/down; a link that is down or shut
-is left to link/down. Without reports of the host nothing is concluded.
+Opens when `open_windows` consecutive windows lose nearly all probes from and to the rail, and resolves after `clear_s`
+without one. A host that loses all rails is itself at fault (device/down); a link that is down or shut is link/down.
+Without reports of the host nothing is concluded.
 """
 
 from dataclasses import dataclass, field, replace
@@ -20,18 +20,18 @@ from streams.wire.models import Cause, Condition, Coverage, Endpoint, Finding, R
 
 
 class UnreachableParams(Thresholds):
-    """`[detect.unreachable]`: when a rail answers to no one while the other rails of its host do."""
+    """`[detect.unreachable]`: when a rail answers no prober while the other rails of its host do."""
 
     unreached_ratio: ClassVar[float] = 0.9
-    """Share of the probes of and to the rail that are lost: all but those at the ends of a window."""
+    """Share of lost probes from and to the rail: all but those at the ends of a window."""
     others_ratio: ClassVar[float] = 0.5
-    """The host's other rails lose less than this share: else the host is at fault (choice: most of them answer)."""
+    """The host's other rails lose less than this share; else the host is at fault (choice: most of them answer)."""
     peers: ClassVar[int] = 3
     """Other hosts whose probes to the rail are lost: `[collect.probe] tor_targets` are on its leaf."""
     open_windows: ClassVar[int] = 3
-    """Windows in a row: 30 s, as link/down waits. A link that trains or a route that changes takes less."""
+    """Consecutive windows: 30 s, as link/down waits. A link that trains or a route that changes takes less."""
     clear_s: ClassVar[float] = 60
-    """Answering for this long; a rail that comes and goes is one finding (choice)."""
+    """Resolves after answering for this long; an intermittent rail is one finding (choice)."""
 
 
 def _verdict(params: UnreachableParams, window: RailProbes, topology: Topology) -> ProbeVerdict:
@@ -60,11 +60,11 @@ def _verdict(params: UnreachableParams, window: RailProbes, topology: Topology) 
 
 @dataclass(frozen=True, slots=True)
 class RailProbeState:
-    """One rail: its windows that may still change, the verdicts on all, and its published episodes."""
+    """One rail: its windows that may still change, the verdicts on all windows, and its published episodes."""
 
     subject: Subject
     windows: dict[str, dict[str, RailProbes]] = field(default_factory=dict)
-    """By the end of the window and by partition."""
+    """End of the window -> partition -> the window."""
     verdicts: Verdicts = field(default_factory=Verdicts)
     published: PublishedEpisodes = ()
     final_ns: int = 0
@@ -73,7 +73,7 @@ class RailProbeState:
 def _observe(
     _: UnreachableParams, state: RailProbeState | None, probes: RailProbes, context: Context
 ) -> Observed[RailProbeState]:
-    """Add a window of one partition, or replace it. Its time must not replace an earlier one: evaluate now."""
+    """Add or replace a window of one partition; evaluate now, so that its time replaces no earlier schedule."""
     final_ns = context.watermark_ns - ns(context.settings.lateness_s)
     if probes.end_ns <= (final_ns if state is None else state.final_ns):
         return Observed(state)
@@ -136,7 +136,7 @@ def _joined(shards: dict[str, RailProbes]) -> RailProbes:
 
 
 def _is_unreached(params: UnreachableParams, window: RailProbes) -> bool:
-    """Return whether a rail answers to no one and gets no answer, while the other rails of its host do."""
+    """Return whether a rail answers no prober and gets no answer, while the other rails of its host do."""
     return (
         window.own_sent > 0
         and window.own_lost >= params.unreached_ratio * window.own_sent
@@ -154,7 +154,7 @@ def _is_training(context: Context, window: RailProbes) -> bool:
 
 
 def _explain(finding: Finding, cases: Cases) -> tuple[Finding, Finding | None]:
-    """Return the finding, and the fault at its port, or of the leaf behind it, at that time as its parent."""
+    """Return the finding, and the concurrent fault at its port or of the leaf behind it as its parent."""
     port = finding.subject.a
     if port is None:
         return finding, None

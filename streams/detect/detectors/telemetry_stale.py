@@ -1,8 +1,8 @@
-"""telemetry/stale: detects a source that delivers no data any more, although it did or should.
+"""telemetry/stale: detects a source that no longer delivers data although it did or should.
 
-Opens when `measure` finds it silent past its limit; resolves when it resumes. A gap that only the next sample reveals
-is a finding too, already resolved. The cause states which it is: a collector, a device, or one path. A device that its
-neighbors lost as well is a finding of device/down and the parent of this one.
+Opens when `measure` finds it silent beyond its limit; resolves when it resumes. A gap that only the next sample reveals
+is a finding too, already resolved. The cause names the silent part: a collector, a device, or one path. For a device
+that its neighbors lost too, device/down is the parent of this finding.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -49,22 +49,22 @@ class StaleParams(Thresholds):
     """`[detect.stale]`: DESIGN 2, silent for longer than max(3 x cadence, 30 s)."""
 
     cadences: Annotated[float, Field(ge=1)] = 3
-    """A source is silent after so many of its usual intervals."""
+    """A source is silent after this number of its usual intervals."""
     at_least_s: Seconds = 30
     """And after at least this time."""
     unseen_ratio: ClassVar[float] = 0.05
     """This share of the fabric unseen is CRITICAL (DETECTION 3a)."""
     unseen_devices: ClassVar[int] = 3
-    """And at least so many devices: one switch is no large part of the fabric, however small its inventory is."""
+    """And at least this number of devices, because one switch is a large share of a small inventory."""
     unseen_after_s: ClassVar[float] = 60
-    """And it lasts this long after it was reported: by then neighbors have reported (30 s) whether devices are down."""
+    """And it lasts this long after its report: by then neighbors have reported (30 s) whether devices are down."""
     unlearned_s: Seconds = 300
     """The limit of a source whose cadence is neither configured nor learned."""
     loss_s: ClassVar[float] = 300
-    """A consumer that lost no input for this long is over it. As `clock.clear_s` (choice)."""
+    """A loss of input ends when its consumer lost none for this long. As `clock.clear_s` (choice)."""
 
     def limit_ns(self, cadence_ns: int) -> int:
-        """Return how long a source of a cadence may be silent; 0 is an unknown cadence."""
+        """Return how long a source with this cadence may be silent; 0 is an unknown cadence."""
         return max(round(self.cadences * cadence_ns), ns(self.at_least_s)) if cadence_ns else ns(self.unlearned_s)
 
 
@@ -119,17 +119,17 @@ def _evidence(device: str, silence: Silence, last_ns: int) -> Evidence:
     return replace(line, collector=silence.collector, source=silence.source, error=silence.collector_error)
 
 
-# Of the pipeline itself: a consumer lost records that the brokers deleted before it read them. One finding for a
-# consumer and a topic. It opens at the report of a loss, and resolves when none followed for `loss_s`: the records
-# themselves never come back. Two owners of one partition may report the same records, which count once.
+# Losses of the pipeline itself: the brokers deleted records before a consumer read them. Each consumer and topic has
+# one finding. It opens at the report of a loss, and resolves when none followed for `loss_s`; the records stay lost.
+# Two owners of one partition may report the same records, which count once.
 
 _MAX_LOSSES = 1024
-"""Of one consumer and topic: a consumer that retention overtakes all the time reports one each fetch."""
+"""The most losses of one consumer and topic: a consumer that is always behind retention reports one in each fetch."""
 
 
 @dataclass(slots=True)
 class InputState:
-    """The losses of one consumer and topic, and the episodes that were published for it."""
+    """The losses of one consumer and topic, and its published episodes."""
 
     losses: list[InputLoss] = field(default_factory=list)
     published: PublishedEpisodes = ()
@@ -137,16 +137,16 @@ class InputState:
 
 @dataclass(slots=True)
 class LossState:
-    """Mutable, as the state of every fabric-wide detector."""
+    """The state of the losses; mutable, like the state of every fabric-wide detector."""
 
     inputs: dict[str, InputState] = field(default_factory=dict)
-    """By subject id."""
+    """Subject id -> the state of the input."""
     due_ns: int = FOREVER
-    """The watermark at which to evaluate without new input."""
+    """The watermark of the next evaluation without new input."""
 
 
 def add_message(state: LossState, message: Message) -> None:
-    """Add a loss; a repeated one changes nothing."""
+    """Add a loss; a repeated loss changes nothing."""
     if not isinstance(message, InputLoss):
         return
     known = state.inputs.setdefault(input_subject(message.consumer, message.topic).id, InputState())
@@ -202,7 +202,7 @@ def _loss_conclusion(params: StaleParams, watermark_ns: int, losses: list[InputL
 
 
 def _loss_evidence(losses: list[InputLoss]) -> Iterator[Evidence]:
-    """Yield the number of records of each partition; of a topic that was created again, only of the new one."""
+    """Yield the number of lost records of each partition; only of the new topic if it was created again."""
     for partition in sorted({loss.partition for loss in losses}):
         own = [loss for loss in losses if loss.partition == partition]
         ranges = merge_intervals((loss.first_offset, loss.first_offset + loss.records) for loss in own)

@@ -1,7 +1,7 @@
-"""congestion/collapse: many hosts of a group are throttled and send far less than just before, at the same time.
+"""congestion/collapse: detects groups in which many hosts are throttled and send far less than before, together.
 
-A group shares paths in one pod: a rail, a plane, the hosts of a job. One finding a pod; `attribute`, which receives
-all pods, joins those of one job and finds the storm that causes them.
+The hosts of a group share paths in one pod: a rail, a plane, or the hosts of a job. Each pod has one finding;
+`attribute`, which receives all pods, joins those of one job and finds the storm that causes them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ from streams.wire.models import (
 from streams.wire.symptoms import CongestionState, SlowedByCnpBegan, ThrottledBegan, ThrottledByPauseBegan
 
 _CONFIDENCE = 0.9
-"""Each throttled port counts pause or notifications, and traffic, itself; no counter shows the common reason."""
+"""Each throttled port itself counts pause or notifications, and traffic; no counter shows the common cause."""
 
 
 def _conclusion(
@@ -55,9 +55,9 @@ def _conclusion(
     free_ns: int,
     delays: Mapping[str, ProbeDelays],
 ) -> Conclusion:
-    """Return the episode of a span in which groups of a pod collapsed; it is over at `free_ns`.
+    """Return the episode of a span in which groups of a pod collapsed; it ends at `free_ns`.
 
-    `delays` are those of the probes of and to the rails, by link.
+    `delays` are the delays of probes from and to the rails, by link.
     """
     begin_ns, end_ns = span
     topology = context.topology
@@ -102,7 +102,7 @@ def _detected_ns(params: CollapseParams, group: Group) -> int:
 
 
 def _throttling(links: Iterable[ThrottledLink]) -> str:
-    """Return how the hosts are throttled: by pause where any is, else by congestion notifications, else by loss."""
+    """Return how the hosts are throttled: by pause if any port is, else by congestion notifications, else by loss."""
     ways = _ways(links)
     if ThrottledByPauseBegan in ways:
         return "are paused"
@@ -110,7 +110,7 @@ def _throttling(links: Iterable[ThrottledLink]) -> str:
 
 
 def _cause(links: Iterable[ThrottledLink]) -> Cause:
-    """Return congestion where flow or congestion control shows it; a bad link may lose packets as well."""
+    """Return congestion if flow or congestion control shows it, because a bad link may lose packets too."""
     return Cause.CONGESTION if _ways(links) & {ThrottledByPauseBegan, SlowedByCnpBegan} else Cause.UNKNOWN
 
 
@@ -132,7 +132,7 @@ def _rails(groups: Sequence[Group]) -> list[Group]:
 
 
 def _evidence(params: CollapseParams, groups: Sequence[Group], tx_ratio: float, window: Interval) -> Iterator[Evidence]:
-    """Yield all links together, then each group, then the port that fell most."""
+    """Yield evidence for all links together, then for each group, then for the port that fell most."""
     links = {link.cable.id: link for group in groups for link in group.throttled}
     yield Evidence(
         f"{len(links)} ports of hosts send {tx_ratio:.0%} of what they sent before, "
@@ -169,7 +169,7 @@ def _evidence(params: CollapseParams, groups: Sequence[Group], tx_ratio: float, 
 def _delay_evidence(
     params: CollapseParams, span: Interval, links: Mapping[str, ThrottledLink], delays: Mapping[str, ProbeDelays]
 ) -> Iterator[Evidence]:
-    """Yield how many of the throttled ports have delayed probes meanwhile, unlike other rails of the same hosts."""
+    """Yield how many throttled ports have delayed probes meanwhile, unlike other rails of the same hosts."""
     during = [
         max(own, key=lambda period: period.delay_ns)
         for key in links
@@ -186,8 +186,8 @@ def _delay_evidence(
 
 
 _BATCH_NS = ns(10)
-"""The links of a pod are evaluated together at this interval; a collapse of all would otherwise be evaluated once
-for each."""
+"""The interval at which all links of a pod are evaluated together; a collapse of all would otherwise be evaluated once
+for each link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class CollapseState:
     links: dict[str, ThrottledSpells] = field(default_factory=dict)
     published: PublishedEpisodes = ()
     delays: dict[str, ProbeDelays] = field(default_factory=dict)
-    """Of active probes, by link of the rail."""
+    """Delays of active probes, by link of the rail."""
 
 
 def _observe(
@@ -243,7 +243,7 @@ def _evaluate(params: CollapseParams, _: str, state: CollapseState, context: Con
 
 
 def _free_ns(quiet_ns: int, throttled: Iterable[ThrottledLink], span: Interval) -> int:
-    """Return when a span is over if nothing follows; FOREVER while it lasts."""
+    """Return when a span ends if nothing follows; FOREVER while it lasts."""
     if span[1] == FOREVER:
         return FOREVER
     spells = (spell for link in throttled if link.overlaps(span) for spell in link.run)
@@ -251,9 +251,9 @@ def _free_ns(quiet_ns: int, throttled: Iterable[ThrottledLink], span: Interval) 
 
 
 def _can_change(published: PublishedEpisodes, span: Interval, free_ns: int, closed_ns: int) -> bool:
-    """Return whether a span may be published: not where its episode is final, nor where it was over when first seen.
+    """Return whether a span may be published: its episode is not final, and the span had not ended when first seen.
 
-    A final episode leaves shorter spans while its links are pruned one after the other; they are no episodes.
+    While the links of a final episode are pruned one by one, shorter spans remain, which are not episodes.
     """
     known = [s for s in published if s.overlaps(*span)]
     if any(s.episode.finding.final for s in known):
@@ -262,14 +262,14 @@ def _can_change(published: PublishedEpisodes, span: Interval, free_ns: int, clos
 
 
 def _gone_ns(params: CollapseParams, link: ThrottledLink) -> int:
-    """Return from when on a throttled link is no longer compared with others."""
+    """Return the time from which a throttled link is no longer compared with others."""
     return link.run.over_ns(ns(params.quiet_s)) + ns(params.remember_s)
 
 
 def _prune(
     params: CollapseParams, state: CollapseState, throttled: Sequence[tuple[str, ThrottledLink]], context: Context
 ) -> CollapseState:
-    """Return the state without links that were over long ago and belong to no open episode."""
+    """Return the state without links that ended long ago and belong to no open episode."""
     watermark_ns = context.watermark_ns
     open_spans = open_intervals(state.published)
     links = dict(state.links)
@@ -285,7 +285,7 @@ def _prune(
 
 
 _MAX_NAMED = 1024
-"""Hosts by name, as many as any blast radius names."""
+"""The most named hosts, as in any blast radius."""
 
 
 def _explain(collapse: Finding, cases: Cases) -> tuple[Finding, Finding | None]:
@@ -319,7 +319,7 @@ def _incident(cases: Cases, collapse: Finding) -> list[Finding]:
 
 
 def _causing_storm(cases: Cases, members: Sequence[Finding]) -> Finding | None:
-    """Return the root of the first storm that pauses one of these pods or jobs since before their detection."""
+    """Return the root of the first storm that has paused one of these pods or jobs since before their detection."""
     roots = [
         root_storm(cases, storm) or storm
         for storm in cases.findings_of(Condition.CONGESTION_PFC_STORM)

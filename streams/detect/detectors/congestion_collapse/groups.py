@@ -1,4 +1,4 @@
-"""Groups of hosts that share paths in one pod, and the times at which enough of them are throttled together."""
+"""Finds groups of hosts that share paths in one pod, and the times at which enough of them are throttled together."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,34 +14,34 @@ from streams.wire.symptoms import ThrottledBegan
 
 
 class CollapseParams(Thresholds):
-    """`[detect.collapse]`: pause up, throughput down, across a group (DETECTION 3).
+    """`[detect.collapse]`: pause increases and throughput falls across a group (DETECTION 3).
 
-    No source gives numbers for it: each comment names the condition from which the number divides a collapse.
+    No source gives numbers for it; each comment names the condition that separates a collapse from other causes.
     """
 
     paused: Ratio = 0.3
-    """Of the time, by the network: three times the pause by which a host itself makes an incast (`[detect.incast]`)."""
+    """Share of time paused by the network: three times the pause of a host's own incast (`[detect.incast]`)."""
     retransmits_per_s: ClassVar[float] = 100
-    """Packets that a sender repeats, by `packet_sequence_errors` or `adaptive_retransmits`: as many as a switch drops
+    """Packets that a sender retransmits (`packet_sequence_errors` or `adaptive_retransmits`): as many as a switch drops
     in an incast (`[detect.incast]` `drops_per_s`)."""
     timeouts_per_s: ClassVar[float] = 10
     """Timeouts and slow restarts of a sender: slow_restart 10/s (DETECTION 3)."""
     max_tx_ratio: ClassVar[float] = 0.5
-    """Of the traffic before it, at most: a rail is slow from 10 % less on (Greyhound); here whole collectives stop."""
+    """The most traffic, relative to before: a rail is slow from 10 % less (Greyhound), here whole collectives stop."""
     busy: ClassVar[float] = 0.1
-    """Of its speed that it sent before, at least: a port that hardly sent cannot collapse."""
+    """The least traffic before, as a ratio of speed: a port that hardly sent cannot collapse."""
     before_s: ClassVar[float] = 20
-    """The least duration of the traffic to compare with: the last whole window and the time since."""
+    """The shortest time of the traffic to compare with: the last whole window and the time since."""
     hosts: ClassVar[float] = 0.5
-    """Of the group's, at least, at the same time: fewer are the senders of an incast."""
+    """The least share of the group's hosts at the same time; fewer hosts are the senders of an incast."""
     min_hosts: ClassVar[int] = 3
-    """Hosts at least: two that wait for each other are no group."""
+    """The fewest hosts: two that wait for each other are not a group."""
     sustained_s: Seconds = 60
-    """As an incast: a change that is over within a minute is a phase of the job."""
+    """The least duration, as for an incast: a shorter change is a phase of the job."""
     quiet_s: ClassVar[float] = 60
-    """Closes when too few were throttled for this long."""
+    """Closes when too few hosts were throttled for this long."""
     remember_s: ClassVar[float] = 600
-    """A closed one is retained this long to compare it with others that began at the same time."""
+    """A closed collapse is retained for this long, for comparison with others that began at the same time."""
 
 
 ThrottledSpells = LinkSpells[ThrottledBegan]
@@ -56,14 +56,14 @@ class GroupKind(Enum):
 
 
 class ThrottledLink(NamedTuple):
-    """One host's link at one time in which it was throttled."""
+    """One link of a host during one time in which it was throttled."""
 
     cable: TopologyLink
     run: SpellRun[ThrottledBegan]
 
     @property
     def host(self) -> str:
-        """The host of the link."""
+        """Return the host of the link."""
         return self.cable.lower.device
 
     def overlaps(self, span: Interval) -> bool:
@@ -72,7 +72,7 @@ class ThrottledLink(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Hosts of one pod that share a job, a plane or a rail, and those of their links that were throttled."""
+    """Hosts of one pod that share a job, a plane or a rail, and their throttled links."""
 
     kind: GroupKind
     key: str
@@ -81,24 +81,24 @@ class Group(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The group for people."""
+        """Return the group's name for people."""
         return f"{self.kind.value} {self.key}"
 
     @property
     def throttled_hosts(self) -> set[str]:
-        """Those of its hosts that have a throttled link."""
+        """Return the hosts with a throttled link."""
         return {link.host for link in self.throttled}
 
     def enough(self, params: CollapseParams) -> int:
-        """Return how many hosts at once are a collapse."""
+        """Return the number of concurrent hosts that makes a collapse."""
         return max(params.min_hosts, math.ceil(params.hosts * self.hosts))
 
     def spans(self, enough: int, quiet_ns: int) -> Iterator[Interval]:
-        """Yield when `enough` of its hosts were throttled at once; gaps up to `quiet_ns` do not divide a span."""
+        """Yield the spans in which `enough` hosts were throttled at once; gaps up to `quiet_ns` divide none."""
         by_host: dict[str, list[Interval]] = {}
         for link in self.throttled:
             by_host.setdefault(link.host, []).append((link.run.begin_ns, link.run.end_ns))
-        # Order 0 before 1: a link that ends when another begins was throttled at once with it.
+        # Begins (0) sort before ends (1): a link that ends when another begins was throttled together with it.
         edges = [
             edge
             for own in by_host.values()

@@ -1,8 +1,8 @@
-"""congestion/incast: more traffic arrives for one host's port than it drains, for a minute or longer, unlike its peers.
+"""congestion/incast: detects a host's port for which, unlike its peers, more traffic arrives than it drains.
 
-The link is full and the queue of the switch before it marks or drops, or delays active probes (`delayed_spells`); or
-the host itself pauses the fabric, which is then not at fault. Where as many of its peers are oversubscribed at the same
-time, it is load of the job and no incast.
+It lasts for a minute or longer. Either the link is full, and the switch's queue marks, drops or delays active probes
+(`delayed_spells`); or the host itself pauses the fabric, which is then not at fault. If as many of its peers are
+oversubscribed at the same time, the cause is load of the job, and there is no incast.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -53,37 +53,37 @@ from streams.wire.models import (
 from streams.wire.symptoms import CnpThrottledBegan, CongestionState, IncastBegan, ThrottledBegan
 
 _BATCH_NS = ns(10)
-"""The links of a pod are evaluated together at this interval; load that oversubscribes all of them would otherwise
-be evaluated once for each."""
+"""The interval at which all links of a pod are evaluated together; load that oversubscribes all of them would otherwise
+be evaluated once for each link."""
 
 
 @dataclass(frozen=True, slots=True)
 class IncastLink:
-    """One host's link, and its published episodes; either end may report it."""
+    """One link of a host, and its published episodes; either end may report it."""
 
     spells: LinkSpells[IncastBegan]
     published: PublishedEpisodes = ()
 
     @property
     def is_closed(self) -> bool:
-        """Nothing is retained that can change."""
+        """Return whether no retained state can change."""
         return not self.spells.spells and not has_open(self.published)
 
 
 @dataclass(frozen=True, slots=True)
 class IncastState:
-    """The hosts' links of one pod, by subject id: those with an incast, and throttled ones that may explain it."""
+    """The hosts' links of one pod, by subject id: links with an incast, and throttled links that may explain it."""
 
     links: dict[str, IncastLink] = field(default_factory=dict)
     cnp_throttled: dict[str, LinkSpells[CnpThrottledBegan]] = field(default_factory=dict)
     pause_throttled: dict[str, LinkSpells[ThrottledBegan]] = field(default_factory=dict)
-    """Those that send far less, by pause or CNPs; snapshots have it under this name."""
+    """Links that send far less, by pause or CNPs; snapshots use this name."""
     full: FullLinks = field(default_factory=dict)
     delays: dict[str, ProbeDelays] = field(default_factory=dict)
-    """Of active probes, by link of the rail."""
+    """Delays of active probes, by link of the rail."""
 
     def or_none(self) -> "IncastState | None":
-        """Return None where nothing is retained."""
+        """Return the state, or None if it is empty."""
         return self if any((self.links, self.cnp_throttled, self.pause_throttled, self.full, self.delays)) else None
 
 
@@ -167,7 +167,7 @@ def _evaluate(params: IncastParams, _: str, state: IncastState, context: Context
 
 
 def _without_old(state: IncastState, old_ns: int) -> IncastState:
-    """Return a pod without the throttled links whose spells ended long ago; with an incast it needs all of them."""
+    """Return a pod without throttled links whose spells ended long ago; a pod with an incast retains all of them."""
     if state.links:
         return state
     cnp, paused = _recent(state.cnp_throttled, old_ns), _recent(state.pause_throttled, old_ns)
@@ -180,7 +180,7 @@ def _recent(throttled: Mapping[str, LinkSpells[Began]], old_ns: int) -> dict[str
 
 
 def _pruned_ns(state: IncastState, now_ns: int, remember_ns: int) -> int:
-    """Return when the last full or throttled link and the last delay are dropped; FOREVER where none left has ended."""
+    """Return when the last full or throttled link and the last delay are dropped; FOREVER if none has ended."""
     links: list[LinkSpells[Any]] = list(state.full.values())
     if not state.links:
         links += [*state.cnp_throttled.values(), *state.pause_throttled.values()]
@@ -190,7 +190,7 @@ def _pruned_ns(state: IncastState, now_ns: int, remember_ns: int) -> int:
 
 
 def _delayed_only(params: IncastParams, state: IncastState, watermark_ns: int) -> Iterator[tuple[str, IncastLink]]:
-    """Yield the links whose incasts no counter shows."""
+    """Yield the links with incasts that no counter shows."""
     for key in sorted(state.full.keys() & state.delays.keys() - state.links.keys()):
         full = state.full[key]
         if any(delayed_spells(params, full, state.delays[key], watermark_ns)):
@@ -198,21 +198,21 @@ def _delayed_only(params: IncastParams, state: IncastState, watermark_ns: int) -
 
 
 def _incasts(params: IncastParams, state: IncastState, key: str, link: IncastLink, watermark_ns: int) -> list[Incast]:
-    """Return the incasts of a link: those that counters show, and those of delayed probes."""
+    """Return the incasts of a link, from counters and from delayed probes."""
     delayed = delayed_spells(params, state.full.get(key), state.delays.get(key), watermark_ns)
     spells = sorted((*link.spells.spells, *delayed), key=lambda spell: spell.begin_ns)
     return [Incast(link.spells, run) for run in group_spells(ns(params.quiet_s), spells)]
 
 
 def _was_rejected(params: IncastParams, context: Context, link: IncastLink, incast: Incast) -> bool:
-    """Return whether it ended long ago and was no incast: the peers of that time may be pruned before it is."""
+    """Return whether an incast ended long ago without being published; its peers may be pruned before it."""
     final_ns = incast.run.over_ns(ns(params.quiet_s)) + ns(context.settings.lateness_s)
     was_one = any(known.overlaps(incast.run.begin_ns, incast.run.end_ns) for known in link.published)
     return final_ns < context.watermark_ns and not was_one
 
 
 def _is_alone(params: IncastParams, topology: Topology, incast: Incast, incasts: Mapping[str, list[Incast]]) -> bool:
-    """Return whether fewer than `peers` of its peers, the same rail of other hosts, had one when it was reported."""
+    """Return whether fewer than `peers` of its peers (same rail, other hosts) had an incast when it was reported."""
     at = incast.link.subject.a
     cable = topology.link_at(Port(at.device, at.port)) if at is not None else None
     if cable is None:
@@ -239,16 +239,16 @@ _STATES = frozenset(
 
 @dataclass(slots=True)
 class OtherPodsState:
-    """The throttled hosts of jobs in several pods, and the incasts that they may explain."""
+    """The throttled hosts of jobs in several pods, and the incasts that may explain them."""
 
     ports: dict[str, LinkSpells[SlowedBegan]] = field(default_factory=dict)
-    """By id of the host's port."""
+    """Id of the host's port -> its spells."""
     changed: dict[str, Endpoint] = field(default_factory=dict)
-    """Those with symptoms since the last batch."""
+    """Ports with symptoms since the last batch."""
     incasts: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """By finding id, those that are not final: the id of the receiver's link, and the begin."""
+    """Finding id of an incast that is not final -> the id of the receiver's link, and the begin."""
     batch: int = 0
-    """The number of the last interval of `_BATCH_NS` that began."""
+    """The number of the newest interval of `_BATCH_NS`."""
 
 
 def add_message(state: OtherPodsState, message: Message) -> None:
@@ -264,7 +264,7 @@ def add_message(state: OtherPodsState, message: Message) -> None:
 
 
 def add_published(state: OtherPodsState, finding: Finding) -> None:
-    """Follow the incasts until they are final."""
+    """Track the incasts until they are final."""
     if finding.condition is not Condition.CONGESTION_INCAST:
         return
     if finding.final:
@@ -274,7 +274,7 @@ def add_published(state: OtherPodsState, finding: Finding) -> None:
 
 
 def incomplete(params: IncastParams, ledger: Ledger, state: OtherPodsState, topology: Topology) -> list[str]:
-    """Return the incasts on a rail and plane on which hosts began or ended to be throttled; prune old spells."""
+    """Return the incasts on whose rail and plane hosts began or ceased to be throttled; prune old spells."""
     watermark_ns = ledger.watermark_ns
     last, state.batch = state.batch, watermark_ns // _BATCH_NS
     if state.batch == last or not state.ports:
@@ -294,12 +294,12 @@ def _link_of(topology: Topology, known: LinkSpells[SlowedBegan]) -> TopologyLink
 
 
 def _link_at(topology: Topology, at: Endpoint) -> TopologyLink | None:
-    """Return the link of a host's port; None where the inventory has it no longer."""
+    """Return the link of a host's port; None if the inventory no longer has it."""
     return topology.host_link_at(Port(at.device, at.port))
 
 
 def _place(link: TopologyLink) -> tuple[int | None, int | None]:
-    """Return the rail and the plane: traffic keeps both between pods."""
+    """Return the rail and the plane, which traffic between pods retains."""
     return link.rail, link.plane
 
 
@@ -351,7 +351,7 @@ def _slowed(
 
 
 def _sender_evidence(at: Endpoint, job: str, slowed: Iterable[_Slowed], away: int) -> Iterator[Evidence]:
-    """Yield the senders among the job's hosts in other pods, of which there are `away`."""
+    """Yield the senders among the job's `away` hosts in other pods."""
     throttled = {
         one.host: max(cnps)
         for one in slowed
@@ -367,7 +367,7 @@ def _sender_evidence(at: Endpoint, job: str, slowed: Iterable[_Slowed], away: in
 
 
 def _victims(topology: Topology, pod: str, at_ns: int, slowed: Iterable[_Slowed]) -> Iterator[str]:
-    """Yield the hosts that send far less and run a job that has hosts in a pod as well."""
+    """Yield the hosts that send far less and run a job that also has hosts in a pod."""
     in_pod: dict[str, bool] = {}
     for one in slowed:
         if not any(isinstance(spell.began, ThrottledBegan) for spell in one.spells):
@@ -390,7 +390,7 @@ DETECTOR = Detector(
     job_domain=JobDomain.NETWORK,
     lemon=None,
     hidden_in={"snmp": "marked packets are counted by NICs and by gNMI"},
-    fabric=FabricSide(  # never CRITICAL (DETECTION 3a); its senders and victims in other pods are named here
+    fabric=FabricSide(  # never CRITICAL (DETECTION 3a); adds senders and victims in other pods
         capacity=CapacityEffect.NONE,
         evaluator=FabricEvaluator(
             OtherPodsState, add_message, on_published=add_published, incomplete=incomplete, complete=complete

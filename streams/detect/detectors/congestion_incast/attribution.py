@@ -1,9 +1,9 @@
-"""Names the senders and the victims of an incast in its pod, as far as counters and the placement of jobs show them.
+"""Names the senders and the victims of an incast in its pod, if counters and the placement of jobs show them.
 
-A NIC does not count to which host it sends. Senders are hosts of the receiving job that CNPs throttle, or that lost
-packets slow, at the same time; where no job is known there, or none of its hosts is slowed, the evidence names no
-sender. Victims are hosts of other jobs at the same leaf, or on the same rail and plane at other leaves of the pod, that
-are throttled and send far less meanwhile. Those in other pods are named by `attribute` (`OtherPodsState`).
+A NIC does not count to which host it sends. Senders are hosts of the receiving job that CNPs throttle or lost packets
+slow at the same time. If the receiver has no known job, or none of its hosts is slowed, the evidence names no sender.
+Victims are hosts of other jobs at the same leaf, or on the same rail and plane at other leaves of the pod, that are
+throttled and send far less meanwhile. `attribute` names the hosts in other pods (`OtherPodsState`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,18 +15,18 @@ from streams.wire.models import Endpoint, Evidence, Symptom, SymptomsReplaced
 from streams.wire.symptoms import CnpThrottledBegan, CongestionEnded, SlowedByLossBegan, ThrottledBegan
 
 _NAMED = 8
-"""Hosts that a sentence names."""
+"""The most hosts that a sentence names."""
 
 
 class ConcurrentSpells(NamedTuple):
-    """Hosts' links, by subject id, that are throttled in a pod with an incast."""
+    """Links of hosts, by subject id, that are throttled in a pod with an incast."""
 
     cnp_throttled: Mapping[str, LinkSpells[CnpThrottledBegan]]
     slowed: Mapping[str, LinkSpells[ThrottledBegan]]
 
 
 class IncastCause(NamedTuple):
-    """Hosts to name, and the evidence for them."""
+    """The hosts to name, and the evidence for them."""
 
     senders: tuple[str, ...]
     victims: tuple[str, ...]
@@ -72,7 +72,7 @@ def attribute_incast(
 
 
 def most_losses(spells: Iterable[Spell[Any]]) -> int:
-    """Return the most lost packets a second that a host repeated; 0 where losses do not slow it."""
+    """Return the most lost packets per second that a host retransmitted; 0 if losses do not slow it."""
     return max((s.began.retransmits_per_s for s in spells if isinstance(s.began, SlowedByLossBegan)), default=0)
 
 
@@ -118,7 +118,7 @@ def _sender_evidence(
 def sender_evidence(
     label: str, at: Endpoint, senders: Sequence[str], throttled: Mapping[str, int], compared: int
 ) -> Evidence:
-    """Return the senders as evidence; `throttled` are their congestion notifications a second, if any."""
+    """Return evidence of the senders; `throttled` has their congestion notifications per second, if any."""
     most = max((throttled[sender] for sender in senders if sender in throttled), default=0)
     how = f"throttled by up to {most} congestion notifications a second" if most else "slowed by losses"
     return Evidence(
@@ -128,7 +128,7 @@ def sender_evidence(
 
 
 def loss_evidence(at: Endpoint, losing: Mapping[str, int]) -> Iterator[Evidence]:
-    """Yield how many lost packets the senders repeat, by host; nothing where losses slow none."""
+    """Yield evidence of the lost packets that senders retransmit, by host; nothing if losses slow none."""
     if losing:
         yield Evidence(
             f"{_named(losing)} repeat up to {max(losing.values())} lost packets a second and send far less meanwhile",
@@ -139,7 +139,7 @@ def loss_evidence(at: Endpoint, losing: Mapping[str, int]) -> Iterator[Evidence]
 def victim_evidence(
     topology: Topology, at: Endpoint, span: tuple[int, int], victims: Sequence[str], place: str
 ) -> Iterator[Evidence]:
-    """Yield the victims at a place, with their jobs; nothing where there are none."""
+    """Yield evidence of the victims at a place, with their jobs; nothing if there are none."""
     if victims:
         jobs = ", ".join(topology.jobs_on(victims, span[0]))
         yield Evidence(
@@ -165,7 +165,7 @@ def concerns_other_pods(
 
 
 def _ends_unknown(observed: Symptom | SymptomsReplaced, known: LinkSpells[Began]) -> bool:
-    """Return whether a state ends that began elsewhere: the owner of the link's former pod forwarded the begin."""
+    """Return whether a state ends that began in another pod, whose owner forwarded the begin."""
     if not isinstance(observed, Symptom) or not isinstance(observed.payload, CongestionEnded):
         return False
     state, last_ns = observed.payload.state, observed.payload.last_active_ns
@@ -175,7 +175,7 @@ def _ends_unknown(observed: Symptom | SymptomsReplaced, known: LinkSpells[Began]
 def _has_hosts_elsewhere(topology: Topology, host: str, at_ns: int) -> bool:
     """Return whether a job on a host at a time has hosts in several pods.
 
-    A host without a known job carries traffic of one that is published later, where jobs are known at all.
+    If any jobs are known, a host without a known job counts as running one that will be published later.
     """
     jobs = topology.jobs_on([host], at_ns)
     return any(len(topology.pods_of_job(job)) > 1 for job in jobs) if jobs else bool(topology.jobs)

@@ -1,4 +1,4 @@
-"""The finding of congestion/incast: the receiver, the counter that shows it, senders and victims."""
+"""Builds the finding of congestion/incast: the receiver, the counter that shows it, senders and victims."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -23,55 +23,55 @@ class IncastParams(Thresholds):
     """`[detect.incast]`: more traffic arrives for a host's port than it drains (DETECTION 3, "Congestion")."""
 
     full: ClassVar[float] = 0.9
-    """Of its speed that arrives: below it the link does not limit the senders. Headers and gaps take the rest."""
+    """Arriving share of its speed: below it the link does not limit the senders. Headers and gaps take the rest."""
     marked: Ratio = 0.1
-    """Of its packets: DCQCN (SIGCOMM'15) marks one in a hundred at most while a queue is within its bounds."""
+    """Share of marked packets: DCQCN (SIGCOMM'15) marks at most one in a hundred while a queue is within its bounds."""
     drops_per_s: Annotated[float, Field(gt=0)] = 100
-    """xmit_discards (DETECTION 3), where ECN does not slow the senders; of the NIC, where a host cannot pause them."""
+    """xmit_discards (DETECTION 3) if ECN does not slow the senders, or discards of a NIC that cannot pause them."""
     pauses: Ratio = 0.1
-    """Of the time in which a host pauses the fabric: its part of what slowed a job by Greyhound's 10 %."""
+    """Share of the time in which a host pauses the fabric: its part in slowing a job by Greyhound's 10 %."""
     stalled: ClassVar[float] = 0.3
-    """Of the seconds in which its NIC waits for PCIe: then the host is the cause (DETECTION 1)."""
+    """Share of the seconds in which its NIC waits for PCIe, from which the host is the cause (DETECTION 1)."""
     sustained_s: Seconds = 60
-    """The burst of a collective lasts seconds; one that lasts for a minute follows from the layout of the traffic."""
+    """The least duration: the burst of a collective lasts seconds; a minute follows from the layout of the traffic."""
     peers: ClassVar[float] = 0.5
-    """Of the same rail of the pod's other hosts: if as many are oversubscribed at once, it is load and no incast."""
+    """Share of the pod's other hosts on the rail: if as many are oversubscribed at once, it is load, not incast."""
     quiet_s: ClassVar[float] = 120
-    """Closes after this time without incast: jobs cause it again in each step."""
+    """Closes after this time without incast; jobs cause it again in each step."""
     remember_s: ClassVar[float] = 600
-    """A closed one is retained this long to compare it with others that began at the same time."""
+    """A closed incast is retained for this long, for comparison with others that began at the same time."""
     cnp_per_s: ClassVar[float] = 1000
-    """Congestion notifications of a throttled sender: DCQCN (SIGCOMM'15) sends a flow one in 50 us at most, 20,000 a
-    second; a twentieth of that keeps a sender slow, and a healthy fabric is far below it."""
+    """Congestion notifications per second of a throttled sender. DCQCN (SIGCOMM'15) sends a flow at most one in 50 us,
+    20,000 a second; a twentieth of that slows a sender, and a healthy fabric is far below it."""
     delay_us: ClassVar[float] = 100
-    """Probes that take so much longer than the same prober's other flows are delayed. A queue of 5 MB at 400 Gb/s, or
-    1.25 MB at 100 Gb/s: more than congestion control tolerates (DCQCN, SIGCOMM'15, marks every packet of a queue of
-    200 kB at 40 Gb/s, 40 us), less than a full one, in which packets wait for hundreds of microseconds to milliseconds
-    (the part of a shared buffer of tens of MB that one port may take). The medians of an idle and of a busy host differ
-    by 3 us (PROBES "Python, measured": 17 and 20)."""
+    """Probes are delayed if they take this much longer than the same prober's other flows. It is a queue of 5 MB at 400
+    Gb/s, or 1.25 MB at 100 Gb/s. Congestion control tolerates less: DCQCN (SIGCOMM'15) marks every packet of a queue of
+    200 kB at 40 Gb/s, 40 us. A full queue delays packets longer, for hundreds of microseconds to milliseconds (one
+    port's part of a shared buffer of tens of MB). The medians of an idle and of a busy host differ by 3 us (PROBES
+    "Python, measured": 17 and 20)."""
     delayed_ratio: ClassVar[float] = 0.9
-    """Of the flows from the rail: replies to all of them pass the queue before its port. Where the uplinks of its leaf
-    are congested, those within the leaf, 3 of 13 (`[collect.probe]`), are not delayed."""
+    """Share of delayed flows from the rail: replies to all of them pass the queue before its port. If instead the
+    uplinks of its leaf are congested, flows within the leaf, 3 of 13 (`[collect.probe]`), are not delayed."""
     delay_peers: ClassVar[int] = 3
-    """Other hosts whose probes to the rail are delayed, while theirs to other rails are not; as `[detect.unreachable]`
+    """Other hosts whose probes to the rail are delayed, but not those to other rails; as `[detect.unreachable]`
     `peers`."""
     cnp_s: ClassVar[float] = 30
     """Half of the least duration of an incast, so that its senders are known by then."""
 
 
 FullLinks = dict[str, LinkSpells[LinkFullBegan]]
-"""By subject id, when hosts' links were full."""
+"""Subject id -> when the host's link was full."""
 
 
 def delay_periods(params: IncastParams, delays: ProbeDelays | None) -> list[DelayPeriod]:
-    """Return when probes of and to a rail were delayed."""
+    """Return the periods in which probes from and to a rail were delayed."""
     return delays.periods(params.delay_peers) if delays is not None else []
 
 
 def delayed_spells(
     params: IncastParams, full: LinkSpells[LinkFullBegan] | None, delays: ProbeDelays | None, watermark_ns: int
 ) -> Iterator[Spell[IncastBegan]]:
-    """Yield the time in which a link was full and its probes were delayed, where that is long enough."""
+    """Yield the times in which a link was full and its probes were delayed, if long enough."""
     for spell in full.spells if full is not None else ():
         for period in delay_periods(params, delays):
             begin_ns, enough_ns = max(spell.begin_ns, period.begin_ns), ns(params.sustained_s)
@@ -83,7 +83,7 @@ def delayed_spells(
 
 
 def prune_full(full: FullLinks, since_ns: dict[str, int], old_ns: int) -> FullLinks:
-    """Return the full links without those that ended up to a time, which is another for some links."""
+    """Return the full links without those that ended by `old_ns`, or by their own time in `since_ns`."""
     left = {
         key: replace(link, spells=tuple(s for s in link.spells if s.end_ns > since_ns.get(key, old_ns)))
         for key, link in full.items()
@@ -101,14 +101,14 @@ _METRICS = {
 
 
 class Incast(NamedTuple):
-    """One link at one time: a run of its spells."""
+    """One incast of one link: a run of its spells."""
 
     link: LinkSpells[IncastBegan]
     run: SpellRun[IncastBegan]
 
     @property
     def by_host(self) -> bool:
-        """The host itself pauses the fabric."""
+        """Return whether the host itself pauses the fabric."""
         return any(spell.began.reason in _BY_HOST for spell in self.run)
 
 
@@ -123,7 +123,7 @@ def congestion_state(observed: Symptom | SymptomsReplaced) -> CongestionState | 
 def conclusion(
     params: IncastParams, context: Context, incast: Incast, concurrent: ConcurrentSpells, delays: Sequence[DelayPeriod]
 ) -> Conclusion:
-    """Return the episode of an incast; `delays` are those of the probes of and to its rail."""
+    """Return the episode of an incast; `delays` are those of probes from and to its rail."""
     subject, run = incast.link.subject, incast.run
     free_ns, reporters = run.over_ns(ns(params.quiet_s)), run.reporters
     missing = tuple(f"{e.device}/{e.port}" for e in subject_ends(subject) if e not in reporters)
@@ -149,14 +149,14 @@ def conclusion(
 
 
 def _weight(spell: Spell[IncastBegan]) -> tuple[bool, bool, float]:
-    """Return the sort key whose largest spell is the headline: a counter shows more than probes."""
+    """Return the sort key whose largest spell is the headline; counters prove more than probes."""
     return spell.began.reason in _BY_HOST, spell.began.reason is not IncastReason.DELAYED, spell.began.ratio
 
 
 def delay_evidence(
     params: IncastParams, subject: Subject, span: Interval, delays: Sequence[DelayPeriod]
 ) -> Iterator[Evidence]:
-    """Yield the delays of the probes of and to the rail of a host's link during a span."""
+    """Yield the delays of probes from and to the rail of a host's link during a span."""
     during = [period for period in delays if period.overlap_ns(span) >= ns(params.sustained_s)]
     if subject.a is not None and during:
         worst = max(during, key=lambda period: period.delay_ns)

@@ -1,7 +1,7 @@
 """fleet/version-drift: detects devices of a cohort with a version that the allow-list or the majority excludes.
 
-One finding a cohort and version, not one a device. INFO while it causes no faults and while its share changes. A
-version at which links fail significantly more often than at the others of the cohort is a WARNING.
+Each cohort and version has one finding. It is INFO while the version causes no faults and while its share changes. It
+is WARNING if links fail significantly more often at the version than at the others of the cohort.
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,14 +42,14 @@ from streams.wire.models import (
 )
 
 _MAX_FAULTS = 4096
-"""A fabric in which more links fail within 28 days has more urgent faults."""
+"""The most retained faults: a fabric in which more links fail within 28 days has more urgent problems."""
 
 _LINK_FAULTS = (Condition.LINK_FLAP, Condition.LINK_DOWN, Condition.LINK_DEGRADING)
 
 
 @dataclass(slots=True)
 class Drift:
-    """One version of a cohort that should not run, and the episodes that were published for it."""
+    """One version of a cohort that should not run, and its published episodes."""
 
     subject: Subject
     begin_ns: int
@@ -61,26 +61,26 @@ class Drift:
 
 @dataclass(slots=True)
 class FleetState:
-    """Mutable: thousands of findings of one burst are each recorded here."""
+    """The state of the detector; mutable, because each of thousands of findings in a burst is recorded."""
 
     shards: dict[str, VersionCensus] = field(default_factory=dict)
-    """The newest census by partition."""
+    """Partition -> its newest census."""
     first_ns: dict[str, int] = field(default_factory=dict)
-    """The time of the first census of each cohort."""
+    """Cohort -> the time of its first census."""
     faults: dict[str, Fault] = field(default_factory=dict)
     drifts: dict[str, Drift] = field(default_factory=dict)
     due_ns: int = FOREVER
-    """The time at which to evaluate without new input."""
+    """The time of the next evaluation without new input."""
     pending: list[VersionCensus] = field(default_factory=list)
 
     @property
     def next_ns(self) -> int:
-        """Return the next time of event time to evaluate; FOREVER where there is none."""
+        """Return the event time of the next evaluation, or FOREVER."""
         return min([self.due_ns, *(census.at_ns for census in self.pending)])
 
 
 def add_message(state: FleetState, message: Message) -> None:
-    """Add the newest census of a partition; it is evaluated with those of the same minute of all others."""
+    """Add the newest census of a partition; it is evaluated together with all others of the same minute."""
     if isinstance(message, VersionCensus):
         known = state.shards.get(str(message.shard))
         if (known is None or known.at_ns < message.at_ns) and message not in state.pending:
@@ -100,7 +100,7 @@ def add_published(state: FleetState, finding: Finding) -> None:
 
 
 _MAX_NAMED = 16
-"""Versions and devices by name; the rest are in `facts`."""
+"""The most named versions and devices; `facts` has the rest."""
 
 
 class DriftFacts(NamedTuple):
@@ -119,7 +119,7 @@ class DriftFacts(NamedTuple):
 
 
 def _summary(facts: DriftFacts, *, is_faulty: bool) -> str:
-    """Return the summary."""
+    """Return the summary of a drift."""
     version, expected = facts.version, facts.assessment.expected
     instead = f"not {expected}" if facts.assessment.by_list else f"{expected} is what most run"
     faulty = f"; links fail {facts.rates.ratio:.1f} times as often there" if is_faulty and facts.rates else ""
@@ -127,7 +127,7 @@ def _summary(facts: DriftFacts, *, is_faulty: bool) -> str:
 
 
 def _statements(facts: DriftFacts, confidence: float) -> Iterator[Evidence]:
-    """Yield the shares of the versions, some devices with this one, and the comparison of failure rates."""
+    """Yield the shares of the versions, some devices with this version, and the comparison of failure rates."""
     version, total, rates = facts.version, facts.total, facts.rates
     largest = sorted(facts.versions.values(), key=lambda running: -running.devices)[:_MAX_NAMED]
     shares = ", ".join(f"{running.version} {running.devices / total:.1%}" for running in largest)
@@ -156,7 +156,7 @@ def _statements(facts: DriftFacts, confidence: float) -> Iterator[Evidence]:
 
 
 _MAX_HOSTS = 16
-"""Hosts that a finding names; the rest are in `facts`."""
+"""The most hosts that a finding names; `facts` has the rest."""
 
 
 def _evaluate(params: DriftParams, ledger: Ledger, state: FleetState, _topology: Topology) -> list[Episode]:
@@ -198,7 +198,7 @@ def _assess_cohorts(params: DriftParams, ledger: Ledger, state: FleetState, now_
 def _close_and_reconcile(
     params: DriftParams, ledger: Ledger, state: FleetState, drifting: set[str], now_ns: int
 ) -> list[Episode]:
-    """Close the drifts that are over; return the episodes that changed."""
+    """Close the drifts that ended; return the episodes that changed."""
     episodes: list[Episode] = []
     for subject_id, drift in list(state.drifts.items()):
         if subject_id not in drifting and drift.end_ns == FOREVER:
@@ -214,7 +214,7 @@ def _close_and_reconcile(
 
 
 def _subject_id(cohort: Cohort, version: str) -> str:
-    """Return the id of a cohort and version; two sources name one version differently."""
+    """Return the id of a cohort and version; two sources may name one version differently."""
     parts = (f"cohort:{cohort.kind}", cohort.vendor, cohort.model, cohort.source.label, version)
     return "/".join(part for part in parts if part)
 
@@ -222,7 +222,7 @@ def _subject_id(cohort: Cohort, version: str) -> str:
 def _open_drift(
     lateness_ns: int, state: FleetState, subject_id: str, cohort: Cohort, version: RunningVersion, now_ns: int
 ) -> Drift:
-    """Return the open drift of a version, a new one if there is none."""
+    """Return the open drift of a version, or a new one."""
     drift = state.drifts.get(subject_id)
     if drift is not None and drift.end_ns == FOREVER:
         return drift
@@ -254,7 +254,7 @@ def _conclusion(params: DriftParams, drift: Drift, facts: DriftFacts, now_ns: in
 
 
 def _cause(params: DriftParams, facts: DriftFacts, now_ns: int) -> Cause:
-    """Return the most severe cause that applies; a version that is being rolled out comes before the allow-list."""
+    """Return the most severe cause that applies; a version that is being rolled out precedes the allow-list."""
     rates = facts.rates
     if rates is not None and rates.faults >= params.harm_faults and rates.low > 1:
         return Cause.VERSION_FAULTY
@@ -264,7 +264,7 @@ def _cause(params: DriftParams, facts: DriftFacts, now_ns: int) -> Cause:
 
 
 def _reconcile(ledger: Ledger, drift: Drift) -> list[Episode]:
-    """Reconcile the finding of a drift, which was concluded when it was last assessed."""
+    """Reconcile the finding of a drift, which was concluded at its last assessment."""
     assert drift.finding is not None
     end_ns, found = drift.end_ns, drift.finding
     is_over = end_ns != FOREVER

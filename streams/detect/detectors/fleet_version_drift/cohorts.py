@@ -36,26 +36,26 @@ class DriftParams(Thresholds):
     allowed: tuple[AllowedVersions, ...] = ()
     """The first rule that matches a cohort applies; without one, the majority decides."""
     min_devices: ClassVar[int] = 8
-    """Devices of a cohort: among fewer a majority is not significant."""
+    """The fewest devices of a cohort: among fewer a majority is not significant."""
     majority: ClassVar[float] = 0.8
     """This share of a cohort must run one version; below it a rollout is in progress."""
     settle_s: ClassVar[float] = 300
-    """After the first census of a cohort: collectors reach a fleet within minutes."""
+    """The time after the first census of a cohort: collectors reach a fleet within minutes."""
     rollout_s: ClassVar[float] = 86_400
-    """The share of a version counts as changing this long after a device last changed its version."""
+    """The share of a version counts as changing for this long after a device last changed its version."""
     every_s: ClassVar[float] = 60
     """The interval of the census of versions."""
     members: ClassVar[int] = 128
-    """Devices by version and partition whose faults are counted: 1,024 of a version with 8 partitions."""
+    """Devices by version and partition whose faults are counted: 1,024 devices per version with 8 partitions."""
     days: ClassVar[float] = 28
-    """Faults are counted over this time (as occurrences are)."""
+    """Faults are counted over this time, as occurrences are."""
     look_s: ClassVar[float] = 3600
     """The interval at which fault rates are compared while no version changes."""
     harm_faults: ClassVar[int] = 3
-    """The minimum of failed links at devices of a version: one lemon is not the fault of a version."""
+    """The fewest failed links at devices of a version: one lemon is not the fault of a version."""
     confidence: ClassVar[float] = 0.99
     """The confidence of the interval of the ratio of both rates, which must lie above 1. Every version of each cohort
-    is compared: 0.95 would be wrong for one in twenty of them."""
+    is compared, so 0.95 would be wrong for one in twenty of them."""
 
 
 _DAY_NS = ns(86_400)
@@ -80,7 +80,7 @@ _CALLED = {"nic": "NIC firmware", "os": "switch software", "transceiver": "optic
 
 @dataclass(slots=True)
 class RunningVersion:
-    """The devices that run one version: how many, and the times since which some of them run it."""
+    """The devices that run one version: their number, and the times since which some of them run it."""
 
     version: str
     devices: int = 0
@@ -106,7 +106,7 @@ class CohortAssessment(NamedTuple):
 
 
 class FaultRates(NamedTuple):
-    """Links that failed and device-days, at one version and at the others; the interval of the ratio of both rates."""
+    """Failed links and device-days, at one version and at the others, with the interval of the ratio of both rates."""
 
     faults: int
     days: float
@@ -136,7 +136,7 @@ def merge_counts(shards: Iterable[VersionCensus]) -> dict[Cohort, dict[str, Runn
 
 
 def assess(params: DriftParams, cohort: Cohort, versions: Mapping[str, RunningVersion]) -> CohortAssessment:
-    """Assess by the allow-list if it has a rule for the cohort, else by the majority if it is large enough."""
+    """Assess by the allow-list if it has a rule for the cohort, else by the majority if that is large enough."""
     rule = next((rule for rule in params.allowed if _fits(rule, cohort)), None)
     if rule is not None:
         wrong = (v for v in versions if not any(fnmatchcase(v, allowed) for allowed in rule.versions))
@@ -176,7 +176,7 @@ def compare_fault_rates(
 
 
 def _failed(who: Mapping[str, int], faults: Iterable[Fault]) -> int:
-    """Count links, each once: one that fails repeatedly is a lemon, and not the fault of a version."""
+    """Count each failing link once: a link that fails repeatedly is a lemon, and not the fault of a version."""
     never = math.inf
     return len({f.subject_id for f in faults if any(f.at_ns >= who.get(device, never) for device in f.devices)})
 
@@ -184,7 +184,7 @@ def _failed(who: Mapping[str, int], faults: Iterable[Fault]) -> int:
 def ratio_interval(count: int, days: float, other: int, other_days: float, confidence: float) -> tuple[float, float]:
     """Return the exact interval of the ratio of two Poisson rates.
 
-    Of all faults, each belongs to the first with one probability: Clopper and Pearson's interval of that probability,
+    Each fault belongs to the first with the same probability: Clopper and Pearson's interval of that probability,
     converted to odds.
     """
     total, tail = count + other, (1 - confidence) / 2
@@ -198,7 +198,7 @@ def _odds(share: float) -> float:
 
 
 def _at_most(count: int, total: int, share: float) -> float:
-    """Return the binomial probability of so many or fewer."""
+    """Return the binomial probability of at most this count."""
     if share <= 0 or share >= 1:
         return 1.0 if share <= 0 else 0.0
     one, none = math.log(share), math.log1p(-share)

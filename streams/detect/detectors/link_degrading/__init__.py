@@ -1,8 +1,8 @@
-"""link/degrading: a link that is up and loses frames, corrects ever more errors, or loses optical power.
+"""link/degrading: detects a link that is up but loses frames, corrects more and more errors, or loses optical power.
 
-Opens when several windows within ten minutes are bad, never for a single error; closes when the port was healthy for
-`quiet_s`, and stays open while it is not read. rules.py decides whether a window is bad, evidence/trend.py when a limit
-will be crossed. Loss by congestion does not count, nor does what a link loses that goes down; see link_flap.
+Opens when several windows within ten minutes are bad, never for a single error. Closes when the port was healthy for
+`quiet_s`, and stays open while it is not read. rules.py finds bad windows; evidence/trend.py forecasts when a limit
+will be crossed. Losses by congestion, or of a link that goes down, do not count; see link_flap.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ _ORDER = ("losing", "noisy", "rx_symbol_errors", "link_error_recoveries", "fadin
 def _conclusion(
     params: DegradingParams, context: Context, link: LinkHistory, windows: Sequence[Window], run: BadRun
 ) -> Conclusion:
-    """Return the episode of a run. `windows` are all that are retained of the link."""
+    """Return the episode of a run. `windows` has all retained windows of the link."""
     first, last = run.cases[0], run.hits[-1].window
     since_ns = first.window.end_ns - ns(params.span_s)
     begin = min(hit.window.begin_ns for hit in run.hits if hit.window.end_ns > since_ns)
@@ -92,7 +92,7 @@ def _cause(params: DegradingParams, link: LinkHistory, run: BadRun, windows: Seq
 
 
 def strongest_hits(cases: Sequence[WindowHit]) -> list[WindowHit]:
-    """Return the largest hit of each rule and end, of any source, and of forecasts the newest; worst rule first."""
+    """Return the largest hit of each rule and end from any source, and the newest forecasts; worst rule first."""
     best: dict[tuple[str, Metric | None, str, str], WindowHit] = {}
     for case in cases:
         at = (case.rule, case.metric if case.rule in ("fading", TREND) else None, *case.side[:2])
@@ -130,7 +130,7 @@ def _limit(case: WindowHit) -> str:
 def _evidence(
     params: DegradingParams, best: Sequence[WindowHit], hits: Sequence[WindowHit], all_windows: Sequence[Window]
 ) -> Iterator[Evidence]:
-    """Yield the strongest hits, then the lanes and FEC bins of their ends; `hits` are all of the episode."""
+    """Yield the strongest hits, then the lanes and FEC bins of their ends; `hits` has all hits of the episode."""
     for case in best:
         begin_ns = case.window.end_ns - ns(params.span_s)
         if case.forecast is not None:
@@ -178,7 +178,7 @@ def _sums(windows: Sequence[Window], metric: Metric) -> dict[int, float]:
 
 
 def worst_lane(params: DegradingParams, windows: Sequence[Window]) -> tuple[int, float] | None:
-    """Return the lane that has most of the raw errors, and its share; None where they are spread."""
+    """Return the lane with most of the raw errors, and its share; None if they are distributed."""
     lanes = _sums(windows, Metric.LANE_RAW_ERRORS)
     whole = sum(lanes.values())
     if len(lanes) < 2 or not whole:

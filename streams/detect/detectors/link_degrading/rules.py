@@ -1,7 +1,7 @@
-"""The rules of link/degrading: they find bad windows of one end of a link, and decide when those make a case.
+"""Defines the rules of link/degrading: they find bad windows of a link's end, and decide when those make a case.
 
-A hit is a window in which something was wrong; it is a case where enough of them came together. Loss that follows
-the load is congestion and no hit. Each rule is a line of DETECTION 3, as DegradingParams has it.
+A hit is a window with a fault. It is a case if enough hits occurred together. Loss that follows the load is congestion
+and no hit. Each rule is a line of DETECTION 3, with the limits in DegradingParams.
 """
 
 import math
@@ -23,19 +23,19 @@ class DegradingParams(Thresholds):
     """`[detect.degrading]`: DETECTION 3, "Degradation"."""
 
     span_s: ClassVar[float] = 600
-    """The windows within this time make a case together."""
+    """Bad windows within this time count together."""
     windows: ClassVar[int] = 3
-    """Windows within it that must be bad: a single error or burst is no case."""
+    """The fewest bad windows within `span_s`: a single error or burst is not a case."""
     errors: Annotated[int, Field(ge=2)] = 5
-    """Lost frames in them: a single CRC error on a busy link must not alert."""
+    """The fewest lost frames in them: a single CRC error on a busy link must not alert."""
     loss_ratio: Ratio = 1e-8
-    """Of frames; from there CorrOpt (SIGCOMM'17) calls a link lossy. Only where packets are counted."""
+    """Ratio of lost frames above which CorrOpt (SIGCOMM'17) calls a link lossy; only if packets are counted."""
     ber: Ratio = 1e-5
-    """Raw BER fails here (DETECTION 3)."""
+    """The raw BER that fails (DETECTION 3)."""
     ber_clear: Ratio = 5e-6
     """The BER is healthy again below this: the hysteresis."""
     symbols_per_min: Annotated[float, Field(gt=0)] = 2
-    """IBTA's 120 an hour, where no BER is known: PAM4 links always have raw errors."""
+    """IBTA's 120 an hour, if no BER is known: PAM4 links always have raw errors."""
     recoveries_per_min: Annotated[float, Field(gt=0)] = 5
     """InfiniBand's link_error_recovery (DETECTION 3)."""
     drop_db: Annotated[float, Field(gt=0)] = 3
@@ -43,18 +43,18 @@ class DegradingParams(Thresholds):
     drop_clear_db: Annotated[float, Field(gt=0)] = 2
     """The loss is over below this: the hysteresis of `drop_db`."""
     one_lane: ClassVar[float] = 0.75
-    """Of raw errors on one lane of several: one fiber or laser. A real bad cable in `data/nic` has 99.8 %."""
+    """Share of raw errors on one of several lanes: one fiber or laser. A real bad cable in `data/nic` has 99.8 %."""
     follows_load: ClassVar[float] = 0.7
-    """Correlation of the share lost with the load: loss that follows utilization is congestion (CorrOpt)."""
+    """Correlation of the lost share with the load: loss that follows utilization is congestion (CorrOpt)."""
     quiet_s: ClassVar[float] = 600
-    """Closes after this time without a bad window, if the port was read: the windows that follow the last bad one."""
+    """Closes after this time without a bad window, if the port was read in it."""
     trend: TrendParams = TrendParams()
     trend_over_s: ClassVar[float] = 86_400
-    """A forecast that no further step confirms for a day has not come true."""
+    """A forecast without a confirming step for a day did not come true."""
 
 
 LOSSES = (Metric.RX_FCS_ERRORS, Metric.PCS_SYMBOL_ERRORS, Metric.FEC_UNCORRECTED_CODEWORDS)
-"""Counters of frames lost to the fiber. They count the same frames: the largest is taken, never their sum."""
+"""Counters of frames lost to the fiber. They count the same frames, so the largest is used, never their sum."""
 
 LEVELS = {
     Metric.RX_POWER_DBM: "receive power", Metric.TX_POWER_DBM: "transmit power",
@@ -73,7 +73,7 @@ def rule_hits(params: DegradingParams, side: Side, windows: Sequence[Window]) ->
 
 
 def loss(window: Window) -> tuple[Metric, float]:
-    """Return the counter that shows most lost frames of a window, and the number; any errors where none is read."""
+    """Return the counter with the most lost frames of a window, and its growth; any errors if none is read."""
     known = [(count, metric) for metric in LOSSES if (count := value(window, metric)) is not None]
     if known:
         count, metric = max(known)
@@ -108,7 +108,7 @@ def _losing(params: DegradingParams, side: Side, windows: Sequence[Window]) -> I
 def is_congestion(params: DegradingParams, windows: Sequence[Window]) -> bool:
     """Return whether errors that may be drops follow the load; corruption is stable over time (CorrOpt).
 
-    Where the load does not vary enough to decide, errors beside discards count as drops.
+    If the load does not vary enough to decide, errors together with discards count as drops.
     """
     losing = [w for w in windows if loss(w)[1]]
     if not all(value(w, Metric.RX_DISCARDS) for w in losing):
@@ -119,7 +119,7 @@ def is_congestion(params: DegradingParams, windows: Sequence[Window]) -> bool:
 
 
 def _correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Return Pearson's r; None of fewer than four pairs or without variation in load, 0 without variation in loss."""
+    """Return Pearson's r; None for fewer than four pairs or constant load, 0 for constant loss."""
     if len(pairs) < 4:
         return None
     means = [sum(p[i] for p in pairs) / len(pairs) for i in (0, 1)]
@@ -134,8 +134,8 @@ def _correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
 def _noisy(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[WindowHit]:
     """Yield windows whose mean BER is not healthy.
 
-    A case are several of them that fail, or fewer if the mean over all of `span_s` fails: a minute at many times the
-    limit. That mean needs as many readings, because one reading may be wrong.
+    Several failing windows make a case, or fewer if the mean over all of `span_s` fails, such as a minute at many times
+    the limit. That mean needs as many readings, because one reading may be wrong.
     """
     for window in windows:
         ber = value(window, Metric.PRE_FEC_BER)
@@ -151,7 +151,7 @@ def _noisy(params: DegradingParams, side: Side, windows: Sequence[Window]) -> It
 
 
 def _counting(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[WindowHit]:
-    """Yield windows with symbol errors where no BER is read, and with link error recoveries."""
+    """Yield windows with symbol errors if no BER is read, and windows with link error recoveries."""
     limits = {
         Metric.RX_SYMBOL_ERRORS: params.symbols_per_min, Metric.LINK_ERROR_RECOVERIES: params.recoveries_per_min
     }  # fmt: skip
@@ -196,7 +196,7 @@ def _levels(windows: Sequence[Window]) -> list[tuple[Metric, int]]:
 
 
 def _trending(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[WindowHit]:
-    """Yield each step of a level towards its limit from which a forecast follows."""
+    """Yield each step of a level towards its limit that supports a forecast."""
     for metric, index in [(Metric.PRE_FEC_BER, NO_INDEX), *_levels(windows)]:
         points: list[Point] = []
         best = -math.inf

@@ -1,8 +1,8 @@
-"""path/loss: detects a link or a switch that drops packets silently, and a path that drops those of one 5-tuple.
+"""path/loss: detects a link or a switch that drops packets silently, and a path that drops the packets of one 5-tuple.
 
-Evaluates the active probes of the last minute each 10 s, of the whole fabric: localize.py finds the elements that
+Evaluates the active probes of the last minute each 10 s, of the whole fabric; localize.py finds the elements that
 explain the losses. Opens with the first significant window, and resolves after `clear_s` without one. A rail that
-answers to no one is rail/unreachable; a host that is down, stalled or slow to answer casts no votes.
+answers no prober is rail/unreachable. A host that is down, stalled or slow to answer casts no votes.
 """
 
 from collections import defaultdict
@@ -95,7 +95,7 @@ def _statements(params: PathParams, suspect: Suspect) -> list[ProbeStatement]:
 
 
 def _coverage(cells: Sequence[ProbeWindow]) -> ProbeStatement:
-    """Return how many probers counted; the sum over the partitions of the newest window."""
+    """Return the number of counted probers; the sum over the partitions of the newest window."""
     newest_ns = max(cell.at_ns for cell in cells)
     newest = [cell for cell in cells if cell.at_ns == newest_ns]
     probers, left_out = sum(cell.probers for cell in newest), sum(cell.left_out for cell in newest)
@@ -104,7 +104,7 @@ def _coverage(cells: Sequence[ProbeWindow]) -> ProbeStatement:
 
 
 _ENOUGH = 1
-"""Verdicts that open a period: each is of several windows already."""
+"""The number of verdicts that open a period; each already covers several windows."""
 
 
 @dataclass(slots=True)
@@ -121,13 +121,13 @@ class PathState:
     """The windows of the last minute and those that may still change, and the subjects with losses."""
 
     windows: dict[str, dict[str, ProbeWindow]] = field(default_factory=dict)
-    """By the end of the window and by partition."""
+    """End of the window -> partition -> the window."""
     subjects: dict[str, LossState] = field(default_factory=dict)
     changed_ns: int = FOREVER
-    """The end of the first window that is not evaluated with all that is known of it."""
+    """The end of the first window with unevaluated input."""
     final_ns: int = 0
     due_ns: int = FOREVER
-    """The watermark at which time alone changes a result."""
+    """The watermark at which a result changes without input."""
 
 
 def add_message(state: PathState, message: Message) -> None:
@@ -200,10 +200,10 @@ def _conclude(params: PathParams, ledger: Ledger, state: PathState, own: LossSta
     return episodes
 
 
-# A link whose BFD or BGP session is down although the link is up; no prober is needed. A session over a link that is
-# up fails if the link drops packets silently. It fails as well while a port trains, its device restarts or is shut,
-# and with all sessions of a device when its routing ends: none of these is a fault of the link. Opens after
-# `session_hold_s`, if the session was up before. `attribute` joins it with what probes show.
+# Sessions: a BFD or BGP session is down although its link is up; no prober is needed. Such a session fails if the link
+# drops packets silently. It also fails while a port trains, while its device restarts or is shut, and with all sessions
+# of a device when its routing ends; none of these is a fault of the link. Opens after `session_hold_s`, if the session
+# was up before. `attribute` joins it with the evidence of probes.
 
 _NAMES = {Fault.BFD_SESSION_DOWN: "BFD", Fault.BGP_SESSION_DOWN: "BGP"}
 
@@ -236,13 +236,13 @@ def _evaluate_sessions(
     spans = [span for span in _silent_spans(params, context, history) if span[1] - span[0] >= hold_ns]
     opened = [span for span in spans if span[0] + hold_ns <= now_ns]
     if not (state and has_open(state)) and not all(context.is_reporting(end.device) for end in history.ends()):
-        opened = []  # a device that is not read may restart
+        opened = []  # an unread device may restart
     conclusions = [_session_conclusion(params, context, history, span) for span in opened]
     return follow_link(context, history, state, conclusions, (begin + hold_ns for begin, _ in spans))
 
 
 def _silent_spans(params: PathParams, context: Context, history: LinkHistory) -> Iterator[Interval]:
-    """Yield when a session was down although nothing at the ends of the link explains it."""
+    """Yield when a session was down without an explanation at the ends of the link."""
     ends = history.ends()
     devices = {end.device for end in ends}
     downs = merge_intervals(one.span for one in session_downs(history))
@@ -272,7 +272,7 @@ def _is_of_device(context: Context, history: LinkHistory, span: Interval) -> boo
 
 
 def _without(span: Interval, excused: list[Interval]) -> Iterator[Interval]:
-    """Yield what is left of an interval."""
+    """Yield the rest of an interval."""
     begin, end = span
     for off, on in sorted(excused):
         if on <= begin or off >= end:
@@ -288,8 +288,8 @@ _SESSIONS = ("bfd_session_up", "bgp_session_up")
 
 
 def _explain(finding: Finding, cases: Cases) -> tuple[Finding, Finding | None]:
-    """Return the finding with the sessions that failed with it, and its parent: the most severe other fault at one of
-    its ports at that time, and of a link without its session what probes show of the link or its switches.
+    """Return the finding with the sessions that failed with it, and its parent. The parent is the most severe
+    concurrent fault at its ports, or for a session the probes' finding on its link or switches.
     """
     for port in (finding.subject.a, finding.subject.z):
         for fault in cases.link_faults_at(port) if port is not None else ():
@@ -315,7 +315,7 @@ def _is_of_session(finding: Finding) -> bool:
 
 
 def _affected_by(changed: Finding, cases: Cases) -> Iterator[str]:
-    """Yield the findings at the devices of another one: sessions are evidence for what probes show."""
+    """Yield the findings at the devices of another finding: sessions are evidence for losses of probes."""
     if changed.condition is Condition.PATH_LOSS:
         for device in devices_of(changed):
             for other in cases.findings_at(device):

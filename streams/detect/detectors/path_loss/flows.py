@@ -1,7 +1,7 @@
-"""The flows that lost probes in one window, with the elements of the network that they cross. Pure.
+"""Extracts the flows that lost probes in one window, with the elements of the network on their paths. Pure.
 
-An element is named as in ProbeWindow: `device/port` is the link in the direction into that port, `device` a switch or a
-host.
+Elements are named as in ProbeWindow: `device/port` is the link in the direction into that port, `device` is a switch or
+a host.
 """
 
 from collections.abc import Iterator
@@ -14,44 +14,43 @@ from streams.wire.models import ProbeWindow
 
 
 class PathParams(Thresholds):
-    """`[detect.path]`: which losses of active probes are a fault of a link, a switch or a path."""
+    """`[detect.path]`: the losses of active probes that are a fault of a link, a switch or a path."""
 
     window_s: ClassVar[float] = 10
     """The interval of the probers' reports (`[collect.probe] window_s`)."""
     windows: ClassVar[int] = 6
-    """Windows that are evaluated together. A link with 20 probes a second that loses 1 % loses 12 in a minute, of
-    which five suffice (choice)."""
+    """Windows that are evaluated together. A link with 20 probes a second that loses 1 % loses 12 in a minute, of which
+    five suffice (choice)."""
     min_windows: ClassVar[int] = 3
-    """Windows with losses among them: what loses probes in one moment, such as a route that changes, is no bad link.
-    An outage shorter than a window lies in two, and a loss of noise in a third: without the worst `min_windows` - 1 an
-    element loses `min_losses` still."""
+    """The fewest of these windows with losses: a single loss event, such as a route change, is not a bad link. An
+    outage shorter than a window lies in two, and a loss of noise in a third, so without its worst `min_windows` - 1
+    windows an element must still lose `min_losses`."""
     min_losses: ClassVar[int] = 3
     """Fewer losses name no link, whatever its traffic."""
     noise: ClassVar[float] = 1e-4
-    """Losses of a healthy link for each probe. Ten times less than what is bad (choice). A lost probe votes for all
-    elements of its path, so an element with paths of n links is compared with n times this."""
+    """Losses of a healthy link per probe: ten times less than `bad_ratio` (choice). A lost probe votes for all elements
+    of its path, so an element with paths of n links is compared with n times this."""
     bad_ratio: ClassVar[float] = 1e-3
-    """From this loss on a link is bad: NetBouncer (NSDI'19)."""
+    """The loss from which a link is bad: NetBouncer (NSDI'19)."""
     chance: ClassVar[float] = 1e-6
-    """Probability, at most, that noise alone loses so many: 43,200 windows of 5 days with one wrong link in 23."""
+    """The highest probability that noise alone loses as many: 43,200 windows of 5 days with one wrong link in 23."""
     lost_ratio: ClassVar[float] = 0.9
-    """Share of the probes of a rail, or through a switch, from which on all count as lost; as in
-    `[detect.unreachable]`."""
+    """Share of lost probes from which a rail, or a switch, counts as losing all; as in `[detect.unreachable]`."""
     flow_losses: ClassVar[int] = 5
-    """Losses in a row from which on a single flow is lost, while others cross its links (choice)."""
+    """Consecutive losses from which a single flow is lost while others cross its links (choice)."""
     healthy_ratio: ClassVar[float] = 0.01
     """Links beside a lost flow lose less of the other flows than this."""
     max_stalls: ClassVar[int] = 0
-    """Stalls of a prober in a window from which on its report does not count. CPU overload was the main reason of false
+    """Stalls of a prober in a window above which its report does not count. CPU overload was the main reason of false
     findings at R-Pingmesh (SIGCOMM'24)."""
     clear_s: ClassVar[float] = 120
-    """Without a significant loss for this long; twice the time that is evaluated together (choice)."""
+    """Resolves without a significant loss for this long: twice the time that is evaluated together (choice)."""
     session_hold_s: ClassVar[float] = 60
-    """A BFD or BGP session that is down for this long over a link that is up: twice the time after which a link is
-    down, so that a session that follows its link is not reported (choice)."""
+    """The least time that a BFD or BGP session is down while its link is up: twice the time after which a link is down,
+    so that a session that follows its link is not reported (choice)."""
     session_settle_s: ClassVar[float] = 120
-    """Time before and after a down of the link or a restart of a device in which its session may be down. BGP retries
-    a connection after 120 s (ConnectRetryTimer, RFC 4271)."""
+    """Time around a down of the link or a restart of a device in which its session may be down. BGP retries a
+    connection after 120 s (ConnectRetryTimer, RFC 4271)."""
 
 
 class FlowName(NamedTuple):
@@ -79,25 +78,25 @@ class LossyFlow:
     unanswered: int
     lost_run: int
     forward: tuple[str, ...]
-    """The links of its path, each by the port into which it leads; empty where a hop is unknown."""
+    """The links of its path, each by the port into which it leads; empty if a hop is unknown."""
     back: tuple[str, ...]
     forward_reach: int | None
-    """Links of `forward` up to the last hop that answers since the losses; None where that was not traced."""
+    """Links of `forward` up to the last hop that has answered since the losses; None if not traced."""
     back_reach: int | None
 
     @property
     def lost(self) -> int:
-        """Return all losses."""
+        """Return the number of all losses."""
         return self.forward_lost + self.reverse_lost + self.unanswered
 
     @property
     def is_lost(self) -> bool:
-        """Return whether not one probe was answered."""
+        """Return whether no probe was answered."""
         return 0 < self.sent <= self.lost
 
     @property
     def is_traced(self) -> bool:
-        """Return whether both directions of its path are known, each with one switch at least."""
+        """Return whether both directions of its path are known, each with at least one switch."""
         return len(self.forward) > 1 and len(self.back) > 1 and all(self.forward) and all(self.back)
 
     def elements(self) -> frozenset[str]:

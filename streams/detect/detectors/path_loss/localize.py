@@ -1,8 +1,8 @@
 """Finds the elements of the network that explain the losses of probes: switches, single flows, then links. Pure.
 
-What loses all probes through it is taken first, and rails and hosts at fault cast no votes. Of the rest, each flow with
-losses votes for the elements of its path. The element with the highest log-likelihood ratio of loss against noise is
-taken, with all losses that it explains, and the rest is evaluated again.
+Elements that lose all their probes are removed first, and failed rails and hosts cast no votes. Each remaining flow
+with losses votes for the elements of its path. The element with the highest log-likelihood ratio of loss against noise
+is selected, its explained losses are removed, and the rest is evaluated again.
 """
 
 import math
@@ -15,13 +15,13 @@ from streams.detect.thresholds import ns
 from streams.wire.models import ProbeWindow
 
 _MAX_SUSPECTS = 16
-"""More bad links at once are one cause elsewhere: a plane without power, a wrong configuration."""
+"""The most suspects: more bad links at once have one cause elsewhere, such as power or configuration."""
 _SPREAD_RATIO = 0.5
-"""Flows with losses, of those that the loss of an element gives, from which on it is the element's (choice)."""
+"""Share of the flows expected to have losses from which the losses are attributed to the element (choice)."""
 _REST_RATIO = 0.1
-"""Losses outside the worst windows, of all: a third, if three windows lose the same (choice)."""
+"""Share of losses outside the worst windows: a third, if three windows lose the same (choice)."""
 _HOSTS = 3
-"""Hosts that lose all probes through a switch: as many cannot be at fault together."""
+"""The fewest hosts that lose all probes through a switch: as many are not at fault together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +31,20 @@ class Suspect:
     element: str
     lost: int
     sent: int
-    """Probes over it, estimated where a partition counted none of them."""
+    """Probes over it, estimated for partitions that counted none of them."""
     begin_ns: int
     last_ns: int
-    """The ends of the first and of the last window with a loss."""
+    """The end of the last window with a loss; `begin_ns` is that of the first."""
     flows: int
     """Flows that lost probes."""
     votes: float = 0.0
-    """One divided by the length of its path, for each of them (007, NSDI'18)."""
+    """The sum over its flows of one divided by the length of the path (007, NSDI'18)."""
     next_element: str = ""
     next_votes: float = 0.0
     equal: tuple[str, ...] = ()
-    """Links that the same flows cross: they cannot be distinguished."""
+    """Links that the same flows cross and that cannot be distinguished."""
     flow: FlowName | None = None
-    """The flow, where only this one is lost."""
+    """The flow, if only this one is lost."""
     is_located: bool = True
 
 
@@ -54,9 +54,9 @@ class _Tally:
 
     lost: Counter[str] = field(default_factory=Counter)
     flows: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    """By element, the numbers of the lossy flows that cross it."""
+    """Element -> the numbers of the lossy flows that cross it."""
     links: Counter[str] = field(default_factory=Counter)
-    """By element, the most links at which a probe over it may be lost: each votes for all elements of its path."""
+    """Element -> the most links at which a probe over it may be lost; each votes for all elements of its path."""
 
     def add(self, number: int, flow: LossyFlow) -> frozenset[str]:
         """Add the losses of a flow; return its elements."""
@@ -84,7 +84,7 @@ def log_likelihood_ratio(lost: int, sent: float, noise: float) -> float:
 
 
 def localize(params: PathParams, windows: Iterable[ProbeWindow]) -> list[Suspect]:
-    """Return what explains the losses of these windows, of all partitions, the clearest first."""
+    """Return the suspects that explain the losses of these windows, of all partitions, the clearest first."""
     cells = list(windows)
     if not any(cell.flow_sent for cell in cells):
         return []
@@ -114,7 +114,7 @@ def _without_lost_switches(
 ) -> tuple[list[LossyFlow], set[str]]:
     """Return the lossy flows of one window without those of switches that lose all probes, and the unreached rails.
 
-    The flows of such switches are added to `at_switches`.
+    Adds the flows of such switches to `at_switches`.
     """
     flows = [flow for cell in cells for flow in lossy_flows(cell)]
     switches = _lost_switches(params, flows, sent)
@@ -127,9 +127,9 @@ def _without_lost_switches(
 def _without_rails(
     by_window: Mapping[int, list[LossyFlow]], unreached: Mapping[int, set[str]], width_ns: int
 ) -> list[LossyFlow]:
-    """Return the lossy flows without those of unreached rails: rail/unreachable, a link or a host that is down.
+    """Return the lossy flows without those of unreached rails (rail/unreachable, or a link or host that is down).
 
-    Nor do they count in the windows before and after, in a part of which such a rail was not reached.
+    The flows of such a rail do not count in the adjacent windows either, because they may be partly affected.
     """
     found: list[LossyFlow] = []
     for end_ns, flows in by_window.items():
@@ -151,13 +151,13 @@ class _Sent:
         self.windows = len({cell.at_ns for cell in cells})
 
     def over(self, element: str) -> int:
-        """Return the probes over an element; windows and partitions without losses there are estimated by the rest."""
+        """Return the probes over an element; estimates windows and partitions without losses there from the rest."""
         total = self._totals[element]
         return round(self._known[element] * self._total / total) if total else 0
 
 
 def _lost_switches(params: PathParams, flows: Sequence[LossyFlow], sent: _Sent) -> dict[str, list[LossyFlow]]:
-    """Return the switches through which no probe comes in a window, with their flows."""
+    """Return the switches through which no probe passes in a window, with their flows."""
     lost: dict[str, list[LossyFlow]] = defaultdict(list)
     for flow in flows:
         for element in flow.elements():
@@ -172,7 +172,7 @@ def _lost_switches(params: PathParams, flows: Sequence[LossyFlow], sent: _Sent) 
 
 
 def _unreached_rails(params: PathParams, flows: Iterable[LossyFlow], sent: _Sent) -> set[str]:
-    """Return the rails of which, and to which, nearly all probes are lost: rail/unreachable, or a host that is down."""
+    """Return the rails that lose nearly all probes from and to them: rail/unreachable, or a host that is down."""
     lost: Counter[str] = Counter()
     for flow in flows:
         for rail in (flow.name.source, flow.name.target):
@@ -181,9 +181,9 @@ def _unreached_rails(params: PathParams, flows: Iterable[LossyFlow], sent: _Sent
 
 
 def _lost_flows(params: PathParams, flows: Sequence[LossyFlow], sent_in: Mapping[int, _Sent]) -> list[Suspect]:
-    """Return the flows that are lost in two windows in which all other flows over their links and hosts are not.
+    """Return the flows lost in two windows in which all other flows over their links and hosts are not lost.
 
-    In its other windows more may be lost: a link that goes down besides is not the reason of the former losses.
+    More may be lost in its other windows: a link that also goes down did not cause the former losses.
     """
     by_name: dict[FlowName, list[LossyFlow]] = defaultdict(list)
     for flow in flows:
@@ -215,7 +215,7 @@ def _lost_flows(params: PathParams, flows: Sequence[LossyFlow], sent_in: Mapping
         own, alone = by_name[name], {one.end_ns for one in windows if is_alone(one)}
         if len(alone) < least:
             continue
-        # The newest trace that shows the place: one after the fault gets through, and one beside others shows theirs.
+        # Prefer a trace that shows the place, then a window in which only this flow is lost, then the newest one.
         newest = max(own, key=lambda one: (_located(one)[1], one.end_ns in alone, one.end_ns))
         element, is_located = _located(newest)
         ends = [one.end_ns for one in own]
@@ -249,7 +249,7 @@ def _lossy_elements(params: PathParams, flows: Sequence[LossyFlow], sent: _Sent)
     scores = {e: tally.score(e, sent.over(e), params.noise) for e in tally.lost}
     found: list[Suspect] = []
     while scores and len(found) < _MAX_SUSPECTS:
-        # Of equal ones a host: whether its network or itself is at fault is not known.
+        # Equal candidates: prefer the host, because whether it or its network is at fault is unknown.
         element = min(scores, key=lambda e: (-scores[e], e not in hosts, "/" not in e, e))
         if scores[element] < -math.log(params.chance):
             break
@@ -269,7 +269,7 @@ def _lossy_elements(params: PathParams, flows: Sequence[LossyFlow], sent: _Sent)
 
 
 def _is_bad(params: PathParams, flows: Sequence[LossyFlow], sent: int) -> bool:
-    """Return whether it loses enough, not in a moment alone: without its worst windows it loses more than noise."""
+    """Return whether an element loses more than noise even without its worst windows."""
     by_window: Counter[int] = Counter()
     for flow in flows:
         by_window[flow.end_ns] += flow.lost
@@ -282,10 +282,10 @@ def _is_bad(params: PathParams, flows: Sequence[LossyFlow], sent: int) -> bool:
 
 
 def _is_spread(flows: Sequence[LossyFlow], sent: int, windows: int) -> bool:
-    """Return whether losses are of as many flows as an element that loses this share of all of them has.
+    """Return whether as many flows have losses as if an element lost this share of all of them.
 
-    Two links of a switch that lose probes make no switch that loses some, and a lost flow no link. A flow of n probes
-    loses some with a probability of 1 - (1 - share)^n.
+    Two lossy links of a switch are not a lossy switch, and a lost flow is not a lossy link. A flow of n probes loses
+    some with a probability of 1 - (1 - share)^n.
     """
     of_flow = windows * sum(flow.sent for flow in flows) / len(flows)
     share = min(1.0, sum(flow.lost for flow in flows) / sent)
@@ -302,7 +302,7 @@ def _suspect(element: str, flows: Sequence[LossyFlow], sent: _Sent) -> Suspect:
 
 
 def _with_votes(suspect: Suspect, tally: _Tally, flows: Sequence[LossyFlow]) -> Suspect:
-    """Return a suspect with the votes of its flows, the next best of their links, and those that none distinguishes."""
+    """Return a suspect with the votes of its flows, the next best of their links, and indistinguishable links."""
     own = tally.flows[suspect.element]
     votes: Counter[str] = Counter()
     for number in {flows[number].name: number for number in sorted(own)}.values():

@@ -1,8 +1,8 @@
-"""rail/degraded: a rail that is up but slower than its peers.
+"""rail/degraded: detects a rail that is up but slower than its peers.
 
-Opens when three windows in a row are bad (one, where the rail trained below its speed), and closes after five good
-ones. comparison.py decides whether a window is bad; it compares a window once the watermark has passed its end by the
-lateness, when those of all hosts have arrived. A link that loses frames is also link/degrading.
+Opens after three consecutive bad windows (one, if the rail trained below its speed), and closes after five good ones.
+comparison.py decides whether a window is bad. It compares a window once the watermark has passed its end by the
+lateness, when the windows of all hosts have arrived. A link that loses frames is also link/degrading.
 """
 
 from collections.abc import Iterator, Sequence
@@ -100,7 +100,7 @@ def _conclusion(params: RailParams, context: Context, subject: Subject, period: 
 
 
 def _at_port(context: Context, subject: Subject, port: str) -> Subject:
-    """Return the rail at this port: an earlier period may have been at its port of another plane."""
+    """Return the rail at this port; an earlier period may have been at its port of another plane."""
     if subject.a is None or port in ("", subject.a.port):
         return subject
     at = Port(subject.a.device, port)
@@ -108,7 +108,7 @@ def _at_port(context: Context, subject: Subject, port: str) -> Subject:
 
 
 def _worst(bad: Sequence[RailVerdict]) -> RailVerdict:
-    """Return the reason that explains the others first, then the window that is furthest from its peers."""
+    """Return the reason that explains the others, and among those the window that deviates most from its peers."""
     return min(bad, key=lambda verdict: (_ORDER.index(verdict.reason), _distance(verdict), verdict.begin_ns))
 
 
@@ -136,9 +136,9 @@ class PodRails:
     """The rails of one pod."""
 
     waiting: dict[int, dict[str, PeerWindow]] = field(default_factory=dict)
-    """Begin of a window -> host -> its rails in it; by the first source by number."""
+    """Begin of a window -> host -> its rails in it, from the source with the lowest number."""
     compared_until_ns: int = 0
-    """The end of the newest window that was compared: one before it arrives too late."""
+    """The end of the newest compared window; earlier windows arrive too late."""
     rails: dict[str, Marks[RailVerdict]] = field(default_factory=dict)
     """`host/rail` -> a rail that is or was bad."""
 
@@ -163,7 +163,7 @@ def _complete_ns(waiting: dict[int, dict[str, PeerWindow]], context: Context) ->
 
 
 def _evaluate(params: RailParams, key: str, state: PodRails, context: Context) -> Evaluation[PodRails]:
-    """Compare the windows that are complete, and conclude on every rail that was bad."""
+    """Compare the complete windows, and conclude on every rail that was bad."""
     now_ns, lateness_ns = context.watermark_ns, ns(context.settings.lateness_s)
     read = [host for host in context.hosts_by_pod.get(key, ()) if context.is_reporting(host)]
     waiting, rails, until_ns = dict(state.waiting), dict(state.rails), state.compared_until_ns
@@ -199,7 +199,7 @@ def _compare(
     read: Sequence[str],
     rails: dict[str, Marks[RailVerdict]],
 ) -> None:
-    """Add the verdicts of one window to the rails; one whose link trained meanwhile is not slow."""
+    """Add the verdicts of one window to the rails; a rail whose link trained meanwhile is not slow."""
     for rail, verdict in compare_rails(params, context.topology, windows, read, rails.keys()).values():
         port = Port(rail.host, rail.port)
         if overlaps_any(context.training_intervals(port), closed(windows[rail.host].since_ns, verdict.end_ns)):
@@ -220,16 +220,16 @@ def _rail_subject(rail: RailPort, link: Subject) -> Subject:
 
 
 _FAULTS_OF_HOSTS = (Condition.HOST_GPU_FAULT, Condition.HOST_PCIE_DEGRADED, Condition.HOST_THERMAL_THROTTLE)
-"""Faults of a part of a host that slow the host as a whole: a job waits for the GPU that is reset or throttled."""
+"""Faults of a part of a host that slow the whole host: a job waits for the GPU that is reset or throttled."""
 
 _TOGETHER = 3
-"""Rails of a host that cannot be coincidence, as `[detect.grouping] links` of one device."""
+"""The number of rails of a host that is no coincidence, as `[detect.grouping] links` of one device."""
 
 
 def _explain(finding: Finding, cases: Cases) -> tuple[Finding, Finding | None]:
     """Return the finding, and the most severe fault at its port at that time as its parent.
 
-    Without one, of rails that trained low together the first is the parent, and has all of them in its evidence.
+    Without one, the first of the rails that trained low together is the parent, with all of them in its evidence.
     """
     port = finding.subject.a
     if port is None:
@@ -258,12 +258,12 @@ def _is_host(finding: Finding) -> bool:
 
 
 def _fault_of_host(finding: Finding, host: str, cases: Cases) -> Finding | None:
-    """Return the first fault of a part of the host, or rails of it that trained low, that explain all of its rails."""
+    """Return the first fault of a part of the host, or rails that trained low, that explain all of its rails."""
     at_host = [other for other in cases.findings_at(host) if are_concurrent(other, finding)]
     faults = [other for other in at_host if other.condition in _FAULTS_OF_HOSTS]
     low = [other for other in at_host if _is_trained_low(other)]
     faults += low if len(low) >= _TOGETHER else ()
-    if finding.severity is Severity.INFO:  # its bytes alone: congestion that throttles it explains them
+    if finding.severity is Severity.INFO:  # bytes alone: the congestion that throttles the host explains them
         faults += [other for other in cases.findings_of(Condition.CONGESTION_COLLAPSE) if _throttles(other, finding)]
     return min(faults, key=detection_order, default=None)
 
@@ -274,7 +274,7 @@ def _throttles(collapse: Finding, finding: Finding) -> bool:
 
 
 def _slow_host_of(finding: Finding, host: str, cases: Cases) -> Finding | None:
-    """Return the finding of the rail's host, where counters show its cause; a rail that trained low has its own."""
+    """Return the finding of the rail's host if counters show its cause; a rail that trained low has its own."""
     if _is_trained_low(finding):
         return None
     hosts = (other for other in cases.findings_at(host) if _is_host(other) and other.severity > Severity.INFO)
@@ -286,7 +286,7 @@ def _is_trained_low(finding: Finding) -> bool:
 
 
 def _trained_low_together(finding: Finding, cases: Cases) -> list[Finding]:
-    """Return the rails of the finding's host that trained low in the same window, itself included."""
+    """Return the rails of the finding's host that trained low in the same window, including its own."""
     if not _is_trained_low(finding) or finding.subject.a is None:
         return []
     return [
@@ -297,9 +297,7 @@ def _trained_low_together(finding: Finding, cases: Cases) -> list[Finding]:
 
 
 def _affected_by(finding: Finding, cases: Cases) -> Iterator[str]:
-    """Yield the findings of the other rails of a host whose rail trained low, of a slow host, and those of the host
-    whose parts have a fault.
-    """
+    """Yield the other rails of a host with a rail that trained low, of a slow host, and of a host with faulty parts."""
     if finding.condition is Condition.CONGESTION_COLLAPSE:
         yield from (one.id for one in cases.findings_of(Condition.RAIL_DEGRADED) if _is_host(one))
     if finding.subject.a is None:

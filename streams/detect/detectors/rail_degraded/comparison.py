@@ -1,10 +1,10 @@
-"""Compares the rails of a pod in one window with their peers: which are slower than they should be, and why.
+"""Compares the rails of a pod in one window with their peers, and finds slow rails and the reasons.
 
-A rail is compared with its host's other rails (its share of their median), and that share with the share of the same
-rail at other hosts of its job (of its pod, where no job is known). Therefore an idle host, a job that slows as a whole,
-rails that slow together and a rail that carries less everywhere count for nothing. `measure` emits only hosts that
-have a suspect rail; on a host that is read and not emitted all rails are equal. A pod is compared as arrays, because
-in a fabric whose hosts do not use their rails equally every host is suspect.
+A rail is compared with its host's other rails (its share of their median). That share is compared with the share of the
+same rail at other hosts of its job, or of its pod if no job is known. Therefore an idle host, a job that slows as a
+whole, rails that slow together and a rail that carries less everywhere do not count. `measure` emits only hosts with a
+suspect rail; on a host that is read and not emitted all rails are equal. A pod is compared as arrays, because in a
+fabric whose hosts use their rails unequally every host is suspect.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -27,17 +27,17 @@ class RailParams(Thresholds):
     """`[detect.rail]`: DETECTION 3, "Rails, against peers"."""
 
     slow: Ratio = 0.9
-    """Of the median of both kinds of peers: Greyhound's 10 %. A healthy fabric stays within 3 % (`a100-roce-leaf`)."""
+    """Ratio to the median of both kinds of peers: Greyhound's 10 %. Healthy is within 3 % (`a100-roce-leaf`)."""
     sigmas: ClassVar[float] = 3
-    """And this many robust deviations (MAD) of its peers below them: peers that differ much prove little."""
+    """The least number of robust deviations (MAD) below its peers: peers that differ much prove little."""
     peers: ClassVar[int] = 3
-    """Other hosts with the same rail, at least: with two NICs under a switch one is always 50 %."""
+    """The fewest other hosts with the same rail: with two NICs under a switch one is always 50 %."""
     other_rails: ClassVar[int] = 2
-    """Other rails of the same host, at least, with which a rail is compared."""
+    """The fewest other rails of the same host with which a rail is compared."""
     busy: ClassVar[float] = 0.05
-    """Of its speed that both kinds of peers must carry: below it a host is idle, and a share of nothing is noise."""
+    """Share of speed that both kinds of peers must carry: below it a host is idle, and a share of nothing is noise."""
     stalled: ClassVar[float] = 0.3
-    """Of the seconds in which the NIC stalled on PCIe; the counter itself means more than 30 % of such a second."""
+    """Share of seconds in which the NIC stalled on PCIe; the counter means more than 30 % of such a second."""
     timeouts_per_s: Annotated[float, Field(gt=0)] = 1
     """local_ack_timeout of a NIC: more are evidence of loss (DETECTION 3)."""
     restarts_per_s: Annotated[float, Field(gt=0)] = 10
@@ -45,10 +45,10 @@ class RailParams(Thresholds):
     bad_windows: ClassVar[int] = 3
     """Minder waits 4 min, Aegis 10 (reported); three windows and the lateness stay within five minutes."""
     start_windows: ClassVar[int] = 5
-    """Windows of a job with traffic in which a host that carries less has another part in the job, as a stage of a
-    pipeline or a store has: as many as close a finding (choice)."""
+    """The first windows of a job with traffic. A host that carries less in them has another role in the job, such as a
+    stage of a pipeline or a store; as many windows as close a finding (choice)."""
     good_windows: ClassVar[int] = 5
-    """Windows in a row without a deviation that close it."""
+    """Consecutive windows without a deviation that close it."""
 
 
 Values = npt.NDArray[np.float64]
@@ -63,7 +63,7 @@ PCIE_STALLS = (Metric.PCIE_STALLED_READ_SECONDS, Metric.PCIE_STALLED_WRITE_SECON
 
 
 class RailReason(IntEnum):
-    """The reason for which a rail is bad in a window. A later reason replaces an earlier one."""
+    """The reason why a rail is bad in a window. A later reason replaces an earlier one."""
 
     NONE = 0
     SLOW = 1
@@ -74,7 +74,7 @@ class RailReason(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RailVerdict:
-    """One rail of a host in one window; `reason` is NONE where it was healthy."""
+    """One rail of a host in one window; `reason` is NONE if it was healthy."""
 
     begin_ns: int
     end_ns: int
@@ -83,7 +83,7 @@ class RailVerdict:
     expected: float = 0.0
     peers: int = 0
     port: str = ""
-    """The port of the rail that is bad: on several planes a rail has one on each."""
+    """The port of the bad rail: with several planes a rail has one port on each."""
 
     @property
     def is_bad(self) -> bool:
@@ -92,7 +92,7 @@ class RailVerdict:
 
 @dataclass(frozen=True, slots=True)
 class RailPort:
-    """The port of a rail, and the speed that it should train to."""
+    """The port of a rail, and the speed to which it should train."""
 
     host: str
     rail: int
@@ -102,19 +102,19 @@ class RailPort:
 
 
 _MARGIN = 0.03
-"""Share by which a rail is suspect before it is bad, so that peers that are nearly as slow are emitted as well."""
+"""The margin within which a rail is suspect but not bad, so that peers that are nearly as slow are also emitted."""
 
 
 def suspect_rails(
     params: RailParams, read: Mapping[Metric, Values], seconds: Values, speeds: Values
 ) -> npt.NDArray[np.bool_]:
-    """Return which hosts have a suspect rail; values have shape (hosts, ports), `speeds` NaN for ports without rail."""
+    """Return the hosts with a suspect rail; values have shape (hosts, ports); `speeds` is NaN without a rail."""
     is_rail = ~np.isnan(speeds)
     none = np.full(speeds.shape, np.nan)
     rate = np.fmax(read.get(Metric.TX_BYTES, none), read.get(Metric.RX_BYTES, none)) * 8 / seconds[:, None]
     rate[~is_rail] = np.nan
     trained = read.get(Metric.SPEED_BPS, none)
-    line = np.fmax(speeds, trained)  # the inventory may not have the speed
+    line = np.fmax(speeds, trained)  # the inventory may lack the speed
     typical = median_of(rate)
     found = (rate < (params.slow + _MARGIN) * typical) & (typical >= params.busy * np.nan_to_num(line, nan=1.0))
     found |= (trained > 0) & (trained < TRAINED_SHARE * speeds)
@@ -126,20 +126,20 @@ def suspect_rails(
 
 
 class HostRows(NamedTuple):
-    """The rates of hosts in one window and the rails that counters single out; one value a host."""
+    """The rates of hosts in one window and the rails that counters single out; one value per host."""
 
     rate: Values
-    """The upper median of the rails, bit/s; NaN where none was read. It is low where more than half of them are low;
-    of fewer, the median of the other rails shows it (`compare_rails`)."""
+    """The upper median of the rails, bit/s; NaN if none was read. It is low if more than half of the rails are low. If
+    fewer are, the median of the other rails shows it (`compare_rails`)."""
     speed: Values
-    """The median speed of the rails, bit/s; 0 where unknown."""
+    """The median speed of the rails, bit/s; 0 if unknown."""
     rails: Values
     stalled: Values
     retransmitting: Values
 
 
 def host_rows(params: RailParams, read: Mapping[Metric, Values], seconds: Values, speeds: Values) -> HostRows:
-    """Return what each host carried; arguments as of `suspect_rails`."""
+    """Return the rates of each host; arguments as in `suspect_rails`."""
     is_rail, per_s = ~np.isnan(speeds), seconds[:, None]
     none = np.full(speeds.shape, np.nan)
     rate = np.fmax(read.get(Metric.TX_BYTES, none), read.get(Metric.RX_BYTES, none)) * 8 / per_s
@@ -158,7 +158,7 @@ def host_rows(params: RailParams, read: Mapping[Metric, Values], seconds: Values
 
 
 def median_of(values: Values) -> Values:
-    """Return the median of each row over the values that were read, as a column; NaN where there are none."""
+    """Return the median of each row over the values that were read, as a column; NaN if there are none."""
     if not values.shape[1]:
         return np.full((len(values), 1), np.nan)
     ordered, rows = np.sort(values, axis=1), np.arange(len(values))  # NaN last
@@ -177,14 +177,14 @@ def limits_of(params: RailParams) -> dict[Metric, float]:
 
 
 MAD_TO_SIGMA = 1.4826
-"""For a normal distribution."""
+"""The factor for a normal distribution."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pod:
-    """The rails of a pod, shape (hosts, rails): hosts that were emitted first, then the other ones.
+    """The rails of a pod, shape (hosts, rails): emitted hosts first, then the others.
 
-    A host that is read and not emitted is as its peers: its share is 1, it retransmits nothing and is not stalled.
+    A host that is read and not emitted equals its peers: its share is 1, it retransmits nothing and is not stalled.
     """
 
     hosts: tuple[str, ...]
@@ -192,7 +192,7 @@ class _Pod:
     """(host, rail) of the emitted hosts -> its port."""
     rate: Values
     typical: Values
-    """The median of the host's other rails; NaN where there are too few, or of hosts that were not emitted."""
+    """The median of the host's other rails; NaN if there are too few, or for hosts that were not emitted."""
     trained: Values
     speed: Values
     share: Values
@@ -200,7 +200,7 @@ class _Pod:
     stalled: Values
 
     def has_counted(self, params: RailParams, place: int) -> bool:
-        """Return whether counters of a rail of a host are beyond their limits."""
+        """Return whether counters of a host's rail exceed their limits."""
         return bool((self.stalled[place] >= params.stalled).any() or (self.retransmits[place] >= 1).any())
 
 
@@ -211,12 +211,12 @@ def compare_rails(
     hosts: Collection[str],
     watched: Collection[str],
 ) -> dict[tuple[str, int], tuple[RailPort, RailVerdict]]:
-    """Return the rails of a pod that are bad in one window, and those that are `watched` (`host/rail`).
+    """Return the rails of a pod that are bad in one window, and the `watched` rails (`host/rail`).
 
-    `windows` are of the hosts that were emitted, `hosts` are all of the pod that are read.
+    `windows` has the emitted hosts, `hosts` all hosts of the pod that are read.
 
-    A job with too few hosts in the pod has no peers for what its traffic shows. Counters that separate a rail by
-    themselves are compared with all hosts of the pod then.
+    A job with too few hosts in the pod has no peers for its traffic. Its counters that single out a rail are then
+    compared with all hosts of the pod.
     """
     begin_ns, end_ns = next((w.begin_ns, w.end_ns) for w in windows.values())
     pod = _pod(params, topology, windows, hosts)
@@ -229,7 +229,7 @@ def compare_rails(
         peers = [place for place in own if pod.hosts[place] in read]
         found.compare(params, peers)
         for place in own:
-            if place < len(windows) and pod.hosts[place] not in read:  # it has peers, but is no peer itself
+            if place < len(windows) and pod.hosts[place] not in read:  # it has peers, but is itself no peer
                 found.compare(params, [*peers, place], only=place)
         if len(peers) <= params.peers:
             for place in own:
@@ -242,7 +242,7 @@ def compare_rails(
         if reason or (found.judged[place] and f"{port.host}/{port.rail}" in watched):
             observed, expected = float(found.observed[place, rail]), float(found.expected[place, rail])
             peers_count = 0 if reason is RailReason.TRAINED_LOW else int(found.peers[place])
-            if reason or (port.host, port.rail) not in marks:  # of two planes the one that is bad
+            if reason or (port.host, port.rail) not in marks:  # with two planes the bad one
                 if not reason:
                     observed = expected = 0.0
                 verdict = RailVerdict(begin_ns, end_ns, reason, observed, expected, peers_count, port.port)
@@ -251,7 +251,7 @@ def compare_rails(
 
 
 _REASONS = tuple(RailReason)
-"""By number; a call of the enum for each rail of a pod costs more."""
+"""Reasons by number, because a call of the enum for each rail of a pod costs more."""
 
 _METRICS = (Metric.TX_BYTES, Metric.RX_BYTES, Metric.SPEED_BPS)
 
@@ -278,7 +278,7 @@ def _pod(params: RailParams, topology: Topology, windows: Mapping[str, PeerWindo
     typical = _others(rate, params.other_rails)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(typical == 0, np.nan, rate / typical)
-    share[rows < 0] = 1.0  # a host without that rail is no peer
+    share[rows < 0] = 1.0  # a host without that rail is not a peer
     retransmits = np.fmax(*(read[metric] / limits[metric] for metric in RETRANSMITS)) / seconds
     stalled = np.fmax(*(read[metric] for metric in PCIE_STALLS)) / seconds
     return _Pod(
@@ -299,7 +299,7 @@ def _rails_of(topology: Topology, window: PeerWindow) -> dict[int, RailPort]:
 
 
 def _cells(emitted: Sequence[PeerWindow], rows: npt.NDArray[np.intp], metric: Metric) -> Values:
-    """Return a metric of every rail; NaN where it was not read. Hosts of one kind are one array."""
+    """Return a metric of every rail; NaN if it was not read. Hosts of one kind are one array."""
     cells = np.full(rows.shape, np.nan)
     alike: dict[tuple[tuple[Metric, ...], int], list[int]] = {}
     for place, window in enumerate(emitted):
@@ -315,7 +315,7 @@ def _cells(emitted: Sequence[PeerWindow], rows: npt.NDArray[np.intp], metric: Me
 
 
 def _others(rate: Values, at_least: int) -> Values:
-    """Return for each rail the median of its host's other ones; NaN where fewer than `at_least` were read."""
+    """Return, for each rail, the median of its host's other rails; NaN if fewer than `at_least` were read."""
     typical = np.full(rate.shape, np.nan)
     for rail in range(rate.shape[1]):
         others = np.delete(rate, rail, axis=1)
@@ -330,7 +330,7 @@ def _padded(values: Values, shape: tuple[int, int], default: float) -> Values:
 
 
 class _Verdicts:
-    """The reason for which each rail of a pod is bad, with the observed and the expected value."""
+    """The reason why each rail of a pod is bad, with the observed and the expected value."""
 
     def __init__(self, pod: _Pod) -> None:
         self.pod = pod
@@ -338,12 +338,12 @@ class _Verdicts:
         self.observed, self.expected = np.zeros(pod.rate.shape), np.zeros(pod.rate.shape)
         self.peers = np.zeros(len(pod.hosts), np.intp)
         self.judged = np.zeros(len(pod.hosts), np.bool_)
-        """Hosts with enough peers; too few show neither that a rail is bad nor that it is healthy."""
+        """Hosts with enough peers; with too few, a rail is neither bad nor healthy."""
 
     def compare(self, params: RailParams, group: list[int], only: int | None = None, *, counters: bool = False) -> None:
         """Compare the hosts of a group, which are peers of each other; record only the result of `only` if given.
 
-        With `counters` the group is of several jobs: only what counters show is recorded, and none of it is healthy.
+        With `counters` the group spans several jobs: only results of counters are recorded, and none of it is healthy.
         """
         pod, places = self.pod, np.array(group, np.intp)
         compared = places if only is None else np.array([only], np.intp)
@@ -371,7 +371,7 @@ class _Verdicts:
             self._record(compared, where, reason, observed, expected)
 
     def trained_low(self) -> None:
-        """Record the rails that trained below their speed; those are bad whatever their peers are."""
+        """Record the rails that trained below their speed; they are bad whatever their peers do."""
         trained, speed = self.pod.trained, self.pod.speed
         low = (trained > 0) & (trained < TRAINED_SHARE * speed)
         self._record(np.arange(len(speed)), low, RailReason.TRAINED_LOW, trained, speed)
@@ -392,7 +392,7 @@ class _Verdicts:
 
 
 def median_of_others(values: Values) -> Values:
-    """Return for each cell the median of its column's others that were read; NaN where there are none."""
+    """Return, for each cell, the median of the other read values of its column; NaN if there are none."""
     count = (~np.isnan(values)).sum(axis=0)
     order = np.argsort(values, axis=0)  # NaN last
     place = np.empty_like(order)
@@ -410,10 +410,9 @@ def median_of_others(values: Values) -> Values:
 def spread_within(
     values: Values, own: npt.NDArray[np.intp], middle: Values, limit: Values, asked: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.bool_]:
-    """Return where the median deviation (MAD) of a column's others from its middle is below a limit, where asked.
+    """Return the `asked` cells in which the median deviation (MAD) of the column's others is below a limit.
 
-    Counts how many of them are nearer than the limit, in one pass over each column; where that is half of them, it
-    computes the median.
+    Counts the values within the limit in one pass over each column, and computes the median only if half of them are.
     """
     within = np.zeros_like(asked)
     for rail in np.flatnonzero(asked.any(axis=0)).tolist():

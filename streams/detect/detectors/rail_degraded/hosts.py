@@ -1,8 +1,8 @@
-"""rail/degraded of a host: most rails of it are slow together, beside the other hosts of its job.
+"""rail/degraded of a host: detects a host most of whose rails are slow together, unlike the other hosts of its job.
 
-Evaluated over the whole fabric, because the hosts of a job are in many pods. Opens when three windows in a row are bad,
-and closes after five good ones. A host that carried less from the first windows of its job on has another part in the
-job: its bytes alone do not count. A single slow rail is compared with the host's other rails (`compare_rails`).
+Evaluated over the whole fabric, because the hosts of a job are in many pods. Opens after three consecutive bad windows,
+and closes after five good ones. A host that carried less from the first windows of its job on has another role in the
+job, so its bytes alone do not count. A single slow rail is compared with the host's other rails (`compare_rails`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,13 +43,13 @@ class HostCells:
 
 @dataclass(frozen=True, slots=True)
 class HostVerdict:
-    """One host in one window; `reason` is NONE where it was as its peers."""
+    """One host in one window; `reason` is NONE if it was like its peers."""
 
     begin_ns: int
     end_ns: int
     reason: RailReason = RailReason.NONE
     rails: int = 0
-    """Rails for which the reason holds; of SLOW all that were read."""
+    """The number of rails with the reason; for SLOW all rails that were read."""
     read: int = 0
     rate_bps: float = 0.0
     usual_bps: float = 0.0
@@ -65,7 +65,7 @@ class HostVerdict:
 def compare_hosts(
     params: RailParams, begin_ns: int, end_ns: int, hosts: Mapping[str, HostCells]
 ) -> dict[str, HostVerdict]:
-    """Return the verdict on each host of a job; nothing where too few of them were read, each with enough rails."""
+    """Return the verdict on each host of a job; empty if too few of them were read with enough rails."""
     hosts = {host: one for host, one in hosts.items() if one.rails > params.other_rails}
     cells, peers = list(hosts.values()), len(hosts) - 1
     if peers < params.peers:
@@ -95,7 +95,7 @@ def compare_hosts(
 
 
 def _is_apart(counts: npt.NDArray[np.int64], rails: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Return which hosts have more than half of their rails counted, where less than half of the others have."""
+    """Return the hosts with more than half of their rails counted, while less than half of the others have that."""
     most = 2 * counts > rails
     others = np.count_nonzero(most) - most
     apart: npt.NDArray[np.bool_] = most & (2 * others < len(counts) - 1)
@@ -103,7 +103,7 @@ def _is_apart(counts: npt.NDArray[np.int64], rails: npt.NDArray[np.int64]) -> np
 
 
 def _is_slow(params: RailParams, rate: Values, usual: Values, busy: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return which hosts carry less than their peers; an idle one is not slow."""
+    """Return the hosts that carry less than their peers; an idle host is not slow."""
     behind = busy & (rate < params.slow * usual)
     limit = (usual - rate) / max(params.sigmas * MAD_TO_SIGMA, 1e-9)
     own = np.arange(len(rate))
@@ -122,7 +122,7 @@ _ORDER = (RailReason.PCIE, RailReason.RETRANSMITS, RailReason.SLOW)
 def _conclusion(
     params: RailParams, settings: SharedSettings, subject: Subject, period: BadPeriod[HostVerdict]
 ) -> Conclusion:
-    """Return the episode of a bad period. INFO while bytes alone show it: a host that waits carries less too."""
+    """Return the episode of a bad period; INFO while only bytes show it, because a host that waits carries less too."""
     bad, ended_at_ns = period.bad, period.ended_at_ns
     span = begin_ns, end_ns = bad[0].begin_ns, bad[-1].end_ns
     worst, at = _worst(bad), subject.a or Endpoint("")
@@ -142,7 +142,7 @@ def _conclusion(
 
 
 def _worst(bad: Sequence[HostVerdict]) -> HostVerdict:
-    """Return the reason that explains the others first, then the window that is furthest from its peers."""
+    """Return the reason that explains the others, and among those the window that deviates most from its peers."""
     return min(bad, key=lambda one: (_ORDER.index(one.reason), _share(one), one.begin_ns))
 
 
@@ -165,7 +165,7 @@ def _rates(verdict: HostVerdict) -> str:
 
 
 def _evidence(at: Endpoint, worst: HostVerdict, span: tuple[int, int]) -> list[Evidence]:
-    """Return the reason first, and what the host carried."""
+    """Return evidence of the reason, then of the host's traffic."""
     rates = evidence_of(
         f"{at.device} carries {_rates(worst)}", "tx_bytes", at, span, worst.rate_bps, worst.usual_bps, "peers",
         worst.peers,
@@ -188,12 +188,12 @@ class HostState(Marks[HostVerdict]):
 
     marks: tuple[HostVerdict, ...] = ()
     is_read: bool = True
-    """The host was read in the newest window."""
+    """True if the host was read in the newest window."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """The comparison of the hosts of a job since its beginning."""
+    """The comparison of the hosts of a job since its begin."""
 
     compared: int = 0
     """Windows in which its hosts were compared, up to `start_windows`."""
@@ -203,20 +203,20 @@ class JobState:
 
 @dataclass(slots=True)
 class HostsState:
-    """The windows that are not complete yet, the running jobs, and the hosts that are or were bad."""
+    """The incomplete windows, the running jobs, and the hosts that are or were bad."""
 
     windows: dict[str, dict[str, HostCells]] = field(default_factory=dict)
-    """By the begin of the window and by host; of the first source by number."""
+    """Begin of the window -> host -> its values, from the source with the lowest number."""
     ends_ns: dict[str, int] = field(default_factory=dict)
     jobs: dict[str, JobState] = field(default_factory=dict)
     hosts: dict[str, HostState] = field(default_factory=dict)
     compared_until_ns: int = 0
     due_ns: int = FOREVER
-    """The watermark at which time alone changes a result."""
+    """The watermark at which a result changes without input."""
 
 
 def add_host_rates(state: HostsState, message: Message) -> None:
-    """Add what hosts carried in a window."""
+    """Add the rates of hosts in a window."""
     if not isinstance(message, HostRates) or message.end_ns <= state.compared_until_ns:
         return
     known = state.windows.setdefault(str(message.begin_ns), {})
@@ -231,7 +231,7 @@ def add_host_rates(state: HostsState, message: Message) -> None:
 
 
 def evaluate_hosts(params: RailParams, ledger: Ledger, state: HostsState, topology: Topology) -> list[Episode]:
-    """Compare the windows that are complete, and conclude on every host that was bad."""
+    """Compare the complete windows, and conclude on every host that was bad."""
     settings, watermark_ns = ledger.settings, ledger.watermark_ns
     lateness_ns = ns(settings.lateness_s)
     complete = [begin for begin, end_ns in state.ends_ns.items() if end_ns + lateness_ns <= watermark_ns]
@@ -262,7 +262,7 @@ def evaluate_hosts(params: RailParams, ledger: Ledger, state: HostsState, topolo
 def _compare(
     params: RailParams, state: HostsState, topology: Topology, window: tuple[int, int], cells: Mapping[str, HostCells]
 ) -> None:
-    """Add the verdicts of one window to the hosts; those without a job have no peers."""
+    """Add the verdicts of one window to the hosts; hosts without a job have no peers."""
     jobs: dict[str, dict[str, HostCells]] = {}
     for host in sorted(cells):
         if job := next(iter(topology.jobs_on([host], window[0])), ""):
@@ -273,7 +273,7 @@ def _compare(
     everywhere = compare_hosts(params, *window, {host: one for own in jobs.values() for host, one in own.items()})
     for job, own in jobs.items():
         verdicts = compare_hosts(params, *window, own)
-        if not verdicts:  # too few hosts to compare bytes; counters separate a host by themselves
+        if not verdicts:  # too few hosts to compare bytes; counters single out a host by themselves
             verdicts = {host: one for host in own if (one := everywhere.get(host)) and one.reason in _COUNTED}
         _add_job(params, state, job, verdicts)
         for host, verdict in verdicts.items():
