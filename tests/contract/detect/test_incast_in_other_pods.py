@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 
+import orjson
 import pytest
 
 from lab.world import demo_fabric
@@ -256,8 +257,8 @@ def test_nothing_is_retained_long_after_the_end() -> None:
     for message in in_order(readings(HOSTS, MIXED, 2000)):
         live.process(message)
     (stage,) = (one for one in live.stages if isinstance(one, Attribute))
-    state = stage._state.evaluators["congestion/incast"]
-    assert (state.ports, state.changed, state.incasts) == ({}, {}, {})
+    state = orjson.loads(stage.snapshot())["evaluators"]["congestion/incast"]
+    assert (state["ports"], state["changed"], state["incasts"]) == ({}, {}, {})
 
 
 def test_symptoms_of_other_states_are_ignored() -> None:

@@ -79,11 +79,6 @@ def test_a_drain_that_automation_never_carries_out_is_missing(state: State) -> N
     assert counts(scored(drain(state, 281))) == (0, 0, 0)
 
 
-def test_an_expired_approval_is_missing_however_recent() -> None:
-    """Nothing carries it out any more."""
-    assert counts(scored(drain(State.EXPIRED, 299))) == (0, 0, 1)
-
-
 def test_what_the_policy_only_observes_is_not_missing() -> None:
     """The first flap is observed; a second one too close to the end may not be decided yet."""
     assert counts(scored(truth=replace(BAD, episodes=(100 * NS,)))) == (0, 0, 0)

@@ -1,12 +1,10 @@
 """Tests what the demo prints of a remediation, and the command with which a person answers it."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from lab.demo.acting import answer_command, answer_lines, headline, outcome, shown
+from lab.demo.acting import answer_lines, headline, outcome, shown
 from streams.wire.models import Action, Endpoint, Remediation, Subject, Verdict
 from streams.wire.models import RemediationState as State
 
@@ -39,19 +37,6 @@ def test_what_waits_for_a_person_shows_the_command(state: State, verdict: Verdic
     assert (lines[-1].split()[1:] if lines else None) == (
         [answer, "ab" * 6, "--bootstrap", "127.0.0.1:29092"] if answer else None
     )
-
-
-def test_the_command_fits_a_terminal_of_80_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the clone in which the demo began, the program of its environment is named from there."""
-    program = tmp_path / ".venv" / "bin" / "railsight"
-    program.parent.mkdir(parents=True)
-    program.touch()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "executable", str(program.with_name("python")))
-    monkeypatch.setattr("shutil.which", lambda _: None)
-    command = answer_command("repaired", "ab" * 16, "127.0.0.1:29092")
-    assert command == ".venv/bin/railsight repaired abababababab --bootstrap 127.0.0.1:29092"
-    assert len(command) <= 74, "the panel takes six columns"
 
 
 def test_what_a_person_can_answer_is_on_top() -> None:

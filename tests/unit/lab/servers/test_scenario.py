@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from lab.servers import files
-from lab.servers.serve import Params, world_of
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
 from lab.world.demo_scenario import plan
@@ -16,7 +15,6 @@ from lab.world.faults.hosts import GpuFault
 from lab.world.faults.links import AdminDown, Degrading, LinkDown, LinkFlap
 from lab.world.ground_truth import truth_rows
 from streams.fabric.inventory import read_folder
-from streams.wire.errors import Misconfigured
 
 START = 1_700_000_000_000_000_000
 S = 1_000_000_000
@@ -63,22 +61,6 @@ def test_shut_ports_have_no_truth() -> None:
     assert all((row.port == "") == (row.condition in ("device_down", "telemetry_stale")) for row in rows)
 
 
-def test_a_small_fabric_has_the_faults_that_it_has_room_for() -> None:
-    """Eight leaves are enough for the links and the reboots, and for one of the silence and the storm at most."""
-    small = demo_fabric.inventory(DemoShape(pods=1), START)
-    for seed in range(20):
-        faults = plan(small, START, 60, random.Random(seed), more_kinds=True)
-        assert sum(isinstance(fault, SilentDevice | PauseStorm) for fault in faults) <= 1
-        assert sum(isinstance(fault, LinkFlap | LinkDown | AdminDown | Reboot) for fault in faults) == 8
-
-
-def test_only_the_demo_has_more_kinds() -> None:
-    """A switch that does not answer would end a single reading of all targets with an error."""
-    for params, has_more in ((Params(), False), (Params(scenario="demo"), True)):
-        more = [f for f in world_of(params, START).faults if isinstance(f, SilentDevice | PauseStorm | GpuFault)]
-        assert len(more) == 3 * has_more
-
-
 def test_a_long_demo_has_a_degrading_link() -> None:
     """From twenty minutes on, on a link without other faults; the truth names the end that counts the errors."""
     faults = plan(INVENTORY, START, 1200, random.Random(1))
@@ -91,12 +73,6 @@ def test_a_long_demo_has_a_degrading_link() -> None:
     assert len(set(links)) == len(links)
 
 
-def test_a_short_demo_leaves_out_faults_that_it_could_not_show() -> None:
-    """A down or a silence that cannot last 30 s would be missed, so it is not injected."""
-    faults = plan(INVENTORY, START, 20, random.Random(1), more_kinds=True)
-    assert {type(fault) for fault in faults} == {LinkFlap, Reboot, PauseStorm, GpuFault}
-
-
 def test_the_written_files_are_read_back(tmp_path: Path) -> None:
     """The inventory folder passes `railsight inventory check`."""
     faults = plan(INVENTORY, START, 60, random.Random(1))
@@ -106,11 +82,3 @@ def test_the_written_files_are_read_back(tmp_path: Path) -> None:
     head, *rows = written.truth.read_text().splitlines()
     assert head == "start,end,condition,device,port,tolerance_s"
     assert len(rows) == len(truth_rows(faults))
-
-
-def test_faults_of_the_list_are_injected_by_name() -> None:
-    """`inject` adds them to the scenario; an unknown name is refused with the known ones."""
-    world = world_of(Params(faults_s=0, inject=("link/down", "host/gpu-fault")), START)
-    assert {row.condition for row in truth_rows(world.faults)} == {"link_down", "host_gpu_fault"}
-    with pytest.raises(Misconfigured, match="link/down"):
-        world_of(Params(inject=("link/lost",)), START)

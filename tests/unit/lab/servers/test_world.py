@@ -55,13 +55,6 @@ def test_both_ends_of_a_link_agree() -> None:
         assert abs((a.tx_bytes - z.rx_bytes) / (rate / 8)) <= abs(boots[LINK.a_device] - boots[LINK.z_device]) / S
 
 
-def test_counters_grow_only_while_the_link_is_up() -> None:
-    """A port without a signal counts no traffic."""
-    faulty = world(LinkDown(LINK, Interval(at(10), at(20))))
-    counts = [faulty.port(LINK.a_device, LINK.a_port, at(s)).rx_bytes for s in (9, 10, 15, 20, 21)]
-    assert counts[0] < counts[1] == counts[2] == counts[3] < counts[4]
-
-
 def test_a_flap_is_two_transitions_and_lost_frames() -> None:
     """`carrier-transitions` counts each change, and the last frames before a signal loss are corrupt."""
     faulty = world(LinkFlap(LINK, (Interval(at(1), at(2)), Interval(at(3), at(4)), Interval(at(5), at(6)))))
@@ -70,26 +63,6 @@ def test_a_flap_is_two_transitions_and_lost_frames() -> None:
     assert after.transitions - before.transitions == 6
     assert after.fcs_errors > before.fcs_errors
     assert after.last_change_ns == at(6)
-
-
-def test_only_the_shut_end_is_administratively_down() -> None:
-    """Both ends lose the signal; only the disabled one is administratively down."""
-    faulty = world(AdminDown(LINK, LINK.z, Interval(at(1), at(5))))
-    a, z = faulty.port(LINK.a_device, LINK.a_port, at(2)), faulty.port(LINK.z_device, LINK.z_port, at(2))
-    assert (a.admin_up, a.oper_up) == (True, False)
-    assert (z.admin_up, z.oper_up) == (False, False)
-
-
-def test_a_reboot_resets_the_counters_and_takes_the_far_ports_down() -> None:
-    """Afterwards the device has a new boot time and counts from zero; far ends only lose their signal."""
-    faulty = world(Reboot(LINK.z_device, Interval(at(5), at(9))))
-    before, away, back = (faulty.device(LINK.z_device, at(s)) for s in (4, 6, 9))
-    assert (before.is_up, away.is_up, back.is_up) == (True, False, True)
-    assert before.boot_ns != back.boot_ns == at(9)
-    assert faulty.port(LINK.z_device, LINK.z_port, at(9)).rx_bytes == 0
-    far = [faulty.port(LINK.a_device, LINK.a_port, at(s)) for s in (4, 6, 10)]
-    assert [port.oper_up for port in far] == [True, False, True]
-    assert far[2].tx_bytes > far[0].tx_bytes
 
 
 def test_changes_are_exactly_the_moments_at_which_a_state_changes() -> None:

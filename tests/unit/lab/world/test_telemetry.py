@@ -7,21 +7,19 @@ import numpy as np
 
 from lab.world.delivery_model import Cadence, DeliveryModel
 from lab.world.effects import (
-    CollectorRestart,
     Effect,
     Interval,
     NotPolled,
-    Rebooting,
     SignalLoss,
 )
 from lab.world.fabric_arrays import fabric_arrays
 from lab.world.scenario import START_NS
-from lab.world.telemetry import Telemetry, collector_of
+from lab.world.telemetry import Telemetry
 from lab.world.traffic import Traffic
 from lab.world.world import World
 from streams.fabric.clos import GenerateParams, generate
 from streams.fabric.topology import Topology
-from streams.wire.models import CollectorStatus, Event, EventKind, Message, RowKind, Samples, Source
+from streams.wire.models import CollectorStatus, Event, EventKind, Message, Samples, Source
 
 S = 10**9
 INVENTORY = generate(GenerateParams(gpus=256, jobs=0))
@@ -100,37 +98,3 @@ def test_a_device_that_is_not_polled_sends_nothing() -> None:
 
 def _at(message: Samples | CollectorStatus) -> int:
     return message.sampled_at_ns if isinstance(message, Samples) else message.at_ns
-
-
-def test_a_restarted_collector_has_another_run() -> None:
-    """Only the samples of its own switches have it."""
-    own = [m for m in sent([CollectorRestart(collector_of(SWITCH), interval(31, 45))], 90) if isinstance(m, Samples)]
-    runs = {m.device: m.collector_run for m in own}
-    assert {device for device, run in runs.items() if run == 2} == {
-        name for i, name in enumerate(FABRIC.devices)
-        if not FABRIC.is_host[i] and collector_of(i) == collector_of(SWITCH)
-    }  # fmt: skip
-
-
-def test_a_rebooted_device_has_another_boot_id() -> None:
-    """It sends nothing meanwhile."""
-    own = [
-        m
-        for m in sent([Rebooting(0, interval(31, 85))], 150)
-        if isinstance(m, Samples) and m.device == FABRIC.devices[0]
-    ]
-    assert len({m.boot_id for m in own}) == 2
-    assert not [m for m in own if START_NS + 36 * S < m.sampled_at_ns < START_NS + 80 * S]
-
-
-def test_nics_are_polled_more_often_than_switches() -> None:
-    """Each at its own cadence, and so is the agent of the host."""
-    own = [m for m in sent((), 120, of_nics_s=1.0) if isinstance(m, Samples)]
-    count = Counter((m.device, m.source, m.row_kind) for m in own)
-    assert 118 <= count[FABRIC.devices[0], Source.SOURCE_NIC, RowKind.ROW_KIND_PORT] <= 120
-    assert 11 <= count[FABRIC.devices[SWITCH], Source.SOURCE_GNMI, RowKind.ROW_KIND_PORT] <= 12
-    of_agents = [count[name, Source.SOURCE_HOST, RowKind.ROW_KIND_GPU] for name in FABRIC.devices[:32]]
-    assert set(of_agents) <= {3, 4}
-    for name in FABRIC.devices[:32]:
-        times = [m.sampled_at_ns for m in own if m.device == name and m.source is Source.SOURCE_NIC]
-        assert times == sorted(times)

@@ -6,9 +6,8 @@ import pytest
 from collectors.core.poll import EVERY_S
 from lab.bench.load.fault_plan import BURST_DOWNS, Fault, Kind, plan
 from lab.bench.load.fleet import STATUS_INTERVAL_S, Fleet
-from streams.fabric.catalogue import Metric
 from streams.wire.codec import from_bytes
-from streams.wire.models import CollectorStatus, EventKind, Samples, Source
+from streams.wire.models import CollectorStatus, Samples, Source
 from tests.fixtures.bench_fabric import HOSTS, LEAVES, plant
 
 CADENCE_S = 10.0
@@ -24,11 +23,6 @@ def _read(fleet: Fleet, until_s: float, now_ns: int = 1) -> dict[str, Samples]:
     messages = [from_bytes(Samples, encoded.value) for encoded in fleet.readings(until_s, now_ns)]
     assert len({message.device for message in messages}) == len(messages)
     return {message.device: message for message in messages}
-
-
-def _value(samples: Samples, metric: Metric, row: int) -> float:
-    table = samples.counters if metric in samples.counters.metric else samples.gauges
-    return float(table.values[table.metric.index(metric)][row])
 
 
 def test_each_device_is_read_once_a_cadence_evenly_spread(fleet: Fleet) -> None:
@@ -68,39 +62,6 @@ def test_an_unreachable_switch_is_reported_and_an_unreachable_host_is_not(fleet:
         assert [s.error for s in again if s.device == device] == ["no answer"] * is_reported
         list(fleet.change(gone, 1, 2))
         assert [s.reachable for s in _statuses(fleet, began_s + CADENCE_S - 1e-6) if s.device == device] == [True]
-
-
-def test_a_signal_loss_shows_in_events_and_readings_of_both_ends(fleet: Fleet) -> None:
-    """Both ends send events; their next reading has the port down and one more down, the one after that the port up."""
-    before = _read(fleet, CADENCE_S - 1e-6)
-    flap = Fault(Kind.BURST, 5, (0.0, 1.0))
-    down = list(fleet.change(flap, 0, 50))
-    assert [(event.kind, event.at_ns) for _, event in down] == [(EventKind.LINK_DOWN, 50)] * 2
-    after = _read(fleet, 2 * CADENCE_S - 1e-6)
-    for _, event in down:
-        row = after[event.device].row.index(event.port)
-        assert _value(after[event.device], Metric.OPER_UP, row) == 0
-        counted = Metric.LINK_DOWN_EVENTS
-        assert _value(after[event.device], counted, row) == _value(before[event.device], counted, row) + 1
-    up = [event for _, event in fleet.change(flap, 1, 60)]
-    assert {event.kind for event in up} == {EventKind.LINK_UP}
-    third = _read(fleet, 3 * CADENCE_S - 1e-6)
-    assert all(_value(third[event.device], Metric.OPER_UP, third[event.device].row.index(event.port)) for event in up)
-
-
-def test_a_rebooting_device_is_silent_and_counts_from_zero(fleet: Fleet) -> None:
-    """It sends nothing meanwhile, its neighbors report their links, and afterwards it has another boot id."""
-    before = _read(fleet, CADENCE_S - 1e-6)["host3"]
-    reboot = Fault(Kind.REBOOT, 3, (0.0, 1.0))
-    events = [event for _, event in fleet.change(reboot, 0, 1)]
-    assert len(events) == 2
-    assert all(event.device.startswith("leaf") for event in events)
-    assert "host3" not in _read(fleet, 2 * CADENCE_S - 1e-6)
-    list(fleet.change(reboot, 1, 2))
-    back = _read(fleet, 3 * CADENCE_S - 1e-6)["host3"]
-    assert back.boot_id != before.boot_id
-    assert _value(back, Metric.RX_BITS, 0) < _value(before, Metric.RX_BITS, 0)
-    assert back.sequence > before.sequence
 
 
 def test_faults_are_drawn_apart_and_by_the_seed() -> None:
