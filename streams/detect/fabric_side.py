@@ -1,7 +1,7 @@
-"""The fabric-wide side of a detector: how `attribute` evaluates, explains, groups and rates its findings.
+"""Defines the fabric-wide side of a detector: how `attribute` evaluates, explains, groups and rates its findings.
 
-A detector sets the fields and hooks that differ from the defaults; `attribute` looks them up by condition and names no
-detector. A hook is a pure function of the findings of the moment.
+A detector sets the fields and hooks that differ from the defaults. `attribute` looks them up by condition and names no
+detector. A hook is a pure function of the present findings.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -31,33 +31,33 @@ LINK_LOSS = (Loss.LINK, Loss.LINK_INTERMITTENT)
 
 
 class CapacityEffect(Enum):
-    """The effect of a finding on the capacity of hosts, as its blast radius states it."""
+    """The effect of a finding on the capacity of hosts, as given in its blast radius."""
 
     COMPUTED = "computed"
     """The share that hosts lose without the subject."""
     NONE = "none"
-    """Hosts are named; none of them loses capacity."""
+    """Hosts are named, but none of them loses capacity."""
     BY_DETECTOR = "by-detector"
-    """The detector names the hosts itself: its subject is no part of the topology."""
+    """The detector names the hosts itself, because its subject is not part of the topology."""
 
 
 class GroupKind(IntEnum):
     """The property that the members of a group share.
 
-    Of two equally large groups the higher kind explains a finding.
+    If two groups are equally large, the higher kind explains a finding.
     """
 
     COLLECTOR = 1
     LINKS = 2
     """The device at which the links end."""
     PATH = 3
-    """The pod, and the source by which its devices are not read."""
+    """The pod, and the source that no longer reads its devices."""
     PLANE = 4
     POD = 5
     FABRIC = 6
-    """Nothing but the fabric: devices anywhere that are not read."""
+    """Only the fabric: devices anywhere that are not read."""
     CLOCKS = 7
-    """The site: its devices have one source of time."""
+    """The site, whose devices have one source of time."""
 
 
 class GroupKey(NamedTuple):
@@ -87,7 +87,7 @@ class Cases(Protocol):
         ...
 
     def related_subjects(self, identity: str) -> tuple[str, ...]:
-        """Return the ids of the subjects that a finding's episode refers to."""
+        """Return the ids of the subjects to which a finding's episode refers."""
         ...
 
 
@@ -95,7 +95,7 @@ class SeverityContext(Protocol):
     """The jobs, paths and planes around a finding, for the hooks."""
 
     def link_of(self, finding: Finding) -> TopologyLink | None:
-        """Return the link at the finding's port, under the inventory in effect."""
+        """Return the link at the finding's port, in the present inventory."""
         ...
 
     def has_job(self, host: str, finding: Finding) -> bool:
@@ -103,11 +103,11 @@ class SeverityContext(Protocol):
         ...
 
     def has_redundancy(self, link: TopologyLink, finding: Finding) -> bool:
-        """Return whether the link's lower end kept its floor of uplinks, or another plane of the rail, without it."""
+        """Return whether the link's lower end keeps its floor of uplinks, or another plane of the rail, without it."""
         ...
 
     def isolates_neighbor(self, device: str, finding: Finding) -> bool:
-        """Return whether a neighbor of a switch lost its floor of uplinks, or a host a rail, without the switch."""
+        """Return whether, without a switch, a neighbor lost its floor of uplinks, or a host a rail."""
         ...
 
     def silent_devices_at(self, at_ns: int) -> int | None:
@@ -146,7 +146,7 @@ class DeviceEvaluation(NamedTuple):
 
     published: dict[str, PublishedEpisodes]
     episodes: list[Episode]
-    """Those that changed."""
+    """The episodes that changed."""
     due_ns: int = FOREVER
     """The watermark at which to evaluate again without new input."""
 
@@ -156,17 +156,17 @@ class FabricEvaluator:
     """Evaluates the whole fabric. Its state is mutable and part of the snapshot of `attribute`."""
 
     new_state: type[Any]
-    """Makes an empty state; a dataclass."""
+    """Creates an empty state, a dataclass."""
     on_message: Callable[[Any, Message], None]
-    """Takes a message into the state; ignores those of other types."""
+    """Adds a message to the state; ignores those of other types."""
     evaluate: Callable[[Any, Ledger, Any, Topology], list[Episode]] | None = None
     """Returns the episodes that changed; takes the detector's parameters, its ledger, the state and the topology."""
     on_published: Callable[[Any, Finding], None] | None = None
-    """Takes a published finding of any detector into the state."""
+    """Adds a published finding of any detector to the state."""
     incomplete: Callable[[Any, Ledger, Any, Topology], Iterable[str]] | None = None
-    """Returns the ids of the detector's findings that `complete` may change; takes the same as `evaluate`."""
+    """Returns the ids of the detector's findings that `complete` may change; takes the arguments of `evaluate`."""
     complete: Callable[[Any, Finding, Topology], Finding] | None = None
-    """Returns a finding of the detector, completed with what the state shows, before its blast radius is estimated."""
+    """Returns a finding of the detector, completed from the state, before its blast radius is estimated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,30 +175,30 @@ class FabricSide:
 
     loss: Loss = Loss.NONE
     is_silence: bool = False
-    """The finding states that data is missing. It is the last choice for a root, and takes no capacity."""
+    """True if the finding states that data is missing. It is the last choice for a root, and takes no capacity."""
     ends_with_parent: bool = False
-    """The finding ends when its parent ends. One that is open long after that has a root cause of its own."""
+    """True if the finding ends when its parent ends. If it is open long after that, it has its own root cause."""
     explained_by_outages: bool = True
-    """The outage of a device at one of its ends can be its parent."""
+    """True if the outage of a device at one of its ends can be its parent."""
     link_fault_rank: int | None = None
-    """The order in which faults of a link or slot explain other findings at that port; None: it is no such fault."""
+    """The order in which faults of a link or slot explain other findings at that port; None for other findings."""
     capacity: CapacityEffect = CapacityEffect.COMPUTED
     severity_by_detector: bool = False
-    """The severity of the detector's own evaluation stands; `is_critical` is not called."""
+    """True if the detector's own severity stands; `is_critical` is not called."""
     is_critical: Callable[[Finding, SeverityContext], bool] | None = None
-    """Rates a finding by DETECTION 3a: CRITICAL or WARNING. INFO always stands. None: never CRITICAL."""
+    """Rates a finding by DETECTION 3a: CRITICAL or WARNING. INFO always stands. None means never CRITICAL."""
     severity_due_ns: Callable[[Any, Finding], int] | None = None
-    """Returns the watermark at which an open finding can become CRITICAL although nothing arrives; takes the detector's
+    """Returns the watermark at which an open finding can become CRITICAL without input; takes the detector's
     parameters."""
     group_keys: Callable[[Finding, Topology], tuple[GroupKey, ...]] | None = None
-    """Returns the groups that a finding may belong to."""
+    """Returns the groups to which a finding may belong."""
     explain: Callable[[Finding, Cases], tuple[Finding, Finding | None]] | None = None
-    """Returns a finding, completed with what other findings show, and its parent; the finding has its blast radius.
-    Called unless an outage explains it."""
+    """Returns a finding, completed from other findings, and its parent; the finding has its blast radius. Called unless
+    an outage explains it."""
     affected_by: Callable[[Finding, Cases], Iterable[str]] | None = None
     """Returns the ids of this detector's findings that change with a finding of any detector."""
     child_cause: Callable[[Finding, Finding], Cause | None] | None = None
-    """Returns the cause that a parent of this detector gives to a child; None: the child keeps its own."""
+    """Returns the cause that a parent of this detector gives to a child; None if the child keeps its own."""
     evaluate_device: (
         Callable[[Any, Ledger, Mapping[str, PublishedEpisodes], DeviceEvidence], DeviceEvaluation] | None
     ) = None
@@ -206,15 +206,15 @@ class FabricSide:
     and the evidence."""
     evaluator: FabricEvaluator | None = None
     silence_limit_ns: Callable[[Any, int], int] | None = None
-    """Returns how long a source of a cadence may be silent; takes the detector's parameters."""
+    """Returns how long a source with a cadence may be silent; takes the detector's parameters."""
     min_silent_ratio: Callable[[Any], float] | None = None
-    """Returns the share of the inventory's devices from which on its findings are one group of the fabric."""
+    """Returns the share of the inventory's devices from which its findings are one group of the fabric."""
     settle_s: Callable[[Any], float] | None = None
-    """Returns by how much a later observation may move the end of its findings, and of their children."""
+    """Returns the longest time by which a later observation may move the end of its findings and of their children."""
 
 
 def device_at(subject: Subject) -> str:
-    """Return the device of a subject's first end; empty where it has none."""
+    """Return the device of a subject's first end; empty if it has none."""
     return subject.a.device if subject.a is not None else ""
 
 
@@ -226,8 +226,8 @@ def devices_of(finding: Finding) -> list[str]:
 def detection_order(finding: Finding) -> tuple[int, int, str, str]:
     """Return the sort key by which the first detected of several findings is their root.
 
-    The first detected hardly changes as more arrive. At equal times the subject decides, because an id differs between
-    runs of different days.
+    The first detected finding hardly changes as more arrive. At equal times the subject decides, because an id differs
+    between runs on different days.
     """
     return finding.detected_at_ns or finding.started_at_ns, finding.started_at_ns, finding.subject.id, finding.id
 
@@ -246,14 +246,14 @@ def link_keys(finding: Finding, _topology: Topology) -> tuple[GroupKey, ...]:
 
 
 def location_keys(pod: str, plane: int | None) -> tuple[GroupKey, ...]:
-    """Return the group keys of a pod and of a plane, where they are known."""
+    """Return the group keys of a pod and of a plane, if known."""
     pods = (GroupKey(GroupKind.POD, pod),) if pod else ()
     planes = (GroupKey(GroupKind.PLANE, str(plane)),) if plane is not None else ()
     return pods + planes
 
 
 def are_concurrent(one: Finding, other: Finding) -> bool:
-    """Return whether both findings were open at any moment."""
+    """Return whether both findings were open at the same time."""
     return all(
         later.resolved_at_ns is None or earlier.started_at_ns <= later.resolved_at_ns
         for earlier, later in ((one, other), (other, one))

@@ -1,4 +1,4 @@
-"""The configuration of detection: shared thresholds, and one section for each detector of DETECTORS."""
+"""Defines the configuration of detection: shared thresholds, and one section for each detector of DETECTORS."""
 
 import hashlib
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -16,9 +16,9 @@ class SharedParams(Thresholds):
     """`[detect]`: thresholds that several detectors and stages share."""
 
     lateness_s: Annotated[float, Field(gt=0, le=WindowParams.width_s)] = 30
-    """A window is final when the watermark is this far behind its end (DESIGN 2.1); at most the length of a window."""
+    """A window is final when the watermark is this far beyond its end (DESIGN 2.1); at most the length of a window."""
     capacity_floor: Ratio = 0.75
-    """The share of its paths upwards that a switch must keep; CorrOpt (SIGCOMM'17) evaluated 50 % and 75 %."""
+    """The share of its upward paths that a switch must retain; CorrOpt (SIGCOMM'17) evaluated 50 % and 75 %."""
     link: LinkParams = LinkParams()
     grouping: GroupingParams = GroupingParams()
     window: WindowParams = WindowParams()
@@ -35,7 +35,7 @@ else:
 
 
 class DetectParams(_Sections):
-    """All thresholds of detection. Each detector's own are in the field of its section."""
+    """All thresholds of detection. Each detector's own thresholds are in the field of its section."""
 
     if TYPE_CHECKING:
 
@@ -45,7 +45,7 @@ class DetectParams(_Sections):
 
     @property
     def digest(self) -> str:
-        """Names these thresholds in every finding: the first 12 digits of SHA-256 over their JSON."""
+        """Return an identifier of these thresholds for findings: the first 12 digits of SHA-256 over their JSON."""
         return hashlib.sha256(to_json(self.values())).hexdigest()[:12]
 
     def section(self, detector: Detector[P]) -> P:
@@ -54,7 +54,7 @@ class DetectParams(_Sections):
 
     @property
     def shared(self) -> SharedSettings:
-        """The settings that every detector may read."""
+        """Return the settings that every detector may read."""
         retentions = (
             detector.pod.link_retention_ns(self.section(detector), self.lateness_s)
             for detector in DETECTORS

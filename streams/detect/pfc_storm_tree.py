@@ -1,7 +1,7 @@
-"""Relations between storms of pause: which device pauses which, followed over links and pods to the root.
+"""Finds relations between storms of pause: follows pausing devices over links and pods to the root.
 
-A link is paused because its pausing device is itself paused elsewhere; where it is not, that port is the root. Where
-devices pause each other in a cycle, the first of the cycle is the root.
+A link is paused because its pausing device is itself paused elsewhere; if it is not, that port is the root. If devices
+pause each other in a cycle, the first storm of the cycle is the root.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def root_storm(cases: Cases, storm: Finding) -> Finding | None:
 
 
 def downstream(cases: Cases, storm: Finding) -> list[Finding]:
-    """Return the storms that this one causes, and those that they cause."""
+    """Return the storms that this one causes directly or through others."""
     found: dict[str, Finding] = {storm.id: storm}
     pending = [storm]
     while pending:
@@ -59,7 +59,7 @@ def _storms_at(cases: Cases, device: str, storm: Finding, *, is_paused: bool) ->
         if not is_storm(other) or other.id == storm.id or not are_concurrent(other, storm):
             continue
         end = paused_device(other) if is_paused else pausing_device(other)
-        # the two ends of one link that pause each other pause nothing else
+        # two ends of one link that pause each other pause nothing else
         if end == device and other.subject.id != storm.subject.id:
             yield other
 

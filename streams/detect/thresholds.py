@@ -1,6 +1,6 @@
-"""Base of all thresholds: frozen, with unknown keys refused; and seconds in the unit of event time.
+"""Defines the base of all thresholds: frozen, refusing unknown keys; and converts seconds to event time.
 
-A threshold that sites set is a field, and so a setting. One that no site has a reason to change is a ClassVar: a
+A threshold that sites set is a field, and so a setting. A threshold that no site needs to change is a ClassVar: a
 constant, which a configuration cannot set.
 """
 
@@ -19,7 +19,7 @@ class Thresholds(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def values(self) -> dict[str, Any]:
-        """Return all thresholds by name, settings and constants, in the order in which they are declared."""
+        """Return all thresholds by name, settings and constants, in order of declaration."""
         return {name: _plain(getattr(self, name), kind) for name, kind in self._kinds()}
 
     @classmethod
@@ -40,5 +40,5 @@ def _plain(value: Any, kind: Any) -> Any:
 
 
 def ns(seconds: float) -> int:
-    """Return seconds as the nanoseconds in which event time counts."""
+    """Return seconds as nanoseconds of event time."""
     return round(seconds * 1_000_000_000)

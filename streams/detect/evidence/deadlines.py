@@ -1,4 +1,4 @@
-"""Deadlines by key: each key has one time at which it is evaluated next, the last that was scheduled."""
+"""Manages deadlines by key: each key has one time of its next evaluation, the last that was scheduled."""
 
 import heapq
 
@@ -11,17 +11,17 @@ class Deadlines:
         self._at: dict[str, int] = {}
 
     def schedule(self, name: str, due_ns: int) -> None:
-        """Set the deadline of a key; a heap entry that is no longer the key's deadline is skipped."""
+        """Set the deadline of a key; later pops skip heap entries with an old deadline."""
         if self._at.get(name) != due_ns:
             self._at[name] = due_ns
             heapq.heappush(self._heap, (due_ns, name))
 
     def cancel(self, name: str) -> None:
-        """Remove the deadline of a key: it is evaluated only for new observations."""
+        """Remove the deadline of a key, so that only new observations evaluate it."""
         self._at.pop(name, None)
 
     def pop_due(self, until_ns: int) -> tuple[int, str] | None:
-        """Return the first key that is due by then, with its deadline, which stays until another is scheduled."""
+        """Return the first key that is due, with its deadline, which stays until another is scheduled."""
         while self._heap and self._heap[0][0] <= until_ns:
             due_ns, name = heapq.heappop(self._heap)
             if self._at.get(name) == due_ns:

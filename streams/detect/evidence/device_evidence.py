@@ -1,4 +1,4 @@
-"""The evidence on one device: silences of its sources, restarts, and links that their other ends report as lost."""
+"""Defines the evidence on one device: silences of its sources, restarts, and links that other ends report lost."""
 
 from dataclasses import dataclass, field, replace
 
@@ -20,12 +20,12 @@ class Silence:
     collector_silent: bool = False
     collector_error: str = ""
     live_sources: int = 0
-    """The number of other sources of the device that delivered data at `detected_ns`."""
+    """The number of the device's other sources that delivered data at `detected_ns`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """The device restarted in (since_ns, at_ns]; `boot_id` is of the boot that ended, 0 where unknown."""
+    """The device restarted in (since_ns, at_ns]; `boot_id` is the boot that ended, 0 if unknown."""
 
     since_ns: int
     at_ns: int
@@ -35,18 +35,18 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class WrongClock:
-    """The clock by which a source dates its samples was off in [since_ns, right_ns), as known at `detected_ns`."""
+    """The clock with which a source dates its samples was wrong in [since_ns, right_ns), as known at `detected_ns`."""
 
     source: Source
     since_ns: int
     detected_ns: int
     first_offset_ns: int
-    """The offset that was measured first; negative: behind."""
+    """The first measured offset; negative means behind."""
     offset_ns: int
-    """The largest one."""
+    """The largest offset."""
     is_constant: bool = False
     of_collector: bool = False
-    """The statuses of a collector show it, whose name the subject has."""
+    """True if the statuses of a collector show it; the subject then has the collector's name."""
     right_ns: int = FOREVER
 
 
@@ -59,14 +59,14 @@ class LostLink:
     up_ns: int
     reported_ns: int
     is_intermittent: bool = False
-    """The link went down and recovered repeatedly in that time."""
+    """True if the link went down and recovered repeatedly in that time."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceEvidence:
-    """All that is known about one device. `silences` are by source; `links` is the number of its links.
+    """All evidence on one device. `silences` are by source; `links` is the number of its links.
 
-    `neighbor_silences` are the silences, by source, of those devices at the other ends of its links that had any.
+    `neighbor_silences` has the silences, by source, of each silent device at the other ends of its links.
     """
 
     subject: Subject
@@ -83,7 +83,7 @@ def update_silences(
 ) -> list[Silence]:
     """Return the silences of a source after it became silent or resumed.
 
-    A resumption may be the first report of a gap. One within `limit_ns` fills the gap: there was no silence.
+    A resumption may be the first report of a gap. A resumption within `limit_ns` fills the gap: there was no silence.
     """
     resumed = observed.has_resumed
     if resumed and at_ns - since_ns <= limit_ns:
@@ -110,10 +110,10 @@ def update_silences(
 def update_clocks(
     clocks: list[WrongClock], source: Source, since_ns: int, at_ns: int, observed: ClockOffset
 ) -> list[WrongClock]:
-    """Return the wrong clocks of a device after the clock of a source was off by another amount, or right again.
+    """Return the wrong clocks of a device after a source's clock took another offset or became right again.
 
-    A report belongs to the interval in which it began, or to the one that is open: an owner of `measure` that lost its
-    state, or another partition with devices of the same collector, dates the beginning later.
+    A report belongs to the interval with its begin, or to the open interval: an owner of `measure` after a loss of
+    state, or another partition with devices of the same collector, dates the begin later.
     """
 
     def is_of(clock: WrongClock) -> bool:

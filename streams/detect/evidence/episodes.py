@@ -1,7 +1,7 @@
-"""Reconciles the conclusions of a detector with the episodes that it has published.
+"""Reconciles the conclusions of a detector with its published episodes.
 
-A detector concludes from all observations that are retained; `Ledger.reconcile` gives each conclusion an id, keeps the
-id for the life of the episode, and returns only what changed: OPEN, UPDATED, RESOLVED, RETRACTED, the final revision.
+A detector concludes from all retained observations. `Ledger.reconcile` gives each conclusion an id, keeps the id for
+the whole episode, and returns only changes: OPEN, UPDATED, RESOLVED, RETRACTED, the final revision.
 """
 
 from collections.abc import Iterable, Sized
@@ -29,33 +29,33 @@ from streams.wire.models import (
 )
 
 BOTH_ENDS, ONE_END = 0.95, 0.6
-"""The confidence of a finding that both ends of the link show, or one. Our own numbers, so that a reader can
+"""The confidence of a finding that both ends of the link show, or one end. Our own numbers, so that a reader can
 distinguish the two cases."""
 
 
 def confidence_of(reporters: Sized) -> float:
-    """Return the confidence in what these ends of a link show."""
+    """Return the confidence in a conclusion from these ends of a link."""
     return BOTH_ENDS if len(reporters) > 1 else ONE_END
 
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """One episode as the observations show it now, without what its detector's descriptor has.
+    """One episode by the present observations, without the fields of its detector's descriptor.
 
-    `begin_ns` and `end_ns` are the interval of its evidence: conclusions that overlap are one episode.
+    `begin_ns` and `end_ns` are the interval of its evidence; conclusions that overlap are one episode.
     """
 
     subject: Subject
     begin_ns: int
     end_ns: int
     opened_ns: int
-    """The time at which it could be detected."""
+    """The earliest time of its detection."""
     seen_ns: int
     """The time of the newest observation."""
     resolved_ns: int | None
     """The time of its end; None while it is open."""
     over_ns: int
-    """The watermark at which nothing can continue it; FOREVER while it lasts. It is final after the lateness."""
+    """The watermark from which nothing can continue it; FOREVER while it lasts. It is final after the lateness."""
     summary: str
     cause: Cause
     evidence: Iterable[Evidence]
@@ -63,27 +63,27 @@ class Conclusion:
     coverage: Coverage | None = None
     severity: Severity = Severity.WARNING
     started_ns: int | None = None
-    """None: the begin of the evidence."""
+    """None means the begin of the evidence."""
     anchor: str = ""
-    """Names the episode in its id; empty: the begin of the evidence."""
+    """Names the episode in its id; empty means the begin of the evidence."""
     down_at_ns: tuple[int, ...] = ()
     related: tuple[str, ...] = ()
     is_continuous: bool = False
-    """The evidence lasts: that its end alone is later needs no revision before the final one."""
+    """True if the evidence lasts; a later end alone then needs no revision before the final one."""
     blast_radius: BlastRadius | None = None
     forecast: Forecast | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedEpisode:
-    """An episode as it was last published, with the interval of its evidence then."""
+    """An episode as last published, with the interval of its evidence at that time."""
 
     begin_ns: int
     end_ns: int
     episode: Episode
 
     def overlaps(self, begin_ns: int, end_ns: int) -> bool:
-        """Return whether its evidence overlaps an interval: then they are one episode."""
+        """Return whether its evidence overlaps an interval, so that both are one episode."""
         return self.begin_ns <= end_ns and begin_ns <= self.end_ns
 
 
@@ -91,7 +91,7 @@ PublishedEpisodes = tuple[PublishedEpisode, ...]
 
 
 class Reconciled(NamedTuple):
-    """The published episodes, those that changed (revision 0), and the watermark at which one changes with time."""
+    """The published episodes, the changed ones (revision 0), and the watermark at which one changes with time."""
 
     published: PublishedEpisodes
     episodes: list[Episode]
@@ -112,9 +112,9 @@ class Ledger:
     ) -> Reconciled:
         """Match conclusions with published episodes.
 
-        An episode that began with observations which were pruned since, up to `pruned_until_ns`, keeps its beginning.
-        One that is final and was never published is ignored then: an observation that excuses it, such as an
-        administrative down, may be among the pruned ones.
+        An episode keeps its begin if its first observations were pruned, up to `pruned_until_ns`. A final episode that
+        was never published is then ignored, because a pruned observation, such as an administrative down, may excuse
+        it.
         """
         unmatched = list(published)
         result: list[PublishedEpisode] = []
@@ -166,7 +166,7 @@ def evidence_of(
     statement: str, metric: str, at: Endpoint | None, span: tuple[int, int | None], observed: float | None = None,
     expected: float | None = None, comparison: str = "threshold", peers: int | None = None,
 ) -> Evidence:  # fmt: skip
-    """Return a line of evidence on the time `span`."""
+    """Return a line of evidence for the time `span`."""
     return Evidence(
         statement, metric, at, observed=observed, expected=expected, comparison=comparison, peers=peers,
         window_start_ns=span[0], window_end_ns=span[1],
@@ -179,12 +179,12 @@ def has_open(state: PublishedEpisodes) -> bool:
 
 
 def open_intervals(state: PublishedEpisodes) -> list[Interval]:
-    """Return the evidence of the episodes that can still change, ends included."""
+    """Return the evidence intervals of the episodes that can still change, ends included."""
     return [(known.begin_ns, known.end_ns) for known in state if not known.episode.finding.final]
 
 
 def prune(state: PublishedEpisodes, before_ns: int) -> PublishedEpisodes:
-    """Drop final episodes whose evidence is older than all that is retained."""
+    """Drop final episodes whose evidence is older than all retained observations."""
     return tuple(known for known in state if known.end_ns >= before_ns or not known.episode.finding.final)
 
 
@@ -212,7 +212,7 @@ def _episode(known: PublishedEpisode | None, one: Conclusion, fresh: Finding) ->
 
 
 def _differs(episode: Episode, known: Episode, *, is_continuous: bool) -> bool:
-    """Return whether more than the time of the last observation changed; the final revision has its last value."""
+    """Return whether more than the last observation's time changed; the final revision has its last value."""
     now, last = episode.finding, known.finding
     evidence = last.evidence
     if is_continuous and len(evidence) == len(now.evidence):

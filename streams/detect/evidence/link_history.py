@@ -1,7 +1,7 @@
-"""The history of one link: observations of both ends by all sources, and the intervals that follow from them.
+"""Holds the history of one link: observations of both ends by all sources, and the intervals derived from them.
 
 Everything here is a pure function of the set of observations, whatever their order. Detectors conclude from all of it
-each time, so that late and repeated observations change only what they should.
+each time, so that late and repeated observations change only what they must.
 """
 
 from bisect import insort
@@ -17,34 +17,33 @@ from streams.wire.models import IDLE_NS, Coverage, Endpoint, Source, Subject, Sy
 from streams.wire.symptoms import SESSION_FAULTS, CounterGrowth, Fault, PortFault, PortTransition, SymptomKind
 
 _FAULT_NS, _FLAG_NS = ns(600), ns(60)
-"""Faults of one kind, and changes of one flag to one side, are retained once in this time."""
+"""Faults of one kind, and changes of a flag to one value, are retained once within this time."""
 
 FOREVER = IDLE_NS
-"""The end of an interval that goes on."""
+"""The end of an open interval."""
 
 _CAPACITY = 256
-"""Observations retained of one link: a port that flaps each second fills it in two minutes and stays a flap.
-
-An evaluation of all of them takes some milliseconds."""
+"""The most retained observations of a link, whose evaluation takes some milliseconds. A port that flaps each second
+fills it in two minutes and stays a flap."""
 
 LINK_KINDS = frozenset({
     SymptomKind.WENT_DOWN, SymptomKind.CAME_UP, SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED,
     SymptomKind.DOWNS_COUNTED, SymptomKind.TRANSITIONS_COUNTED,
 })  # fmt: skip
-"""The changes of a port's state, and the counts of them, that belong to the history of its link."""
+"""The changes of a port's state, and their counts, that belong to the history of its link."""
 
 RECORDED_KINDS = LINK_KINDS | {SymptomKind.PORT_FAULT}
-"""All symptoms of a port in the history of its link: faults that its device reports are evidence for what follows."""
+"""All symptoms of a port in the history of its link; faults that its device reports are evidence for later changes."""
 
 _DOWNS = frozenset({SymptomKind.WENT_DOWN, SymptomKind.DOWNS_COUNTED, SymptomKind.TRANSITIONS_COUNTED})
 
 
 @dataclass(slots=True)
 class LinkHistory:
-    """The observations of one link, ordered by event time, and the state that older ones left.
+    """The observations of one link, ordered by event time, and the state after the pruned ones.
 
-    `down_since` and `disabled_since` have, by device, the time since which an end has been down or disabled according
-    to observations that were pruned.
+    `down_since` and `disabled_since` have, by device, the time since which an end has been down or disabled by pruned
+    observations.
     """
 
     subject: Subject
@@ -52,10 +51,10 @@ class LinkHistory:
     down_since: dict[str, int] = field(default_factory=dict)
     disabled_since: dict[str, int] = field(default_factory=dict)
     pruned_until_ns: int = 0
-    """The time of the newest observation that was pruned."""
+    """The time of the newest pruned observation."""
 
     def add(self, symptom: Symptom) -> bool:
-        """Insert an observation; return False where it is known already, or a more precise one is."""
+        """Insert an observation; return False if it, or a more precise one, is known."""
         if symptom in self.symptoms:
             return False
         if not symptom.by_event:
@@ -70,9 +69,9 @@ class LinkHistory:
         return True
 
     def _admits_fault(self, symptom: Symptom) -> bool:
-        """Return whether a fault is to be added: of those in the same minutes the first alone is retained.
+        """Return whether to add a fault: only the first of several in the same minutes is retained.
 
-        A module or NIC that repeats its fault each second would drive out the transitions.
+        Otherwise a module or NIC that repeats its fault each second would displace the transitions.
         """
         for place, known in enumerate(self.symptoms):
             if _fault_key(known) == _fault_key(symptom):
@@ -83,8 +82,8 @@ class LinkHistory:
         return True
 
     def prune_before(self, at_ns: int) -> None:
-        """Drop older observations, and retain the state that they left, of a link that is down the faults, and of one
-        that is up the sessions that are down since.
+        """Drop older observations, but retain the state after them. A link that is down retains its faults, a link that
+        is up retains its sessions that are down.
         """
         old = [symptom for symptom in self.symptoms if symptom.at_ns < at_ns]
         self._drop(len(old))
@@ -99,7 +98,7 @@ class LinkHistory:
         del self.symptoms[:count]
 
     def merge(self, other: "LinkHistory") -> None:
-        """Insert the observations that were made of the same link under another name."""
+        """Insert the observations of the same link under another name."""
         for symptom in other.symptoms:
             self.add(symptom)
         self.down_since |= other.down_since
@@ -108,7 +107,7 @@ class LinkHistory:
 
     @property
     def is_blank(self) -> bool:
-        """Nothing is retained that could begin or prolong an episode."""
+        """Return whether nothing is retained that could begin or prolong an episode."""
         return not (self.symptoms or self.down_since or self.disabled_since)
 
     def ends(self) -> tuple[Endpoint, ...]:
@@ -120,19 +119,19 @@ class LinkHistory:
         return (s for s in self.symptoms if s.device == end.device and s.port == end.port)
 
     def downs(self, end: Endpoint) -> list[Interval]:
-        """Return when this end was down."""
+        """Return the intervals in which this end was down."""
         return self._spans(end, self.down_since, SymptomKind.WENT_DOWN, SymptomKind.CAME_UP)
 
     def disabled(self) -> list[Interval]:
-        """Return when either end was administratively down, since the last reading at which it was not."""
+        """Return the intervals in which either end was administratively down, from the last reading without it."""
         return merge_intervals(span for end in self.ends() for span in self.disabled_of(end))
 
     def disabled_of(self, end: Endpoint) -> list[Interval]:
-        """Return when this end was administratively down."""
+        """Return the intervals in which this end was administratively down."""
         return self._spans(end, self.disabled_since, SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED)
 
     def newest_change_ns(self, end: Endpoint) -> int:
-        """Return the time of the newest change of the state of this end that is retained; 0 without one."""
+        """Return the time of the newest retained state change of this end; 0 without one."""
         return max((s.at_ns for s in self.at(end) if isinstance(s.payload, PortTransition)), default=0)
 
     def _spans(self, end: Endpoint, since: Mapping[str, int], on: SymptomKind, off: SymptomKind) -> list[Interval]:
@@ -152,10 +151,10 @@ class LinkHistory:
 
 
 def supersedes(fine: Symptom, wide: Symptom) -> bool:
-    """Return whether one step between two readings of a source is dated more precisely by another one.
+    """Return whether another step dates one step between two readings of a source more precisely.
 
-    Steps between successive readings never contain one another. A step that contains another of its kind was emitted
-    before a late reading arrived that lies within it and shows in which part the change was.
+    Steps between successive readings never contain one another. If a step contains another of its kind, a late reading
+    arrived within it after it was emitted, and shows in which part the change was.
     """
     if fine.kind is not wide.kind or fine.by_event or wide.by_event or fine.source is not wide.source:
         return False
@@ -168,12 +167,12 @@ def supersedes(fine: Symptom, wide: Symptom) -> bool:
 
 
 def growth_of(symptom: Symptom) -> int:
-    """Return by how much a counter grew; 0 where the symptom is not of a counter."""
+    """Return the growth of a counter; 0 if the symptom is not of a counter."""
     return symptom.payload.growth if isinstance(symptom.payload, CounterGrowth) else 0
 
 
 def _open_sessions(faults: Iterable[Symptom]) -> Iterable[Symptom]:
-    """Return the newest downs of sessions whose end is not among these faults."""
+    """Return the newest downs of sessions whose recovery is not among these faults."""
     found: dict[tuple[str, str, Source, Fault], Symptom] = {}
     for symptom in faults:
         fault = symptom.payload
@@ -200,7 +199,7 @@ def _fault_key(symptom: Symptom) -> tuple[Any, ...] | None:
 
 
 def fault_order(symptom: Symptom) -> tuple[int, int, bool, str]:
-    """Return an order of faults of one moment; the same for all that are none."""
+    """Return the sort key of faults at the same time; equal for symptoms that are not faults."""
     fault = symptom.payload
     if not isinstance(fault, PortFault):
         return 0, 0, False, ""
@@ -215,7 +214,7 @@ def _order(symptom: Symptom) -> tuple[int, int, str, str, Source, bool, int, int
 
 
 def _since(symptom: Symptom) -> int:
-    """Return since when it applies: a port that is shut goes down at once, and a later reading shows the reason."""
+    """Return since when a symptom applies: a disabled port goes down at once, and a later reading shows why."""
     return (symptom.since_ns if symptom.kind is SymptomKind.ADMIN_DISABLED else 0) or symptom.at_ns
 
 
@@ -231,8 +230,8 @@ def excused_intervals(
 ) -> list[Interval]:
     """Return when transitions are no fault of the link: it was administratively down, or a device at an end restarted.
 
-    Widened on both sides of an administrative down, because the far end goes down before the reading that shows the
-    reason and trains after it; and after a restart, because ports train then.
+    Intervals are widened on both sides of an administrative down, because the far end goes down before the reading that
+    shows the reason and trains after it. They are widened after a restart, because ports then train.
     """
     admin, restart = ns(params.admin_grace_s), ns(params.restart_grace_s)
     spans = [(begin - admin, FOREVER if end == FOREVER else end + admin) for begin, end in history.disabled()]
@@ -246,7 +245,7 @@ def training_intervals(
 ) -> list[Interval]:
     """Return when errors and levels are no fault of the fiber: the link was excused, or was down or trained.
 
-    A link that goes down loses its last frames and trains for a while: that belongs to link/flap and link/down.
+    A link that goes down loses its last frames and trains for a while; link/flap and link/down report that.
     """
     grace = ns(params.restart_grace_s)
     spans = excused_intervals(params, history, restarts)

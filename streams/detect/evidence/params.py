@@ -1,4 +1,4 @@
-"""Thresholds that several detectors share, and the settings that every detector may read."""
+"""Defines thresholds that several detectors share, and the settings that every detector may read."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -7,16 +7,16 @@ from streams.detect.thresholds import Thresholds
 
 
 class LinkParams(Thresholds):
-    """`[detect.link]`: which observations do not count against a link."""
+    """`[detect.link]`: the observations that do not count against a link."""
 
     admin_grace_s: ClassVar[float] = 30
-    """An administrative down known within this of a transition excuses it: the time in which link/down waits."""
+    """An administrative down known within this time of a transition excuses it, as link/down waits."""
     restart_grace_s: ClassVar[float] = 60
     """Ports of a device that restarted train for this long after its first sample."""
     repeats: ClassVar[int] = 3
-    """Findings of a link within 28 days that make it a repeat offender: one more than coincidence brings in a year.
+    """Findings of a link within 28 days that make it a repeat offender: one more than coincidence causes in a year.
 
-    A fault in 5 days on 400 servers (DETECTION 3) is one in five years a server.
+    A fault in 5 days on 400 servers (DETECTION 3) is one in five years per server.
     """
 
 
@@ -24,71 +24,71 @@ class WindowParams(Thresholds):
     """`[detect.window]`: the windows of event time that `measure` emits; see docs/writing-a-detector.md."""
 
     width_s: ClassVar[float] = 60
-    """Six readings at the usual cadence. Detection in minutes suffices, and each window of a healthy port costs."""
+    """Six readings at the usual cadence. Detection within minutes suffices, and each window of a healthy port costs."""
     readings_s: ClassVar[float] = 60
-    """Interval in which the readings of ports with a recent fault are published, as evidence for their restore."""
+    """The interval at which readings of ports with a recent fault are published, as evidence for their restore."""
     watch: ClassVar[int] = 10
-    """Windows of a port that are emitted after a notable one, including those in which it is healthy."""
+    """The number of a port's windows emitted after a notable one, including healthy ones."""
     ber_step_decades: ClassVar[float] = 0.25
-    """A step of the pre-FEC BER: about 1.8 times. At 400 Gb/s a minute counts 2.4e13 bits: 1e-8 is known to 0.2 %."""
+    """A step of the pre-FEC BER: about 1.8 times. At 400 Gb/s a minute counts 2.4e13 bits: 1e-8 is exact to 0.2 %."""
     ber_report: ClassVar[float] = 5e-6
-    """From this pre-FEC BER on each window is emitted: half of what DETECTION 3 calls failed."""
+    """Each window is emitted from this pre-FEC BER on: half of the BER that DETECTION 3 calls failed."""
     optics_step_db: ClassVar[float] = 0.5
-    """Power and SNR; modules read them to 0.1 dB, and the temperature of a day moves them by some 0.3 dB."""
+    """A step of power and SNR; modules read them to 0.1 dB, and a day's temperature moves them by some 0.3 dB."""
     optics_dip_db: ClassVar[float] = 2
-    """A reading of power or SNR so far below the level that was emitted last counts, although the level comes back
-    within the window: from there link/degrading calls a level bad (`drop_clear_db`)."""
+    """A reading of power or SNR this far below the last emitted level counts even if the level recovers within the
+    window; from there link/degrading calls a level bad (`drop_clear_db`)."""
     heat_step_c: ClassVar[float] = 10
-    """DETECTION 3: +10 degrees between readings."""
+    """+10 degrees between readings (DETECTION 3)."""
     symbols_per_min: ClassVar[float] = 2
     """IBTA's 120 symbol errors an hour (DETECTION 3)."""
 
 
 class TrendParams(Thresholds):
-    """The least quality of a level's course for a forecast."""
+    """The requirements of a forecast on the course of a level."""
 
     points: ClassVar[int] = 4
-    """Steps in one direction: a decade of BER, two decibels."""
+    """The fewest steps in one direction: a decade of BER, two decibels."""
     span_s: ClassVar[float] = 600
-    """The least time they cover: a module that warms up after it was plugged in moves for some minutes."""
+    """The least time that they cover: a module that warms up after plugging moves for some minutes."""
     r2: ClassVar[float] = 0.9
-    """The least coefficient of determination: steps that do not lie on a line are no trend."""
+    """The least coefficient of determination: steps that do not lie on a line are not a trend."""
     horizon_s: ClassVar[float] = 7 * 86_400
-    """A forecast beyond this is not reported: spare parts and people are available within a week."""
+    """A later crossing is not reported: spare parts and people are available within a week."""
 
 
 class GroupingParams(Thresholds):
-    """`[detect.grouping]`: how close in time findings begin that share a cause, and how many cannot be coincidence."""
+    """`[detect.grouping]`: how close in time findings with one cause begin, and how many are no coincidence."""
 
     links_s: ClassVar[float] = 10
-    """Between one link of a device and the next. A cadence: neighbors read the loss of a device at different times."""
+    """The most between two links of a device: one cadence, because neighbors read a loss at different times."""
     links: ClassVar[int] = 3
     """One fault a day in a fabric (DETECTION 3, base rate): three at one device within seconds are no coincidence."""
     device_ratio: ClassVar[float] = 0.8
-    """Share of a device's links that were lost together, by their other ends: the device is down, whether or not it is
-    read. Above a half, which a host loses with one plane of two, and a leaf with all its uplinks."""
+    """Share of a device's links that were lost together, by their other ends, from which the device is down, read or
+    not. Above a half, which a host loses with one plane of two, and a leaf with all its uplinks."""
     devices_s: ClassVar[float] = 60
-    """Between one device and the next: the last samples of slow cadences lie so far apart (as device_down.merge_s)."""
+    """The most between two devices: last samples of slow cadences are this far apart (as device_down.merge_s)."""
     devices: ClassVar[int] = 3
-    """Devices of a tier or plane that are lost together and cannot be coincidence."""
+    """The fewest devices of a tier or plane that are no coincidence if they are lost together."""
     devices_ratio: ClassVar[float] = 0.5
-    """Of a tier of a pod, or of a plane: a rack of several shares no more than power."""
+    """Share of a tier of a pod, or of a plane: several devices in one rack share only power."""
     clocks_ratio: ClassVar[float] = 0.05
-    """Of the devices of a site, whose clocks are found off together: one NTP server. As `stale.unseen_ratio`."""
+    """Share of a site's devices whose clocks become wrong together: one NTP server. As `stale.unseen_ratio`."""
     outlive_s: ClassVar[float] = 300
-    """A link that is still down this long after its device is back has a fault of its own; ports train within it. After
-    another link came back, it is as long as both were down, at least `links_s` and at most this."""
+    """A link that stays down for this time after its device returned has its own fault; ports train within it. After
+    another link returned, the time is as long as both were down, at least `links_s` and at most this."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedSettings:
-    """Settings that every detector may read beside its own params."""
+    """Settings that every detector may read besides its own parameters."""
 
     digest: str
-    """Names all settings in every finding."""
+    """Identifies all settings, in every finding."""
     lateness_s: float
     link: LinkParams
     window: WindowParams
     grouping: GroupingParams
     link_retention_ns: int
-    """Observations of links that are older are pruned: the longest that a detector needs."""
+    """Older observations of links are pruned; the longest retention that a detector needs."""

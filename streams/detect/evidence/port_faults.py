@@ -1,4 +1,4 @@
-"""Faults that devices report of their own ports, as evidence for what happened to the link, and as its cause."""
+"""Extracts faults that devices report of their own ports, as evidence of a link's failure and of its cause."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from streams.wire.models import Cause, Endpoint, Evidence
 from streams.wire.symptoms import SESSION_FAULTS, Fault, PortFault
 
 _BEFORE_NS = ns(60)
-"""A fault that began so long before counts: modules are read once a minute at the rarest."""
+"""A fault counts if it began within this time before: modules are read at least once a minute."""
 
 _METRICS = {
     Fault.LOSS_OF_LIGHT: "rx_los", Fault.TRANSMITTER: "tx_fault", Fault.MODULE: "module_events",
@@ -44,12 +44,12 @@ _CAUSES = (
     (Fault.NIC_FIRMWARE, Cause.NIC), (Fault.MODULE, Cause.OPTIC), (Fault.TRANSMITTER, Cause.OPTIC),
     (Fault.LASER_OFF, Cause.OPTIC), (Fault.LOSS_OF_LIGHT, Cause.CABLE),
 )  # fmt: skip
-"""The nearest to the root first. Light that does not arrive is lost in the fiber or not sent (DETECTION 4)."""
+"""Faults and causes, the nearest to the root first. Missing light is lost in the fiber or not sent (DETECTION 4)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedFault:
-    """A fault of one end, on one lane or all, from `begin_ns` to `end_ns`; a fault without an end has one moment."""
+    """A fault of one end, on one lane or all, from `begin_ns` to `end_ns`; equal for a fault without an end."""
 
     end: Endpoint
     fault: Fault
@@ -60,7 +60,7 @@ class ReportedFault:
 
 
 def reported_faults(history: LinkHistory, span: Interval) -> list[ReportedFault]:
-    """Return the faults of both ends that an episode of the link may have by `span`, in the order of time."""
+    """Return the faults of both ends that an episode of the link may have by `span`, in order of time."""
     found = [
         fault
         for end in history.ends()
@@ -90,7 +90,7 @@ def _faults_at(history: LinkHistory, end: Endpoint) -> Iterator[ReportedFault]:
 
 
 def part_evidence(context: Context, end: Endpoint, span: Interval, kinds: Collection[Fault]) -> list[Evidence]:
-    """Return the evidence of a part of a host by the faults of these kinds that its device reports."""
+    """Return the evidence of a host's part: the faults of these kinds that its device reports."""
     history = context.evidence.links.get(context.topology.subject_id(Port(end.device, end.port)))
     if history is None:
         return []
@@ -105,7 +105,7 @@ def fault_cause(faults: list[ReportedFault], otherwise: Cause) -> Cause:
 
 
 def fault_evidence(faults: list[ReportedFault], span: Interval) -> Iterator[Evidence]:
-    """Yield one for each end and kind of fault, as far as they lie within an episode's `span`."""
+    """Yield evidence of each end and kind of fault within an episode's `span`."""
     groups: dict[tuple[Endpoint, Fault], list[ReportedFault]] = {}
     for one in faults:
         groups.setdefault((one.end, one.fault), []).append(one)
@@ -123,7 +123,7 @@ def fault_evidence(faults: list[ReportedFault], span: Interval) -> Iterator[Evid
 
 
 class SessionDown(NamedTuple):
-    """A session of one end that went down, and when it was up again; FOREVER while it is down."""
+    """The down of a session at one end, and its recovery; FOREVER while it is down."""
 
     end: Endpoint
     fault: Fault

@@ -1,6 +1,6 @@
-"""Periods in which the active probes of and to one rail take longer than the other flows of the same probers.
+"""Finds periods in which active probes from and to one rail take longer than other flows of the same probers.
 
-Windows within the lateness may still change, so they are retained by partition; older ones are summed up in periods.
+Windows within the lateness may still change, so they are retained by partition; older ones are merged into periods.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,59 +13,59 @@ from streams.fabric.intervals import Interval
 from streams.wire.models import RailDelays
 
 _GAP = 2
-"""Widths of a window: a prober that stalls leaves out one window."""
+"""The allowed gap in widths of a window: a prober that stalls omits one window."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class DelayPeriod:
-    """Windows that follow each other, with nearly all flows from the rail delayed; the numbers are of one window."""
+    """Consecutive windows with nearly all flows from the rail delayed; the numbers are of one window."""
 
     begin_ns: int
     end_ns: int
     width_ns: int
-    """Of a window."""
+    """The width of a window."""
     own_flows: int
     own_delayed: int
     peers: int
-    """Other hosts whose flows to the rail are delayed: the most in one window."""
+    """Other hosts whose flows to the rail are delayed: the maximum over the windows."""
     delay_ns: int
     """The largest median of a window."""
 
     @property
     def closes_ns(self) -> int:
-        """The watermark from which on no other window continues it, all being on time."""
+        """Return the watermark from which no timely window can continue it."""
         return self.end_ns + _GAP * self.width_ns
 
     def last_ns(self, watermark_ns: int) -> int:
-        """Return when it ended; FOREVER while another window may continue it."""
+        """Return its end; FOREVER while another window may continue it."""
         return FOREVER if self.closes_ns > watermark_ns else self.end_ns
 
     def overlap_ns(self, span: Interval) -> int:
-        """Return for how long it lasted within an interval; negative where it did not. A burst is short."""
+        """Return its duration within an interval; negative if it lies outside. A burst is short."""
         return min(self.end_ns, span[1]) - max(self.begin_ns, span[0])
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeDelays:
-    """All windows of one rail: those that are final as periods, the others by their end and by partition."""
+    """All windows of one rail: final ones as periods, the others by their end and by partition."""
 
     windows: dict[str, dict[str, RailDelays]] = field(default_factory=dict)
     final: tuple[DelayPeriod, ...] = ()
 
     def observe(self, seen: RailDelays, final_ns: int) -> "ProbeDelays":
-        """Return the delays with a window of one partition added or replaced; itself where it adds nothing."""
+        """Return the delays with a window of one partition added or replaced; itself if nothing changes."""
         shards = self.windows.get(str(seen.end_ns), {})
         if seen.end_ns <= final_ns or shards.get(str(seen.shard)) == seen:
             return self
         return replace(self, windows=self.windows | {str(seen.end_ns): shards | {str(seen.shard): seen}})
 
     def periods(self, least_peers: int) -> list[DelayPeriod]:
-        """Return the periods in order in which the flows of so many other hosts are delayed as well."""
+        """Return, in order, the periods in which the flows of at least this number of other hosts are delayed too."""
         periods = _joined([*self.final, *_delayed(self.windows.values())])
         return [period for period in periods if period.peers >= least_peers]
 
     def settled(self, final_ns: int, since_ns: int) -> "ProbeDelays":
-        """Return the delays with the windows up to a time summed up, without those that ended before another."""
+        """Return the delays with windows up to `final_ns` merged, and without those that ended before `since_ns`."""
         final = (own for end, own in self.windows.items() if int(end) <= final_ns)
         periods = _joined([*self.final, *_delayed(final)])
         left = {end: own for end, own in self.windows.items() if int(end) > final_ns}
@@ -99,7 +99,7 @@ def _joined(periods: Iterable[DelayPeriod]) -> list[DelayPeriod]:
 def observe_delays(
     delays: dict[str, ProbeDelays], key: str, seen: RailDelays, context: Context
 ) -> dict[str, ProbeDelays]:
-    """Return the delays by link after a window of the link `key`; the same object where it adds nothing."""
+    """Return the delays by link after a window of the link `key`; the same object if nothing changes."""
     known = delays.get(key) or ProbeDelays()
     own = known.observe(seen, context.watermark_ns - ns(context.settings.lateness_s))
     return delays if own is known else delays | {key: own}
@@ -108,13 +108,13 @@ def observe_delays(
 def prune_delays(
     delays: Mapping[str, ProbeDelays], since_ns: Mapping[str, int], old_ns: int, context: Context
 ) -> dict[str, ProbeDelays]:
-    """Return the delays with final windows summed up, without what ended up to a time, another for some links."""
+    """Return the delays with final windows merged, without those that ended by `old_ns`, or by `since_ns` of a link."""
     final_ns = context.watermark_ns - ns(context.settings.lateness_s)
     left = {key: own.settled(final_ns, since_ns.get(key, old_ns)) for key, own in delays.items()}
     return {key: own for key, own in left.items() if own != ProbeDelays()}
 
 
 def last_end_ns(delays: Mapping[str, ProbeDelays]) -> int:
-    """Return the end of the last window that is retained; 0 where there is none."""
+    """Return the end of the last retained window; 0 if there is none."""
     windows = (int(end) for own in delays.values() for end in own.windows)
     return max((*windows, *(period.end_ns for own in delays.values() for period in own.final)), default=0)

@@ -1,8 +1,8 @@
-"""Joins the verdicts on windows of active probes to periods: one begins with enough bad windows, and ends with none for
-some time.
+"""Joins the verdicts on windows of active probes to periods. A period begins with enough bad windows, and ends after
+some time without one.
 
-Windows within the lateness may still change, so their verdicts are retained one by one; older ones are summed up in the
-period to which they belong. The state of a subject is as large after a day as after a minute.
+Windows within the lateness may still change, so their verdicts are retained one by one; older ones are merged into
+their period. The state of a subject therefore does not grow with time.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from streams.wire.models import Cause, Coverage, Endpoint, Evidence, Source, Sub
 
 @dataclass(frozen=True, slots=True)
 class ProbeStatement:
-    """One line of evidence: what was observed at a port or device, and what was expected."""
+    """One line of evidence: the observed and the expected value at a port or device."""
 
     text: str
     device: str
@@ -48,7 +48,7 @@ class ProbePeriod:
 
     begin_ns: int
     opened_ns: int
-    """The end of the window with which there were enough; 0 while there are not."""
+    """The end of the window that opened the period; 0 before that."""
     last_ns: int
     """The end of the last window with a loss."""
     end_ns: int
@@ -59,18 +59,18 @@ class ProbePeriod:
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """All verdicts on one subject: those that are final as a period, the others by the end of their window."""
+    """All verdicts on one subject: final ones as a period, the others by the end of their window."""
 
     period: ProbePeriod | None = None
     pending: dict[str, ProbeVerdict] = field(default_factory=dict)
 
     def with_pending(self, end_ns: int, verdict: ProbeVerdict | None) -> "Verdicts":
-        """Return the verdicts with another one on a window; None: the window is good."""
+        """Return the verdicts with a verdict on one more window; None means that the window is good."""
         pending = {end: one for end, one in self.pending.items() if end != str(end_ns)}
         return replace(self, pending=pending if verdict is None else pending | {str(end_ns): verdict})
 
     def periods(self, enough: int, width_ns: int, clear_ns: int) -> list[ProbePeriod]:
-        """Return the periods, in order; those that are not open yet too."""
+        """Return the periods in order, including those that have not opened."""
         found = [] if self.period is None else [self.period]
         for verdict in _in_order(self.pending):
             known = found[-1] if found else None
@@ -81,7 +81,7 @@ class Verdicts:
         return found
 
     def settled(self, final_ns: int, enough: int, width_ns: int, clear_ns: int) -> "Verdicts":
-        """Return the verdicts with those up to a time summed up; a period that is over is dropped after `clear_ns`."""
+        """Return the verdicts with those up to `final_ns` merged; an ended period is dropped after `clear_ns`."""
         final = {end: one for end, one in self.pending.items() if one.end_ns <= final_ns}
         periods = replace(self, pending=final).periods(enough, width_ns, clear_ns)
         last = periods[-1] if periods else None
@@ -100,7 +100,7 @@ def _begun(verdict: ProbeVerdict, enough: int) -> ProbePeriod:
 
 
 def _continues(period: ProbePeriod, verdict: ProbeVerdict, width_ns: int, clear_ns: int) -> bool:
-    """Return whether a verdict belongs to a period; one that is not open yet needs windows in a row."""
+    """Return whether a verdict belongs to a period; a period that has not opened needs consecutive windows."""
     return verdict.end_ns <= period.end_ns + (clear_ns if period.opened_ns else width_ns)
 
 

@@ -1,4 +1,4 @@
-"""The evidence that `correlate` holds for all detectors: histories of links, restarts and silent sources."""
+"""Holds the evidence of `correlate` for all detectors: histories of links, restarts and silent sources."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -18,12 +18,12 @@ class SharedEvidence:
     links: dict[str, LinkHistory] = field(default_factory=dict)
     """Subject id -> history of the link."""
     restarts: dict[str, list[Interval]] = field(default_factory=dict)
-    """Device -> when it restarted."""
+    """Device -> the intervals in which it restarted."""
     silent: dict[str, list[Source]] = field(default_factory=dict)
-    """Device -> its sources that are silent."""
+    """Device -> its silent sources."""
 
     def link(self, subject: Subject) -> LinkHistory:
-        """Return the history of a link, which begins now where there is none."""
+        """Return the history of a link; begins one if there is none."""
         return self.links.get(subject.id) or self.links.setdefault(subject.id, LinkHistory(subject))
 
     def links_of_device(self, device: str) -> list[str]:
@@ -39,7 +39,7 @@ class SharedEvidence:
             self.silent[symptom.device] = silent
 
     def add_restart(self, symptom: Symptom, retained_since_ns: int) -> bool:
-        """Record a restart; return False where it is known."""
+        """Record a restart; return False if it is known."""
         known = self.restarts.get(symptom.device, [])
         interval = (symptom.since_ns or symptom.at_ns, symptom.at_ns)
         if interval in known:
@@ -48,14 +48,14 @@ class SharedEvidence:
         return True
 
     def training_intervals(self, params: LinkParams, subject_id: str) -> list[Interval]:
-        """Return when a link was down, trained or was administratively down."""
+        """Return the intervals in which a link was down, trained or was administratively down."""
         history = self.links.get(subject_id)
         return [] if history is None else training_intervals(params, history, self.restarts)
 
     def receive(self, other: "SharedEvidence", pod: str, subject_at: Callable[[Port], Subject]) -> dict[str, str]:
-        """Take over the evidence that was retained for another pod; return the ids of its links, old to new.
+        """Adopt the evidence of another pod; return the ids of its links, old to new.
 
-        The inventory by which the links came to this pod may not be in effect here yet.
+        The inventory that moved the links to this pod may not be in effect here yet.
         """
         for device, intervals in other.restarts.items():
             known = self.restarts.setdefault(device, [])
@@ -73,7 +73,7 @@ class SharedEvidence:
         return names
 
     def rebase(self, subject_at: Callable[[Port], Subject]) -> dict[str, str]:
-        """Give each link the subject that a new inventory names, with the old id in `former_ids`.
+        """Give each link the subject of a new inventory, with the old id in `former_ids`.
 
         Return the ids that changed, old to new.
         """

@@ -1,4 +1,4 @@
-"""Spells: intervals in which a part of a host, or an end of a link, was in one state by its symptoms."""
+"""Derives spells from symptoms: intervals in which a part of a host, or an end of a link, was in one state."""
 
 from bisect import insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -30,17 +30,17 @@ from streams.wire.symptoms import (
 )
 
 _PART_CAPACITY = 64
-"""Symptoms retained of one part: one that changes each minute stays one episode, with the begin it had."""
+"""The most retained symptoms of a part: a part that changes each minute stays one episode with its first begin."""
 
 _RETENTION_NS = ns(3600)
-"""A closed episode is retained this long: other findings of the same hour may have it as their parent."""
+"""A closed episode is retained for this long, because it may be the parent of findings of the same hour."""
 
 P = TypeVar("P", bound=Thresholds)
 
 
 @dataclass(frozen=True, slots=True)
 class PartSpell:
-    """A state lasted from `begin_ns` to `end_ns` (FOREVER: it lasts); `worst` is its worst symptom."""
+    """A state lasted from `begin_ns` to `end_ns` (FOREVER if it is open); `worst` is its worst symptom."""
 
     begin_ns: int
     end_ns: int
@@ -49,7 +49,7 @@ class PartSpell:
 
 @dataclass(frozen=True, slots=True)
 class PartState:
-    """One part with symptoms: these in order, and its published episodes."""
+    """One part with its symptoms in order, and its published episodes."""
 
     subject: Subject
     symptoms: tuple[Symptom, ...] = ()
@@ -61,7 +61,7 @@ class PartState:
         return replace(self, symptoms=tuple(symptoms), published=prune(self.published, before_ns))
 
     def prune_at_ns(self, retention_ns: int, watermark_ns: int) -> int:
-        """Return when a closed episode can be pruned; FOREVER while it is open, and where nothing is left."""
+        """Return when a closed episode can be pruned; FOREVER while it is open, and for an empty state."""
         if not self.symptoms or has_open(self.published):
             return FOREVER
         return max(self.symptoms[-1].at_ns + retention_ns + 1, watermark_ns + _RETENTION_NS // 60)
@@ -85,21 +85,21 @@ class PartStatement:
 class PartSpells(Generic[P]):
     """A condition of a part of a host that begins and ends with a symptom.
 
-    It opens after `open_after_s` and is over once the part has been well for `clear_s`; spells that are closer are
-    one. Everything is concluded from the retained symptoms.
+    It opens after `open_after_s` and ends once the part has been healthy for `clear_s`; closer spells are one. All
+    conclusions follow from the retained symptoms.
     """
 
     begin: SymptomKind
     end: SymptomKind
     role: str
-    """Of the subject."""
+    """The role of the subject."""
     times: Callable[[P], tuple[float, float]]
     """Returns `open_after_s` and `clear_s`."""
     describe: Callable[[Symptom, str], PartStatement]
     """(worst symptom, name of the part)"""
     confidence: float
     rank: Callable[[Symptom], float] = lambda _: 0.0
-    """Lower is worse. All alike: the first symptom of a spell is its evidence, which does not depend on their order."""
+    """A lower rank is worse. If all ranks are equal, the first symptom of a spell is its evidence."""
 
     def pod_side(self) -> PodSide[P, PartState]:
         """Return the evaluation by part."""
@@ -158,7 +158,7 @@ class PartSpells(Generic[P]):
         )  # fmt: skip
 
     def _prune(self, state: PartState, before_ns: int) -> PartState:
-        """Return the state without older symptoms and episodes that belong to nothing that is open."""
+        """Return the state without older symptoms and episodes that belong to no open episode."""
         spans = open_intervals(state.published)
         symptoms = list(state.symptoms)
         while len(symptoms) > 1 and symptoms[1].at_ns < before_ns:
@@ -170,7 +170,7 @@ class PartSpells(Generic[P]):
         return state.pruned(before_ns, symptoms)
 
     def _spells(self, symptoms: Sequence[Symptom], clear_ns: int) -> list[PartSpell]:
-        """Return the spells; those closer than `clear_ns` are one."""
+        """Return the spells; joins spells closer than `clear_ns`."""
         spells: list[PartSpell] = []
         for symptom in symptoms:
             last = spells[-1] if spells else None
@@ -186,7 +186,7 @@ class PartSpells(Generic[P]):
 
 
 _CAPACITY = 64
-"""Spells retained of one link: a state that comes and goes for hours fills it."""
+"""The most retained spells of one link: a state that begins and ends for hours fills it."""
 
 Began = TypeVar("Began", bound=CongestionBegan)
 """The payload with which the spells of a detector begin."""
@@ -194,7 +194,7 @@ Began = TypeVar("Began", bound=CongestionBegan)
 
 @dataclass(frozen=True, slots=True)
 class Spell(Generic[Began]):
-    """One end, as one source reads it, was in the state of `began` from `begin_ns` to `end_ns`."""
+    """One end, as read by one source, was in the state of `began` from `begin_ns` to `end_ns`."""
 
     reporter: Endpoint
     source: Source
@@ -203,21 +203,21 @@ class Spell(Generic[Began]):
     reported_ns: int
     end_ns: int = FOREVER
     stalls: float = 0.0
-    """Share of the time in which the NIC of an end that pauses waited for PCIe."""
+    """Share of the time in which the NIC of a pausing end waited for PCIe."""
 
     @property
     def is_paused(self) -> bool:
-        """The far end pauses; otherwise the reporting end does, or the spell is not about pause."""
+        """Return whether the far end pauses; otherwise the reporting end does, or the spell is not about pause."""
         return self.began.state is CongestionState.PAUSE_RECEIVED
 
     @property
     def is_instant(self) -> bool:
-        """A watchdog reported it: the state is known at that moment, and has no duration."""
+        """Return whether a watchdog reported it: the state is known at one time and has no duration."""
         return isinstance(self.began, PfcWatchdogStorm)
 
     @property
     def key(self) -> tuple[Endpoint, Source, CongestionState]:
-        """Spells of one key follow each other."""
+        """Return the key of consecutive spells."""
         return self.reporter, self.source, self.began.state
 
 
@@ -229,7 +229,7 @@ class LinkSpells(Generic[Began]):
     spells: tuple[Spell[Began], ...] = ()
 
     def observe(self, observed: Symptom | SymptomsReplaced) -> "LinkSpells[Began]":
-        """Return the spells after an observation; itself where it adds nothing."""
+        """Return the spells after an observation; itself if nothing changes."""
         if isinstance(observed, SymptomsReplaced):
             return self._replace_since(observed)
         payload, reporter = observed.payload, Endpoint(observed.device, observed.port)
@@ -272,7 +272,7 @@ class LinkSpells(Generic[Began]):
         return replace(self, spells=_bounded(sorted([*self.spells, fresh], key=_spell_order)))
 
     def _replace_since(self, replaced: SymptomsReplaced) -> "LinkSpells[Began]":
-        """Take back later symptoms, and apply those that replace them."""
+        """Remove later symptoms, and apply their replacements."""
         key = (Endpoint(replaced.device, replaced.port), replaced.source, replaced.state)
         timed = [spell for spell in self._of(key) if not spell.is_instant]
         gone = {spell for spell in timed if spell.reported_ns > replaced.since_ns}
@@ -286,7 +286,7 @@ class LinkSpells(Generic[Began]):
         return result
 
     def pause_origin(self, spell: Spell[Began]) -> Endpoint:
-        """Return the end that pauses: the reporter, or the end beyond it."""
+        """Return the end that pauses: the reporter, or the other end."""
         if not spell.is_paused:
             return spell.reporter
         ends = subject_ends(self.subject)
@@ -294,7 +294,7 @@ class LinkSpells(Generic[Began]):
 
 
 def _bounded(spells: list[Spell[Began]]) -> tuple[Spell[Began], ...]:
-    """Return the spells with the oldest two joined where there are too many, so that the begin is retained."""
+    """Return the spells; if there are too many, the oldest two are joined so that the begin is retained."""
     if len(spells) > _CAPACITY and spells[1].end_ns != FOREVER:
         gone = spells.pop(1)
         spells[0] = replace(spells[0], end_ns=max(spells[0].end_ns, gone.end_ns))
@@ -306,41 +306,41 @@ def _spell_order(spell: Spell[Any]) -> tuple[int, str, str, Source, bool]:
 
 
 class SpellRun(list[Spell[Began]], Generic[Began]):
-    """Spells of one link, in order, between which it was never free of the state for long."""
+    """Consecutive spells of one link, between which the state was never absent for long."""
 
     @property
     def begin_ns(self) -> int:
-        """The begin of its first spell."""
+        """Return the begin of its first spell."""
         return self[0].begin_ns
 
     @property
     def end_ns(self) -> int:
-        """The end of its last spell; FOREVER while it goes on."""
+        """Return the end of its last spell; FOREVER while it is open."""
         return max(spell.end_ns for spell in self)
 
     @property
     def reported_ns(self) -> int:
-        """The time at which the first of its spells was reported."""
+        """Return the time at which the first of its spells was reported."""
         return min(spell.reported_ns for spell in self)
 
     @property
     def seen_ns(self) -> int:
-        """The time of the newest report, of a spell that goes on that of its begin."""
+        """Return the time of the newest report; for an open spell, that of its begin."""
         return max(spell.reported_ns if spell.end_ns == FOREVER else spell.end_ns for spell in self)
 
     @property
     def reporters(self) -> list[Endpoint]:
-        """The ends that report it."""
+        """Return the ends that report it."""
         return list(dict.fromkeys(spell.reporter for spell in self))
 
     def over_ns(self, quiet_ns: int) -> int:
-        """Return when it is over if no spell follows; FOREVER while an end is in the state."""
+        """Return when it ends if no spell follows; FOREVER while an end is in the state."""
         end_ns = self.end_ns
         return FOREVER if end_ns == FOREVER else end_ns + quiet_ns + report_delay_ns(quiet_ns, self)
 
 
 def report_delay_ns(quiet_ns: int, spells: Iterable[Spell[Any]]) -> int:
-    """Return how long after its begin a next spell is reported, as these were; it belongs to them within `quiet_ns`.
+    """Return the delay of the next spell's report after its begin, by these spells; it joins them within `quiet_ns`.
 
     A gap in the readings makes the delay seem long; it is at most twice `quiet_ns`.
     """
@@ -348,7 +348,7 @@ def report_delay_ns(quiet_ns: int, spells: Iterable[Spell[Any]]) -> int:
 
 
 def group_spells(quiet_ns: int, spells: Sequence[Spell[Began]]) -> Iterator[SpellRun[Began]]:
-    """Yield groups of spells between which the link was never free of the state for `quiet_ns`."""
+    """Yield groups of spells between which the state was never absent from the link for `quiet_ns`."""
     group: SpellRun[Began] = SpellRun()
     for spell in spells:
         if group and group.end_ns != FOREVER and spell.begin_ns > group.end_ns + quiet_ns:

@@ -1,4 +1,4 @@
-"""Subjects of findings: a link, whichever of its ends is named; a port without a known link; a device."""
+"""Builds subjects of findings: a link, whichever of its ends is named; a port without a known link; a device."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -9,7 +9,7 @@ from streams.wire.models import Coverage, Endpoint, Subject
 
 
 def port_subject(topology: Topology, port: Port) -> Subject:
-    """Return the link at a port, with the pod, site and team of its lower end; the port where no link is known."""
+    """Return the link at a port, with the pod, site and team of its lower end; the port if no link is known."""
     cable = topology.link_at(port)
     device = topology.devices.get(cable.lower.device if cable else port.device)
     site, team = (device.site, device.team) if device else ("", "")
@@ -21,7 +21,7 @@ def port_subject(topology: Topology, port: Port) -> Subject:
 
 
 def device_subject(topology: Topology, device: str) -> Subject:
-    """Return a device, whether or not the inventory knows it."""
+    """Return a device as a subject, whether or not the inventory has it."""
     known = topology.devices.get(device)
     role = known.kind if known else "device"
     site, team, plane = (known.site, known.team, known.plane) if known else ("", "", None)
@@ -30,7 +30,7 @@ def device_subject(topology: Topology, device: str) -> Subject:
 
 
 def collector_subject(collector: str) -> Subject:
-    """Return a collector on a machine of its own, which the inventory does not know."""
+    """Return a collector on its own machine, which the inventory does not have."""
     return Subject(collector_id(collector), role="collector")
 
 
@@ -40,12 +40,12 @@ def input_subject(consumer: str, topic: str) -> Subject:
 
 
 def subject_ends(subject: Subject) -> tuple[Endpoint, ...]:
-    """Return the ends that the inventory knows: two of a link, one of a port without a known link."""
+    """Return the ends in the inventory: two of a link, one of a port without a known link."""
     return tuple(end for end in (subject.a, subject.z) if end is not None)
 
 
 def link_coverage(subject: Subject, reporters: Iterable[Endpoint]) -> Coverage:
-    """Return the coverage by reporting ends, of two; a far end that the inventory does not know is missing."""
+    """Return the coverage by reporting ends, of two; a far end that the inventory lacks is missing."""
     ends, reported = subject_ends(subject), {(end.device, end.port) for end in reporters}
     missing = tuple(f"{end.device}/{end.port}" for end in ends if (end.device, end.port) not in reported)
     return Coverage(seen=len(reported), expected=2, missing=missing or (("far end",) if len(ends) < 2 else ()))
@@ -57,7 +57,7 @@ def link_name(subject: Subject) -> str:
 
 
 def part_subject(topology: Topology, host: str, part: str, role: str) -> Subject:
-    """Return a part of a host, with the pod, site and team of its link, or of the host where it has none."""
+    """Return a part of a host, with the pod, site and team of its link, or else of the host."""
     port = Port(host, part)
     return replace(
         port_subject(topology, port), id=port_id(port), a=Endpoint(host, part), z=None, role=role, former_ids=()

@@ -1,7 +1,7 @@
-"""Forecasts when a level crosses its limit, by a straight line through its past.
+"""Forecasts when a level crosses its limit, with a straight line through its past.
 
-Ordinary least squares over few points, so the interval is Student's at 95 %. There is no forecast where the points do
-not support one: too few, in too short a time, not on a line, or a slope whose interval includes zero.
+Uses ordinary least squares over few points, so the interval is Student's at 95 %. There is no forecast if the points do
+not support one: too few, in too short a time, not on a line, or with a slope whose interval includes zero.
 """
 
 import math
@@ -32,12 +32,12 @@ class LinearFit:
 
     @property
     def t_quantile_bound(self) -> float:
-        """The quantile for its degrees of freedom, or for the next fewer in the table."""
+        """Return the quantile for its degrees of freedom, or for the next fewer in the table."""
         return _STUDENT[max((free for free in _STUDENT if free <= self.points - 2), default=1)]
 
 
 def fit(points: Sequence[Point]) -> LinearFit | None:
-    """Return the line through the points; None of fewer than three, or of one moment."""
+    """Return the line through the points; None for fewer than three, or for points of one time."""
     count = len(points)
     if count < 3:
         return None
@@ -72,7 +72,7 @@ class CrossingForecast:
 
 
 def forecast_crossing(params: TrendParams, points: Sequence[Point], limit: float) -> CrossingForecast | None:
-    """Return when the limit will be crossed; None where the points do not support a forecast."""
+    """Return when the limit will be crossed; None if the points do not support a forecast."""
     line = fit(points)
     if line is None or line.points < params.points or line.r2 < params.r2:
         return None
@@ -101,8 +101,8 @@ def forecast_crossing(params: TrendParams, points: Sequence[Point], limit: float
 def uncorrectable_probability(bins: Sequence[float]) -> tuple[float, float] | None:
     """Return (share of codewords that FEC will not correct, R2), extrapolated from a histogram of symbol errors.
 
-    SONiC's FEC_FLR_PREDICTED (DETECTION 2): a straight line through log10 of the share of each bin from 1 on, carried
-    on past the last bin. None of fewer than four bins that counted anything, or of a histogram that does not fall.
+    SONiC's FEC_FLR_PREDICTED (DETECTION 2): a straight line through log10 of the share of each bin from 1 on, extended
+    beyond the last bin. None for fewer than four bins with counts, or if the histogram does not fall.
     """
     total = sum(bins)
     shares = [(i, math.log10(count / total)) for i, count in enumerate(bins) if i and count > 0]

@@ -1,4 +1,4 @@
-"""Compares the uplinks of switches as arrays, in `measure` and in congestion/imbalance."""
+"""Compares the uplinks of switches as arrays, for `measure` and congestion/imbalance."""
 
 import numpy as np
 import numpy.typing as npt
@@ -6,16 +6,16 @@ import numpy.typing as npt
 from streams.fabric.catalogue import Metric
 
 DIRECTIONS = (Metric.TX_BYTES, Metric.RX_BYTES)
-"""Uplinks are compared by what they send, and by what the downlinks of the tier above send over them."""
+"""Uplinks are compared by the bytes they send, and by the bytes that the tier above sends down to them."""
 
 Values = npt.NDArray[np.float64]
 
 
 def deviations(rates: Values, speeds: Values, unused: float) -> tuple[Values, Values]:
-    """Return for each uplink its relative deviation from the mean of those in use, and how full it is.
+    """Return, for each uplink, its relative deviation from the mean of those in use, and its load.
 
-    NaN for one not in use. `rates` and `speeds` have shape (switches, ports), NaN where a port is no uplink or was not
-    read. Uplinks of different speeds are compared by how full they are.
+    NaN for an uplink not in use. `rates` and `speeds` have shape (switches, ports), with NaN if a port is no uplink or
+    was not read. Uplinks of different speeds are compared by their load.
     """
     fill = rates / speeds
     with np.errstate(invalid="ignore"):

@@ -1,4 +1,4 @@
-"""Windows of event time: the history of a link's windows, and bad periods of the windows of a device or rail."""
+"""Holds windows of event time: the history of a link's windows, and bad periods of a device's or rail's windows."""
 
 from bisect import insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ _WHOLE_NS = ns(3600)
 _CASE_NS = ns(3600)
 _HOUR_NS = ns(3600)
 _NEWEST = 4
-"""Windows of a side that are retained at any age: an open episode must not vanish because the port is not read."""
+"""The newest windows of a side are retained at any age: an open episode must not vanish if the port is not read."""
 
 Side = tuple[str, str, Source]
 
@@ -31,10 +31,10 @@ class WindowHistory:
 
     windows: tuple[Window, ...] = ()
     pruned_until_ns: int = 0
-    """The end of the newest window that was dropped."""
+    """The end of the newest dropped window."""
 
     def with_window(self, window: Window) -> "WindowHistory":
-        """Return the history with one more window; itself where it is known already."""
+        """Return the history with one more window; itself if the window is known."""
         order = _window_order(window)
         if any(_window_order(known) == order for known in reversed(self.windows)):
             return self
@@ -52,11 +52,11 @@ class WindowHistory:
     def downsampled(
         self, now_ns: int, open_spans: Sequence[Interval], bad: Collection[int], steps: Collection[int]
     ) -> "WindowHistory":
-        """Return the history without windows older than an hour, except one an hour and side of two kinds.
+        """Return the history without windows older than an hour, except one per hour and side of two kinds.
 
-        Windows in which a level moved by a step (`steps`, by identity) are retained for a week: a trend is made of
-        them. Bad windows of an open episode (`bad`, within `open_spans`) are retained while it is open, and all of
-        those with which it began, so that it is not retracted; its good ones are dropped, so that it is not divided.
+        Windows in which a level moved by a step (`steps`, by identity) are retained for a week, because they make a
+        trend. Bad windows of an open episode (`bad`, within `open_spans`) are retained while it is open, with all
+        windows that began it, so that it is not retracted. Its good windows are dropped, so that it is not divided.
         """
         whole_ns = now_ns - _WHOLE_NS
         if not self.windows or self.windows[0].begin_ns >= whole_ns:
@@ -80,7 +80,7 @@ class WindowHistory:
         return WindowHistory(left, max(self.pruned_until_ns, *(w.end_ns for w in gone)))
 
     def next_downsample_ns(self, now_ns: int) -> int:
-        """Return when a window can be dropped next, at the latest; FOREVER where that depends on open episodes."""
+        """Return the latest time at which a window can be dropped next; FOREVER if that depends on open episodes."""
         if not self.windows:
             return FOREVER
         times = self.windows[-1].begin_ns + _WHOLE_NS + 1, self.windows[0].begin_ns + WEEK_NS + 1
@@ -117,7 +117,7 @@ def side_endpoint(side: Side) -> Endpoint:
 
 
 def value(window: Window, metric: Metric, index: int = NO_INDEX) -> float | None:
-    """Return a counter's growth or a gauge's reading; None where it was not read."""
+    """Return a counter's growth or a gauge's reading; None if it was not read."""
     if metric not in window.metric:
         return None
     place = window.metric.index(metric)
@@ -134,7 +134,7 @@ def indexed_values(window: Window, metric: Metric) -> Iterator[tuple[int, float,
 
 
 def total(windows: Iterable[Window], metric: Metric) -> float | None:
-    """Return the growth of a counter over windows; None where none of them has it."""
+    """Return the growth of a counter over windows; None if no window has it."""
     found = [v for window in windows if (v := value(window, metric)) is not None]
     return sum(found) if found else None
 
@@ -148,7 +148,7 @@ P = TypeVar("P", bound=Thresholds)
 
 @dataclass(frozen=True, slots=True)
 class WindowHit:
-    """A bad window of a side. `rule` names what was wrong, `observed` is how much."""
+    """A bad window of a side. `rule` names the fault, `observed` is its size."""
 
     side: Side
     window: Window
@@ -157,7 +157,7 @@ class WindowHit:
     observed: float
     expected: float
     is_case: bool
-    """Enough bad windows came together for a finding."""
+    """True if enough bad windows occurred together for a finding."""
     index: int = NO_INDEX
     forecast: CrossingForecast | None = None
 
@@ -171,7 +171,7 @@ class BadRun(NamedTuple):
 
     @property
     def cases(self) -> list[WindowHit]:
-        """The hits that suffice for an episode."""
+        """Return the hits that suffice for an episode."""
         return [hit for hit in self.hits if hit.is_case]
 
 
@@ -185,19 +185,19 @@ class WindowState:
 
 @dataclass(frozen=True, slots=True)
 class WindowRules(Generic[P]):
-    """A condition of a link that is up, by the windows of its ends.
+    """A condition of a link that is up, derived from the windows of its ends.
 
-    It opens with the first case, and is over once each rule was quiet at each side for its time, if the port was read:
-    it stays open while it is not. Windows in which the link trained do not count. An open episode is concluded from the
-    retained windows again and again: what `hits` finds must not depend on windows that were dropped.
+    It opens with the first case. It ends once each rule had no hit at each side for its time and the port was read; it
+    stays open while the port is not read. Windows in which the link trained do not count. An open episode is concluded
+    again from the retained windows, so `hits` must not depend on dropped windows.
     """
 
     hits: Callable[[P, Side, Sequence[Window]], Iterable[WindowHit]]
     """(params, side, its windows in order)"""
     has_step: Callable[[Window], bool]
-    """Returns whether a level moved by a step: such windows are retained for a week, of each hour the last."""
+    """Returns whether a level moved by a step; the last such window of each hour is retained for a week."""
     quiet_s: Callable[[P, WindowHit], float]
-    """Returns how long no such hit may follow. A forecast needs no reading: it did not come true."""
+    """Returns for how long no such hit may follow. A forecast needs no reading to end."""
     conclude: Callable[[P, Context, LinkHistory, Sequence[Window], BadRun], Conclusion]
     """(params, context, link, all windows, run)"""
 
@@ -239,7 +239,7 @@ class WindowRules(Generic[P]):
     def _runs(
         self, params: P, hits: Sequence[WindowHit], history: WindowHistory, spans: Sequence[Interval]
     ) -> Iterator[BadRun]:
-        """Yield runs of hits. Two hits with dropped windows between them stay in one run if they were (`spans`)."""
+        """Yield runs of hits. Two hits with dropped windows between them stay in one run if `spans` has them in one."""
         own: list[WindowHit] = []
         for hit in hits:
             since_ns, begin_ns = own[-1].window.begin_ns if own else 0, hit.window.begin_ns
@@ -252,7 +252,7 @@ class WindowRules(Generic[P]):
             yield BadRun(own, self._ends_at_ns(params, own, history, FOREVER))
 
     def _ends_at_ns(self, params: P, hits: Sequence[WindowHit], history: WindowHistory, until_ns: int) -> int:
-        """Return when a run ends: each rule quiet at each side for its time, with a window read before `until_ns`."""
+        """Return when a run ends: no hit of any rule at any side for its time, and a window read before `until_ns`."""
         ends_at_ns = 0
         for hit in {(hit.side, hit.rule): hit for hit in hits}.values():
             end_ns = hit.window.end_ns
@@ -263,14 +263,14 @@ class WindowRules(Generic[P]):
         return ends_at_ns
 
 
-# Bad periods of a device's windows: bad windows in a row begin one, enough good ones after it end it. `measure` emits
-# windows that may be bad, and some after each (`[detect.window] watch`). Where no window follows the last bad one,
-# because a link was down or a device was not read, the period ends once those windows have passed: a bad one would
-# have been emitted. While the device is silent that is not known, and the period goes on.
+# Bad periods of a device's windows: consecutive bad windows begin a period, enough good ones end it. `measure` emits
+# windows that may be bad, and some after each (`[detect.window] watch`). If no window follows the last bad one, because
+# a link was down or a device was not read, the period ends once those windows have passed: a bad one would have been
+# emitted. While the device is silent this is unknown, and the period continues.
 
 
 class _Mark(Protocol):
-    """One window of a device or rail, as its detector judged it."""
+    """One window of a device or rail, as evaluated by its detector."""
 
     @property
     def begin_ns(self) -> int: ...
@@ -285,7 +285,7 @@ Mark = TypeVar("Mark", bound=_Mark)
 
 @dataclass(frozen=True, slots=True)
 class BadPeriod(Generic[Mark]):
-    """The bad windows of a period, and the end of the windows that ended it; None while it goes on."""
+    """The bad windows of a period, and the end of the windows that ended it; None while it is open."""
 
     bad: list[Mark]
     ended_at_ns: int | None
@@ -304,7 +304,7 @@ class WatchWindow:
 
 
 def watch_window(settings: SharedSettings, watermark_ns: int, *, is_read: bool) -> WatchWindow:
-    """Return the watch window at a watermark; of a silent device no window arrives."""
+    """Return the watch window at a watermark; no window of a silent device arrives."""
     duration_ns = settings.window.watch * ns(settings.window.width_s)
     return WatchWindow(duration_ns, watermark_ns - ns(settings.lateness_s) if is_read else 0)
 
@@ -314,7 +314,7 @@ def bad_periods(
 ) -> Iterator[BadPeriod[Mark]]:
     """Yield the bad periods of a device's windows, in order of time.
 
-    A good mark discards bad ones that are no case yet, and does not divide those that are one.
+    A good mark discards bad marks that are not yet a case, and does not divide a case.
     """
     bad: list[Mark] = []
     good = 0
@@ -338,7 +338,7 @@ def bad_periods(
 
 
 _MARKS = 64
-"""Windows retained of a device or rail: an hour."""
+"""The most retained windows of a device or rail: one hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,11 +352,11 @@ class Marks(Generic[Mark]):
 
     @property
     def is_over(self) -> bool:
-        """Nothing is retained that can change, and no new period has begun."""
+        """Return whether no retained window can change, and no new period has begun."""
         return not any(mark.is_bad for mark in self.marks[-_MARKS // 2 :]) and not has_open(self.published)
 
     def with_marks(self, marks: Sequence[Mark]) -> Self:
-        """Return the state with these windows in order, of too many the newest."""
+        """Return the state with these windows in order, limited to the newest."""
         if len(marks) <= _MARKS:
             return replace(self, marks=tuple(marks))
         return replace(self, marks=tuple(marks[-_MARKS:]), pruned_until_ns=marks[-_MARKS - 1].end_ns)
@@ -365,7 +365,7 @@ class Marks(Generic[Mark]):
         self, ledger: Ledger, watch: WatchWindow, is_case: Callable[[list[Mark]], bool], enough_good: int,
         conclude: Callable[[Subject, BadPeriod[Mark]], Conclusion],
     ) -> tuple[Self, list[Episode], int]:  # fmt: skip
-        """Return the state, the episodes that changed, and when one changes with time.
+        """Return the state, the changed episodes, and the time of the next change without input.
 
         A period of a silent device may end with each window that passes.
         """
