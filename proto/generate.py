@@ -1,8 +1,10 @@
 """Writes the generated code from the .proto files; `--check DIR` writes it elsewhere, to test that it is current.
 
+Without `--check` it also writes the members of `Condition` in streams/wire/models.py, which equal the enum of the wire.
 The automation of deploy/ has a .proto of its own beside its code, because it imports nothing of the pipeline.
 """
 
+import re
 import sys
 from importlib import resources
 from pathlib import Path
@@ -32,5 +34,20 @@ def _compile(source: Path, out: Path) -> None:
             raise SystemExit(f"protoc refused {name}")
 
 
+def write_conditions() -> None:
+    """Write the members of `Condition` from findings.proto."""
+    proto, models = ROOT / "streams/wire/v1/findings.proto", ROOT.parent / "streams/wire/models.py"
+    declared = proto.read_text("utf-8").partition("enum Condition {")[2].partition("}")[0]
+    members = re.findall(r"^ *([A-Z_]+) = ([0-9]+);", declared, re.MULTILINE)
+    before, begin, rest = models.read_text("utf-8").partition("class Condition(IntEnum):\n")
+    after = rest[rest.index("\n\n") :]
+    text = before + begin + "\n".join(f"    {name} = {number}" for name, number in members) + after
+    models.write_text(text, "utf-8")
+
+
 if __name__ == "__main__":
-    generate(Path(sys.argv[2]) if sys.argv[1:2] == ["--check"] else ROOT.parent)
+    if sys.argv[1:2] == ["--check"]:
+        generate(Path(sys.argv[2]))
+    else:
+        generate(ROOT.parent)
+        write_conditions()

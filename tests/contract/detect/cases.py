@@ -1,5 +1,6 @@
 """One case for each detector, in which it fires: its messages, the ground truth, and the findings of a backtest.
 
+A detector without a case of its own here has its fault of `lab.world.faults`, which must show in the readings of ports.
 Each is recorded and played once a session, for all tests.
 """
 
@@ -7,10 +8,12 @@ from functools import cache
 
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
+from lab.world.faults import FAULT_OF
 from streams.fabric.topology import Topology
 from streams.replay.score import Truth
 from streams.wire.models import Condition, Finding, Message
 from tests.worlds.facts_world import FactsWorld
+from tests.worlds.fault_world import FaultWorld
 from tests.worlds.host_world import RECOVERED, HostWorld
 from tests.worlds.live_stages import in_order
 from tests.worlds.observations import T0, at
@@ -18,7 +21,7 @@ from tests.worlds.probe_world import ProbeWorld, probed
 from tests.worlds.small_world import SmallWorld, play, recorded
 
 UNTIL_S = 1200
-"""By then each detector has published its final revision, and some time has passed."""
+"""A case lasts so long, or until it is settled; some time has passed then since the final revision."""
 
 FLAPPING = SmallWorld(down={"p1-l0/d1": [(t, t + 10) for t in (100, 200, 300)]})
 DOWN = SmallWorld(down={"p2-l1/u0": [(100, 400)]})
@@ -84,12 +87,15 @@ LABELLED: dict[str, tuple[SmallWorld, Truth]] = {
     "rail/unreachable": (UNREACHED, Truth(at(100), at(400), Condition.RAIL_UNREACHABLE, "pod1-host2", "mlx5_3")),
     "telemetry/stale": (UNREAD, Truth(at(100), at(400), Condition.TELEMETRY_STALE, "p1-l0", "")),
 }
+LABELLED |= {
+    slug: (world := FaultWorld(fault), world.truth) for slug, fault in FAULT_OF.items() if slug not in LABELLED
+}
 
 
 @cache
 def case_messages(slug: str) -> list[Message]:
     """Return all messages of a case, in order."""
-    return in_order(recorded(LABELLED[slug][0], UNTIL_S))
+    return in_order(recorded(LABELLED[slug][0], max(UNTIL_S, settled_s(slug))))
 
 
 @cache
@@ -100,4 +106,4 @@ def case_findings(slug: str) -> list[Finding]:
 
 def settled_s(slug: str) -> float:
     """Return five minutes after the fault, when every finding that it causes is published."""
-    return min(UNTIL_S, LABELLED[slug][1].end_ns / 1e9 - T0 + 300)
+    return LABELLED[slug][1].end_ns / 1e9 - T0 + 300

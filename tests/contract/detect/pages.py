@@ -1,10 +1,16 @@
 """The example of each detector's section on its family's page, as `railsight explain` prints it for the labelled case.
 
-`python -m tests.contract.detect.pages` writes it into the pages; test_pages.py holds them to it.
+`python -m tests.contract.detect.pages` writes it into the pages, and begins the section of a detector that has none
+with the docstring of its module; test_pages.py holds the examples to the cases.
 """
 
+import importlib
 from pathlib import Path
+from typing import Any
 
+from streams.detect import detectors
+from streams.detect.detector import Detector
+from streams.detect.detectors import DETECTORS
 from streams.report.render import finding_report
 from tests.contract.detect.cases import LABELLED, case_findings
 from tests.worlds.observations import last
@@ -41,7 +47,23 @@ def shown(slug: str) -> str:
     return _section(slug)[1].partition(OPENING)[2].partition(CLOSING)[0]
 
 
+def _begin_section(detector: Detector[Any]) -> None:
+    """Append a section to the page of the family, which is begun if there is none."""
+    path, slug = page(detector.slug), detector.slug
+    text = path.read_text("utf-8") if path.exists() else f"# {slug.partition('/')[0].capitalize()} detectors\n"
+    module = f"{detectors.__name__}.{slug.replace('/', '_').replace('-', '_')}"
+    first, *rest = (importlib.import_module(module).__doc__ or "").removeprefix(f"{slug}: ").strip().split("\n\n")
+    paragraphs = [one.replace("\n", " ") for one in (f"{first[:1].upper()}{first[1:]}", *rest)]
+    settings = f"**Settings.** `[detect.{detector.section}]` " + ", ".join(
+        f"`{n}`" for n in detector.params.model_fields
+    )
+    path.write_text("\n\n".join((text.rstrip(), f"## {slug}", *paragraphs, f"{settings}.\n")), "utf-8")
+
+
 def _write() -> None:
+    for detector in DETECTORS:
+        if not page(detector.slug).exists() or f"\n## {detector.slug}\n" not in page(detector.slug).read_text("utf-8"):
+            _begin_section(detector)
     for slug in LABELLED:
         before, section, after = _section(slug)
         head, found, rest = section.partition(OPENING)
