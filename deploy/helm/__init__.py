@@ -1,1 +1,1 @@
-"""The Helm chart, and the program that renders and checks it."""
+"""Renders and checks the Helm chart."""

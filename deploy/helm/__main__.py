@@ -1,8 +1,8 @@
 """Renders the Helm chart, checks the objects and runs the chart's tests: `python -m deploy.helm` (`make chart`).
 
 Helm, kubeconform and helm-unittest are built once from the Go module proxy into the user's cache, which takes minutes
-and needs Go; Kubernetes' schemas are those of the Python package kubernetes-validate. The rendered objects go to
-deploy/helm/rendered, with the digest of the chart's files, by which `make test` compares them with it.
+and needs Go. Kubernetes' schemas come from the Python package kubernetes-validate. The rendered objects are written to
+deploy/helm/rendered with the digest of the chart's files; `make test` uses it to check that they are up to date.
 """
 
 import hashlib
@@ -31,9 +31,9 @@ TOOLS = {
 """Go modules, each with the program in `cmd`."""
 SCHEMAS = "kubernetes-validate==1.37.0"
 CUSTOM = ("ServiceMonitor", "ScaledObject")
-"""Kinds without a schema here: those of the Prometheus operator and of KEDA."""
+"""Kinds without a schema here, from the Prometheus operator and from KEDA."""
 SPOILED = {"maxSurge": "maxSruge", "containerPort: 9100": "containerPort: health", "kind: Job": "kind: Jbo"}
-"""Texts of rendered objects and their replacements, which kubeconform must refuse."""
+"""Texts of rendered objects, each with an invalid replacement that kubeconform must refuse."""
 
 
 def digest() -> str:
@@ -45,7 +45,7 @@ def digest() -> str:
 
 
 class ToolNotBuilt(SystemExit):
-    """A program could not be built: Go is absent, or its modules cannot be had."""
+    """Raised if a program could not be built: Go is absent, or its modules cannot be downloaded."""
 
 
 def is_built(name: str) -> bool:
@@ -54,13 +54,13 @@ def is_built(name: str) -> bool:
 
 
 def tool(name: str) -> str:
-    """Return the path of a program, which is built at the first time; raises ToolNotBuilt."""
+    """Return the path of a program, building it at the first call; raises ToolNotBuilt."""
     folder = cache_directory() / "tools"
     if not is_built(name):
         if shutil.which("go") is None:
             raise ToolNotBuilt(f"make chart: {name} is built with Go, which is not installed; install Go")
         folder.mkdir(parents=True, exist_ok=True)
-        # In the module's folder: `go install` refuses a module that replaces another one.
+        # Run in the module's folder: `go install` refuses a module that has replace directives.
         found = _go("mod", "download", "-json", TOOLS[name])
         _go("build", "-o", str(folder / name), f"./cmd/{name}", folder=json.loads(found)["Dir"])
     return str(folder / name)
@@ -74,7 +74,7 @@ def _go(*arguments: str, folder: str | None = None) -> str:
 
 
 def schemas(kinds: set[str]) -> Path:
-    """Return a folder with a schema for each kind (`deployment-apps-v1`); each has its definitions in itself."""
+    """Return a folder with a self-contained schema for each kind (`deployment-apps-v1`)."""
     folder = cache_directory() / f"kubernetes-schemas-{KUBERNETES}"
     if any(not (folder / f"{kind}.json").exists() for kind in kinds):
         folder.mkdir(parents=True, exist_ok=True)
@@ -97,7 +97,7 @@ def _text(archive: zipfile.ZipFile, name: str) -> str:
 
 
 def run_suites(folder: Path = FOLDER) -> subprocess.CompletedProcess[str]:
-    """Run the tests of the chart in a folder (suites/) with helm-unittest, which has Helm in it."""
+    """Run the tests of the chart in a folder (suites/) with helm-unittest, which includes Helm."""
     command = [tool("helm-unittest"), "--strict", "--file", "../suites/*.yaml", str(folder / "railsight")]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 

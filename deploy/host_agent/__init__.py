@@ -1,1 +1,1 @@
-"""The Debian package of the collectors for a GPU host."""
+"""Builds the Debian package of the collectors for a GPU host."""

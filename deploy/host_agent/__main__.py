@@ -1,7 +1,7 @@
 """Builds the host agent's Debian package: `python -m deploy.host_agent OUT` (`make host-agent`).
 
-It has the collectors of a GPU host (nic, host) and the packages that they need, of requirements.lock and by its
-digests, below /opt/railsight. The host needs Python of the minor version that builds it, and no package index.
+The package installs the collectors of a GPU host (nic, host) and the packages that they need, pinned by
+requirements.lock, below /opt/railsight. The host needs the Python minor version that built it, and no package index.
 """
 
 import re
@@ -45,7 +45,7 @@ if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
 
 
 def needed(extras: Iterable[str]) -> set[str]:
-    """Return the packages that railsight with these extras needs on this machine, by the installed ones."""
+    """Return the packages that railsight with these extras needs on this machine, from the installed metadata."""
     found: set[str] = set()
     waiting = [("railsight", frozenset(extras))]
     while waiting:
@@ -71,7 +71,7 @@ def _requirements(name: str, extras: Iterable[str]) -> Iterator[Requirement]:
 
 def locked(names: Iterable[str], lock: str) -> str:
     """Return the part of a lock that has these packages, with their digests."""
-    # A package has a block for each range of Python versions that needs another version of it.
+    # A package has a block for each range of Python versions that needs a different version of the package.
     blocks: dict[str, list[str]] = {}
     for block in re.split(r"\n(?=[A-Za-z0-9])", lock):
         if "==" in block:
@@ -83,7 +83,7 @@ def locked(names: Iterable[str], lock: str) -> str:
 
 
 def lay_out(tree: Path, python: str) -> None:
-    """Write the package's files below a folder: the launcher, the units, the control files."""
+    """Write the package's files to a folder: the launcher, the units, the control files."""
     launcher = tree / "opt/railsight/bin/railsight"
     launcher.parent.mkdir(parents=True)
     launcher.write_text(_LAUNCHER.format(python=python))
