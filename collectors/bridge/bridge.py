@@ -29,7 +29,7 @@ _FINAL_COMMIT_S = 2.0
 _CADENCE_S = 10.0
 """The cadence of a source is unknown here (`measure` detects it); this schedules the statuses of silent devices."""
 _MOST_CUTS = 100
-"""Declared cuts after the committed offset: 100 of 20 characters; Kafka allows 4,096 beside an offset."""
+"""Limit of declared cuts after the committed offset: each takes 20 of the 4,096 characters of metadata in Kafka."""
 _SILENT = "no records of it in the source topics"
 
 
@@ -47,7 +47,7 @@ class Reader(Protocol):
 
 @dataclass(slots=True)
 class _Partition:
-    """One assigned partition. Times are those of the event loop."""
+    """One assigned partition. Its times are by the event loop's clock."""
 
     fold: PartitionFold
     stamp: MessageIdentity
@@ -59,7 +59,7 @@ class _Partition:
 
 
 class Bridge:
-    """One member of the group."""
+    """One member of the consumer group."""
 
     def __init__(self, params: Params, context: CollectorContext) -> None:
         self._params = params
@@ -73,11 +73,11 @@ class Bridge:
         self._committed_s = self._status_checked_s = 0.0
         self._is_unreachable = False
         self.steps = 0
-        """Counts the turns of the loop, and those of a wait for the publisher."""
+        """Counts the iterations of the read loop, and of the loop that waits for the publisher."""
 
     @property
     def positions(self) -> dict[Place, int]:
-        """The next offset of each partition, unless so many messages are unacknowledged that none is read."""
+        """The next offset of each partition; empty if too many messages are unacknowledged, so that nothing is read."""
         if self._is_full:
             return {}
         return {place: partition.fold.next_offset for place, partition in self._partitions.items()}
@@ -87,7 +87,7 @@ class Bridge:
         return self._delivered.sent() - self._delivered.settled() > self._params.max_waiting
 
     def revoked(self, revoked: Iterable[Place]) -> None:
-        """Remove revoked partitions, and devices that were in no others."""
+        """Remove revoked partitions, and the devices that were only in these."""
         gone: set[str] = set()
         for place in revoked:
             partition = self._partitions.pop(place, None)
@@ -97,7 +97,7 @@ class Bridge:
         self._forget(gone.difference(*remaining))
 
     async def run(self, reader: Reader) -> None:
-        """Read until cancelled; positions acknowledged by then are committed at the end."""
+        """Read until cancelled, then commit the positions that are acknowledged."""
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -135,7 +135,7 @@ class Bridge:
             self._emit_statuses(loop.time())
 
     async def _begin(self, reader: Reader, place: Place, now_s: float) -> None:
-        """Begin a partition; if the group has no metadata beside the offset, some is committed first."""
+        """Start a partition; if its committed offset has no metadata, some is committed first."""
         offset, state = await reader.begin(place)
         if state is None:
             state = CommittedState(draw_run(), 1)

@@ -69,7 +69,7 @@ async def read_once(params: Params, context: CollectorContext) -> AsyncIterator[
 
 
 def access(params: Params | None) -> Access:
-    """Return what the bridge does on Kafka; its source topics are in another cluster if that has an address."""
+    """Return the bridge's access on Kafka; without the source topics if `bootstrap` names another cluster."""
     written = TELEMETRY | Access(writes=(REJECTED,))
     if params is None or params.bootstrap:
         return written
@@ -123,4 +123,4 @@ SPEC = Spec(
     "bridge", Params, collect, read_once, part="bridge", access=access, example="--config railsight.toml",
     default_name=lambda params: f"bridge@{params.group}",
 )  # fmt: skip
-"""All processes of a group have one name: it is part of the messages' identity, and any may repeat one."""
+"""All processes of a group have one name: it is part of a message's identity, and any process may repeat a message."""

@@ -1,7 +1,7 @@
 """Builds the messages of a fold's outputs, with identities from the source topic, so that repeats are equal. Pure.
 
-The run is random, once for a partition, and is stored in the committed metadata; sequences increase within it, with
-gaps, because a unit without values of a device takes a number too.
+The run is drawn randomly once per partition and stored in the committed metadata. Sequences increase within a run and
+have gaps, because a unit without values of a device also takes a number.
 """
 
 import re
@@ -87,7 +87,7 @@ class MessageIdentity:
 
 
 class Delivered:
-    """The progress of a publisher without a spool, in records, by its metrics."""
+    """Counts the records of a publisher without a spool, from its metrics."""
 
     def __init__(self, metrics: CollectorMetrics) -> None:
         self._metrics = metrics
@@ -97,7 +97,7 @@ class Delivered:
         return sum(self._metrics.value("offered", name) - self._metrics.value("refused", name) for name in _TOPICS)
 
     def settled(self) -> int:
-        """Return how many of these, in order, Kafka has or can never accept."""
+        """Return how many of these records, in order, Kafka has acknowledged or can never accept."""
         return sum(
             self._metrics.value("acknowledged", name) + self._metrics.value("rejected", name) for name in _TOPICS
         )
@@ -110,7 +110,7 @@ class _Waiting(NamedTuple):
 
 
 class Ledger:
-    """Positions that wait for the messages before them, and the newest of each partition that may be committed."""
+    """Stores positions until the messages before them are settled, and the newest position to commit per partition."""
 
     def __init__(self) -> None:
         self._waiting: deque[_Waiting] = deque()
@@ -132,7 +132,7 @@ class Ledger:
                 self._ready[place] = position
 
     def ready(self) -> dict[Place, Position]:
-        """Return the positions that may be committed and are not yet."""
+        """Return the positions that may be committed and are not committed yet."""
         return {place: p for place, p in self._ready.items() if self._committed.get(place) != p}
 
     def committed(self, positions: dict[Place, Position]) -> None:
@@ -140,7 +140,7 @@ class Ledger:
         self._committed |= positions
 
     def base(self, place: Place) -> Position:
-        """Return the position of a partition that is committed, or may be."""
+        """Return the newest position of a partition that is committed or may be committed."""
         return self._ready.get(place) or self._committed[place]
 
     def begin(self, place: Place, position: Position) -> None:

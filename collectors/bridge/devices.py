@@ -1,6 +1,6 @@
 """Holds the known devices of all partitions: their columns, states and boots. Pure.
 
-Nothing here decides on the message of a value, or on its number: the fold does, by the topic alone.
+Nothing here selects the message of a value or its number: the fold does so, from the topic alone.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ FULL = -3
 OTHERS = -4
 _MOST_SERIES = 1_000_000
 _MOST_FIELDS = 20_000
-"""Per series: an mlx5 of 64 channels has some 2,000 statistics."""
+"""Limit per series: an mlx5 NIC with 64 channels has about 2,000 statistics."""
 _TICKS = 2**32
 """TimeTicks wrap after 497 days."""
 _WRAP_MARGIN = 6_000 * 60
@@ -40,7 +40,7 @@ _STATES = (Metric.OPER_UP, Metric.ADMIN_UP)
 
 
 class DeviceColumns:
-    """The slots of one device, as long as the process runs; `plain` marks counters that need no conversion."""
+    """The slots of one device while the process runs; `plain` marks counters that need no conversion."""
 
     def __init__(self, max_ports: int) -> None:
         self.cells: list[CellKey] = []
@@ -51,12 +51,12 @@ class DeviceColumns:
         self._number: dict[tuple[CellKey, int], int] = {}
         self._best: dict[CellKey, int] = {}
         self._rows: dict[str, bool] = {}
-        """By port: whether it has values that are not secondary."""
+        """Maps a port to True if it has values that are not secondary."""
         self._max_ports = max_ports
         self._layouts: dict[tuple[int, ...], tuple[Layout, list[int]]] = {}
 
     def slot(self, row: str, signal: Signal) -> int | None:
-        """Return the slot of a signal at a port, new if it has none; None past the limit of ports."""
+        """Return the slot of a signal at a port, creating it if needed; None past the limit of ports."""
         assert signal.metric is not None
         cell = CellKey(row, signal.metric, signal.lane)
         found = self._number.get((cell, signal.rank))
@@ -109,7 +109,7 @@ class Device(BootTime):
     name: str
     columns: DeviceColumns
     uptime: tuple[int, float] = (0, 0.0)
-    """The last uptime, with its time first."""
+    """The time of the last uptime, and the uptime."""
     states: dict[int, tuple[int, float]] = field(default_factory=dict)
     last_sample_at_ns: int = 0
     last_received_ns: int = 0
@@ -131,8 +131,8 @@ class Device(BootTime):
     def set_uptime(self, uptime: float, at_ns: int) -> DeviceEvent | None:
         """Record an uptime; return a reboot event if it is less than before.
 
-        The unit may be any that the site converts to; a wrap of 32 bits is no reboot. It gives no boot id, which would
-        change with every start of the bridge if it were computed from an uptime.
+        The unit may be any that the site converts to; a wrap of 32 bits is no reboot. The event has no boot id: one
+        computed from an uptime would change with every start of the bridge.
         """
         previous_ns, previous = self.uptime
         if at_ns <= previous_ns:
@@ -166,7 +166,7 @@ class Devices:
         return found
 
     def device(self, name: str) -> Device | None:
-        """Return a device, new if it is unknown; None past the limit."""
+        """Return the device, creating it if needed; None past the limit."""
         found = self.known.get(name)
         if found is None:
             if len(self.known) >= self._params.max_devices:
@@ -177,16 +177,16 @@ class Devices:
         return found
 
     def forget(self, names: set[str]) -> None:
-        """Remove devices, and their series."""
+        """Remove devices and their series."""
         for name in names:
             self.known.pop(name, None)
         self._series = {key: series for key, series in self._series.items() if series.device not in names}
 
     def target(self, series: Series, device: Device, field: str, *, store_unknown: bool) -> int:
-        """Return the target of a field that is new in its series; `store_unknown`: also if it is unknown.
+        """Return the target of a field that is new in its series; `store_unknown` also stores UNKNOWN.
 
-        UNKNOWN: in all series like this; NO_ENTRY: in this series; FULL: past the limit of ports; OTHERS and below: an
-        entry of `series.others`, counted down.
+        UNKNOWN applies to all series of this kind, NO_ENTRY to this series, FULL means past the limit of ports. OTHERS
+        and lower numbers are entries of `series.others`, counted down.
         """
         if len(series.targets) >= _MOST_FIELDS:
             series.targets.clear()
@@ -227,9 +227,9 @@ def other(device: Device, signal: Signal, value: Scalar, at_ns: int) -> DeviceEv
 
 @dataclass(slots=True)
 class SampleWindow:
-    """The values of a device in a unit, by slot, the time of each port's newest, and the first and last of all.
+    """The values of a device in a unit by slot, the newest time of each port, and the first and last time of all.
 
-    Times are the device's own, not corrected; `received_ns` is local.
+    Times are by the device's clock, not corrected; `received_ns` is local.
     """
 
     device: Device
@@ -246,7 +246,7 @@ class SampleWindow:
         return abs(at_ns - self.last_ns) > gap_ns or abs(at_ns - self.first_ns) > span_ns
 
     def repeats(self, found: list[tuple[int, float]], at_ns: int) -> bool:
-        """Return True if one of the values is already present, with another time."""
+        """Return True if one of the values is already present with another time."""
         values, cells, row_at_ns = self.values, self.device.columns.cells, self.row_at_ns
         row = ""
         is_other = False
@@ -278,7 +278,7 @@ class SampleWindow:
         return dropped
 
     def reading(self) -> tuple[Reading, bool] | None:
-        """Return the reading, and whether its time was replaced by the local one; None if it has no used value."""
+        """Return the reading, and True if its time was replaced by the local one; None if it has no used value."""
         found = self.device.columns.layout(self.values)
         if found is None:
             return None

@@ -1,9 +1,9 @@
-"""Converts one partition of a source topic: its records to numbered readings and events. Pure.
+"""Converts the records of one source topic's partition to numbered readings and events. Pure.
 
-A partition is cut into units, with at most one reading of each device in a unit: the sequence of its message is the
-unit's number. The end of a unit depends only on the records from its beginning on, except for cuts of quiet units:
-those are declared, in the committed metadata, before their readings are published. So a process that reads again from
-a committed position makes the same messages with the same identities.
+A partition is cut into units. A unit has at most one reading per device; its number is the sequence of the reading's
+message. The end of a unit depends only on the records since its beginning. Cuts of quiet units are the exception: they
+are declared in the committed metadata before their readings are published. So a process that starts again at a
+committed position makes the same messages with the same identities.
 """
 
 from collections import Counter
@@ -24,21 +24,21 @@ from collectors.core.context import DeviceEvent
 from streams.wire.errors import Reject
 
 _MOST_RECORDS = 5_000
-"""Per unit: one that only a cut inside a record would end could never be committed."""
+"""Limit per unit. A unit that could end only at a cut inside a record could never be committed."""
 _PLAIN = 2**63 - 1
-"""Integers below it are counters as they are; values.counter checks the others."""
+"""Integers below this are counters without conversion; values.counter checks the others."""
 _SHORT = 19
-"""Digits of a number that is certainly below it."""
+"""A number with fewer digits than this is below _PLAIN."""
 _LONGEST_LABEL = 64
 _MOST_LABELS = 1_000
 _ORDINALS = 2**16
 _COARSE_SPACING_NS = 20 * 10**9
-"""The least time between two readings in whole seconds whose counters are read."""
+"""The shortest interval between two readings in whole seconds whose counters are used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The next unread record, with no unit open before it, and the number of the unit that it begins."""
+    """The next unread record, at which no unit is open, and the number of the unit that starts there."""
 
     offset: int
     number: int
@@ -75,13 +75,13 @@ class Refused:
 Output = Gathered | NumberedEvent | Refused
 
 _Unnamed = tuple[Signal, str, Scalar]
-"""A value of a port that its path does not name: its signal, the list item that contains it, and the value."""
+"""A value of a port that its path does not name: signal, containing list item, value."""
 _SeriesOwner = tuple[str, int, str]
 """(device, time, list item): values of one record with the same key belong to one port."""
 
 
 class PartitionFold:
-    """The state of one partition. `declared` are the offsets of declared cuts, which are repeated exactly."""
+    """The state of one partition. `declared` has the offsets of declared cuts, which are repeated exactly."""
 
     def __init__(
         self, devices: Devices, params: Params, form: Format, start: Position, declared: Iterable[int] = ()
@@ -177,7 +177,7 @@ class PartitionFold:
             self._put(device, found, at_ns, is_coarse=point.is_coarse)
 
     def _values(self, series: Series, device: Device, point: Point, at_ns: int) -> tuple[list[tuple[int, float]], int]:
-        """Return (slot, value) of the plain values, and the number of unknown fields; the others are processed."""
+        """Return (slot, value) of the plain values, and the number of unknown fields; process all other values."""
         targets, columns = series.targets, device.columns
         plain, reads = columns.plain, columns.signals
         found: list[tuple[int, float]] = []
@@ -216,13 +216,13 @@ class PartitionFold:
         return found, unknown_count
 
     def _report_unknown(self, series: Series, point: Point, name: str, value: Scalar) -> None:
-        """Log a field that is not collected, one for each measurement and path: a NIC has 2,000 statistics."""
+        """Log a field that is not collected, once per measurement and path: a NIC has 2,000 statistics."""
         where = series.row or dict(series.tags)
         kind = f"{point.name} {path}" if (path := point.tags.get("path")) else point.name
         self._left_out.report(Reason.NO_SIGNAL, kind, lambda: f"{name}={value!r} of {series.device} {where}")
 
     def _other(self, series: Series, device: Device, slot: int, value: Scalar, at_ns: int) -> bool:
-        """Process a field that is no plain value of a named port; return False if it is invalid."""
+        """Process a field that is not a plain value of a named port; return False if it is invalid."""
         signal, scope = series.others[OTHERS - slot]
         if signal.kind is Kind.NAME:
             self._names[scope] = str(value)[:256]
@@ -238,7 +238,7 @@ class PartitionFold:
         return True
 
     def _resolve_names(self, device: Device, at_ns: int) -> list[tuple[int, float]]:
-        """Return the values of ports whose names are among the values; the others wait for the record's end."""
+        """Return the values of ports whose names are in the same point; the others wait for the end of the record."""
         unnamed, self._unnamed = self._unnamed, []
         names, self._names = self._names, {}
         found: list[tuple[int, float]] = []
@@ -331,7 +331,7 @@ class PartitionFold:
     def _check_coarse(self, window: SampleWindow) -> None:
         """Drop the counters of a reading whose rates would be wrong by more than 5 %. It keeps its number.
 
-        A time that is cut to whole seconds is up to 1 s early, so a rate over 20 s is wrong by up to 5 %.
+        A time cut to whole seconds is up to 1 s early, so a rate over 20 s is wrong by up to 5 %.
         """
         device = window.device
         spacing_ns, device.last_coarse_ns = window.first_ns - device.last_coarse_ns, window.first_ns

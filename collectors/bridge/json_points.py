@@ -1,11 +1,11 @@
 """Parses JSON to points: gnmic's `event` and `json` formats, and Telegraf's, one metric or a batch. Pure.
 
-gnmic (pkg/formatters/event.go): an event has `name` (the subscription), `timestamp` in ns, `tags` (the keys of the
-path as `<element>_<key>`, and `source`), `values` by path without keys, `deletes`. A record is a list of events, or
-one. Its format `json` (pkg/formatters/json.go), which it writes if none is configured, is one notification: `source`,
-`subscription-name`, `timestamp`, `prefix`, `updates` with `Path` (and its keys) and `values`; or `sync-response`.
-Telegraf (plugins/serializers/json): `name`, `tags`, `fields`, `timestamp` in the configured unit, seconds by
-default; a batch has them under `metrics`.
+gnmic (pkg/formatters/event.go): an event has `name` (the subscription), `timestamp` in ns, `tags` (the keys of the path
+as `<element>_<key>`, and `source`), `values` by path without keys, `deletes`. A record is a list of events or one
+event. The format `json` (pkg/formatters/json.go), gnmic's default, is one notification: `source`, `subscription-name`,
+`timestamp`, `prefix`, `updates` with `Path` (and its keys) and `values`; or `sync-response`.
+Telegraf (plugins/serializers/json): `name`, `tags`, `fields`, `timestamp` in the configured unit, seconds by default; a
+batch has them under `metrics`.
 """
 
 import re
@@ -70,7 +70,7 @@ def _items(batch: Any) -> list[Any]:
 
 
 def _events(items: list[Any], refused: list[Reject]) -> Iterator[Any]:
-    """Yield gnmic's events; a notification of its format `json` as the events that it would have written."""
+    """Yield gnmic's events; a notification in the format `json` is converted to the events that it stands for."""
     for item in items:
         if not isinstance(item, dict) or "values" in item or "updates" not in item:
             if not (isinstance(item, dict) and item.get("sync-response") is True):
@@ -103,7 +103,7 @@ def _updates(item: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _without_keys(path: str) -> tuple[str, dict[str, str]]:
-    """Return a path without its keys, origin and slashes at its ends, and the keys as tags, as in an event."""
+    """Return a path without keys, origin and outer slashes, and its keys as the tags that an event has."""
     if len(path) > _LONGEST_PATH:
         raise Reject(f"a path of {len(path)} characters: {path[:_SHOWN]}")
     elems = from_text(_ORIGIN.sub("", path).strip("/"))
@@ -113,12 +113,12 @@ def _without_keys(path: str) -> tuple[str, dict[str, str]]:
 
 
 def _members(item: Any, key_name: str) -> dict[str, Any] | None:
-    """Return the values of an event or metric, None if it has none by design; raises Reject."""
+    """Return the values of an event or metric; None if it has none by design. Raises Reject."""
     if isinstance(item, dict):
         found = item.get(key_name)
         if isinstance(found, dict):
             return found
-        # gnmic omits empty values: of an empty update, and beside deletes. Deleted values are absent from then on.
+        # gnmic omits empty `values`, in an empty update and beside deletes. Deleted values are absent from then on.
         if key_name == "values" and found is None and ("timestamp" in item or isinstance(item.get("deletes"), list)):
             return None
     raise Reject(f"not {'an event' if key_name == 'values' else 'a metric'}: {str(item)[:_SHOWN]}")

@@ -1,4 +1,4 @@
-"""Logs what is not read, once for each kind, with a sample and the next step. The metrics count all of it."""
+"""Logs values that are not read, once per kind, with a sample and the next step. The metrics count all of them."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -8,12 +8,12 @@ import structlog
 _log = structlog.get_logger("railsight.bridge")
 
 _MOST_KINDS = 200
-"""Log lines of one process: a site has tens of measurements, a broken source may have any number."""
+"""Limit of log lines of one process: a site has tens of measurements, a broken source may have any number."""
 _LONGEST_SAMPLE = 200
 
 
 class Reason(Enum):
-    """The reasons for which values are not read; each value is the next step."""
+    """The reasons why values are not read; each member's value is the next step for the operator."""
 
     NO_INPUT = (
         "set collect.bridge.inputs for this measurement if it has values of ports; else leave it out of the topic"
@@ -34,13 +34,13 @@ class Reason(Enum):
 
 
 class LeftOut:
-    """The kinds that are logged already."""
+    """The kinds that have been logged."""
 
     def __init__(self) -> None:
         self.logged: set[tuple[Reason, str]] = set()
 
     def report(self, reason: Reason, kind: str, sample: Callable[[], object]) -> None:
-        """Log a kind (such as a measurement with its field) once; `sample` is called only then."""
+        """Log a kind (such as a measurement with its field) once; `sample` is called only when a line is logged."""
         key = reason, kind
         if key in self.logged or len(self.logged) > _MOST_KINDS:
             return

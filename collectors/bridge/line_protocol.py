@@ -24,7 +24,7 @@ _INTEGER = ("i", "u")
 
 
 class Head(NamedTuple):
-    """Measurement and tags, and the names of fields that are not collected."""
+    """The measurement, the tags, and the names of fields that are not collected."""
 
     name: str
     tags: Mapping[str, str]
@@ -34,8 +34,8 @@ class Head(NamedTuple):
 class Heads:
     """Caches heads by their text, which repeats with every reading.
 
-    A field that is not collected in one head is not collected in any with the same measurement and tag keys: a NIC has
-    2,000 statistics, and a fabric 131,072 NICs.
+    A field that is not collected in one head is not collected in any head with the same measurement and tag keys: a NIC
+    has 2,000 statistics, and a fabric 131,072 NICs.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Heads:
         self._skips: dict[object, set[str]] = {}
 
     def of(self, text: str) -> Head:
-        """Return the head in a text; raises Reject."""
+        """Return the head that a text contains; raises Reject."""
         found = self.known.get(text)
         if found is None:
             if len(self.known) >= _MOST_HEADS:
@@ -78,14 +78,14 @@ def _point(line: str, heads: Heads) -> Point:
             )
         except Reject:
             if '"' not in line:
-                raise  # without quotes it is invalid; with them, a text may contain separators
+                raise  # without quotes the line is invalid; a quoted text may contain separators
     head, fields, timestamp = _with_quotes(line)
     known = heads.of(head)
     return Point(head, *known[:2], fields, values.unix_ns(timestamp) if timestamp else 0, known.skip)
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Yield the lines; one that ends inside quotes continues in the next, because text may contain newlines."""
+    """Yield the lines; a line that ends inside quotes continues in the next, because text may contain newlines."""
     if '"' not in text:
         yield from (line.strip() for line in text.split("\n"))
         return
@@ -106,7 +106,7 @@ def _unescaped_quotes(line: str) -> int:
 
 
 def _plain_fields(text: str, skip: set[str]) -> tuple[Fields, int]:
-    """Return the fields, and the number of those that were skipped; raises Reject."""
+    """Return the fields, and the number of skipped fields; raises Reject."""
     fields: Fields = []
     skipped = 0
     for field in text.split(","):

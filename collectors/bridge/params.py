@@ -26,7 +26,7 @@ class SourceTopic(BaseModel):
 
 
 def _topics(value: object) -> object:
-    """Parse topics that are given as JSON text, one name or several names."""
+    """Parse topics given as JSON text, as one name or as several names."""
     if isinstance(value, str):
         value = orjson.loads(value) if value.lstrip()[:1] in {"[", "{"} else value.split(",")
     if isinstance(value, dict):
@@ -49,7 +49,7 @@ class Params(CollectorParams, LoginSettings):
     inputs: Annotated[dict[str, Input], BeforeValidator(from_json)] = Field(default_factory=dict)
     """The Telegraf input of a measurement (a glob), if its tags do not show it."""
     device_tag: str = ""
-    """The tag that names the device, if it is none of those in the tables."""
+    """The tag that names the device, if it is not one of those in the tables."""
     devices: Annotated[dict[str, str], BeforeValidator(from_json)] = Field(default_factory=dict)
     """The inventory's name of a device, by the value of its tag (for example an address)."""
     gap_s: ClassVar[float] = 0.5
@@ -57,26 +57,25 @@ class Params(CollectorParams, LoginSettings):
     span_s: ClassVar[float] = 5.0
     """The maximum length of a reading."""
     quiet_s: ClassVar[float] = 0.25
-    """A partition without new records for so long is complete: its readings are published."""
+    """A partition without new records for this long is complete: its readings are published."""
     wait_s: ClassVar[float] = 1.0
     """The maximum delay of a reading."""
     silent_s: ClassVar[float] = 30.0
-    """A device without values for so long is reported as unreachable."""
+    """A device without values for this long is reported as unreachable."""
     forget_s: ClassVar[float] = 3600.0
-    """A silent device is not reported any more after so long."""
+    """After this long, a silent device is no longer reported."""
     max_ports: ClassVar[int] = 4096
-    """The limit of ports of one device; values of more are left out and counted."""
+    """The limit of ports of one device; values of further ports are left out and counted."""
     max_devices: ClassVar[int] = 50_000
-    """The limit of devices; values of more are left out and counted."""
+    """The limit of devices; values of further devices are left out and counted."""
     max_waiting: ClassVar[int] = 5_000
-    """The limit of unacknowledged records: past it no more are read."""
+    """The limit of unacknowledged records: past it no further records are read."""
     once_records: ClassVar[int] = 5_000
     """The number of a partition's newest records that `--once --print` reads."""
     file: Path | None = None
     """For `--once --print`: a file of records, one per line, instead of Kafka."""
     bootstrap: str = ""
-    """The brokers of the source topics, if they are others than railsight's; `--once --print` requires them. The login
-    settings are those of these brokers."""
+    """The brokers of the source topics and of the login settings, if not railsight's; `--once --print` needs them."""
 
     @model_validator(mode="before")
     @classmethod

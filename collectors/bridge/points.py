@@ -9,7 +9,7 @@ Fields = list[tuple[str, Scalar]]
 
 _DEEPEST = 16
 _MOST_FIELDS = 200_000
-"""Per record: deeper or wider values are cut off."""
+"""Limit per record: deeper or wider values are cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class Source:
 class Point(NamedTuple):
     """The values of one series (a measurement and its tags) at one time; `at_ns` is 0 if the source has none.
 
-    `key` is equal for equal series and cheap to make; `name` and `tags` are read only for a new one. Fields in `skip`
-    are left out of later points of the series, and only counted in `skipped`. `is_coarse` is True if the source writes
-    its times in whole seconds.
+    `key` is equal for equal series and cheap to make; `name` and `tags` are read only for a new series. Fields in
+    `skip` are left out of later points of the series, and only counted in `skipped`. `is_coarse` is True if the source
+    writes its times in whole seconds.
     """
 
     key: object

@@ -21,7 +21,7 @@ from streams.wire.kafka_clients import stop_client
 
 _SESSION_MS = 10_000
 _MAX_RECORDS = 2_000
-"""Records per poll, between which other work is done."""
+"""Limit of records per poll; other work is done between polls."""
 _FETCH_BYTES = 4 << 20
 _ATTEMPTS = 3
 _ATTEMPT_S = 10.0
@@ -30,7 +30,7 @@ Batch = list[tuple[Place, list[Source]]]
 
 
 class Lost(Exception):
-    """The partitions were revoked: their state must be dropped, and the present ones begun again."""
+    """Raised after partitions were revoked: drop their state, and start the assigned partitions again."""
 
 
 # aiokafka has no types.
@@ -70,11 +70,11 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]
         await stop_client(self._admin)
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Pass on the revoked partitions."""
+        """Pass the revoked partitions on."""
         self._revoked((place.topic, place.partition) for place in revoked)
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Do nothing: they are begun when they are polled."""
+        """Do nothing: a partition is started when it is polled."""
 
     def assigned(self) -> set[Place]:
         """Return the assigned partitions."""
@@ -118,14 +118,14 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 def sources(records: Iterable[Any]) -> list[Source]:
-    """Return Kafka's records; a tombstone is an empty one, without points."""
+    """Return Kafka's records; a tombstone becomes an empty record, without points."""
     return [Source(record.offset, record.timestamp * 1_000_000, record.value or b"") for record in records]
 
 
 async def newest(params: Params, options: Mapping[str, Any]) -> Batch:
     """Return the newest records of each partition, read without a group; raises Retry.
 
-    A client that sees a topic before its partitions have leaders may wait for ever: then a new one is tried.
+    A client that sees a topic before its partitions have leaders may wait for ever; a new client is tried then.
     """
     for _ in range(_ATTEMPTS):
         with contextlib.suppress(TimeoutError):

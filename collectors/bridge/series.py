@@ -1,8 +1,8 @@
-"""Finds the device, port and metrics of a series: once for each, then by lookup. Pure.
+"""Finds the device, port and metrics of a series, once per series; later uses are lookups. Pure.
 
-gnmic's names and Telegraf's tags are turned into paths with keys, whose leaves are in the gNMI profiles. gnmic sends
-complete paths. Telegraf sends the path below the subscription, which its tag `path` names unless the site removes it:
-then a leaf of a port is found by the end of its path alone, if that is unambiguous. Caches are bounded.
+gnmic's names and Telegraf's tags become paths with keys, whose leaves are in the gNMI profiles. gnmic sends complete
+paths. Telegraf sends the path below the subscription, which its tag `path` names unless the site removes the tag. Then
+a leaf of a port is found by the end of its path alone, if that is unambiguous. Caches are bounded.
 """
 
 import re
@@ -43,9 +43,9 @@ _DEVICE_TAGS = {
 }
 """The tags that name the device, best first."""
 _ROW_TAGS = {Input.SNMP: ("ifName", "ifDescr", "ifIndex", "index"), Input.ETHTOOL: ("interface",)}
-"""The tags that name the port, best first; of gNMI they depend on the path."""
+"""The tags that name the port, best first; for gNMI they depend on the path."""
 _FIRST_PORT = "1"
-"""A device's first port has the device's name alone, the usual name of a device with one port."""
+"""A device's first port is named by the device alone, as is usual for a device with one port."""
 _PORT_OF_ADDRESS = re.compile(r"^(\[[^\]]+\]|[^:]+):\d{1,5}$")
 
 Names = tuple[str, ...]
@@ -53,7 +53,7 @@ Names = tuple[str, ...]
 Tags = Mapping[str, str]
 
 _MOST_FIELDS = 20_000
-"""Per kind of series."""
+"""Limit per kind of series."""
 _LIST_ITEM = re.compile(r"\.\d+$")
 _ORIGIN = re.compile(r"^[^/\[]*:(?=/)")
 _KEYS = re.compile(r"\[[^\]]*\]")
@@ -61,18 +61,18 @@ _PORTS_MEASUREMENT = re.compile(r"if|interface|port|eth", re.IGNORECASE)
 _PORT: Names = ("interfaces", "interface")
 _PORT_TAGS = ("interface_name", "interface_interface-id", "interface_interface_id", "interface-id", "interface_id",
               "name")  # fmt: skip
-"""The tags that name a port, best first, if a site has renamed that of its key."""
+"""The tags that name a port, best first, if a site has renamed the tag of the port's key."""
 _NO_PORT = frozenset({"subinterface_index", "neighbor_address", "neighbor_neighbor-address", "identifier"})
-"""Tags of an object inside a port, or outside any, for values without a path."""
+"""Tags of an object inside a port or outside any port, for values without a path."""
 _INSIDE_PORT = frozenset({"subinterface_index", "index"})
 """Tags of an object inside a port, for values whose path ends at the port."""
 _NEEDS_PATH = frozenset({"oper-status", "admin-status", "name"})
-"""Leaves of many models: without a path they belong to a port only if the measurement is named after ports."""
+"""Leaves that many models have: without a path they belong to a port only if the measurement is named after ports."""
 _READERS: dict[object, values.Reader] = {
     gnmi_values.number: values.gauge, gnmi_values.oper_up: values.oper_up, gnmi_values.admin_up: values.admin_up,
     gnmi_values.port_speed: values.port_speed,
 }  # fmt: skip
-"""Readers that accept more than the collector's own, as Telegraf's processors write it."""
+"""Readers that accept more than the collector's own readers do, because Telegraf's processors convert values."""
 _KINDS = {LeafKind.BOOT_TIME: Kind.BOOT_TIME, LeafKind.NAME: Kind.NAME}
 
 
@@ -88,7 +88,7 @@ def _steps(path: str) -> Names:
 
 
 class _Line(NamedTuple):
-    """One line of a profile, and the tags that have its keys; for a placeholder without a tag, its value."""
+    """One line of a profile, and the tags that have its keys; a placeholder without a tag has its value."""
 
     rule: Rule
     literals: tuple[tuple[str, str], ...]
@@ -99,7 +99,7 @@ class _Line(NamedTuple):
 
 
 class SeriesKind:
-    """All series with the same measurement, path and names of tags: their fields are in the same lines of profiles."""
+    """All series with the same measurement, path and tag names: their fields map to the same lines of profiles."""
 
     def __init__(self, measurement: str, path: str, tags: tuple[str, ...], *, is_gnmic: bool) -> None:
         self._measurement = measurement
@@ -143,9 +143,9 @@ class SeriesKind:
     def _tag(self, rule: Rule, names: Names, step: int, key: str) -> str:
         """Return the tag of a step's key, empty if there is none.
 
-        gnmic, and Telegraf if configured to, write `<element>_<key>`, Telegraf with underscores for hyphens. By default
-        Telegraf writes the key alone: it belongs to the first list of the path that has such a key, and for the others
-        it begins with the path.
+        gnmic writes `<element>_<key>`; Telegraf does so if configured to, with underscores for hyphens. By default
+        Telegraf writes the key alone for the first list of the path that has such a key. For the other lists the tag
+        begins with the path.
         """
         above = "".join(f"/{name}" for name in names[: step + 1])
         named = (self._spell(f"{names[step]}_{key}"), self._spell(f"{above}/{key}"))
@@ -153,7 +153,7 @@ class SeriesKind:
         return next((self._tags[tag] for tag in (*named, *alone) if tag in self._tags), "")
 
     def _names(self, field: str) -> Names:
-        """Return the complete path of a field that a profile has; empty if there is none."""
+        """Return the complete path of a field if a profile has it; else empty."""
         steps = _steps(field)
         if self._is_gnmic or field.startswith("/"):
             return _known(steps)
@@ -171,11 +171,11 @@ class SeriesKind:
         return self._between(_PORT, steps) or self._between(_PORT, (*_steps(self._measurement), *steps))
 
     def _between(self, above: Names, end: Names, inside: frozenset[str] = frozenset()) -> Names:
-        """Return the path between whose beginning and end steps are left out; empty if leaves of several metrics fit.
+        """Return the path that begins and ends with these steps; empty if the leaves of several metrics match.
 
-        Telegraf's `trim_field_names` and `path_guessing_strategy` leave them out. Of several paths, those with the most
-        keys among the tags fit. `inside` has the tags of an object inside a port, such as a subinterface, whose leaves
-        have the same names as the port's.
+        Telegraf's `trim_field_names` and `path_guessing_strategy` leave out the steps between. If several paths match,
+        the ones with the most keys among the tags are used. `inside` has the tags of an object inside a port, such as a
+        subinterface, whose leaves have the same names as the port's.
         """
         found: dict[int, dict[object, Names]] = defaultdict(dict)
         for rule in path_mapping().rules:
@@ -214,7 +214,7 @@ def _signal(rule: Rule, lane: str) -> Signal | None:
 
 
 def _known(names: Names) -> Names:
-    """Return a path that a profile has, without the numbers of list items if it has it so."""
+    """Return a path that a profile has, without the numbers of list items if the profile has the path without them."""
     without = tuple(_LIST_ITEM.sub("", name) for name in names)
     return next((found for found in (names, without) if any(path_mapping().named(found))), ())
 
@@ -251,12 +251,12 @@ class Series:
         self._kind = series_kind(name, tags.get("path", ""), tuple(tags), is_gnmic=is_gnmic)
         self.targets: dict[str, int] = {}
         self.others: list[tuple[Signal, str]] = []
-        """Fields that are no plain value of a named port: their signals, and the list items that contain them."""
+        """Fields that are not plain values of a named port: their signals, and the list items that contain them."""
 
     def signal(self, field: str) -> tuple[Signal | None, str] | None:
-        """Return the signal of a field, and its port; None if it is not collected from any series like this.
+        """Return the signal of a field, and its port; None if no series of this kind collects it.
 
-        The signal is None if it is not collected from this series, because of the values of its tags.
+        The signal is None if this series does not collect it, because of the values of its tags.
         """
         found: Signal | None = None
         match self.input:
@@ -274,7 +274,7 @@ class Series:
 def series_of(
     name: str, tags: Mapping[str, str], source: Input | None, device_tag: str, devices: Mapping[str, str]
 ) -> Series:
-    """Return the series; its device is empty if it has none."""
+    """Return the series; its device is empty if it names none."""
     keys = _DEVICE_TAGS[source] if source is not None else ()
     device = unquoted(next((tags[key] for key in (device_tag, *keys) if tags.get(key)), ""))
     bare = _PORT_OF_ADDRESS.sub(r"\1", device).strip("[]")

@@ -1,11 +1,12 @@
 """The meaning of the fields of Telegraf's snmp, infiniband and ethtool inputs; gNMI's are in the vendor profiles.
 
-snmp: columns of the MIBs by their names, one metric for each row of a table. The site chooses the measurement's name;
+snmp: the names are the MIBs' columns; each row of a table is one metric. The site chooses the measurement's name;
 `agent_host` is always among the tags. Only 64-bit counters of octets and packets are used: a 32-bit one wraps within a
 second at 40 Gb/s.
-infiniband: the counters of `/sys/class/infiniband` by the kernel's names; tags `device` (the RDMA device) and `port`;
-with `gather_rdma` the hw_counters too.
-ethtool: the drivers' statistics, and fields that the plugin adds; tags `interface`, `driver` and `host`.
+infiniband: the names are the kernel's in `/sys/class/infiniband`; the tags are `device` (the RDMA device) and `port`;
+`gather_rdma` adds the hw_counters.
+ethtool: the names are the drivers' statistics and fields that the plugin adds; the tags are `interface`, `driver` and
+`host`.
 """
 
 from dataclasses import dataclass
@@ -19,11 +20,11 @@ from streams.wire.models import NO_INDEX
 
 
 class Kind(Enum):
-    """The ways in which a field's value is processed."""
+    """The ways to process a field's value."""
 
     VALUE = "value"
     BOOT_TIME = "boot-time"  # the time at which the device started
-    UPTIME = "uptime"  # hundredths of a second since then
+    UPTIME = "uptime"  # hundredths of a second since the boot
     NAME = "name"  # the port's name, among the values because its path lacks it
 
 
@@ -31,8 +32,8 @@ class Kind(Enum):
 class Signal:
     """One field: its metric, its lane or queue, its reader and its rank.
 
-    If several fields of one port have the same metric in one reading, the highest `rank` is used. `secondary` counts
-    only for a row with other values.
+    If several fields of one port have the same metric in one reading, the highest `rank` is used. A `secondary` signal
+    is used only in a row with other values.
     """
 
     kind: Kind
@@ -68,12 +69,13 @@ SNMP: dict[str, Signal] = {
     "dot3HCInPauseFrames": counter(Metric.PAUSE_RX_FRAMES, rank=1),
     "dot3OutPauseFrames": counter(Metric.PAUSE_TX_FRAMES),
     "dot3HCOutPauseFrames": counter(Metric.PAUSE_TX_FRAMES, rank=1),
-    # A request is a frame that this port sends, an indication one that it receives; all priorities, so no index.
+    # A request is a frame that this port sends, an indication a frame that it receives. Each sums all priorities, so it
+    # has no index.
     "ieee8021PfcRequests": counter(Metric.PFC_TX_FRAMES),
     "ieee8021PfcIndications": counter(Metric.PFC_RX_FRAMES),
     "ifOperStatus": gauge(Metric.OPER_UP, values.oper_up),
     "ifAdminStatus": gauge(Metric.ADMIN_UP, values.admin_up),
-    "ifHighSpeed": gauge(Metric.SPEED_BPS, values.scaled(1e6)),  # 0 while up on 311 of 517 devices: then it is none
+    "ifHighSpeed": gauge(Metric.SPEED_BPS, values.scaled(1e6)),  # 0 while up on 311 of 517 devices: 0 is absent
     "uptime": Signal(Kind.UPTIME),
     "sysUpTime": Signal(Kind.UPTIME),
     "sysUpTimeInstance": Signal(Kind.UPTIME),
@@ -85,11 +87,11 @@ SNMP_SUMS: dict[str, tuple[str, ...]] = {
     "ifHCInPkts": ("ifHCInUcastPkts", "ifHCInMulticastPkts", "ifHCInBroadcastPkts"),
     "ifHCOutPkts": ("ifHCOutUcastPkts", "ifHCOutMulticastPkts", "ifHCOutBroadcastPkts"),
 }
-"""Packets are the sum of three columns; if one of them is missing there is no sum."""
+"""Packets are the sum of three columns; the sum is absent if a column is missing."""
 
 
 def with_sums(fields: Fields) -> Fields:
-    """Return the fields of a row of SNMP, with their sums."""
+    """Return the fields of a row of SNMP with their sums."""
     by_name = dict(fields)
     sums: Fields = []
     for name, parts in SNMP_SUMS.items():
@@ -107,15 +109,15 @@ INFINIBAND: dict[str, Signal] = {
 ETHTOOL_ADDED: dict[str, Signal] = {
     "link": gauge(Metric.OPER_UP, values.is_set),
     "interface_up": gauge(Metric.ADMIN_UP, values.is_set),
-    "speed": gauge(Metric.SPEED_BPS, values.scaled(1e6)),  # in Mb/s; -1 or 2^32-1 for none
+    "speed": gauge(Metric.SPEED_BPS, values.scaled(1e6)),  # in Mb/s; -1 or 2^32-1 is absent
 }
 """The fields that the plugin adds."""
 
 
 def ethtool(name: str) -> Signal | None:
-    """Return the signal of a statistic of ethtool, None if it is not collected."""
+    """Return the signal of an ethtool statistic; None if it is not collected."""
     if (added := ETHTOOL_ADDED.get(name)) is not None:
         return added
     found = ethtool_signal(name)
-    # Here the highest rank is used, there the lowest.
+    # Signals use the highest rank, ethtool's table the lowest.
     return None if found is None else counter(found.metric, max(Rank) - found.rank, found.lane)

@@ -15,7 +15,7 @@ from streams.wire.models import ABSENT_COUNTER
 Reader = Callable[[Scalar], float | None]
 
 _EXACT = 2**53
-"""Above this a float may be another integer than the device's."""
+"""Above this, a float may differ from the device's integer."""
 _CLAMPED = 2**63 - 1
 """Telegraf's value for larger unsigned numbers if its line protocol has no unsigned numbers."""
 _SHOWN = 40
@@ -36,7 +36,7 @@ def strict(read: Callable[[Scalar], object]) -> Reader:
 
 
 def counter(value: Scalar) -> int | None:
-    """Return a counter of 64 bits; a float if it is exact. Raises Reject."""
+    """Return a 64-bit counter, from a float only if it is exact. Raises Reject."""
     found = None if isinstance(value, bool) else values.number(value)
     if found is None and values.is_blank(value) and value not in (math.inf, -math.inf):
         return None
@@ -60,7 +60,7 @@ def times(factor: float) -> Reader:
 
 
 gauge = strict(values.number)
-"""Reads a gauge, also as the base64 in which gnmic writes a float of four bytes. Raises Reject."""
+"""Reads a gauge; also from base64, in which gnmic writes a float of four bytes. Raises Reject."""
 
 
 def scaled(factor: float) -> Reader:
@@ -74,7 +74,7 @@ def scaled(factor: float) -> Reader:
 
 
 _IF_MIB = ("", "UP", "DOWN", "TESTING", "UNKNOWN", "DORMANT", "NOT_PRESENT", "LOWER_LAYER_DOWN")
-"""The states by their number in IF-MIB's ifOperStatus; ifAdminStatus has the first three."""
+"""The states by their number in ifOperStatus of IF-MIB; ifAdminStatus has the first three."""
 
 
 def _state(read: Callable[[Scalar], float | None]) -> Reader:
@@ -110,13 +110,13 @@ port_speed = strict(_bits_per_second)
 """Reads OpenConfig's ETHERNET_SPEED (`SPEED_400GB`), or a number, in bit/s. Raises Reject."""
 
 SECONDS = 10**11
-"""A Unix time of this century below it is in seconds."""
+"""A Unix time of this century is in seconds if it is below this."""
 _NANOSECONDS = 10**17
-"""From here on to 2^63 it is in ns."""
+"""From this up to 2^63, a Unix time is in ns."""
 
 
 def unix_ns(value: Scalar) -> int:
-    """Return a time in ns, from any unit or RFC 3339; raises Reject."""
+    """Return the time in ns from a Unix time in any unit or from RFC 3339; raises Reject."""
     if isinstance(value, str):
         text = value.strip()
         if text.isdecimal() and len(text) < _SHOWN:

@@ -1,10 +1,10 @@
 """The publisher's queue: waiting records in memory and, while Kafka is unreachable, in a spool on disk.
 
-The waiting records form one queue, bounded in bytes: its older part in the spool, its newer part in memory. Past both
-bounds the newest is refused. While Kafka answers in time the spool stays empty and nothing is written. When the oldest
-record in memory has waited for `spool_after_s`, or memory is half full, all records in memory are appended to the spool
-with one fsync, and are then guaranteed. If the disk fails, memory alone is the bound: the error is logged, and the
-write retried. Without a spool, the records end with the process, and were never acknowledged.
+The waiting records form one queue, bounded in bytes: the older part is in the spool, the newer part in memory. Past
+both bounds the newest record is refused. While Kafka answers in time the spool stays empty and nothing is written. When
+the oldest record in memory has waited for `spool_after_s`, or memory is half full, all records in memory are appended
+to the spool with one fsync, and are then guaranteed. If the disk fails, memory alone is the bound: the error is logged,
+and the write is retried. Without a spool, the records are lost when the process ends; they were never acknowledged.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ Result = TypeVar("Result")
 
 
 def buffer_of(params: PublisherParams, collector: str, metrics: CollectorMetrics) -> "Buffer":
-    """Return the buffer for these settings; a spool is the collector's own file in the configured folder."""
+    """Return the buffer for these settings; each collector has its own spool file in the configured folder."""
     path = None if params.spool is None else params.spool / f"{quote(collector, safe='@')}.spool"
     spool = None if path is None else Spool(path, params.spool_bytes)
     return Buffer(spool, params.memory_bytes, params.spool_after_s, metrics)
 
 
 class MemoryQueue:
-    """The waiting records in memory, in order, bounded in bytes; they end with the process."""
+    """The waiting records in memory, in order, bounded in bytes; they are lost when the process ends."""
 
     def __init__(self, limit_bytes: int, metrics: CollectorMetrics) -> None:
         self._limit = limit_bytes
@@ -70,9 +70,9 @@ class MemoryQueue:
 
 
 class Buffer:
-    """A buffer in the event loop of the publisher.
+    """Queues records in the publisher's event loop.
 
-    Collectors call `offer`, which never blocks; the publisher's sender calls the rest.
+    Collectors call `offer`, which never blocks; the publisher's sender calls the other methods.
     """
 
     def __init__(self, spool: Spool | None, limit_bytes: int, after_s: float, metrics: CollectorMetrics) -> None:
@@ -83,8 +83,8 @@ class Buffer:
         self._metrics = metrics
         self._lock = asyncio.Lock()  # the order of the two parts changes only under it
         self._requested = 0  # how many records of the last `first` can still be released
-        self._front = 0  # how many records have left memory, in either direction
-        self._front_since = (0, 0.0)  # the last front, and the time since when
+        self._front = 0  # how many records have left memory, to Kafka or to the spool
+        self._front_since = (0, 0.0)  # the last value of `_front`, and the time since when it is unchanged
 
     async def open(self) -> None:
         """Load the records that an earlier run left; raises Misconfigured."""

@@ -25,7 +25,7 @@ class ClockSkew:
 
     @property
     def offset_ns(self) -> int:
-        """Device clock minus local clock, less the smallest delay seen; 0 if the device never sent a timestamp."""
+        """The device's clock minus the local clock, less the smallest delay seen; 0 if the device sent no timestamp."""
         known = [offset for offset in (self._before_ns, self._best_ns) if offset is not None]
         return max(known, default=0)
 

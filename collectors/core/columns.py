@@ -102,7 +102,7 @@ class Layout:
 
 
 class RowReading(NamedTuple):
-    """The values of one row, each with its metric and lane, at the middle of its own reading."""
+    """The values of one row, each with its metric and lane, timed at the middle of the row's own reading."""
 
     at_ns: int
     slots: tuple[tuple[Metric, int], ...]
@@ -110,9 +110,9 @@ class RowReading(NamedTuple):
 
 
 class RowComposer:
-    """Composes a reading of rows that are read one after the other.
+    """Composes a reading from rows that are read one after the other.
 
-    Caches the layout of the last reading, which is nearly always that of the next.
+    Caches the layout of the last reading, because the next reading nearly always has the same.
     """
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class RowComposer:
         self._layout = Layout(())
 
     def compose(self, rows: Mapping[str, RowReading], received_at_ns: int, boot_id: int) -> Reading:
-        """Return one row for each name; there is at least one."""
+        """Return a reading with one row for each name; there is at least one name."""
         ordered = sorted(rows.items())
         key = [(name, row.slots) for name, row in ordered]
         if key != self._key:

@@ -78,7 +78,7 @@ class Emitter:
         self._publisher.offer(encode(COLLECTOR_STATUS, status))
 
     def end(self, at_ns: int, device: str | None = None) -> None:
-        """Publish that this collector ended in order, or reads one device no longer: no silence of a dead collector."""
+        """Publish that this collector ended in order, or stopped reading one device: its silence is no failure."""
         for name in list(self._statuses) if device is None else [device]:
             if (last := self._statuses.pop(name, None)) is not None:
                 ended = replace(last, at_ns=at_ns, reachable=False, error=ENDED, ended=True)
@@ -90,7 +90,7 @@ class Emitter:
 
 
 class StatusReporter:
-    """Publishes the status of one device when it is due, with the time of its last sample."""
+    """Publishes the status of one device when it is due, with the time of the device's last sample."""
 
     def __init__(self, emitter: Emitter, device: str, cadence_s: float, every_s: float, clock: Clock) -> None:
         self._emitter = emitter
@@ -132,10 +132,10 @@ class CollectorContext:
     """Settings of the process; without Kafka in it, targets are not shared."""
     emitters: list[Emitter] = field(default_factory=list)
     at_end: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
-    """Is unwound after the publisher has sent its buffer."""
+    """Unwound after the publisher has sent its buffer."""
 
     def emitter(self, source: Source) -> Emitter:
-        """Return the Emitter of a source; create one per process, because it numbers the messages."""
+        """Return the Emitter of a source. Create one per process, because it numbers the messages."""
         emitter = Emitter(self.publisher, self.collector, self.run, source)
         self.emitters.append(emitter)
         return emitter

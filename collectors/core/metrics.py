@@ -1,4 +1,4 @@
-"""The self-metrics of a collector's process, each name spelled once."""
+"""The self-metrics of a collector's process; each name is defined once."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -109,7 +109,7 @@ MEANINGS: dict[Name | Gauge, Meaning] = {
     "clock_offset_seconds": Meaning("seconds", _DEVICE, "Device clock minus local clock."),
     "sensors_left_out": Meaning("sensors", _DEVICE, "Sensors that may be a port's and match none."),
 }
-"""The meaning of each metric; a test keeps it complete."""
+"""The meaning of each metric; a test checks that it is complete."""
 
 
 class CollectorMetrics:
@@ -142,9 +142,9 @@ class CollectorMetrics:
         return {label: count for (known, label), count in sorted(self._counts.items()) if known == name}
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics for prometheus_client, which calls from its own thread: from copies, which are atomic.
+        """Yield the metrics for prometheus_client, which calls this in its own thread: copies, which are atomic.
 
-        A counter without a count is 0, so that a scrape shows which metrics exist.
+        A counter that was never incremented is 0, so that a scrape shows which metrics exist.
         """
         counts, gauges = dict(self._counts), dict(self._gauges)
         counted = {name for name, _ in counts}

@@ -11,7 +11,7 @@ from streams.wire.models import CollectorStatus, Samples
 from streams.wire.topics import COLLECTOR_STATUS, SAMPLES, Record, decode
 
 GIVE_UP_S = 10.0
-"""A device whose first attempt failed is tried again for so long."""
+"""A device whose first attempt failed is retried for this long."""
 _POLL_S = 0.2
 
 
@@ -35,9 +35,9 @@ class _FirstReadings:
         self._seen: set[str] = set()
         self.ready: asyncio.Queue[Samples] = asyncio.Queue()
         self.errors: dict[str, str] = {}
-        """The last error of each device that is not reached."""
+        """The last error of each unreachable device."""
         self.failed_s: dict[str, float] = {}
-        """The time of its first error, by the loop's clock."""
+        """The time of each device's first error, by the loop's clock."""
 
     def offer(self, record: Record, rows: int = 0) -> bool:
         if record.topic is SAMPLES:
@@ -64,7 +64,7 @@ async def first_readings(
 ) -> AsyncIterator[Samples]:
     """Yield one reading of every device as it arrives.
 
-    Raises Retry with a line for each device that gave none in time, or not within `give_up_s` of its first error.
+    Raises Retry with a line for each device without a reading in time, or within `give_up_s` of its first error.
     """
     wanted = set(devices)
     first = _FirstReadings()
@@ -87,7 +87,7 @@ async def first_readings(
 
 
 async def _next(first: _FirstReadings, work: "asyncio.Future[None]", timeout_s: float) -> Samples | None:
-    """Return the next first reading, None if there is none in time; raises what ended the collector."""
+    """Return the next first reading, None if none arrives in time; raises the error that ended the collector."""
     reading = asyncio.ensure_future(first.ready.get())
     waited_for: set[asyncio.Future[Any]] = {reading, work}
     try:

@@ -25,13 +25,13 @@ class PublisherParams(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     memory_bytes: ClassVar[int] = 64 << 20
-    """Records that wait for Kafka in memory; past it, and past the spool, the newest are refused and counted."""
+    """The limit of memory for records that wait for Kafka; past it and the spool, the newest are refused."""
     spool: Path | None = None
     """A folder with one file per collector, by its name. Without it, unsent records are lost when the process ends."""
     spool_bytes: int = Field(default=1 << 30, ge=1 << 16)
     """The limit of the spool; past it the newest records are refused and counted."""
     spool_after_s: ClassVar[float] = 2.0
-    """Records are spooled after Kafka has acknowledged none for so long; a kill loses those that came since."""
+    """Records are spooled after Kafka has acknowledged none for this long; a kill loses the records since then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class CollectorParams(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     status_every_s: ClassVar[float] = EVERY_S
-    """The interval of statuses of a target whose samples arrive; otherwise one is sent at each cadence."""
+    """The interval of statuses of a target whose samples arrive; otherwise a status is sent at each cadence."""
     publisher: PublisherParams = PublisherParams()
     """The buffer between the collector and Kafka."""
     cpu: Cpu | None = None
@@ -76,7 +76,7 @@ class CollectorParams(BaseModel):
 
 
 class HostParams(CollectorParams):
-    """The base of the Params of a collector that runs on each host."""
+    """The base of the Params of collectors that run on each host."""
 
     device: str = ""
     """The host's name in the inventory; default: its host name."""
@@ -87,17 +87,17 @@ class HostParams(CollectorParams):
 
 
 class PortParams(HostParams):
-    """The host's trees, and the choice and names of its ports; use the same values for both collectors.
+    """Settings of the host's directory trees, and of the choice and names of its ports; equal for both collectors.
 
-    A pattern (`fabric`, `management`, `exclude`) is a glob over any name of a port: RDMA device, netdev, MAC, GUID
-    or PCI address.
+    A pattern (`fabric`, `management`, `exclude`) is a glob over any name of a port: RDMA device, netdev, MAC, GUID or
+    PCI address.
     """
 
     root: Path = Path("/")
-    """Directory of `sys` and `proc`, or a sysfs itself. For another machine's tree neither ethtool, GPUs, LLDP nor
-    rtnetlink are queried."""
+    """The directory that has `sys` and `proc`, or a sysfs itself. For another machine's tree, no ethtool, GPUs, LLDP or
+    rtnetlink are read."""
     port_name: Literal["rdma", "netdev", "guid", "pci"] = "rdma"
-    """The kind of name that is published; the others are aliases. A port without it is published under another."""
+    """The kind of name that is published; the others are aliases. A port without it is published by another name."""
     fabric: tuple[str, ...] = ()
     """Patterns of ports that belong to the fabric, whatever their kind suggests."""
     management: tuple[str, ...] = ()
@@ -115,20 +115,20 @@ def without_secrets(values: object, names: tuple[str, ...]) -> object:
 
 
 class TargetParams(CollectorParams):
-    """The base of the Params of a collector with many targets."""
+    """The base of the Params of collectors with many targets."""
 
     targets_file: Path | None = None
     """A file with devices (JSON: a list of {"name", "address"}); it is read again when it changes."""
     share_group: str = Field(default="", pattern=r"^[A-Za-z0-9._-]*$")
-    """Processes of one group, each configured with all targets, divide them; without it this one reads all of them."""
+    """Processes of one group, each configured with all targets, divide them; without a group, this one reads all."""
     share_session_s: ClassVar[float] = 10.0
-    """The others take over a member's targets after so long without it. Brokers accept no less than 6 by default."""
+    """The others take over a member's targets after this long without it. Brokers accept no less than 6 by default."""
 
     def with_overrides(self, target: BaseModel, name: str, *groups: frozenset[str]) -> Self:
-        """Return the settings of one target: those that it sets itself replace those of the collector.
+        """Return the settings of one target: its own settings replace the collector's.
 
-        A target that sets one of a group of settings, such as those of a login, inherits none of that group.
-        Raises Misconfigured, without a value, which may be secret.
+        A target that sets one of a group of settings, such as those of a login, inherits none of that group. Raises
+        Misconfigured; the error contains no value, because a value may be secret.
         """
         given: dict[str, Any] = {
             field: getattr(target, field) for field in target.model_fields_set & type(self).model_fields.keys()
@@ -154,7 +154,7 @@ def read_file(kind: str, path: Path) -> bytes:
 
 
 def read_json(kind: str, path: Path, adapter: TypeAdapter[Content]) -> Content:
-    """Return the parsed content; the error names the first wrong field, and never its value, which may be secret."""
+    """Return the parsed content; an error names the first wrong field, and never its value, which may be secret."""
     try:
         return adapter.validate_json(read_file(kind, path))
     except ValidationError as error:
@@ -163,12 +163,12 @@ def read_json(kind: str, path: Path, adapter: TypeAdapter[Content]) -> Content:
 
 
 def from_json(value: object) -> object:
-    """Parse a setting that is given as JSON text, as on a command line."""
+    """Parse a setting given as JSON text, as on a command line."""
     return orjson.loads(value) if isinstance(value, str) else value
 
 
 class Named(Protocol):
-    """A target: it has the device's name in the inventory."""
+    """A target; its name is the device's name in the inventory."""
 
     @property
     def name(self) -> str: ...
@@ -181,9 +181,9 @@ def configured_targets(
     kind: str, params: BaseModel, given: tuple[NamedTarget, ...], file: Path | None,
     adapter: TypeAdapter[tuple[NamedTarget, ...]],
 ) -> tuple[NamedTarget, ...]:  # fmt: skip
-    """Return the targets of the settings and of their file; raises Misconfigured for none, for two of one name.
+    """Return the targets of the settings and of their file; raises Misconfigured if there are none, or two of one name.
 
-    A list or a file may be empty: a site without devices yet starts, and reads them at the reload that brings them.
+    A configured list or file may be empty: a site without devices starts, and reads the devices that a reload adds.
     """
     targets = given + (read_json(kind, file, adapter) if file else ())
     if not (targets or file or "targets" in params.model_fields_set):

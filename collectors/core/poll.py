@@ -1,4 +1,4 @@
-"""The schedules of a target: of its readings, and of its statuses. Times are those of a monotonic clock."""
+"""Schedules the readings and the statuses of a target. Times are by a monotonic clock."""
 
 import asyncio
 import math
@@ -14,7 +14,7 @@ from streams.wire.errors import Reject, Retry
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The cadence and the deadline of a reading; None if the reading has its own."""
+    """The cadence and the deadline of a reading; the deadline is None if the reading has its own."""
 
     cadence_s: float
     deadline_s: float | None = None
@@ -31,10 +31,10 @@ async def poll(
     """Call `read` at each scheduled time until cancelled.
 
     The targets of one cadence are spread over it randomly. A reading that has not finished at its deadline is
-    cancelled, so that a target that hangs costs one task and no thread; the readings that it missed are left out.
+    cancelled, so that a target that hangs costs one task and no thread; the readings that it missed are skipped.
 
     `missed` receives the reason why a reading failed: its deadline passed, or `read` raised Retry or Reject. Counted by
-    `name`: `overdue` for readings cancelled at the deadline, `late` for those left out while another was running.
+    `name`: `overdue` for readings cancelled at the deadline, `late` for those skipped while another ran.
     """
     loop = asyncio.get_running_loop()
     due_s = loop.time() + pace.cadence_s * rng.random()
@@ -58,14 +58,14 @@ EVERY_S = 60.0
 """The longest interval; a target is covered while its newest status is at most two to three intervals old."""
 
 _MISSING_CADENCES = 1.5
-"""One late sample is not missing. `measure` reports a silent source after three cadences at least: a running collector
-has sent a status within the last cadence by then; of one that died the newest is more than half of that old."""
+"""A late sample is not missing. `measure` reports a silent source after three cadences or more: a running collector has
+sent a status within the last one by then; a dead one's status is more than half of that old."""
 _REPEAT_CADENCES = 0.5
-"""Less than one cadence, because the caller checks about once per cadence, and some checks come a little early."""
+"""Less than one cadence, because the caller checks about once per cadence, and some checks are slightly early."""
 
 
 class StatusSchedule:
-    """The statuses of one target: at each change, while samples are missing, and rarely while samples arrive.
+    """Schedules the statuses of one target: at each change, while samples are missing, and rarely while samples arrive.
 
     Call `is_due` once per cadence and at each change. A due status counts as sent.
     """
@@ -100,9 +100,9 @@ class StatusSchedule:
 
 
 def log_reachability(log: Any, device: str, was_reachable: bool, *, reachable: bool, error: str) -> None:
-    """Log a change of a target's reachability, or of the error of one that is not reached, also of one that never was.
+    """Log a change of a target's reachability, or a new error of an unreachable target, also if it was never reachable.
 
-    The caller calls it only at a change, so that a target that stays unreachable for one reason is one line.
+    The caller calls this only at a change, so that a target that stays unreachable for one reason is one line.
     """
     if reachable:
         log.info("reached", device=device)

@@ -32,11 +32,11 @@ _CAN_WAIT = (Samples, CollectorStatus)
 class SendBatching:
     """Decides when to send: samples and statuses a few times a second, all other records at once.
 
-    `full` waiting records are sent at once, whatever they are. A batch costs a broker and its consumers as much as some
-    tens of messages do, however few it holds. With one producer for the largest fabric, the broker took 1.34 CPU s per
-    million port-samples when it sent every 50 ms and 1.10 every 100 ms, the producer 0.99 and 0.82; measured again in
-    pairs, 1.28 every 100 ms and 1.14 every 250 ms, the producer 0.83 and 0.72 (tests/bench/broker_cost.py). Consumers
-    of samples gather for another half second.
+    `full` waiting records are sent at once, whatever their topic. A batch costs a broker and its consumers as much as
+    some tens of messages do, however few it has. Measured with one producer for the largest fabric, in CPU s per
+    million port-samples: the broker took 1.34 when it sent every 50 ms and 1.10 every 100 ms, the producer 0.99 and
+    0.82. Measured again in pairs: the broker took 1.28 every 100 ms and 1.14 every 250 ms, the producer 0.83 and 0.72
+    (tests/bench/broker_cost.py). Consumers of samples gather for another half second.
     """
 
     def __init__(self, full: int, every_s: float = SEND_INTERVAL_S) -> None:
@@ -68,12 +68,12 @@ class SendBatching:
 _log = structlog.get_logger("railsight.publisher")
 
 _WINDOW = 2000
-"""Records in flight at once: a round trip to a local broker is 2 to 5 ms, so no window limits the aim of DESIGN 8."""
+"""Limit of records in flight: a round trip to a local broker takes 2 to 5 ms, so no window limits DESIGN 8's aim."""
 _LINGER_MS = 5
 _BATCH_BYTES = 256 * 1024
 _RETRY_S = 0.5
 _CLOSE_S = 2.0
-"""For the remaining records at the end: with what else there is to stop, less than 5 s while the brokers are away."""
+"""Time to send the remaining records at the end: a stop takes less than 5 s in all while brokers are unreachable."""
 _DROP_S = 0.5
 _LOG_INTERVAL_S = 10.0
 _REPORT_S = 1.0
@@ -122,7 +122,7 @@ class KafkaPublisher:
 
     async def __aexit__(self, *_: object) -> None:
         with contextlib.suppress(TimeoutError, asyncio.CancelledError, Misconfigured):
-            # Without brokers the records stay, in the spool if there is one.
+            # Without brokers the records stay in the spool, if there is one.
             await asyncio.wait_for(self.flushed(), _DROP_S if self.problem() else _CLOSE_S)
         for task in self._tasks:
             task.cancel()
@@ -240,8 +240,9 @@ class KafkaPublisher:
                 **self._options,
                 acks="all",
                 enable_idempotence=True,
-                # Saves 30 % of the bytes for no CPU over broker, producer and readers (tests/bench/broker_cost.py);
-                # aiokafka's lz4 is its level 9, ten times as expensive, and zstd saves another 9 % for twice the CPU.
+                # snappy saves 30 % of the bytes for no CPU over broker, producer and readers
+                # (tests/bench/broker_cost.py). lz4 in aiokafka costs ten times as much (level 9); zstd saves 9 % more
+                # for twice the CPU.
                 compression_type="snappy",
                 linger_ms=_LINGER_MS,
                 max_batch_size=_BATCH_BYTES,

@@ -1,7 +1,7 @@
-"""Reloads a collector's settings while it runs: when the configuration or a file that it names changes, or on SIGHUP.
+"""Reloads a collector's settings while it runs, on SIGHUP and when the configuration or a file that it names changes.
 
 Invalid settings are logged and counted, and the old ones stay in force. Kafka's address, the spool and the group are
-read at the start only.
+read only at the start.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ async def reloads(
     apply: Callable[[Params], None],
     check_interval_s: float = CHECK_INTERVAL_S,
 ) -> None:
-    """Pass changed settings to `apply`, which raises Misconfigured to refuse them; until cancelled."""
+    """Pass changed settings to `apply` until cancelled; `apply` raises Misconfigured to refuse them."""
     with _hangup() as hangup:
         applied = _fingerprint(core, params)
         while True:
@@ -66,7 +66,7 @@ async def _wait(hangup: asyncio.Event, timeout_s: float) -> None:
 
 
 def _fingerprint(core: Core, params: CollectorParams) -> Fingerprint:
-    """Return a value that changes when a file is written; None for a file that does not exist."""
+    """Return a value that changes when a file is written; its part for a missing file is None."""
     return tuple(map(_file_fingerprint, (*core.configuration, *params.files())))
 
 

@@ -4,8 +4,8 @@ A shard is a partition of `railsight.targets.v1`; a target is in the partition o
 divide the partitions; the shards of a member that dies pass to another within the session timeout. During a rebalance
 a member continues to read its shards until the new assignment is known.
 
-A paused member may lose its shards without notice. So membership is renewed by commits, which the coordinator accepts
-from members of the current generation only; Membership evaluates the answers.
+A paused member may lose its shards without notice. So each member renews its membership by commits, which the
+coordinator accepts only from members of the current generation. Membership evaluates the answers.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from streams.wire.topics import TARGETS
 
 
 class Membership:
-    """Tracks the shards that a process may read: those assigned to it, unless it may have lost them. Pure.
+    """Tracks the shards that a process may read: its assigned shards, unless it may have lost them. Pure.
 
     Times are from a clock that continues while the process is paused. A member that made no request for a session
     timeout was paused, and may have lost its shards: it reads none until Kafka has answered. A request without an
@@ -48,7 +48,7 @@ class Membership:
         self.confirmed(at_s)
 
     def on_wakeup(self, at_s: float) -> None:
-        """Check for a pause: the process runs again, perhaps after a long time."""
+        """Check for a pause: the process may have been stopped for a long time."""
         if at_s - self._requested_s > self._session_s:
             self.may_have_lost_them = True
 
@@ -66,7 +66,7 @@ _log = structlog.get_logger("railsight.shards")
 
 _RETRY = Backoff.constant(1.0)
 _RENEWALS = 6
-"""Renewals in a session timeout, because some may be lost."""
+"""Renewals per session timeout: more than one, because some may be lost."""
 
 Assign = Callable[[frozenset[int]], None]
 
@@ -102,7 +102,7 @@ class ShardAssignment(ConsumerRebalanceListener):  # type: ignore[misc]
             auto_offset_reset="latest",
             session_timeout_ms=session_ms,
             heartbeat_interval_ms=session_ms // _RENEWALS,
-            max_poll_interval_ms=session_ms,  # bounds how long a rebalance waits for a member that does not rejoin
+            max_poll_interval_ms=session_ms,  # limits how long a rebalance waits for a member that does not rejoin
             partition_assignment_strategy=(StickyPartitionAssignor,),  # a target that moves must connect again
         )
         try:
@@ -111,13 +111,13 @@ class ShardAssignment(ConsumerRebalanceListener):  # type: ignore[misc]
             while True:
                 await self._renew(consumer)
         finally:
-            # Leaving the group needs an answer of Kafka; without one, the session times out by itself.
+            # Leaving the group needs an answer from Kafka; without one, the session times out by itself.
             await stop_client(consumer)
 
     def _check(self, consumer: AIOKafkaConsumer) -> None:
         """Raise Misconfigured if the topic's partitions differ from the configured number, which all members share."""
         found = len(consumer.partitions_for_topic(TARGETS.name) or ())
-        if found not in (0, self._wanted):  # 0: it may be created later
+        if found not in (0, self._wanted):  # 0: the topic may be created later
             raise Misconfigured(
                 f"{TARGETS.name} has {found} partitions where {self._wanted} are configured;"
                 " recreate the topic or change [partitions]"
@@ -126,7 +126,7 @@ class ShardAssignment(ConsumerRebalanceListener):  # type: ignore[misc]
     async def _renew(self, consumer: AIOKafkaConsumer) -> None:
         loop = asyncio.get_running_loop()
         renew_s = self._session_s / _RENEWALS
-        await consumer.getmany(timeout_ms=int(renew_s * 1000))  # waits; the topic has no records
+        await consumer.getmany(timeout_ms=int(renew_s * 1000))  # waits for the interval: the topic has no records
         self._check(consumer)
         at_s = loop.time()
         self._member.on_wakeup(at_s)

@@ -1,7 +1,7 @@
-"""The registration of a collector, and the life of its process: set-up, publisher, health, end.
+"""Registers a collector, and runs its process: set-up, publisher, health, end.
 
 A collector is one Spec under the entry-point group `railsight.collectors`. Its caller (the command line) has validated
-the Params and knows the address of Kafka; nothing here reads a configuration.
+the Params and supplies the address of Kafka; nothing here reads a configuration.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ from streams.wire.models import Samples
 from streams.wire.topics import COLLECTOR, COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, TARGETS, Access
 
 GROUP_PREFIX = "railsight.collect."
-"""Of the consumer groups of collectors that share targets."""
+"""Prefix of the consumer groups of collectors that share targets."""
 
 TELEMETRY = Access(reads=(TARGETS,), writes=(SAMPLES, EVENTS, FACTS, COLLECTOR_STATUS), group_prefixes=(GROUP_PREFIX,))
-"""The access of a collector of devices on Kafka."""
+"""The access on Kafka of a collector of devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +53,20 @@ class Spec:
     part: str = COLLECTOR
     """The name of its principal on Kafka."""
     prepare: Callable[[Any], object] | None = None
-    """Reads the files that the settings name, as the start does; raises Misconfigured. None if there are none."""
+    """Reads the files that the settings name, as the start does; raises Misconfigured. None if they name none."""
     access: Callable[[Any], Access] = lambda _: TELEMETRY
-    """Returns its access on Kafka by its settings (None: without a section)."""
+    """Returns the collector's access on Kafka for its settings; None as the argument means that it has no section."""
     example: str = ""
     """The arguments of a minimal `railsight collect NAME`, for its help."""
     needs_kafka: bool = True
-    """False if it has a use without Kafka; its records are then discarded."""
+    """False if the collector is useful without Kafka; its records are then discarded."""
     may_end: Callable[[Any], bool] = lambda _: False
-    """Returns True if `collect` returns with these settings, when its input has ended."""
+    """Returns True if `collect` returns with these settings when its input has ended."""
     default_name: Callable[[Any], str] | None = None
-    """Returns the name in its messages if none is configured; None for NAME@HOST."""
+    """Returns the name in the collector's messages if none is configured; None for NAME@HOST."""
 
     def start(self, params: BaseModel, **core: Any) -> None:
-        """Run until SIGTERM or SIGINT in a new event loop; `core` are the fields of Core."""
+        """Run until SIGTERM or SIGINT in a new event loop; `core` has the fields of Core."""
         run_until_signalled(self.run(params, Core(**core)), self.new_loop)
 
     def print_once(self, params: BaseModel, write: Callable[[str], None], **core: Any) -> None:
@@ -79,7 +79,7 @@ class Spec:
         run_until_signalled(lines(), self.new_loop)
 
     async def once(self, params: BaseModel, core: Core) -> AsyncIterator[str]:
-        """Yield the lines of JSON of one reading; raises Misconfigured, and Retry for devices that gave none."""
+        """Yield the lines of JSON of one reading; raises Misconfigured, and Retry for devices without a reading."""
         assert self.read_once is not None, f"{self.name} has no reading to print"
         context = CollectorContext(NullPublisher(), core.collector or "once", core=core)
         async for reading in self.read_once(params, context):
@@ -143,10 +143,10 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 def pin_to_cpu(cpu: Cpu, name: str) -> int:
     """Pin this process and its future threads to one CPU and return its number; raises Misconfigured.
 
-    A gRPC stream moves between threads, and each wake-up on another CPU costs: under the default scheduler, reading
-    gNMI took up to twice the CPU of the same process on one core (measured with grpcio 1.85 on 2 shared cores). The
-    price is that the process waits while other work occupies that CPU: not for a host whose cores belong to a job.
-    `one` selects a permitted CPU by the collector's name, so that several collectors are spread over the CPUs.
+    A gRPC stream moves between threads, and each wake-up on another CPU costs time: under the default scheduler,
+    reading gNMI took up to twice the CPU of the same process on one core (measured with grpcio 1.85 on 2 shared cores).
+    A pinned process waits while other work occupies its CPU: do not pin on a host whose cores belong to a job. `one`
+    selects a permitted CPU by the collector's name, so that several collectors are spread over the CPUs.
     """
     allowed = sorted(os.sched_getaffinity(0))
     chosen = allowed[crc32(name.encode()) % len(allowed)] if cpu == "one" else cpu

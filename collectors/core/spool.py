@@ -1,8 +1,8 @@
 """Stores records on disk, in order, bounded in bytes; records are durable once `append` has returned.
 
-One SQLite file: its write-ahead log has a checksum per frame, so that a torn tail ends at the last complete commit,
-and a commit of many records is one fsync. A failed read or write raises OSError with its reason and changes nothing.
-The calls block: run them in a thread.
+The spool is one SQLite file. Its write-ahead log has a checksum per frame, so that a torn tail ends at the last
+complete commit. A commit of many records is one fsync. A failed read or write raises OSError with its reason and
+changes nothing. The calls block: run them in a thread.
 """
 
 import contextlib
@@ -23,11 +23,11 @@ _TABLE = """CREATE TABLE IF NOT EXISTS records (
 _INSERT = "INSERT INTO records (size, rows, topic, spread, route, headers, key, value) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _SELECT = "SELECT id, size, rows, topic, spread, route, headers, key, value FROM records ORDER BY id LIMIT ?"
 _LOCK_S = 5.0
-"""The time that the previous owner of the file may take to end."""
+"""The time that the previous owner of the file may take to close it."""
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _READ_BYTES = 8 << 20
 _RECORD_OVERHEAD = 200
-"""Python's own bytes for a Record in a deque, measured with sys.getsizeof on its parts."""
+"""Python's overhead for a Record in a deque, measured with sys.getsizeof on its parts."""
 
 Result = TypeVar("Result")
 
@@ -46,11 +46,11 @@ class BufferedRecord:
 
 
 class Damaged(OSError):
-    """The file's content is not what was written; `Spool.set_aside` creates a new one."""
+    """Raised if the file's content differs from what was written; `Spool.set_aside` creates a new file."""
 
 
 class Spool:
-    """One file, used by one process at a time."""
+    """One spool file, used by one process at a time."""
 
     def __init__(self, path: Path, limit_bytes: int, lock_s: float = _LOCK_S) -> None:
         self._lock_s = lock_s
@@ -102,7 +102,7 @@ class Spool:
         self.size_bytes += sum(record.size for record in records)
 
     def oldest(self, limit: int) -> list[BufferedRecord]:
-        """Return the oldest records, at most `limit`, and at most as many bytes as fit in memory beside new records."""
+        """Return the oldest records, at most `limit`, and no more bytes than fit in memory beside new records."""
         return self._try(lambda: self._oldest(limit))
 
     def _oldest(self, limit: int) -> list[BufferedRecord]:
@@ -120,7 +120,7 @@ class Spool:
         return found
 
     def drop(self, count: int) -> None:
-        """Remove the oldest records, without fsync: those that reappear after a crash of the machine are sent twice."""
+        """Remove the oldest records without fsync: records that reappear after a machine crash are sent twice."""
         if count:
             self._try(lambda: self._drop(count))
 

@@ -1,4 +1,4 @@
-"""Reads the configured targets of one process: all of them, or its assigned shards, one task for each, with reloads."""
+"""Reads the configured targets of one process, or its assigned shards, in one task per target, with reloads."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -17,12 +17,12 @@ Target = TypeVar("Target")
 
 
 class ActiveTargets(Generic[Target]):
-    """The targets of a process, by name; two compare equal if nothing about them changed."""
+    """The targets of a process by name; two targets compare equal if all their settings are equal."""
 
     def __init__(self, shards: int | None = None, on_removed: Callable[[str], None] = lambda _: None) -> None:
         """Create it with the number of shards; None if all are assigned to this process.
 
-        `on_removed` receives the name of each target that is read no longer.
+        `on_removed` receives the name of each target that is no longer read.
         """
         self._shards = shards
         self._on_removed = on_removed
@@ -32,7 +32,7 @@ class ActiveTargets(Generic[Target]):
         self._reading: dict[str, tuple[Target, asyncio.Task[None]]] = {}
 
     def configure(self, targets: Mapping[str, Target]) -> None:
-        """Set all configured targets, including those of other processes."""
+        """Set all configured targets, also those that other processes read."""
         self._configured = dict(targets)
         self._changed.set()
 
@@ -57,7 +57,7 @@ class ActiveTargets(Generic[Target]):
         return len(self._reading)
 
     async def run(self, read: Callable[[Target], Coroutine[Any, Any, None]]) -> None:
-        """Read each target until cancelled; raises what a reading raises."""
+        """Read each target until cancelled; raises the error of a reading."""
         try:
             while True:
                 self._changed.clear()
@@ -100,8 +100,8 @@ async def read_targets(
 ) -> None:
     """Run `read` for each of `targets(params)` until cancelled.
 
-    `targets` returns them by name, each with all settings that affect its reading: one that compares unequal after a
-    reload is stopped and started again. It raises Misconfigured, at the start and at a reload.
+    `targets` returns the targets by name, each with all settings that affect its reading: a target that compares
+    unequal after a reload is stopped and started again. `targets` raises Misconfigured, at the start and at a reload.
     """
     core = context.core
     is_shared = bool(params.share_group) and core.client_options is not None

@@ -12,8 +12,8 @@ _RETRY_S = 0.2
 async def cancel_and_wait(*tasks: "asyncio.Task[Any]") -> None:
     """Cancel tasks until they are done; their exceptions are ignored.
 
-    One cancellation may be lost: a grpc.aio stream that is cancelled before its first answer awaits a task of its own,
-    which consumes the cancellation and returns, and the stream continues to read.
+    One cancellation may be lost: a grpc.aio stream that is cancelled before its first answer awaits a task of its own.
+    That task consumes the cancellation and returns, and the stream continues to read.
     """
     while waiting := [task for task in tasks if not task.done()]:
         for task in waiting:
@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 def in_thread(work: Callable[[], Result], name: str) -> "asyncio.Future[Result]":
     """Run `work` in a new thread; return a future of this event loop, which also raises what `work` raises.
 
-    No executor: Python waits for its threads at exit, and a driver may block a caller for ever.
+    It uses no executor: Python waits for an executor's threads at exit, and a driver may block a caller for ever.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Result] = loop.create_future()

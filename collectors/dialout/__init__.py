@@ -1,1 +1,1 @@
-"""Listens for devices that send telemetry by themselves: gNMI dial-out, and Cisco MDT over gRPC."""
+"""Receives telemetry from devices that connect by themselves: gNMI dial-out, and Cisco MDT over gRPC."""

@@ -1,4 +1,4 @@
-"""The dial-out collector: devices that connect to it and send by themselves. Wiring only."""
+"""The dial-out collector receives telemetry from devices that connect to it. Wiring only."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -17,9 +17,9 @@ from streams.wire.models import Samples, Source
 async def collect(
     params: Params, context: CollectorContext, on_listening: Callable[[int], None] = lambda _: None
 ) -> None:
-    """Listen until cancelled; settings of targets are reloaded, those of the server are read at the start.
+    """Listen until cancelled. Settings of targets are reloaded; settings of the server are read only at the start.
 
-    `on_listening` receives the port, which differs from that of the settings if that is 0.
+    `on_listening` receives the port, which differs from the configured port if that is 0.
     """
     emitter = context.emitter(Source.SOURCE_GNMI)
     server = DialOutServer(params, context.metrics)
@@ -48,7 +48,7 @@ async def collect(
 
 
 def read_once(params: Params, context: CollectorContext) -> AsyncIterator[Samples]:
-    """Yield the first reading of every target; raises Retry with those that sent none in time."""
+    """Yield the first reading of every target; raises Retry with the targets that sent none in time."""
     bound_s = max(params.once_s, 2 * params.cadence_s)
     return first_readings(params.all_targets(), context, lambda own: collect(params, own), bound_s, bound_s)
 

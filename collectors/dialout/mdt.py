@@ -1,7 +1,7 @@
-"""Reads Cisco's Model-Driven Telemetry, self-describing GPB, as gNMI notifications. Pure.
+"""Converts Cisco's Model-Driven Telemetry (self-describing GPB) to gNMI notifications. Pure.
 
-A row has its list's keys apart from its content, without the steps of the path that they belong to: those are known
-from the profiles. Rows become JSON below a path, which the gNMI parser reads as a device's own JSON.
+A row has its list's keys apart from its content, without the path steps that they belong to; the profiles define these
+steps. Rows become JSON below a path, which the gNMI parser reads like a device's own JSON.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -21,11 +21,11 @@ KeysOf = Callable[[str], Iterable[str]]
 _NS_PER_MS = 1_000_000
 _MAX_MS = 2**63 // _NS_PER_MS - 1
 _LATEST = ("infra-statistics", "interfaces", "interface", "latest")
-"""IOS-XR's usual sensor path has a last step here that its present model has not: the values are those without it."""
+"""IOS-XR's usual sensor path ends with a step that the current model lacks; values match the path without it."""
 
 
 class Assembly:
-    """Joins the parts of messages that NX-OS sends in parts; one per stream, bounded by `limit` bytes."""
+    """Joins the parts of messages that NX-OS splits; one per stream, bounded by `limit` bytes."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -33,7 +33,7 @@ class Assembly:
         self._parts = bytearray()
 
     def add(self, message: bytes) -> mdt_pb2.Telemetry | None:
-        """Return the message that is complete; None if parts are missing. Raises Reject for what cannot be read."""
+        """Return the complete message; None if parts are missing. Raises Reject for an unreadable message."""
         try:
             args = mdt_pb2.DialoutArgs.FromString(message)
             if args.errors:
@@ -58,7 +58,7 @@ class Assembly:
 
 
 def sensor_path(telemetry: mdt_pb2.Telemetry) -> Elems:
-    """Return the path of a message's rows; raises Reject if it is no path of a model, or has no readable rows."""
+    """Return the path of a message's rows; raises Reject if it is not a path of a model, or has no readable rows."""
     if telemetry.data_gpb:
         raise Reject("compact GPB is not read; configure `encoding self-describing-gpb` on the device")
     path = from_text(telemetry.encoding_path)
@@ -70,12 +70,12 @@ def sensor_path(telemetry: mdt_pb2.Telemetry) -> Elems:
 
 
 def notifications(telemetry: mdt_pb2.Telemetry, keys_of: KeysOf) -> Iterator[gnmi_lite_pb2.Notification]:
-    """Yield one notification per row; raises Reject for a message that cannot be read."""
+    """Yield one notification per row; raises Reject for an unreadable message."""
     path = sensor_path(telemetry)
     for row in telemetry.data_gpbkv:
         parts = {field.name: field.fields for field in row.fields}
         if "content" not in parts:
-            continue  # a deleted row: it has keys only
+            continue  # a deleted row has only keys
         content = _value(parts["content"])
         update = gnmi_lite_pb2.Update(
             path=_encoded(_keyed(path, _scalars(parts.get("keys", ())), keys_of)),

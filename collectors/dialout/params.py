@@ -1,4 +1,4 @@
-"""Settings of the dial-out collector: where it listens, its TLS, and the devices that may send."""
+"""Settings of the dial-out collector: its address, its TLS, and the devices that may send."""
 
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,16 +15,16 @@ from streams.wire.login_settings import ServerFiles, is_loopback
 
 
 class Target(BaseModel):
-    """One device that sends: its name in the inventory, and how its connections are recognized."""
+    """One device that sends: its name in the inventory, and how the collector recognizes its connections."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1)
     """The device's name in the inventory."""
     node: str = ""
-    """The name that it gives itself (MDT's node id, gNMI's target), if that is not `name`."""
+    """The name that the device reports (MDT's node id, gNMI's target), if that is not `name`."""
     addresses: tuple[str, ...] = ()
-    """The addresses that it connects from; with client certificates they are an additional condition."""
+    """The addresses that the device connects from; with client certificates they are an additional condition."""
     certificate: str = ""
     """The common name or DNS name in its client certificate, if that is not `name`."""
 
@@ -38,7 +38,7 @@ class Target(BaseModel):
 
     @property
     def node_name(self) -> str:
-        """The name that it gives itself."""
+        """The name that the device reports."""
         return self.node or self.name
 
     @property
@@ -50,26 +50,26 @@ class Target(BaseModel):
 class Params(StreamParams, ServerFiles):
     """Settings of `[collect.dialout]`.
 
-    Devices come from `targets`, `targets_file` (JSON: a list of {"name", "addresses"}) or both. A connection that is
-    none of them is refused.
+    Devices come from `targets`, `targets_file` (JSON: a list of {"name", "addresses"}) or both. A connection from any
+    other device is refused.
     """
 
     listen: str = Field(default="127.0.0.1:57500", pattern=r"^.+:\d{1,5}$")
-    """The address to listen on, `host:port`; off this machine it needs TLS or `clear_text`."""
+    """The address to listen on, `host:port`; an address reachable from other machines needs TLS or `clear_text`."""
     targets: Annotated[tuple[Target, ...], BeforeValidator(from_json)] = ()
     """The devices that may send; more may come from `targets_file`."""
     targets_file: Path | None = None
     """A file with devices (JSON: a list of {"name", "addresses"}); it is read again when it changes."""
     client_ca_file: Path | None = None
-    """The CA of the devices' certificates, in PEM: every device must then have one with its name."""
+    """The CA of the devices' certificates, in PEM. Every device must then present a certificate with its name."""
     clear_text: bool = False
     """Allow devices to connect without TLS from other machines."""
     cadence_s: float = Field(default=10.0, ge=0.05, le=3600)
-    """The interval that the devices are configured to send in; without samples for three of them a device is silent."""
+    """The interval at which the devices are configured to send; a device without samples for three is silent."""
     max_message_bytes: ClassVar[int] = 4 << 20
-    """The largest message, and the largest one that is sent in parts; a larger one ends its stream."""
+    """The largest message, also of a message sent in parts; a larger one ends its stream."""
     max_streams: ClassVar[int] = 32
-    """The limit of streams of one device at a time; another is refused."""
+    """The limit of concurrent streams of one device; further streams are refused."""
 
     @model_validator(mode="after")
     def _complete(self) -> "Params":
@@ -82,7 +82,7 @@ class Params(StreamParams, ServerFiles):
         return self
 
     def all_targets(self) -> dict[str, Target]:
-        """Return the devices by name; raises Misconfigured for none, for duplicates and without an identity."""
+        """Return the devices by name; raises Misconfigured for no devices, duplicates, or a device without identity."""
         targets = configured_targets("dialout", self, self.targets, self.targets_file, _TARGETS)
         for target in targets:
             if self.client_ca_file is None and not target.addresses:
@@ -96,7 +96,7 @@ class Params(StreamParams, ServerFiles):
         return tuple(path for path in (self.targets_file,) if path is not None)
 
     def tls(self) -> tuple[bytes, bytes, bytes | None] | None:
-        """Return key, certificate and the CA of clients; None without TLS. Raises Misconfigured."""
+        """Return the key, the certificate and the CA of clients; None without TLS. Raises Misconfigured."""
         if self.cert_file is None or self.key_file is None:
             return None
         authority = None if self.client_ca_file is None else read_file("dialout", self.client_ca_file)
@@ -130,7 +130,7 @@ def peer_of(address: str, authentication: Mapping[str, Iterable[bytes]]) -> Peer
 
 
 def candidates(targets: Iterable[Target], peer: Peer, *, by_certificate: bool) -> tuple[Target, ...]:
-    """Return the devices that a connection may be: none for an unknown one."""
+    """Return the devices that match a connection; none for an unknown connection."""
     return tuple(
         target
         for target in targets
@@ -140,7 +140,7 @@ def candidates(targets: Iterable[Target], peer: Peer, *, by_certificate: bool) -
 
 
 def named(possible: Sequence[Target], node: str) -> Target | None:
-    """Return the device that gives itself this name; without a name, the only one that it may be."""
+    """Return the device that reports this name; without a name, the only possible device."""
     if not node:
         return possible[0] if len(possible) == 1 else None
     return next((target for target in possible if target.node_name == node), None)

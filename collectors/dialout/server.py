@@ -30,7 +30,7 @@ _log = structlog.get_logger("railsight.dialout")
 
 _LOG_INTERVAL_S = 60.0
 _MOST_LOGGED = 1000
-"""Subjects whose last log line is remembered; past it all are forgotten."""
+"""Limit of subjects whose last log line is remembered; past it, all are removed."""
 _OPTIONS: tuple[tuple[str, Any], ...] = (
     ("grpc.so_reuseport", 0),
     # Devices send keepalives every few seconds; gRPC's default would close their connections for that.
@@ -47,7 +47,7 @@ Context = grpc.aio.ServicerContext[bytes, bytes]
 
 
 class DialOutDevice:
-    """One device; runs until cancelled, with streams or without."""
+    """One device; it runs until cancelled, with or without streams."""
 
     def __init__(self, target: Target, params: Params, context: CollectorContext, emitter: Emitter) -> None:
         self.target = target
@@ -73,14 +73,14 @@ class DialOutDevice:
 
     @property
     def is_full(self) -> bool:
-        """True if it has as many streams as it may have."""
+        """True if the device has reached its limit of streams."""
         return self._streams >= self._params.max_streams
 
     @contextlib.contextmanager
     def stream(self) -> Iterator[Feed]:
-        """Yield the feed that all streams of the device share; the last one that ends makes it unreachable."""
+        """Yield the feed that all streams of the device share; the device is unreachable after the last one ends."""
         if self._feed is None:
-            # Whether a leaf is sampled or sent on change is unknown here: a state is valid until it changes.
+            # It is unknown here if a leaf is sampled or sent on change: a state is valid until it changes.
             connection = Connection(
                 self.target.name, self._params, self._output.identity, self._context.metrics, on_change=True
             )
@@ -106,7 +106,7 @@ class DialOutDevice:
         self._output.set_reachable(reachable=False, error=_ENDED)
 
     async def _until_silent(self, feed: Feed) -> None:
-        """Emit readings; a device that is connected and silent is unreachable until it sends again."""
+        """Emit readings; a connected device that is silent is unreachable until it sends again."""
         while True:
             try:
                 await feed.watch()
@@ -120,7 +120,7 @@ class DialOutDevice:
 
 
 class DialOutServer(grpc.GenericRpcHandler):
-    """Admits streams of the present `devices`, by name, and passes their messages to them."""
+    """Admits streams of the current `devices`, by name, and passes their messages to them."""
 
     def __init__(self, params: Params, metrics: CollectorMetrics) -> None:
         self.devices: dict[str, DialOutDevice] = {}
@@ -192,7 +192,7 @@ class DialOutServer(grpc.GenericRpcHandler):
                     self._warn("message left out", names, why=str(error))
 
     async def _admitted(self, context: Context) -> tuple[DialOutDevice, ...]:
-        """Return the devices that a connection may be; end its stream if there are none."""
+        """Return the devices that match a connection; end its stream if there are none."""
         peer = peer_of(context.peer(), context.auth_context())
         by_certificate = self._params.client_ca_file is not None
         targets = [device.target for device in self.devices.values()]
@@ -217,7 +217,7 @@ class DialOutServer(grpc.GenericRpcHandler):
         return device
 
     async def _refuse(self, context: Context, code: grpc.StatusCode, why: str) -> NoReturn:
-        """Count and log it, and end the stream; raises what gRPC ends a handler with."""
+        """Count and log the refusal, and end the stream; raises gRPC's exception that ends a handler."""
         self._metrics.add("not_admitted")
         self._warn("stream refused", context.peer().rpartition(":")[0], why=why, next="see collect.dialout targets")
         await context.abort(code, why)

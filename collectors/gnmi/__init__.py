@@ -1,1 +1,1 @@
-"""The gNMI collector."""
+"""The gNMI collector subscribes to switches."""

@@ -1,4 +1,4 @@
-"""The gNMI collector: many devices in one process. Wiring only."""
+"""The gNMI collector reads many devices in one process. Wiring only."""
 
 import random
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ def target_sessions(params: Params) -> dict[str, TargetSession]:
     """Return the devices by name; raises Misconfigured before any connection is made."""
     targets = params.all_targets()
     own = {target.name: params.for_target(target) for target in targets}
-    # The files of settings that targets share are read once.
+    # Each file of settings that targets share is read once.
     secrets = {id(its): its.secret() for its in ({id(its): its for its in (params, *own.values())}).values()}
     for its in {id(its): its for its in own.values()}.values():
         if its.tls:
@@ -50,7 +50,7 @@ async def collect(params: Params, context: CollectorContext) -> None:
 
 
 def read_once(params: Params, context: CollectorContext) -> AsyncIterator[Samples]:
-    """Yield one reading of every target; raises Retry with the targets that gave none in time."""
+    """Yield one reading of every target; raises Retry with the targets that sent none in time."""
     devices = [target.name for target in params.all_targets()]
     bound_s = max(params.once_s, 2 * params.cadence_s)
     return first_readings(devices, context, lambda own: collect(params, own), bound_s)

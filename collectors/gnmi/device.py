@@ -1,7 +1,6 @@
-"""Reads one device: connect, subscribe, read, and reconnect when the stream ends.
+"""Reads one device: connects, subscribes, reads, and reconnects when the stream ends.
 
-Combines reading (I/O), parsing (pure) and publishing; decides on backoff, on narrower subscriptions, and on a silent
-device.
+Combines reading (I/O), parsing (pure) and publishing; handles backoff, narrower subscriptions, and a silent device.
 """
 
 import asyncio
@@ -113,7 +112,7 @@ class DeviceReader:
                 refusal = await self._refusal(
                     wire, subscription_plans.stream_request([narrowed], plan.encoding, self._cadence_ns)
                 )
-                why = why or refusal  # of the path as the profile has it
+                why = why or refusal  # the refusal of the profile's own path
                 if not refusal:
                     accepted.append(narrowed)
                     break
@@ -125,9 +124,9 @@ class DeviceReader:
         return tuple(dict.fromkeys(accepted))
 
     async def _refusal(self, wire: Wire, request: gnmi_pb2.SubscribeRequest) -> str:
-        """Return the device's code and text if it refuses a request, empty if it accepts it.
+        """Return the code and text with which the device refuses a request, empty if it accepts it.
 
-        No answer is acceptance, because there may be no data yet.
+        A missing answer counts as acceptance, because there may be no data yet.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_PROBE_S), contextlib.aclosing(wire.stream(request)) as stream:
@@ -167,7 +166,7 @@ class DeviceReader:
         self._output.set_reachable(reachable=True)
 
     async def _request_facts(self, wire: Wire, plan: SubscriptionPlan) -> None:
-        """Request the facts of the device at intervals; facts that it does not send stay unknown."""
+        """Request the facts of the device at intervals; facts that the device does not send stay unknown."""
         while True:
             connection = Connection(
                 self.name, self._params, self._output.identity, self._metrics, on_change=False, mapping=plan.mapping

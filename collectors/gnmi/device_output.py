@@ -1,4 +1,4 @@
-"""Publishes what one device reports: its samples, events and facts, and whether it is reachable.
+"""Publishes the samples, events and facts of one device, and its reachability.
 
 The device's identity (facts, boot time), clock offset and last sample outlive its connections here.
 """
@@ -32,14 +32,14 @@ STATE_EVENTS = {
     (Metric.ADMIN_UP, 0.0): EventKind.ADMIN_DOWN,
     (Metric.ADMIN_UP, 1.0): EventKind.ADMIN_UP,
 }
-"""The event of a port whose state has changed to a value."""
+"""The event of a port whose state changed to a value."""
 
 Output = Reading | DeviceEvent
 
 
 @dataclass(slots=True, kw_only=True)
 class BootTime:
-    """The time at which a device started, its boot id, in ns."""
+    """The time at which a device started, and its boot id, in ns."""
 
     boot_id: int = 0
     boot_seen_ns: int = 0
@@ -47,14 +47,14 @@ class BootTime:
     def set_boot_time(self, boot_ns: int | None, at_ns: int) -> DeviceEvent | None:
         """Record a reported boot time; return a reboot event if it differs from the last one."""
         if boot_ns is None or not 0 <= boot_ns <= MAX_TIME_NS:
-            return None  # no reader would accept the facts with it
+            return None  # no reader would accept the facts with such a time
         seen, self.boot_seen_ns = self.boot_seen_ns, boot_ns
         if self.boot_id and abs(boot_ns - seen) <= _SAME_BOOT_NS:
             return None
         previous, self.boot_id = self.boot_id, boot_ns
         if not previous:
             return None
-        # Dated when it was observed: a switch takes minutes to boot, and an event dated then would be late.
+        # Dated at its observation: a switch takes minutes to boot, and an event dated at the boot would be late.
         return DeviceEvent(EventKind.DEVICE_REBOOT, "", at_ns, f"boot-time {boot_ns}, was {seen}", boot_ns)
 
 
@@ -75,7 +75,7 @@ class DeviceIdentity(BootTime):
 
 
 def facts_of(device: str, at_ns: int, source: Source, identity: DeviceIdentity) -> Facts:
-    """Return what the device reported of itself: the chassis' values, else those of the system."""
+    """Return the facts that the device reported about itself: the chassis' values, else the system's."""
     leaves = identity.facts
     components: dict[str, dict[str, str]] = {}
     for (fact, subject), value in leaves.items():
@@ -97,7 +97,7 @@ def facts_of(device: str, at_ns: int, source: Source, identity: DeviceIdentity) 
 
 
 def _modules(components: dict[str, dict[str, str]], leaves: dict[tuple[str, str], str]) -> Iterator[Component]:
-    """Yield the transceivers with a part or serial number; the port that holds one is its alias, if reported."""
+    """Yield the transceivers with a part or serial number; a transceiver's port is its alias, if reported."""
     for name, component in sorted(components.items()):
         part, serial = component.get("part-no", ""), component.get("serial-no", "")
         if component.get("type", "").rpartition(":")[2] == "TRANSCEIVER" and (part or serial):
@@ -153,7 +153,7 @@ class DeviceOutput:
         self._emitter.facts(facts_of(self.name, self._clock.now_ns(), self._emitter.source, self.identity))
 
     def set_reachable(self, *, reachable: bool, error: str = "") -> None:
-        """Log and publish a change of the reachability, or of the reason why there is none."""
+        """Log and publish a change of the reachability, or of the reason why the device is unreachable."""
         if reachable == self.reachable and error == self._error:
             return
         log_reachability(_log, self.name, self.reachable, reachable=reachable, error=error)

@@ -1,4 +1,4 @@
-"""Passes the messages of one connection through its parser to the output; a reading is complete when they pause."""
+"""Passes the messages of one connection through its parser to the output; a reading is complete when messages pause."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ class UpdateLimiter:
         self._window_ns, self._updates = 0, 0
 
     def delay_s(self, updates: int, now_ns: int) -> float:
-        """Add updates; return the rest of the second if the device has exceeded its limit in it, else 0."""
+        """Add updates; return the rest of the second if the device has exceeded its limit, else 0."""
         elapsed_ns = now_ns - self._window_ns
         if not 0 <= elapsed_ns < _SECOND_NS:
             self._window_ns, self._updates, elapsed_ns = now_ns, 0, 0
@@ -38,9 +38,9 @@ class UpdateLimiter:
 
 
 class Feed:
-    """One connection, of one stream or of several.
+    """One connection, with one stream or several.
 
-    `on_response` is called at each message that had to be decoded, as the first one is.
+    `on_response` is called at each message that had to be decoded, which includes the first.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Feed:
         await self._processed(received_ns)
 
     async def add_notification(self, notification: gnmi_lite_pb2.Notification) -> None:
-        """Process a notification that was no gNMI message on the wire; as `add` does."""
+        """Process a notification that was not a gNMI message on the wire, as `add` does."""
         received_ns = self._clock.now_ns()
         self._on_response()
         self._output.emit(self._connection.process(notification, received_ns), received_ns)
@@ -112,7 +112,7 @@ class Feed:
 
 
 def decoded(message: bytes, device: str, metrics: CollectorMetrics) -> gnmi_lite_pb2.SubscribeResponse | None:
-    """Return the decoded message; None, and counted, if it cannot be decoded: the next may be correct."""
+    """Return the decoded message; None if it cannot be decoded, which is counted: the next message may be correct."""
     try:
         return gnmi_lite_pb2.SubscribeResponse.FromString(message)
     except DecodeError:

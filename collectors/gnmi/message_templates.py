@@ -1,11 +1,11 @@
 """Reads messages that differ from an earlier one only in their numbers, without decoding them. Pure.
 
-A device sends the same few messages for ever: one prefix, the same paths in the same order, other counters. Such a
-message is matched against a pattern of its bytes, which contains the paths and captures the numbers: a fifth of the
-CPU of decoding it and looking up each update, measured (0.15 and 0.67 s per million updates). The numbers, varints as
-they are on the wire, are converted to integers together, once per reading. Other messages are decoded as usual.
+A device repeats the same few messages: one prefix, the same paths in the same order, other counters. Such a message is
+matched against a pattern of its bytes, which contains the paths and captures the numbers. This takes a fifth of the CPU
+of decoding it and looking up each update (measured: 0.15 and 0.67 s per million updates). The captured varints are
+converted to integers together, once per reading. Other messages are decoded as usual.
 
-Patterns contain no prefix, so that all ports of all devices with the same leaves share one.
+Patterns contain no prefix, so that all ports of all devices with the same leaves share one pattern.
 """
 
 import re
@@ -23,11 +23,11 @@ _VARINT = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
 _LENGTH = rb"[\x80-\xff]{0,4}[\x00-\x7f]"
 _HEAD = re.compile(rb"\x0a" + _LENGTH + rb"\x08(" + _VARINT + rb")\x12([\x80-\xff]?[\x00-\x7f])")
 _FEWEST, _MOST = 4, 512
-"""The number of updates from which a message is worth a pattern, and the most that one has."""
+"""The lowest and the highest number of updates of a message that gets a pattern."""
 _TEMPLATES_PER_PREFIX = 4
 _TRIES_PER_PREFIX = 8
 _NEW_PATTERNS = 64
-"""Patterns that one connection may compile: each takes some milliseconds, and only a hostile device has more."""
+"""Limit of patterns that one connection may compile: each takes milliseconds; only a hostile device needs more."""
 _LONGEST_PATH = 127
 
 
@@ -50,7 +50,7 @@ class TemplateMatch(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _pattern(leaves: tuple[tuple[bytes, bool], ...]) -> re.Pattern[bytes]:
-    """Return the pattern of a message's updates; each has its path, and whether its number is captured."""
+    """Return the pattern of a message's updates; each has its path, and a flag to capture its number."""
     updates = (
         rb"\x22" + _LENGTH + rb"\x0a" + re.escape(bytes([len(path)]) + path) + rb"\x1a" + _LENGTH + rb"\x18"
         + (rb"(" + _VARINT + rb")" if wanted else _VARINT)
@@ -71,7 +71,7 @@ class MessageTemplates:
         self.waiting: list[TemplateMatch] = []
 
     def find(self, message: bytes) -> TemplateMatch | None:
-        """Return the match of a message with a known template, its numbers not yet stored; None if there is none."""
+        """Return the match of a message with a known template, before its numbers are stored; None if there is none."""
         head = _HEAD.match(message)
         if head is None:
             return None
@@ -130,7 +130,7 @@ class MessageTemplates:
 
 
 def _is_plain(node: Node | None, update: gnmi_lite_pb2.Update) -> bool:
-    """Return True for a counter as an unsigned integer, or a value without a leaf."""
+    """Return True for a counter sent as an unsigned integer, or a value without a leaf."""
     if node is None or not update.val.HasField("uint_val") or len(update.path) > _LONGEST_PATH:
         return False
     return node.counter >= 0 or (node.leaf is None and node.is_path)

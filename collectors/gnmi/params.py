@@ -29,7 +29,7 @@ from streams.wire.login_settings import ClientFiles, is_loopback
 Encoding = Literal["auto", "proto", "json_ietf", "json", "ascii"]
 _LOGIN = frozenset({"username", "password", "password_file", "token", "token_file"})
 _TLS = frozenset({"tls", "ca_file", "cert_file", "key_file", "server_name"})
-"""A target that sets one of these has all of them itself."""
+"""If a target sets one of these, it inherits none of them."""
 
 
 class _Strict(BaseModel):
@@ -39,8 +39,8 @@ class _Strict(BaseModel):
 class Target(_Strict):
     """One device: its name in the inventory, and the address of its gNMI server (`host:port`).
 
-    `profiles` names its vendor's profiles, for devices whose Capabilities do not. The other settings are those of this
-    device that differ from those of the collector; secrets are in files.
+    `profiles` names its vendor's profiles, if the device's Capabilities do not. The other settings replace those of the
+    collector for this device; secrets are in files.
     """
 
     name: str = Field(min_length=1)
@@ -84,13 +84,13 @@ class StreamParams(CollectorParams):
 
     cadence_s: float = Field(default=10.0, ge=0.05, le=3600)
     quiet_s: ClassVar[float] = 0.05
-    """A burst is over when the device has sent no sample for this long (trial: gaps inside one stay below 20 ms)."""
+    """A burst is over when the device has sent no sample for this long (trial: gaps in a burst stay below 20 ms)."""
     once_s: ClassVar[float] = 20.0
-    """`--once` waits so long, and at least two cadences, for a device's first reading."""
+    """`--once` waits this long, and at least two cadences, for a device's first reading."""
     max_ports: ClassVar[int] = 4096
-    """The limit of ports of one device; more are left out and counted."""
+    """The limit of ports of one device; further ports are left out and counted."""
     max_paths: ClassVar[int] = 200_000
-    """The limit of paths of one device; more are left out and counted."""
+    """The limit of paths of one device; further paths are left out and counted."""
     max_updates_per_s: ClassVar[int] = 250_000
     """A device that sends more is read more slowly, so that it does not delay the others."""
 
@@ -108,15 +108,15 @@ class Params(StreamParams, TargetParams, ClientFiles):
     encoding: Encoding = "auto"
     """The encoding of updates; `auto` selects the profile's first one that the device supports."""
     connect_s: ClassVar[float] = 5.0
-    """The limit of a connection's set-up."""
+    """The timeout of a connection's set-up."""
     keepalive_s: ClassVar[float] = 10.0
-    """Without it, the loss of a device goes unnoticed for about two hours (DETECTION 2)."""
+    """The interval of keepalives; without them, a lost device goes unnoticed for about two hours (DETECTION 2)."""
     keepalive_timeout_s: ClassVar[float] = 5.0
-    """A connection is closed if a device does not answer a keepalive for so long."""
+    """A connection is closed if a device does not answer a keepalive for this long."""
     backoff_s: ClassVar[float] = 0.25
     """The first wait before a connection is opened again; it doubles up to `backoff_max_s`."""
     backoff_max_s: ClassVar[float] = 5.0
-    """Well below the 30 s after which a silent device is a finding (DESIGN 2)."""
+    """The longest wait: well below the 30 s after which a silent device is a finding (DESIGN 2)."""
     facts_every_s: ClassVar[float] = 3600.0
     """The interval of facts: versions, serial numbers, modules."""
     max_message_bytes: ClassVar[int] = 16 << 20
@@ -151,7 +151,7 @@ class Params(StreamParams, TargetParams, ClientFiles):
         return self
 
     def all_targets(self) -> tuple[Target, ...]:
-        """Return the configured devices; raises Misconfigured for none, for duplicates and invalid files."""
+        """Return the configured devices; raises Misconfigured for no devices, for duplicates and for invalid files."""
         targets = configured_targets("gnmi", self, self.targets, self.targets_file, _TARGETS)
         for target in targets:
             self.for_target(target).check_exposure(target)

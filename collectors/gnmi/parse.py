@@ -25,7 +25,7 @@ from streams.wire.models import ABSENT_COUNTER
 
 _MAX_JSON_DEPTH = 64
 _MAX_JSON_ITEMS = 200_000
-"""Members and items of JSON that are read in one message."""
+"""Limit of members and items of JSON that are read in one message."""
 _SLOTS_PER_UPDATE = 16
 """The number of slots scanned for a delete that counts as one update."""
 _UNKNOWN = 2**31
@@ -63,7 +63,7 @@ def row_delays(
 
 
 class Connection:
-    """The state of one connection. `on_change` has the paths that the device sends on change; True: all states."""
+    """The state of one connection. `on_change` has the paths that the device sends on change; True means all states."""
 
     def __init__(
         self, device: str, params: StreamParams, identity: DeviceIdentity, metrics: CollectorMetrics, *,
@@ -86,7 +86,7 @@ class Connection:
         )  # fmt: skip
         self._json_left = 0
         self.work = 0
-        """The cost of the last message, in updates: for a rate limit per device."""
+        """The cost of the last message in updates, for a rate limit per device."""
         self._templates = MessageTemplates(2 * params.max_ports)
         self._states: dict[int, float] = {}
         self._burst = Burst()
@@ -154,7 +154,7 @@ class Connection:
             node = known.get(path)
             if node is None:
                 node = self._known.add(known, prefix, path)
-            # Most values are counters: those are stored without checking for the other kinds.
+            # Most values are counters: they are stored without checking for the other kinds.
             slot = node.counter
             value = update.val
             if slot < 0:
@@ -180,8 +180,8 @@ class Connection:
     def flush(self, now_ns: int) -> Reading | None:
         """Return the reading that is complete because the device has been quiet; None if there is none.
 
-        While it has fewer updates than the previous one, the rest may only be late, because this process or the
-        device is busy. Then it waits longer, but not into the next sample.
+        If it has fewer updates than the previous reading, the rest may only be late, because this process or the device
+        is busy. Then it waits longer, but not into the next sample.
         """
         burst = self._burst
         wait_ns = self._quiet_ns if burst.updates >= self._expected else self._incomplete_quiet_ns
@@ -190,7 +190,7 @@ class Connection:
         return self._reading()
 
     def _device_time(self, timestamp: int) -> int:
-        """Return the time of the sample by the device's clock, unless that is ahead or not set."""
+        """Return the sample's time by the device's clock; the local time if that is in the future or not set."""
         if timestamp <= 0:
             return self._received_ns
         self._identity.skew.add(timestamp, self._received_ns)
@@ -235,7 +235,7 @@ class Connection:
         )  # fmt: skip
 
     def _counter(self, value: values.Json) -> float | None:
-        """Return a counter that is no plain unsigned number: text, JSON, a decimal or a signed number."""
+        """Return a counter that is not a plain unsigned number: text, JSON, a decimal or a signed number."""
         found = values.number(values.only(value))
         if found is None or not 0 <= found < ABSENT_COUNTER:
             self._metrics.add("unreadable", self._device)
@@ -250,7 +250,7 @@ class Connection:
         return found if isinstance(found, int | float) else None
 
     def _other(self, node: Node, value: gnmi_lite_pb2.TypedValue) -> None:
-        """Process a value that is no plain counter: a state, a fact, JSON of a container, or a value without a leaf."""
+        """Process a value that is not a plain counter: a state, a fact, JSON of a container, or one without a leaf."""
         leaf = node.leaf
         if not node.is_path:
             self._metrics.add("unreadable", self._device)
@@ -339,7 +339,7 @@ class Connection:
             self._templates.store(self._slots.values)
         for path in deleted:
             if not prefix and not path:
-                continue  # some devices send an empty path beside an update, without a meaning
+                continue  # some devices send an empty path without a meaning beside an update
             try:
                 _, elems = from_bytes(prefix, path)
             except Reject:

@@ -22,7 +22,7 @@ _LONGEST_NAME = 256
 class Node:
     """One path: its steps, its leaf, and the slot of its value; `children` are the members of JSON below it.
 
-    `counter` repeats the slot if the value is a plain counter, so that most values are stored without further checks.
+    `counter` equals the slot if the value is a plain counter, so that most values are stored without further checks.
     """
 
     __slots__ = ("children", "counter", "elems", "is_path", "leaf", "on_change", "row", "slot")
@@ -67,7 +67,7 @@ class SlotTable:
         self._layout: tuple[Layout, list[int]] | None = None
 
     def slot_of(self, leaf: Leaf, elems: Elems, *, on_change: bool) -> int | None:
-        """Return the slot of a leaf, new if it has none; None past the limit of ports."""
+        """Return the slot of a leaf, creating it if needed; None past the limit of ports."""
         assert leaf.metric is not None
         cell = CellKey(leaf.row, leaf.metric, leaf.index)
         found = self._number.get((cell, leaf.rank))
@@ -85,14 +85,14 @@ class SlotTable:
         return number
 
     def assign_module(self, module: str, port: str) -> None:
-        """Assign a module's values to the port that holds it, if that is one port."""
+        """Assign a module's values to the port that holds it, if exactly one port does."""
         ports = self._ports.setdefault(module, set())
         if port not in ports and len(self._ports) <= self._max_ports:
             ports.add(port)
             self._layout = None
 
     def row_of(self, row: str) -> str:
-        """Return the row that a row's values are reported in: a module's are in its port's."""
+        """Return the row under which a row's values are reported: a module's values are in its port's row."""
         ports = self._ports.get(row)
         return next(iter(ports)) if ports is not None and len(ports) == 1 else row
 
@@ -102,7 +102,7 @@ class SlotTable:
         return bool(self._ports)
 
     def layout(self) -> tuple[Layout, list[int]]:
-        """Return the layout, and the slot of each of its cells: of several for one cell, the highest in rank."""
+        """Return the layout, and the slot of each of its cells; the slot of highest rank if several fit a cell."""
         if self._layout is None:
             best: dict[CellKey, tuple[int, int]] = {}
             full = {slot.cell.row for slot in self._slots if not slot.secondary} | self._ports.keys()
@@ -116,7 +116,7 @@ class SlotTable:
         return self._layout
 
     def clear_sampled(self) -> None:
-        """Clear all values but those sent on change, after a reading was taken."""
+        """Clear all values except those sent on change, after a reading was taken."""
         for number in self._sampled:
             self.values[number] = None
 
@@ -143,7 +143,7 @@ def _covers(above: Elems, elems: Elems) -> bool:
 OnChange = frozenset[tuple[str, ...]]
 """The paths, by their steps' names, below which the device sends a value only when it changes."""
 STATES: OnChange = frozenset({("*",)})
-"""All states, in any path, and nothing else."""
+"""All states in any path, and nothing else."""
 SAMPLED: OnChange = frozenset()
 
 
@@ -183,7 +183,7 @@ class PathIndex:
         except Reject:
             node = Node((), None, _NO_SLOT, is_path=False)
         self._make_room()
-        # `known` may just have been evicted with the rest; then it serves this one message only.
+        # `known` may just have been evicted with the rest; then the node is used for this message only.
         known[path] = node
         return node
 
@@ -204,7 +204,7 @@ class PathIndex:
         return found
 
     def entry(self, node: Node, item: dict[str, object]) -> Node:
-        """Return the node of an item of a JSON list, by the keys of its list."""
+        """Return the node of a JSON list's item, by the keys of the list."""
         step = node.elems[-1]
         if any(value != "*" for _, value in step.keys):
             return node
@@ -234,7 +234,7 @@ class PathIndex:
         return any(names[: len(path)] == path for path in self._on_change)
 
     def _make_room(self) -> None:
-        """Evict every path past the limit: they are parsed again when they arrive again."""
+        """Evict every path past the limit: a path is parsed again when it arrives again."""
         self._known += 1
         if self._known > self._max_paths:
             self._known = 0
@@ -248,7 +248,7 @@ def _scalars(item: dict[str, object]) -> Iterator[tuple[str, object]]:
 
 
 class UnnamedValues:
-    """The values of one message that have no row yet, and the name that it contains."""
+    """The values of one message that have no row yet, and the port name that the message contains."""
 
     def __init__(self) -> None:
         self.name = ""

@@ -1,6 +1,6 @@
 """Maps the paths of a device to leaves of the catalogue: the profiles' tables, prepared for lookup. Pure.
 
-Only a complete path matches: the state of a subinterface is not that of its port.
+Only a complete path matches: a subinterface's state is not its port's state.
 """
 
 import re
@@ -26,7 +26,7 @@ _READERS: dict[str, Read] = {
 
 
 class Kind(Enum):
-    """The ways in which a leaf's value is processed."""
+    """The ways to process a leaf's value."""
 
     COUNTER = "counter"
     READING = "reading"  # a gauge that is sampled like a counter
@@ -34,7 +34,7 @@ class Kind(Enum):
     BOOT_TIME = "boot-time"
     FACT = "fact"
     NAME = "port-name"  # the key of a port whose path arrived without it
-    MODULE = "module"  # the component that is in a port
+    MODULE = "module"  # the component that the port holds
 
 
 _KINDS = {"boot-time": Kind.BOOT_TIME, "port-name": Kind.NAME, "module": Kind.MODULE}
@@ -42,7 +42,7 @@ _KINDS = {"boot-time": Kind.BOOT_TIME, "port-name": Kind.NAME, "module": Kind.MO
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One leaf: its kind, its row, and its reader (None: unreadable, so absent).
+    """One leaf: its kind, its row, and its reader; a leaf without a reader is absent.
 
     `row_in` is the step and the key that name the row.
     """
@@ -57,11 +57,11 @@ class Leaf:
     secondary: bool = False
     row_in: tuple[int, str] | None = None
     scale: float = 1.0
-    """The factor of a counter; a gauge's is in its reader."""
+    """The factor of a counter; a gauge's reader applies its own factor."""
 
 
 class _Position(NamedTuple):
-    """The position of a placeholder: a step and its key; no key if the step's name contains it."""
+    """The position of a placeholder: a step and its key; no key if the step's name has the placeholder."""
 
     step: int
     key: str
@@ -69,14 +69,14 @@ class _Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
-    """One line of a table: its pattern and its mapping. Names are `spelled`."""
+    """One line of a table: its pattern and its mapping. Names are spelled with hyphens (see `spelled`)."""
 
     names: tuple[re.Pattern[str] | str, ...]
     keys: tuple[tuple[int, str], ...]
     """The steps and the keys of their lists, in the order of the path."""
     positions: dict[str, _Position]
     literals: tuple[tuple[int, str, str], ...]
-    """Steps, keys and the values that these must have."""
+    """Steps, keys, and the value that each key must have."""
     mapping: LeafMapping
 
     def placeholders(self, names: Sequence[str]) -> dict[str, str] | None:
@@ -101,7 +101,7 @@ _MOST_LANES = 64
 
 
 def spelled(name: str) -> str:
-    """Return a name with hyphens for underscores: Telegraf, and a few devices, write underscores for both."""
+    """Return a name with hyphens for underscores: Telegraf and a few devices write underscores for both."""
     return name.replace("_", "-")
 
 
@@ -117,7 +117,7 @@ def _literal(text: str) -> str:
 
 
 class PathMapping:
-    """The leaves of some profiles; if two profiles have the same path, the first one's counts."""
+    """The leaves of some profiles; if two profiles have the same path, the first profile is used."""
 
     def __init__(self, tables: Iterable[Profile]) -> None:
         self._exact: dict[tuple[str, ...], Rule] = {}
@@ -176,7 +176,7 @@ class PathMapping:
 
 
 def leaf_of(rule: Rule, found: dict[str, str]) -> Leaf | None:
-    """Return the leaf of a line with these placeholders, None if it is not collected: a queue without a number."""
+    """Return the leaf of a line with these placeholders; None if it is not collected (a queue without a number)."""
     mapping, row = rule.mapping, unquoted(found.get("row", ""))
     position = rule.positions.get("row")
     row_in = (position.step, position.key) if position is not None and position.key else None
@@ -188,7 +188,7 @@ def leaf_of(rule: Rule, found: dict[str, str]) -> Leaf | None:
         return Leaf(_KINDS[mapping.is_], row, read=read, row_in=row_in)
     metric = BY_NAME[mapping.metric]
     index = NO_INDEX
-    if metric.index is not None and "lane" in found:  # without a placeholder, all lanes or priorities
+    if metric.index is not None and "lane" in found:  # without a placeholder, the value covers all lanes or priorities
         digits = _DIGITS.search(found["lane"])
         index = int(digits[0]) - mapping.lanes_from if digits else NO_INDEX
         if not 0 <= index < _MOST_LANES:
@@ -215,11 +215,11 @@ def _scaled(read: Read, scale: float) -> Read:
 
 @cache
 def path_mapping(first: tuple[str, ...] = ()) -> PathMapping:
-    """Return the leaves of all profiles; if two have the same path, that of a profile named here counts."""
+    """Return the leaves of all profiles; for a path in several profiles, a profile named here is preferred."""
     known = profiles()
     return PathMapping([*(known[name] for name in first), *(p for name, p in known.items() if name not in first)])
 
 
 def names_of(elems: Iterable[Elem]) -> tuple[str, ...]:
-    """Return the steps' names alone."""
+    """Return the names of the steps."""
     return tuple(elem.name for elem in elems)

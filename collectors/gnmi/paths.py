@@ -33,13 +33,13 @@ _MODULE = re.compile(r"[A-Za-z_][\w.-]*:(?=[A-Za-z_])")
 def bare(name: str) -> str:
     """Return a name without the module that some devices prefix: `oc-if:interfaces` becomes `interfaces`.
 
-    No YANG identifier begins with a digit, so `Ethernet68:1`, a queue of SONiC, stays whole.
+    No YANG identifier begins with a digit, so `Ethernet68:1`, a queue of SONiC, is not split.
     """
     return _MODULE.sub("", name, count=1) if ":" in name and _MODULE.match(name) else name
 
 
 def elem(name: str, keys: Mapping[str, str] | None = None) -> Elem:
-    """Return a step without module prefixes, its keys sorted."""
+    """Return a step without module prefixes and with its keys sorted."""
     if not keys:
         return Elem(bare(name))
     return Elem(bare(name), tuple(sorted((bare(key), value) for key, value in keys.items())))
@@ -86,7 +86,7 @@ def from_message(path: gnmi_pb2.Path) -> Elems:
 def from_bytes(*parts: bytes) -> tuple[str, Elems]:
     """Return (origin, steps) of an encoded prefix and path; raises Reject if they cannot be decoded.
 
-    The origin may be in either; of two, the last counts.
+    The origin may be in either; the path's origin is preferred.
     """
     origin = ""
     elems: Elems = ()

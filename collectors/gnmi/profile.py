@@ -1,7 +1,7 @@
-"""Vendor profiles: the subscriptions of a device and the mapping of its leaves; data, read from `profiles/*.toml`.
+"""Reads vendor profiles: the subscriptions of a device and the mapping of its leaves, as data in `profiles/*.toml`.
 
-A profile is one file. `openconfig` applies to all devices; another applies to a device if its Capabilities name one of
-the profile's models, or if the device's settings name it. docs/collectors/gnmi.md explains the keys of a file.
+A profile is one file. `openconfig` applies to all devices. Any other profile applies to a device if the device's
+Capabilities list one of its models, or if the device's settings name it. docs/collectors/gnmi.md explains the keys.
 """
 
 import tomllib
@@ -27,7 +27,7 @@ class _Strict(BaseModel):
 
 
 class Subscription(_Strict):
-    """One path to subscribe to. `models` (globs): it is used only if the device lists one of them, or lists none."""
+    """One path to subscribe to. It is used only if the device lists one of `models` (globs), or lists no models."""
 
     path: str
     mode: Mode = "sample"
@@ -43,7 +43,7 @@ class Subscription(_Strict):
         return self.target, self.origin
 
     def fallbacks(self) -> Iterator["Subscription"]:
-        """Yield itself, then itself in the other mode, then its fallbacks."""
+        """Yield this subscription, then itself in the other mode, then its fallbacks."""
         other: Mode = "on_change" if self.mode == "sample" else "sample"
         yield self
         yield self.model_copy(update={"mode": other})
@@ -60,13 +60,13 @@ class LeafMapping(_Strict):
     read: Reader | None = None
     scale: float = 1.0
     rank: int = 9
-    """If a device has several leaves of one metric, the highest rank counts."""
+    """If a device has several leaves of one metric, the highest rank is used."""
     state: bool = False
-    """The device reports it when it changes; a sample does not always contain it."""
+    """True if the device reports the leaf when it changes; a sample does not always contain it."""
     lanes_from: int = 0
-    """The number of the first lane on the device; in railsight it is 0."""
+    """The device's number of the first lane; railsight's is 0."""
     secondary: bool = False
-    """Counts only for a row with other values: a temperature is a module's only if the module's light is present."""
+    """Used only in a row with other values: a temperature is a module's only if the module's light is present."""
 
     @field_validator("metric")
     @classmethod
@@ -77,7 +77,7 @@ class LeafMapping(_Strict):
 
 
 class Section(_Strict):
-    """Leaves by their path below one of several places. `{row}`, `{lane}` and `{other}` are placeholders."""
+    """Maps leaves by their path below one of several places. `{row}`, `{lane}` and `{other}` are placeholders."""
 
     below: tuple[str, ...]
     leaves: dict[str, str | LeafMapping]
@@ -93,7 +93,7 @@ class Profile(_Strict):
     encodings: tuple[Encoding, ...] = ()
     subscribe: tuple[Subscription, ...] = ()
     facts: tuple[Subscription, ...] = ()
-    """Requested once, and again after hours; each may be refused alone."""
+    """Paths that are requested at the start and at long intervals; a device may refuse each of them."""
     section: tuple[Section, ...] = ()
 
 
@@ -115,7 +115,7 @@ class DeviceHints:
 
 @cache
 def profiles() -> dict[str, Profile]:
-    """Return all profiles by name, in the order of their names."""
+    """Return all profiles, sorted by name."""
     folder = files("collectors.gnmi") / "profiles"
     found = [
         Profile.model_validate(tomllib.loads(file.read_text("utf-8")))
@@ -126,7 +126,7 @@ def profiles() -> dict[str, Profile]:
 
 
 def chosen(named: Iterable[str], hints: DeviceHints) -> tuple[Profile, ...]:
-    """Return the profiles of a device, the vendor's first: those named, else those that match its models."""
+    """Return the profiles of a device, the vendor's first: the named ones, else those that match its models."""
     known = profiles()
     own = [known[name] for name in named if name != COMMON]
     if not own:

@@ -40,7 +40,7 @@ class Wire:
         self._subscribe: grpc.aio.StreamStreamMultiCallable[Any, Any] = self._channel.stream_stream(
             "/gnmi.gNMI/Subscribe",
             request_serializer=gnmi_pb2.SubscribeRequest.SerializeToString,
-            # grpc.aio passes on None for what its deserializer cannot read: so the caller decodes the bytes.
+            # grpc.aio yields None for a message that its deserializer cannot parse, so the caller decodes the bytes.
             response_deserializer=None,
         )
 
@@ -64,7 +64,7 @@ class Wire:
             raise Retry(f"no connection within {self._params.connect_s:g} s") from error
 
     async def capabilities(self) -> DeviceHints:
-        """Return the device's Capabilities; empty if it does not implement them, which is allowed."""
+        """Return the device's Capabilities; empty if the device does not implement the call, which is allowed."""
         ask: grpc.aio.UnaryUnaryMultiCallable[Any, Any] = self._channel.unary_unary(
             "/gnmi.gNMI/Capabilities",
             request_serializer=gnmi_pb2.CapabilityRequest.SerializeToString,
@@ -84,7 +84,7 @@ class Wire:
         )
 
     async def stream(self, request: gnmi_pb2.SubscribeRequest) -> AsyncGenerator[bytes]:
-        """Yield the messages that the device sends, undecoded, until it ends the stream."""
+        """Yield the undecoded messages of the device until it ends the stream."""
         call = self._subscribe(metadata=self._metadata)
         try:
             await call.write(request)
@@ -110,7 +110,7 @@ def _options(params: Params) -> list[tuple[str, Any]]:
         ("grpc.max_receive_message_length", params.max_message_bytes),
         ("grpc.keepalive_time_ms", int(params.keepalive_s * 1000)),
         ("grpc.keepalive_timeout_ms", int(params.keepalive_timeout_s * 1000)),
-        # grpcio 1.85 sends the keep-alive ping but waits for its answer as long as for any ping: a minute by default.
+        # grpcio 1.85 sends the keepalive ping but waits for its answer as long as for any ping: a minute by default.
         ("grpc.http2.ping_timeout_ms", int(params.keepalive_timeout_s * 1000)),
         ("grpc.http2.max_pings_without_data", 0),
         # Each attempt creates its own channel, so that the backoff inside gRPC is never shared between devices.

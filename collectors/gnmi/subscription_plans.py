@@ -21,7 +21,7 @@ def name_of(encoding: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionPlan:
-    """One set of subscriptions in one encoding, which a device may accept or refuse."""
+    """One set of subscriptions in one encoding; a device may accept or refuse it."""
 
     encoding: int
     subscriptions: tuple[Subscription, ...]
@@ -37,7 +37,7 @@ class SubscriptionPlan:
         )
 
     def requests(self, cadence_ns: int) -> list[gnmi_pb2.SubscribeRequest]:
-        """Return the requests that open the streams: one per schema, as a subscription has one target and origin."""
+        """Return the requests that open the streams: one per schema, because a subscription has one origin."""
         by_schema = sorted(self.subscriptions, key=lambda subscription: subscription.schema_key)
         return [
             stream_request(list(subscriptions), self.encoding, cadence_ns)
@@ -50,7 +50,7 @@ class SubscriptionPlan:
 
 
 def subscription_plans(encoding: str, profiles: Sequence[Profile], hints: DeviceHints) -> Iterator[SubscriptionPlan]:
-    """Yield every plan, best first: of the encodings that the profiles prefer, those that the device supports."""
+    """Yield every plan, best first, in the encodings that the profiles prefer and the device supports."""
     subscriptions = selected(profiles, hints)
     mapping = path_mapping(tuple(profile.name for profile in profiles[:-1]))
     for name in encodings(encoding, profiles, hints):
@@ -58,7 +58,7 @@ def subscription_plans(encoding: str, profiles: Sequence[Profile], hints: Device
 
 
 def encodings(wanted: str, profiles: Sequence[Profile], hints: DeviceHints) -> list[str]:
-    """Return the encodings to try; all preferred ones if the device lists none that is known here."""
+    """Return the encodings to try; all preferred ones if the device lists no known encoding."""
     preferred: list[str] = (
         [wanted] if wanted != "auto" else list(dict.fromkeys(name for p in profiles for name in p.encodings))
     )
@@ -66,7 +66,7 @@ def encodings(wanted: str, profiles: Sequence[Profile], hints: DeviceHints) -> l
 
 
 def selected(profiles: Iterable[Profile], hints: DeviceHints) -> tuple[Subscription, ...]:
-    """Return the profiles' subscriptions, without those of models that the device does not list."""
+    """Return the profiles' subscriptions, without those for models that the device does not list."""
     return tuple(
         subscription
         for profile in profiles
@@ -87,7 +87,7 @@ def stream_request(subscriptions: Sequence[Subscription], encoding: int, cadence
 
 
 def once_request(subscription: Subscription, encoding: int) -> gnmi_pb2.SubscribeRequest:
-    """Return the request for the values below a path, once."""
+    """Return the request that reads the values below a path once."""
     wanted = _list(subscription, encoding, gnmi_pb2.SubscriptionList.ONCE)
     wanted.subscription.add(path=_path(subscription))
     return gnmi_pb2.SubscribeRequest(subscribe=wanted)

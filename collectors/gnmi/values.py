@@ -58,19 +58,19 @@ def _leaf_list(data: bytes) -> list[Json] | None:
 
 
 def container(text: str) -> Json:
-    """Return JSON that arrived as text; None for any other text."""
+    """Return JSON that arrived as text, parsed; None for any other text."""
     return _json(text.encode()) if text[:1] in ("{", "[") else None
 
 
 def only(value: Json) -> Scalar:
-    """Return the only value of a list, because some devices send a leaf as a list; None for longer or empty lists."""
+    """Return the only item of a list, because some devices send a leaf as a list; None for longer or empty lists."""
     while isinstance(value, list) and len(value) == 1:
         value = value[0]
     return None if isinstance(value, dict | list) else value
 
 
 _LONGEST_NUMBER = 64
-"""Characters; Python parses integers of thousands of digits, which no column can hold."""
+"""Characters; Python parses integers of thousands of digits, which no column can store."""
 _ABSENT = {
     "", "_", "NA", "N/A", "NONE", "NULL", "UNKNOWN", "SPEED_UNKNOWN", "UNSPECIFIED", "NAN", "TESTING",
     "INF", "_INF", "+INF", "INFINITY", "_INFINITY",
@@ -78,7 +78,7 @@ _ABSENT = {
 
 
 def is_blank(value: Scalar) -> bool:
-    """Return True for a value that means "none", which is no error: "NA", no light at all."""
+    """Return True for a value that means "none" and is no error: "NA", or the power of absent light."""
     match value:
         case None:
             return True
@@ -168,7 +168,7 @@ _SESSION = {
 
 
 def session_up(value: Scalar) -> float | None:
-    """Return 1 for a BFD or BGP session that is up, 0 for one that is not; None for ADMIN_DOWN."""
+    """Return 1 for a BFD or BGP session that is up, 0 for one that is down; None for ADMIN_DOWN."""
     return _SESSION.get(_lower_text(value))
 
 
@@ -187,11 +187,11 @@ def port_speed(value: Scalar) -> float | None:
 
 
 _STEPS = ((10**11, 10**9), (10**14, 10**6), (10**17, 10**3))
-"""Below 1e11 a Unix time of this century is in seconds, below 1e14 in ms, below 1e17 in µs: devices send each."""
+"""A Unix time of this century is in seconds below 1e11, in ms below 1e14, in µs below 1e17: devices send each."""
 
 
 def unix_ns(value: Scalar) -> int | None:
-    """Return a time in ns, from any unit that a version of the model has used."""
+    """Return a time in ns, from any unit that a version of the model uses."""
     found = number(value)
     if found is None or found <= 0:
         return None

@@ -1,4 +1,4 @@
-"""The host collector: inventory, PCIe links and GPUs at each cadence, and kernel events as they occur."""
+"""The host collector reads inventory, PCIe links and GPUs at each cadence, and kernel events as they occur."""
 
 import asyncio
 import contextlib
@@ -26,12 +26,12 @@ from streams.wire.models import Component, Facts, Neighbor, RowKind, Samples, So
 _log = structlog.get_logger("railsight.host")
 
 _SOONEST_S = 1.0
-"""Minimum time between two discoveries caused by unknown ports in the log."""
+"""The minimum time between two discoveries that unknown ports in the log cause."""
 Found = tuple[tuple[Port, ...], dict[str, str], facts.Machine]
 
 
 class HostAgent:
-    """Reads one host for ever; no fault of a device ends it."""
+    """Reads one host until cancelled; no fault of a device ends it."""
 
     def __init__(self, params: Params, tree: Tree, gpus: Gpus, context: CollectorContext) -> None:
         self.device = params.device_name()
@@ -81,7 +81,7 @@ class HostAgent:
         self.listening.close()
 
     async def read_once(self) -> list[Samples]:
-        """Return one reading of everything that responds: the ports' PCIe links, and the GPUs."""
+        """Return one reading of the ports' PCIe links and the GPUs, without those that do not respond."""
         now_s = asyncio.get_running_loop().time()
         if now_s - self._found_s >= self._params.discover_every_s:
             await self.find()
@@ -102,7 +102,7 @@ class HostAgent:
         return samples
 
     async def find(self) -> None:
-        """Discover ports and GPUs, unless a discovery is running; what does not respond stays as it was."""
+        """Discover ports and GPUs, unless a discovery is running; a device that does not respond stays as it was."""
         if self._looks.locked():
             return
         async with self._looks:
@@ -127,14 +127,14 @@ class HostAgent:
             self._gpus_found = {gpu.pci: gpu for gpu in gpus["gpus"]}
 
     async def _find_log_subjects(self) -> None:
-        """Discover unknown ports of the log, beside the listener, which continues while a device does not respond."""
+        """Discover unknown ports of the log, beside the listener, which continues if a device does not respond."""
         while True:
             await asyncio.sleep(_SOONEST_S)
             if self.known.wants_look:
                 await self.find()
 
     async def query_neighbors(self) -> None:
-        """Query lldpd, if the tree is this machine's; the last neighbors stay while it does not respond."""
+        """Query lldpd, if the tree is this machine's; the last neighbors stay while lldpd does not respond."""
         if not self._tree.is_live:
             return
         data = await lldp.query(self._params.lldpcli, self._params.deadline_s)
@@ -152,7 +152,7 @@ class HostAgent:
         )
 
     def _report_status(self, samples: list[Samples]) -> None:
-        """Report the status; a host without anything to read sends none, because it would be silent for ever."""
+        """Report the status; a host that has nothing to read sends none, because it would always be silent."""
         if samples:
             self._statuses.sampled(max(sample.sampled_at_ns for sample in samples))
         elif not self._statuses.last_sample_ns:
@@ -161,7 +161,7 @@ class HostAgent:
         self._statuses.report(reachable=not error, error=error)
 
     def _emit_facts(self) -> None:
-        """Publish Facts at each change, and periodically."""
+        """Publish Facts at each change and periodically."""
         now_s = asyncio.get_running_loop().time()
         gpus = {pci: self._gpus_found.get(pci, Gpu(pci)) for pci in {**self._gpu_folders, **self._gpus_found}}
         parts: tuple[Component, ...] = facts.components(
@@ -204,7 +204,7 @@ async def collect(params: Params, context: CollectorContext) -> None:
 
 
 async def read_once(params: Params, context: CollectorContext) -> AsyncIterator[Samples]:
-    """Yield one reading of every PCIe link and GPU; nothing without any."""
+    """Yield one reading of every PCIe link and GPU; nothing if there are none."""
     with contextlib.closing(host_agent(params, context)) as agent:
         for samples in await agent.read_once():
             yield samples

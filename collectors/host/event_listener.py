@@ -31,7 +31,7 @@ Position = TypeVar("Position")
 
 
 class LogPositions(Generic[Position]):
-    """Stores the position of a process in one file, as JSON; `parse` validates it, or returns None.
+    """Stores the position of a process in one file, as JSON; `parse` returns None for an invalid one.
 
     A position is valid once all events before it are acknowledged: after a kill, a few events repeat and none is lost.
     """
@@ -45,20 +45,20 @@ class LogPositions(Generic[Position]):
         self._has_warned = False
 
     def load(self) -> Position | None:
-        """Return the position of an earlier process; None without a readable one."""
+        """Return the position of an earlier process; None if there is no readable one."""
         try:
             return self._parse(orjson.loads(self._path.read_bytes()))
         except (OSError, ValueError):
             return None
 
     def note(self, events: int, position: Position) -> None:
-        """Note a position, and the number of events handed to the publisher by then."""
+        """Record a position, and the number of events that the publisher had received by then."""
         if self._waiting and self._waiting[-1][0] == events:
             self._waiting.pop()
         self._waiting.append((events, position))
 
     def save(self, settled: int) -> None:
-        """Store the last position whose events are all among the `settled` ones of this process."""
+        """Store the last position whose events are all among this process's first `settled` events."""
         while self._waiting and self._waiting[0][0] <= settled:
             self._known = self._waiting.popleft()[1]
         if self._known is None or self._known == self._written:
@@ -81,7 +81,7 @@ _DEVICE = Path("/dev/kmsg")
 
 
 class Tally:
-    """A Publisher that counts the events that another one accepted."""
+    """A Publisher that passes events to another Publisher and counts the accepted ones."""
 
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
@@ -94,7 +94,7 @@ class Tally:
 
 
 class EventListener:
-    """The event listener of one host. All messages of the host go through `emitter`."""
+    """Listens for the events of one host. All messages of the host go through `emitter`."""
 
     def __init__(self, params: Params, tree: Tree, context: CollectorContext, ports: KnownPorts) -> None:
         self._params = params
@@ -112,7 +112,7 @@ class EventListener:
 
     @property
     def listens(self) -> bool:
-        """True if a kernel log is read, so that Xids need no other source."""
+        """True if a kernel log is read, so that no other source of Xids is needed."""
         return self.log is not None
 
     def begin(self, boot_id: int) -> None:
@@ -148,11 +148,11 @@ class EventListener:
         return RateLimitedEmitter(params.events_per_s, params.events_burst, self._context.metrics, label, self.emit)
 
     def _boot_ns(self) -> int:
-        """Return the boot time; of another machine's tree in whole seconds, 0 if unknown."""
+        """Return the boot time; for another machine's tree in whole seconds. 0 if unknown."""
         return system_boot_ns() if self._tree.is_live else boot_time_ns(self._tree.read_kernel_text("stat"))
 
     async def run(self) -> None:
-        """Read both until cancelled, or return at once without either."""
+        """Read both until cancelled; return at once if neither is available."""
         loop = asyncio.get_running_loop()
         while self.log is not None or self.links is not None:
             now_ns, now_s = self._context.clock.now_ns(), loop.time()
@@ -172,7 +172,7 @@ class EventListener:
         self.emitter.event(self._device, happening, received_at_ns)
 
     def note(self, now_s: float) -> None:
-        """Periodically note the position in the log and the shut ports, and store them."""
+        """Record the position in the log and the shut ports at intervals, and store them."""
         if now_s - self._saved_s < _SAVE_EVERY_S:
             return
         self._saved_s = now_s
@@ -186,16 +186,16 @@ class EventListener:
             self._shut.note(self._tally.events, shut)
 
     def save(self) -> None:
-        """Store the noted positions whose events are in Kafka or the spool, or were refused.
+        """Store the recorded positions whose events are in Kafka or the spool, or were refused.
 
-        Records that an earlier process left in the spool do not count: their acknowledgements are not of this process.
+        Records that an earlier process left in the spool do not count: this process did not offer them.
         """
         settled = self._context.metrics.value("settled", EVENTS.name)
         self._read.save(settled)
         self._shut.save(settled)
 
     def close(self) -> None:
-        """Send delayed events, and close both. Events settled afterwards count at the next `save`."""
+        """Send delayed events, and close both readers. Events settled later count at the next `save`."""
         now_ns = self._context.clock.now_ns()
         if self.log is not None:
             self.log.close(now_ns)
@@ -213,7 +213,7 @@ def _is_device(path: Path) -> bool:
 
 
 def _times(zero: Callable[[], int], place: Place | None, boot_id: int) -> Times:
-    """Return the times as an earlier process left them; remaining lines of the previous boot use its boot time."""
+    """Return the times that an earlier process stored; remaining lines of the previous boot use that boot's time."""
     if place is None:
         return Times(zero)
     is_same_boot = place.boot_id == boot_id

@@ -1,6 +1,6 @@
 """Builds the Facts of a host: board, firmware, drivers, NICs and GPUs, from the kernel's trees and the GPU driver.
 
-`machine` and `gpu_folders` read; `components` is pure.
+`machine` and `gpu_folders` do I/O; `components` is pure.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,12 +16,12 @@ from streams.wire.models import Component
 _NVIDIA_GPU = "0x10de"
 _DISPLAY = "0x03"
 _DRIVERS = ("mlx5_core", "mlx5_ib", "bnxt_en", "irdma", "ice", "nvidia", "nvidia_peermem", "gdrdrv")
-"""Drivers whose version matters to the fabric, if they have their own; in-tree drivers have the kernel's version."""
+"""Drivers whose version matters to the fabric, if they have one; in-tree drivers have the kernel's version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Machine properties of the kernel; empty and 0 if unknown."""
+    """The machine properties that the kernel reports; empty and 0 if unknown."""
 
     vendor: str = ""
     model: str = ""
@@ -33,7 +33,7 @@ class Machine:
 
 
 def machine(tree: Tree) -> Machine:
-    """Read the machine properties from its trees."""
+    """Read the machine properties from the kernel's trees."""
     dmi = f"{tree.sys}/class/dmi/id"
     parts = []
     if bios := tree.read_proc(f"{dmi}/bios_version"):

@@ -1,7 +1,7 @@
 """Reads the GPUs of a host through NVIDIA's management library (NVML). I/O only; `nvml` is the module `pynvml`.
 
-Without the package, the library or the driver there are no GPUs, which is no error. A query that a GPU does not
-support is absent and not repeated; a query that fails temporarily is absent once.
+Without the package, the library or the driver there are no GPUs, which is no error. A value that a GPU does not support
+is absent and not queried again; a value whose query fails temporarily is absent once.
 """
 
 import importlib
@@ -48,7 +48,7 @@ def nvml_of_this_machine() -> Any:
 
 
 class Gpus:
-    """All GPUs; the methods block for as long as the driver does."""
+    """Reads all GPUs; the methods block for as long as the driver does."""
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
@@ -140,7 +140,7 @@ class Gpus:
         return self._query(gpu.pci, "nvmlDeviceGetNvLinkErrorCounter", gpu.handle, link, kind)  # type: ignore[no-any-return]
 
     def _traffic(self, gpu: Gpu, links: list[int]) -> Iterator[tuple[tuple[Metric, int], float | None]]:
-        """Yield the payload, in KiB, if the GPU counts it; the newest GPUs count bytes on the link instead."""
+        """Yield the payload in KiB if the GPU counts it; the newest GPUs count the bytes on the link instead."""
         nvml = self._nvml
         wanted = [
             (metric, link, choice)
@@ -171,7 +171,7 @@ class Gpus:
         return None if read is None or (count := read()) == _ABSENT else count
 
     def _watch(self, gpu: Gpu) -> None:
-        """Register for Xids; the kernel log is the better source, if it is readable."""
+        """Register for Xids; the kernel log is the better source if it is readable."""
         if gpu.pci in self._watched:
             return
         nvml = self._nvml
@@ -190,7 +190,7 @@ class Gpus:
             try:
                 result = self._nvml.nvmlEventSetWait_v2(self._events, 0)
                 info = self._nvml.nvmlDeviceGetPciInfo(result.device)
-            except self._nvml.NVMLError:  # nothing came; or the GPU that it came from is gone
+            except self._nvml.NVMLError:  # no event, or its GPU has been removed
                 break
             if result.eventType == self._nvml.nvmlEventTypeXidCriticalError:
                 found.append((pci_address(_text(info.busId)), int(result.eventData)))
@@ -216,7 +216,7 @@ class Gpus:
         return bool(pci) and (pci, function, _key(key)) in self._unsupported
 
     def _forget(self) -> None:
-        """Reset after the driver was unloaded or reloaded."""
+        """Reset the state after the driver was unloaded or reloaded."""
         self._is_open, self._events = False, None
         self._watched.clear()
         self._unsupported.clear()

@@ -1,4 +1,4 @@
-"""Converts the kernel log to Events: reads, classifies, dates, names ports, limits rates, emits. Composition."""
+"""Converts the kernel log to Events: reads, classifies, dates, names ports, limits rates, emits. Composition only."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,13 +19,13 @@ _log = structlog.get_logger("railsight.host")
 
 LABEL = "kernel log"
 _MOST_LINES = 2000
-"""Lines per read; the rest of a flood is read after other tasks had their turn."""
+"""Limit of lines per read; the rest of a flood is read after other tasks have run."""
 _DETAIL = 500
 _LINK = {EventKind.LINK_UP, EventKind.LINK_DOWN}
 
 
 class KernelLog:
-    """Follows one log. `emit` takes an event and the time at which it was read."""
+    """Follows one log. `emit` takes an event and the time at which its line was read."""
 
     def __init__(
         self, source: LogSource, times: Times, ports: KnownPorts, limited: RateLimitedEmitter,
@@ -44,7 +44,7 @@ class KernelLog:
         self._drained_ns: int | None = None
 
     def look(self, now_ns: int, now_s: float) -> bool:
-        """Read new lines; return whether the log is drained."""
+        """Read new lines; return True if the log is drained."""
         chunk = self._source.read(_MOST_LINES)
         waited_ns = now_ns - self._drained_ns if self._drained_ns is not None else None
         self._drained_ns = now_ns if chunk.is_drained else None
@@ -68,7 +68,7 @@ class KernelLog:
         return chunk.is_drained
 
     def place(self) -> Place | None:
-        """Return the position; None while an event that was read is delayed."""
+        """Return the position; None while an event of a read line is delayed."""
         if self._limited.waits:
             return None
         return replace(
@@ -82,7 +82,7 @@ class KernelLog:
         self._source.close()
 
     def _happening(self, data: bytes, now_ns: int, waited_ns: int | None) -> DeviceEvent | None:
-        """Return the event of a line; None without one. Raises Reject if it cannot be parsed or dated."""
+        """Return the event of a line; None if the line has no event. Raises Reject if it cannot be parsed or dated."""
         line = self._parse(data) if self._parse else parse(data, now_ns)
         if not line.from_kernel:
             return None
@@ -107,7 +107,7 @@ class KernelLog:
         if port is None:
             self._ports.wants_look = True
             if result.kind in _LINK:
-                # It may not be a port of this host: a function of a guest has links, too.
+                # The port may belong to another host: a guest's function also has links.
                 self._metrics.add("unnamed", LABEL)
                 return None
             return DeviceEvent(result.kind, result.pci, at_ns, detail, result.code)

@@ -1,10 +1,10 @@
-"""Parses one line of a kernel log in any format, the kernel's message and its time, and dates it. Pure.
+"""Parses one line of a kernel log in any format to the kernel's message and its time, and dates it. Pure.
 
 Formats: records of `/dev/kmsg` (Documentation/ABI/testing/dev-kmsg), `dmesg` with and without levels, `dmesg -T` and
 `--time-format iso`, and the files of rsyslog and journald in the traditional and the ISO format.
 
-The kernel stamps its log with the CPU's clock (`local_clock`), which is not disciplined: 50 parts in a million are two
-minutes in a month, and `dmesg -T` is off by as much. A line that is read when it is written shows the clock's error.
+The kernel stamps its log with the CPU's clock (`local_clock`), which is not disciplined: an error of 50 parts in a
+million is two minutes in a month, and `dmesg -T` has the same error. A line that is read when it is written shows it.
 """
 
 import re
@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from streams.wire.errors import Reject
 
 MOST_BYTES = 8192
-"""The maximum size of a /dev/kmsg record (CONSOLE_EXT_LOG_MAX); a longer line of a file is not the kernel's."""
+"""The maximum size of a /dev/kmsg record (CONSOLE_EXT_LOG_MAX); a longer line of a file is not from the kernel."""
 
 _S = 1_000_000_000
 _A = re.ASCII
@@ -38,8 +38,8 @@ _DAY_NS = 86_400 * _S
 class Line:
     """A kernel message.
 
-    `since_boot_us` is the kernel's clock, `at_ns` the time by the file's writer; None without either. `sequence` is the
-    number of a /dev/kmsg record. If `from_kernel` is False, another process wrote it.
+    `since_boot_us` is by the kernel's clock, `at_ns` by the file's writer; each is None if the line has no such time.
+    `sequence` is the number of a /dev/kmsg record. If `from_kernel` is False, another process wrote it.
     """
 
     message: str
@@ -50,7 +50,7 @@ class Line:
 
 
 def parse(data: bytes, now_ns: int) -> Line:
-    """Parse one line or record; a line without a time is valid. Raises Reject for one beyond the maximum size."""
+    """Parse one line or record; a line without a time is valid. Raises Reject for an oversized line."""
     if len(data) > MOST_BYTES:
         raise Reject(f"a line of {len(data)} bytes")
     text = data.decode("utf-8", "replace")
@@ -73,7 +73,7 @@ def record(data: bytes) -> Line:
 
 
 def _record(text: re.Match[str]) -> Line:
-    """Return True unless the facility is 0: the kernel marks records of processes in /dev/kmsg with another one."""
+    """Convert a match to a Line: the kernel marks records of other processes with a facility above 0."""
     return Line(text[4], int(text[3]), None, int(text[2]), from_kernel=int(text[1]) < 8)
 
 
@@ -95,9 +95,9 @@ def _after_time(text: str, now_ns: int) -> Line:
 
 
 def _wall_time(text: str, now_ns: int) -> tuple[int | None, str, bool]:
-    """Return the time at the beginning of a line, the rest, and whether a host name and a tag may follow."""
+    """Return the time at the start of a line, the rest, and True if a host name and a tag may follow."""
     if result := _ISO.match(text):
-        by_dmesg = "," in result[0]  # only dmesg writes the fraction so, without host and tag
+        by_dmesg = "," in result[0]  # only dmesg writes a comma, and no host or tag
         return _iso(result), text[result.end() :], not by_dmesg
     if result := _CTIME.match(text):
         month, day, hour, minute, second, year = result.groups()
@@ -109,7 +109,7 @@ def _wall_time(text: str, now_ns: int) -> tuple[int | None, str, bool]:
 
 def _iso(text: re.Match[str]) -> int | None:
     date, clock, fraction, zone = text.groups()
-    try:  # without a zone, the time is in the machine's own
+    try:  # without a zone, the time is in the machine's zone
         return int(datetime.fromisoformat(f"{date}T{clock}{zone or ''}").timestamp()) * _S + int(
             (fraction or "0").ljust(9, "0")
         )
@@ -118,7 +118,7 @@ def _iso(text: re.Match[str]) -> int | None:
 
 
 def _yearless(text: re.Match[str], now_ns: int) -> int | None:
-    """Return the latest possible year that is not in the future; clocks and zones may differ by a day."""
+    """Return the time in the latest year that is not in the future; clocks and zones may differ by a day."""
     year = time.localtime(now_ns // _S).tm_year
     at_ns = _local(year + 1, *text.groups())
     for earlier in (year, year - 1):
@@ -129,7 +129,7 @@ def _yearless(text: re.Match[str], now_ns: int) -> int | None:
 
 
 def _local(year: int, month: str, day: str, hour: str, minute: str, second: str) -> int | None:
-    """Return the time in the machine's own zone, which writers of such lines use."""
+    """Return the time in the machine's own zone, which the writers of such lines use."""
     if month not in _MONTHS:
         return None
     try:
@@ -143,24 +143,24 @@ _US = 1000
 _BACKWARDS_US = 5_000_000
 """Lines may be slightly out of order; a larger step back means another boot."""
 _AGREE_NS = 2_000_000_000
-"""Tolerance between a stamp in whole seconds and the kernel's clock, if both are of the same boot."""
+"""Tolerance between a stamp in whole seconds and the kernel's clock within one boot."""
 
 
 def system_boot_ns() -> int:
     """Return the boot time of the running kernel, when its clock was 0, in Unix ns.
 
-    Its monotonic clock stops during a suspend, as that of the log does. A step of the time of day moves it, and older
-    stamps get the corrected time.
+    The kernel's monotonic clock stops during a suspend, as the log's clock does. A step of the time of day moves the
+    boot time, and older stamps get the corrected time.
     """
     return time.time_ns() - time.monotonic_ns()  # noqa: TID251 — the two clocks are what is compared here
 
 
 @dataclass(slots=True)
 class Times:
-    """Computes the time of each line, in the order in which they were written.
+    """Computes the time of each line, in the order in which the lines were written.
 
-    `zero` returns the boot time in Unix ns, 0 if unknown. `boot_zero_ns` is that of the lines' boot, if it is not the
-    running one; else 0. `lag_ns` is the known delay of the log's clock behind the time of day.
+    `zero` returns the boot time in Unix ns, 0 if unknown. `boot_zero_ns` is the lines' boot time if they are from an
+    earlier boot; else 0. `lag_ns` is the known delay of the log's clock behind the time of day.
     """
 
     zero: Callable[[], int]
@@ -171,7 +171,7 @@ class Times:
     def at_ns(self, line: Line, now_ns: int, waited_ns: int | None) -> int | None:
         """Return the time of a line; None if it is unknown.
 
-        `waited_ns` is the longest time for which the line can have waited to be read, None if unknown.
+        `waited_ns` is the longest possible time between writing and reading the line, None if unknown.
         """
         if line.since_boot_us is None:
             return None if line.at_ns is None else min(line.at_ns, now_ns)
@@ -184,11 +184,11 @@ class Times:
             return None if line.at_ns is None else min(line.at_ns, now_ns)
         bare_ns = zero_ns + line.since_boot_us * _US
         if waited_ns is not None and not self.boot_zero_ns and line.at_ns is None:
-            # It was written within the last `waited_ns`: the clock's error lies between these two.
+            # The line was written within the last `waited_ns`: the clock's error is between these two.
             self.lag_ns = min(max(self.lag_ns, now_ns - bare_ns - waited_ns), now_ns - bare_ns)
         at_ns = bare_ns + self.lag_ns
         if line.at_ns is not None and abs(at_ns - line.at_ns) > _AGREE_NS:
-            return min(line.at_ns, now_ns)  # another boot's, or a clock that is off: who wrote it knew
+            return min(line.at_ns, now_ns)  # another boot, or a wrong clock: use the writer's time
         return min(at_ns, now_ns)
 
     def zero_ns(self) -> int:

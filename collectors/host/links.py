@@ -1,15 +1,15 @@
 """Detects administrative shutdowns of ports: compares IFF_UP of rtnetlink with the last reported state.
 
-Link ups and downs are not reported here: the kernel log has them with its own times and is read again after a
-restart; a second reporter would count each down twice.
+Link ups and downs are not reported here: the kernel log has them with its own times and is read again after a restart;
+a second reporter would count each down twice.
 
-The kernel closes a netdev before it removes it, whether its driver is unloaded, its card fell off the bus or it moves
-to a container: it reports the netdev down, then removed. This is no administrative shutdown, and no report would ever
+The kernel closes a netdev before it removes it: when its driver is unloaded, its card fell off the bus, or it moves to
+a container. It reports the netdev down, then removed. This is no administrative shutdown, and no later report would
 enable the port again. Therefore a down is reported only if the netdev still exists `HOLD_S` later.
 
-The socket only receives. An rtnetlink request waits for its lock, which a driver may hold for as long as its firmware
-sleeps; the kernel returns `flags` of sysfs without it. It is a plain socket, because pyroute2's asyncio socket does
-not open on uvloop, and decodes each message completely in 0.2 ms where 32 bytes of it are enough.
+The socket only receives. An rtnetlink request waits for a lock that a driver may hold for as long as its firmware
+sleeps; reading `flags` in sysfs does not take the lock. It is a plain socket, because pyroute2's asyncio socket does
+not open on uvloop, and decodes each message completely in 0.2 ms although its first 32 bytes are enough.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from streams.wire.errors import Reject
 from streams.wire.models import EventKind
 
 HOLD_S = 2.0
-"""Delay of a down. Between down and removal the kernel takes 0.1 ms for a veth, some ms on busy CPUs."""
+"""Delay of a down. The kernel takes 0.1 ms between down and removal of a veth, some ms on busy CPUs."""
 
 _HEADS = struct.Struct("=IHHIIBxHiII")
 """`struct nlmsghdr` and `struct ifinfomsg`; the attributes that follow are not needed."""
@@ -79,9 +79,9 @@ def ports_of(netdevs: Any) -> tuple[str, ...] | None:
 
 
 class AdminStates:
-    """Administrative states of the fabric ports. `disabled` has those last reported so; `now_s` is a monotonic clock.
+    """The administrative states of the fabric ports. `disabled` has the ports last reported as disabled.
 
-    For a removed netdev only this state is retained; a difference is reported when it returns.
+    A removed netdev retains only this state; a difference is reported when it returns. `now_s` is a monotonic clock.
     """
 
     def __init__(self, disabled: Iterable[str] = ()) -> None:
@@ -90,7 +90,7 @@ class AdminStates:
         self._pending: dict[str, tuple[float, DeviceEvent]] = {}
 
     def refresh(self, found: Mapping[int, Netdev], now_ns: int, now_s: float) -> list[DeviceEvent]:
-        """Take all netdevs as found in sysfs, by index; a difference has the time of this comparison."""
+        """Compare with all netdevs found in sysfs, by index; a difference gets the time of this comparison."""
         self._netdevs = dict(found)
         ports = {netdev.port for netdev in found.values()}
         self._pending = {port: active for port, active in self._pending.items() if port in ports}
@@ -112,7 +112,7 @@ class AdminStates:
         return list(self._stands(netdev, link.is_enabled, "is", now_ns, now_s))
 
     def due(self, now_s: float) -> list[DeviceEvent]:
-        """Return the downs whose delay is over."""
+        """Return the downs whose delay has ended."""
         return [
             happening
             for port, (since_s, _) in list(self._pending.items())
@@ -121,7 +121,7 @@ class AdminStates:
         ]
 
     def rest(self) -> list[DeviceEvent]:
-        """Return all delayed downs, at the end."""
+        """Return all delayed downs at the end."""
         return [happening for port in list(self._pending) for happening in self._release(port)]
 
     def _stands(self, netdev: Netdev, is_enabled: bool, how: str, now_ns: int, now_s: float) -> Iterator[DeviceEvent]:
@@ -148,16 +148,16 @@ _log = structlog.get_logger("railsight.host")
 LABEL = "links"
 _RTMGRP_LINK = 1
 _BUFFER_BYTES = 1 << 20
-"""Requested buffer; the kernel grants up to `net.core.rmem_max`. Beyond it messages are lost, and sysfs is compared."""
+"""Requested buffer size; the kernel grants up to `net.core.rmem_max`. If it overflows, sysfs is compared instead."""
 _MOST_MESSAGES = 500
-"""Messages per read; the rest of a flood is read after other tasks had their turn."""
+"""Limit of messages per read; the rest of a flood is read after other tasks have run."""
 
 
 class Listener(Protocol):
     """The socket interface: one message per call."""
 
     def message(self) -> bytes:
-        """Return the first bytes of the next message, none if the sender is not the kernel; raises OSError likewise."""
+        """Return the first bytes of the next message, none if another process sent it; raises OSError."""
         ...
 
     def fileno(self) -> int:
@@ -170,7 +170,7 @@ class Listener(Protocol):
 
 
 class Rtnetlink:
-    """The real socket; raises OSError if it cannot be opened. It needs no privilege."""
+    """The real socket, which needs no privilege; raises OSError if it cannot be opened."""
 
     def __init__(self) -> None:
         kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
@@ -184,7 +184,7 @@ class Rtnetlink:
 
     def message(self) -> bytes:
         data, (sender, _) = self._socket.recvfrom(LINK_BYTES)
-        return b"" if sender else data  # another process may write to this socket, too; the kernel's id is 0
+        return b"" if sender else data  # other processes may also write to this socket; the kernel's id is 0
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -194,7 +194,7 @@ class Rtnetlink:
 
 
 class Links:
-    """The links of one host."""
+    """Follows the links of one host."""
 
     def __init__(
         self, tree: Tree, ports: KnownPorts, states: AdminStates, limited: RateLimitedEmitter,
@@ -244,7 +244,7 @@ class Links:
         loop.add_reader(self._listener.fileno(), lambda: self._on_link(self._clock.now_ns(), loop.time()))
 
     def _on_link(self, now_ns: int, now_s: float) -> bool:
-        """Read the available messages; return whether the socket is drained."""
+        """Read the available messages; return True if the socket is drained."""
         for _ in range(_MOST_MESSAGES):
             if self._listener is None:
                 return True
@@ -256,7 +256,7 @@ class Links:
                 return True
             except OSError as error:
                 self._looked_at = None
-                if error.errno == errno.ENOBUFS:  # the rest is ignored until all waiting messages are read
+                if error.errno == errno.ENOBUFS:  # later messages are ignored until the socket is drained
                     self._metrics.add("out_of_bounds", LABEL)
                 else:
                     self._warn(error)
@@ -266,7 +266,7 @@ class Links:
         return False
 
     def _found(self) -> dict[int, Netdev]:
-        """Return the netdevs of the fabric ports, by index. An IPoIB netdev's state is not that of its port."""
+        """Return the netdevs of the fabric ports by index, without IPoIB netdevs, whose state is not their port's."""
         found = {}
         for known in self._ports.ports:
             name = known.port.netdev

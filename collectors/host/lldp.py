@@ -1,7 +1,7 @@
 """Reads lldpd's neighbors: `query` runs its client, `neighbors` parses the output.
 
-lldpd's socket protocol depends on its version; the output of `lldpcli -f json0` is stable. It is queried separately
-from everything else, never by a reader of counters.
+lldpd's socket protocol depends on its version; the output of `lldpcli -f json0` is stable. The query is separate from
+all others and never part of reading counters.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _MOST_NEIGHBORS = 1024
 
 
 async def query(program: str, bound_s: float) -> bytes | None:
-    """Return the client's output; None without the program, without lldpd, or after the timeout."""
+    """Return the client's output; None if the program or lldpd is missing, or after the timeout."""
     if not program:
         return None
     try:
@@ -48,7 +48,7 @@ async def query(program: str, bound_s: float) -> bytes | None:
 
 
 def neighbors(data: bytes) -> tuple[Neighbor, ...]:
-    """Return the neighbors by netdev; one without a device or port name is skipped. Raises Reject."""
+    """Return the neighbors by netdev, without those that have no device or port name. Raises Reject."""
     try:
         result = orjson.loads(data)
     except orjson.JSONDecodeError as error:
@@ -65,7 +65,7 @@ def neighbors(data: bytes) -> tuple[Neighbor, ...]:
 
 
 def _named_port(interface: Any) -> str:
-    """Return the port id if it is a name; for a MAC or a number, the description."""
+    """Return the port id if it is a name; the description if the id is a MAC or a number."""
     for port in _all(interface, "port"):
         for identity in _all(port, "id"):
             kind, value = (identity.get(key) if isinstance(identity, dict) else None for key in ("type", "value"))

@@ -1,4 +1,4 @@
-"""The two sources of kernel lines, device and file, and the position in one. I/O only."""
+"""Reads kernel lines from their two sources, a device and a file, and stores the position in each. I/O only."""
 
 import errno
 import hashlib
@@ -43,7 +43,7 @@ def place_of(state: Any) -> Place | None:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Lines in order; whether the log is drained; the numbers of lost and of refused lines."""
+    """Lines in order, a flag that the log is drained, and the numbers of lost and of refused lines."""
 
     lines: list[bytes]
     is_drained: bool
@@ -89,10 +89,10 @@ class Kmsg:
         self.has_resumed = self._sequence >= 0
         self._has_warned = False
         self._nameless = 0
-        """Records since the last known number that could not be read: refused, not lost."""
+        """Records since the last known number that could not be read: they are refused, not lost."""
 
     def read(self, most: int) -> Chunk:
-        """Return the next lines, up to this number; never blocks, never raises for any content."""
+        """Return at most `most` new lines; never blocks, never raises for any content."""
         lines: list[bytes] = []
         lost = refused = 0
         for _ in range(most):
@@ -157,14 +157,14 @@ _MARK_BYTES = 64
 
 
 class LogFile:
-    """Follows one path. Without a position it starts at the end of the file."""
+    """Follows the file at one path, from its end if there is no position."""
 
     def __init__(self, path: Path, place: Place | None) -> None:
         self._path = path
         self._file = -1
         self._inode = 0
         self._offset = 0
-        """Offset after the last returned line."""
+        """The offset after the last returned line."""
         self._mark = ""
         self._pending = b""
         self._skips = False
@@ -173,7 +173,7 @@ class LogFile:
         if place is not None and place.inode:
             self.has_resumed = self._resume(path, place) or self._resume(path.with_name(path.name + ".1"), place)
             if not self.has_resumed:
-                self._open()  # another file now: all of it is new
+                self._open()  # a different file: all of it is new
         elif self._open():
             self._seek(os.fstat(self._file).st_size)
 
@@ -206,7 +206,7 @@ class LogFile:
         self._offset, self._mark = offset, _mark(before)
 
     def read(self, most: int) -> Chunk:
-        """Return the next lines, up to this number; never blocks, never raises for any content."""
+        """Return at most `most` new lines; never blocks, never raises for any content."""
         if self._file < 0 and not self._open():
             return Chunk([], True)
         lines: list[bytes] = []
@@ -218,7 +218,7 @@ class LogFile:
                     drained = not self._is_rotated()
                     return Chunk(lines, drained, 0, refused)
                 refused += self._take(self._pending + data, lines, most)
-        except OSError:  # the file system is gone
+        except OSError:  # the file system was removed
             self.close()
             return Chunk(lines, True, 0, refused)
         return Chunk(lines, False, 0, refused)
@@ -252,7 +252,7 @@ class LogFile:
         return os.pread(self._file, min(_MARK_BYTES, self._offset), max(0, self._offset - _MARK_BYTES))
 
     def _is_rotated(self) -> bool:
-        """Check, at the end of the file, whether the path is another file now, or was truncated."""
+        """Return True if, at the end of the file, the path is a different file now, or was truncated."""
         try:
             there = self._path.stat()
         except (OSError, ValueError):
@@ -281,4 +281,4 @@ def _mark(before: bytes) -> str:
 
 
 LogSource = Kmsg | LogFile
-"""Read repeatedly by one task. `has_resumed`: it continues at the position of an earlier process."""
+"""Either source; one task reads it repeatedly. `has_resumed` is True after a start at an earlier process's position."""

@@ -1,8 +1,8 @@
 """Classifies kernel messages about a port, a GPU or the host: a table of the drivers' messages. Pure.
 
-The texts are those of the drivers: mlx5 `core/events.c`, `core/health.c`, `core/cmd.c`, `en_main.c`; bnxt, ice and
-i40e for their links; the PCI core's `aer.c` and `pciehp`; NVIDIA's Xid and SXid lines as in its documentation of Xid
-errors and the Fabric Manager guide.
+The texts come from the drivers: mlx5 `core/events.c`, `core/health.c`, `core/cmd.c`, `en_main.c`; bnxt, ice and i40e
+for their links; the PCI core's `aer.c` and `pciehp`; and NVIDIA's documentation of Xid errors and its Fabric Manager
+guide, for Xid and SXid lines.
 """
 
 import re
@@ -58,7 +58,7 @@ class About(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Classified:
-    """The event of a message, and its device; `netdev` is empty without one."""
+    """The event of a message, and its device; `netdev` is empty if the message names none."""
 
     kind: EventKind
     about: About
@@ -68,14 +68,14 @@ class Classified:
 
 
 def pci_address(text: str) -> str:
-    """Normalize NVIDIA's forms to that of sysfs: `PCI:0000:9B:00`, `00000000:9B:00.0`."""
+    """Convert NVIDIA's forms of a PCI address to the form of sysfs: `PCI:0000:9B:00`, `00000000:9B:00.0`."""
     domain, _, rest = text.lower().partition(":")
     slot, _, function = rest.partition(".")
     return f"{domain.lstrip('0').rjust(4, '0')}:{slot}.{function or '0'}"
 
 
 def classify(message: str) -> Classified | None:
-    """Classify a message; None for others."""
+    """Return the event of a message; None if the message has none."""
     if not any(hint in message for hint in _HINTS):
         return None
     if result := _XID.match(message):
@@ -90,7 +90,7 @@ def classify(message: str) -> Classified | None:
 
 
 def is_renaming(message: str) -> bool:
-    """Return whether the message renames a netdev."""
+    """Return True if the message reports the renaming of a netdev."""
     return ": renamed from " in message
 
 

@@ -1,4 +1,4 @@
-"""Reads NCCL's log files and its RAS subsystem (NCCL 2.30), and emits what they report as events of the host."""
+"""Reads NCCL's log files and its RAS subsystem (NCCL 2.30), and emits their reports as events of the host."""
 
 import asyncio
 import contextlib
@@ -37,7 +37,7 @@ MAX_STATUS_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class NcclReport:
-    """One report; `hca` is empty where NCCL names none."""
+    """One report; `hca` is empty if NCCL names none."""
 
     code: int
     detail: str
@@ -60,7 +60,7 @@ def parse_warning(line: str) -> NcclReport | None:
 
 @dataclass(frozen=True, slots=True)
 class RankStatus:
-    """One rank of a communicator; `counts` are its collectives, None for one that is missing."""
+    """One rank of a communicator; `counts` has its collectives, None if it is missing."""
 
     communicator: str
     rank: int
@@ -70,12 +70,12 @@ class RankStatus:
 
     @property
     def name(self) -> str:
-        """The rank for people."""
+        """The rank's display name."""
         return f"rank {self.rank} on {self.host} of communicator {self.communicator}"
 
 
 def parse_status(data: bytes) -> list[RankStatus]:
-    """Return the ranks of all communicators of a status in JSON; raises Reject for another answer."""
+    """Return the ranks of all communicators in a JSON status; raises Reject for any other answer."""
     begin = data.find(b"{")
     try:
         communicators = orjson.loads(data[max(begin, 0) :])["communicators"]
@@ -112,18 +112,18 @@ _TEXT = {
 
 @dataclass(slots=True)
 class RasChanges:
-    """Compares statuses that are queried repeatedly; reports each condition of a rank once, until it is over."""
+    """Compares consecutive statuses; reports each condition of a rank once, until the condition ends."""
 
     straggler_queries: int
     _reported: set[tuple[str, int, NcclCode]] = field(default_factory=set)
     _behind: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Queries in a row in which a rank was behind."""
+    """Consecutive queries in which a rank was behind."""
 
     def changes(self, ranks: Iterable[RankStatus], own_hosts: frozenset[str]) -> list[NcclReport]:
-        """Return the new conditions of ranks on this host, and of ranks elsewhere if this host answers for them.
+        """Return the new conditions of ranks on this host, and of ranks elsewhere if this host reports for them.
 
-        The host of the lowest rank that responds answers for the others, so that a dead peer is one event and not one
-        from each host of the job. A host that does not find itself in the status answers for all.
+        The host of the lowest responding rank reports for the other hosts, so that a dead peer is one event and not one
+        event from each host of the job. A host that is not in the status reports for all.
         """
         ranks = list(ranks)
         present = {(one.communicator, one.rank, code): one for one, code in self._conditions(ranks)}
@@ -145,7 +145,7 @@ class RasChanges:
                 yield one, NcclCode.STRAGGLER
 
     def _stragglers(self, ranks: list[RankStatus]) -> set[tuple[str, int]]:
-        """Return the ranks that were behind in enough queries; where half of the ranks are behind, the others lead."""
+        """Return the ranks that were behind in enough queries; if half of the ranks are behind, the others lead."""
         counts: dict[str, list[int]] = {}
         for one in ranks:
             if one.counts is not None:
@@ -161,7 +161,7 @@ class RasChanges:
 
 
 def _answered(ranks: Iterable[RankStatus], own_hosts: frozenset[str]) -> set[str]:
-    """Return the communicators for whose ranks elsewhere this host answers."""
+    """Return the communicators for which this host reports ranks elsewhere."""
     lowest: dict[str, RankStatus] = {}
     own: set[str] = set()
     names: set[str] = set()
@@ -184,7 +184,7 @@ _LABEL = "nccl"
 
 
 class NcclWitness:
-    """The witness of one host; without settings it reads nothing."""
+    """Reads the NCCL sources of one host; without settings it reads nothing."""
 
     def __init__(
         self, params: Params, context: CollectorContext, ports: KnownPorts, emit: Callable[[DeviceEvent, int], None]
@@ -200,7 +200,7 @@ class NcclWitness:
         self._failure = ""
 
     async def run(self) -> None:
-        """Read until cancelled; returns at once without anything to read."""
+        """Read until cancelled; return at once if there is nothing to read."""
         async with asyncio.TaskGroup() as tasks:
             if self._params.nccl_logs:
                 tasks.create_task(self._follow_logs())
@@ -228,7 +228,7 @@ class NcclWitness:
             await asyncio.sleep(self._params.log_poll_s if is_drained else 0)
 
     def _find_files(self, paths: set[str]) -> None:
-        """Follow the files that match; those of the first look from their end, later ones from their beginning."""
+        """Follow the matching files: files of the first search from their end, later files from their beginning."""
         for gone in self._files.keys() - paths:
             self._files.pop(gone).close()
         for path in sorted(paths - self._files.keys())[: self._params.nccl_max_files - len(self._files)]:
@@ -236,7 +236,7 @@ class NcclWitness:
         self._has_looked = True
 
     def _read(self, file: LogFile) -> bool:
-        """Read the new lines of a file; return whether these were all."""
+        """Read the new lines of a file; return True if it has no more."""
         chunk = file.read(_LINES)
         for line in chunk.lines:
             if (report := parse_warning(line.decode(errors="replace"))) is not None:
@@ -259,7 +259,7 @@ class NcclWitness:
             finally:
                 writer.close()
         except OSError as error:
-            # Without a job on the host nothing listens there: that is no failure.
+            # Without a job on the host, no process listens there; this is no failure.
             raise Retry(f"NCCL RAS at {self._params.nccl_ras}: {error.strerror or error}") from error
         ranks = await asyncio.to_thread(parse_status, bytes(data))
         self._failure = ""

@@ -12,22 +12,22 @@ class Params(PortParams):
     """Settings of `[collect.host]`."""
 
     kernel_log: Path | None = None
-    """`/dev/kmsg`, or a file of kernel lines; default: the machine's own, and none for another root."""
+    """`/dev/kmsg`, or a file of kernel lines; default: the machine's own log, and none for another root."""
     log_poll_s: ClassVar[float] = 0.25
     """Maximum delay of a line; reading an idle log is one system call."""
     backlog_s: ClassVar[float] = 300.0
-    """Maximum age of records from a ring buffer that was not read before; a file has no limit."""
+    """The maximum age of records from a ring buffer that is read for the first time; a file has no limit."""
     state_file: Path = Path("/var/lib/railsight/host.json")
     """Stores the position in the log, so that a restart neither repeats nor loses events; a second file with the suffix
     `.shut` stores the ports reported as shut."""
     events_per_s: ClassVar[float] = 1.0
-    """Rate limit for one kind at one port; beyond it the newest event waits, with the number of replaced ones."""
+    """The rate limit of one kind of event at one port; beyond it the newest waits and counts the replaced ones."""
     events_burst: ClassVar[int] = 20
     """Events of one kind at one port that are sent at once before `events_per_s` applies."""
     cadence_s: float = Field(default=10.0, ge=0.1, le=3600)
     """The interval of readings."""
     deadline_s: ClassVar[float] = 5.0
-    """A device that exceeds it is skipped, and the rest is read."""
+    """A device that exceeds this deadline is skipped, and the rest is read."""
     gpu: ClassVar[bool] = True
     """Queries the NVIDIA driver, if there is one."""
     lldpcli: str = "lldpcli"
@@ -39,14 +39,14 @@ class Params(PortParams):
     facts_every_s: ClassVar[float] = 3600.0
     """The interval of facts: versions, serial numbers, modules."""
     max_ports: ClassVar[int] = 1024
-    """The limit of ports; more are left out and counted."""
+    """The limit of ports; further ports are left out and counted."""
     nccl_logs: tuple[str, ...] = ()
-    """Globs of NCCL's log files, as jobs write them by NCCL_DEBUG_FILE with NCCL_DEBUG=WARN."""
+    """Globs of NCCL's log files, which jobs write with NCCL_DEBUG=WARN to NCCL_DEBUG_FILE."""
     nccl_max_files: ClassVar[int] = 64
-    """One file for each rank of this host is enough."""
+    """The limit of followed files; one file for each rank of this host is enough."""
     nccl_ras: str = Field(default="", pattern=r"^([^:\s]+:\d{1,5})?$")
     """The address of NCCL's RAS subsystem on this host (`localhost:28028`); it is not queried if this is empty."""
     nccl_ras_every_s: ClassVar[float] = 30.0
-    """The interval of its queries."""
+    """The interval of queries of the RAS subsystem."""
     nccl_straggler_queries: ClassVar[int] = 3
-    """A rank is a straggler if its collectives are behind in so many queries in a row (choice)."""
+    """A rank is a straggler if its collectives are behind in this many consecutive queries (choice)."""

@@ -1,7 +1,7 @@
 """Limits the rate of events, so that a flooding log does not flood Kafka. Pure; time is any monotonic clock.
 
-For each kind at each port, a burst passes at once, then a fixed rate. Beyond it the newest event waits, has the number
-of events that it replaces, and is sent when the rate allows: the last state of a link is always sent.
+For each kind at each port, a burst is sent at once, then a fixed rate applies. Beyond it the newest event waits with
+the number of events that it replaces, and is sent when the rate allows: the last state of a link is always sent.
 """
 
 from collections import OrderedDict
@@ -27,7 +27,7 @@ class _Bucket:
 
 
 class RateLimitedEmitter:
-    """The limited events of one `label`. `emit` takes an event and the time at which it was read."""
+    """Emits the limited events of one `label`. `emit` takes an event and the time at which it was read."""
 
     def __init__(
         self, per_s: float, burst: int, metrics: CollectorMetrics, label: str, emit: Callable[[DeviceEvent, int], None]
@@ -42,12 +42,12 @@ class RateLimitedEmitter:
 
     @property
     def waits(self) -> bool:
-        """True if an event waits."""
+        """True if any event waits."""
         return bool(self._withheld)
 
     def emit(self, happening: DeviceEvent, now_ns: int, now_s: float) -> None:
-        """Emit an event, now or when the rate allows."""
-        # The ups and downs of a link are one key, so that the last one is its state; so are those of its admin state.
+        """Emit an event now, or later when the rate allows."""
+        # The ups and downs of a link share a key, so that the last one is the link's state; so do its admin states.
         key = happening.port, _TURNS.get(happening.kind, happening.kind), happening.code
         bucket = self._bucket(key, now_s)
         if bucket.withheld is None and bucket.tokens >= 1:
@@ -91,7 +91,7 @@ class RateLimitedEmitter:
         return bucket
 
     def _evict(self) -> None:
-        """Evict the longest idle bucket; if all wait, its event is dropped and counted."""
+        """Evict the bucket that was idle longest; if all have waiting events, its event is dropped and counted."""
         key = next((key for key in self._buckets if key not in self._withheld), next(iter(self._buckets)))
         bucket = self._buckets.pop(key)
         self._withheld.discard(key)

@@ -1,4 +1,4 @@
-"""Reads the PCIe links and GPUs of a host separately, so that a hanging one affects no other."""
+"""Reads the PCIe links and GPUs of a host separately, so that a hanging device affects no other."""
 
 import asyncio
 import re
@@ -22,7 +22,7 @@ Device = TypeVar("Device")
 
 
 class ThreadCalls(Generic[Answer]):
-    """Calls by name, each made by one thread at a time."""
+    """Runs calls by name in threads; one thread per name at a time."""
 
     def __init__(self, deadline_s: float) -> None:
         self._deadline_s = deadline_s
@@ -48,19 +48,19 @@ _A = re.ASCII
 _WIDTH = re.compile(r"\d{1,3}", _A)
 _SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s(?: PCIe)?", _A)
 _NO_WIDTH = {0, 63, 255}
-"""No link: all ones in the field and in the file, because the device does not respond."""
+"""Values of a missing link: all ones in the field and in the file, because the device does not respond."""
 _MOST_LANES = 32
 
 
 def width(text: str) -> float | None:
-    """Parse lanes; None without a link. Raises Reject."""
+    """Parse the number of lanes; None without a link. Raises Reject."""
     if not _WIDTH.fullmatch(text) or (int(text) > _MOST_LANES and int(text) not in _NO_WIDTH):
         raise Reject(f"no width: {text[:40]!r}")
     return None if int(text) in _NO_WIDTH else float(text)
 
 
 def speed(text: str) -> float | None:
-    """Parse GT/s; None if unknown. Raises Reject."""
+    """Parse a speed in GT/s; None if unknown. Raises Reject."""
     if text.startswith("Unknown"):
         return None
     if not (result := _SPEED.fullmatch(text)) or float(result[1]) <= 0:
@@ -69,14 +69,14 @@ def speed(text: str) -> float | None:
 
 
 class PcieReader:
-    """Reads PCIe links; `refused` counts invalid contents since it was last read."""
+    """Reads PCIe links; `refused` counts invalid contents, and is reset by its reader."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self.refused = 0
 
     def read(self, folder: str) -> Values:
-        """Return the link of a PCI function by its directory; unknown values are absent."""
+        """Return the PCIe link of a PCI function by its directory; unknown values are absent."""
         while folder and pci_address(folder) != folder.rpartition("/")[2]:  # a virtio or USB device below the function
             folder = folder.rpartition("/")[0] if pci_address(folder) else ""
         if not folder:
@@ -94,7 +94,7 @@ class PcieReader:
             (Metric.PCIE_SPEED_MAX_GTPS, "max_link_speed", speed),
         ):
             own = self._value(f"{folder}/{reports}", parse)
-            # Without a visible slot (the root complex of a guest) only the device's own values are known.
+            # Without a visible slot (the root complex of a guest), only the device's own values are known.
             theirs = self._value(f"{slot}/{reports}", parse) if pci_address(slot) == slot.rpartition("/")[2] else None
             if own is not None:
                 found[metric, -1] = own if theirs is None else min(own, theirs)
@@ -104,7 +104,7 @@ class PcieReader:
         try:
             text = self._tree.read_text(path)
             return None if text is None else parse(text)
-        except Refusal:  # a guest may not read its slot: absent
+        except Refusal:  # a guest may not read its slot: the value is absent
             return None
         except Reject:
             self.refused += 1
@@ -112,7 +112,7 @@ class PcieReader:
 
 
 def merged(rows: Iterable[tuple[str, int, Values]]) -> dict[str, RowReading]:
-    """Merge the readings of each row, at the time of the first; a row without values is omitted."""
+    """Merge the readings of each row, at the time of the first reading; rows without values are omitted."""
     found: dict[str, tuple[int, Values]] = {}
     for row, at_ns, values in rows:
         if values:
@@ -128,7 +128,7 @@ Dated = tuple[int, Values]
 
 
 class Sampler:
-    """The sampler of one host."""
+    """Samples the devices of one host."""
 
     def __init__(self, tree: Tree, gpus: Gpus, deadline_s: float, metrics: CollectorMetrics, clock: Clock) -> None:
         self._tree = tree
@@ -145,7 +145,7 @@ class Sampler:
     async def read(
         self, ports: Iterable[KnownPort], folders: Mapping[str, str], gpus: Mapping[str, Gpu]
     ) -> tuple[dict[str, RowReading], dict[str, RowReading]]:
-        """Return the values of ports and GPUs, by name; `folders` are those of the GPUs' PCI functions."""
+        """Return the values of ports and GPUs by name; `folders` has the directories of the GPUs' PCI functions."""
         physical = [known for known in ports if not known.port.is_virtual]
         links = {known.port.pci: known.port.folder for known in physical if known.port.pci} | dict(folders)
         reader = PcieReader(self._tree)

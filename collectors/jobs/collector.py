@@ -1,4 +1,4 @@
-"""The jobs collector: the schedulers' jobs into the topic of jobs, which is its only state."""
+"""The jobs collector writes the schedulers' jobs to the topic of jobs, which is its only state."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -30,7 +30,7 @@ _RETRY = Backoff.constant(1.0)
 async def published_jobs(options: Mapping[str, Any]) -> list[Job]:
     """Return the newest message of each key; raises Retry while Kafka does not answer.
 
-    A key whose newest message is unreadable is left out: it is of another version, and the next one replaces it.
+    A key whose newest message is unreadable is left out: another version wrote it, and the next message replaces it.
     """
     try:
         async with open_consumer(options) as consumer:
@@ -60,7 +60,7 @@ async def follow_slurm(params: SlurmParams, feed: JobFeed, context: CollectorCon
 
 
 async def collect(params: Params, context: CollectorContext) -> None:
-    """Follow every configured scheduler until cancelled, beginning with what was published before."""
+    """Follow every configured scheduler until cancelled, starting from the published jobs."""
     checked(params)
     published = await _published(context)
     async with asyncio.TaskGroup() as tasks:
@@ -74,7 +74,7 @@ async def collect(params: Params, context: CollectorContext) -> None:
 
 
 def checked(params: Params) -> None:
-    """Raise Misconfigured without a scheduler, and for two of one name."""
+    """Raise Misconfigured if no scheduler is configured, or two have the same name."""
     schedulers = params.schedulers()
     if not schedulers:
         raise Misconfigured("collect.jobs: no scheduler; add a section collect.jobs.slurm or collect.jobs.kubernetes")
@@ -94,7 +94,7 @@ def _feed(
 
 
 async def _published(context: CollectorContext) -> list[Job]:
-    """Return the published jobs, as soon as Kafka has them: without them, ends that were missed stay open."""
+    """Return the published jobs, as soon as Kafka returns them: without them, missed ends would stay open."""
     options = context.core.client_options
     if options is None:
         return []
@@ -127,4 +127,4 @@ SPEC = Spec(
     "jobs", Params, collect, read_once, part="jobs", access=lambda _: Access(reads=(JOBS,), writes=(JOBS,)),
     example="--set slurm.team_by=user --once --print",
 )  # fmt: skip
-"""Its principal reads its own jobs back, and may write no telemetry."""
+"""Its principal reads its own jobs back, and may not write telemetry."""

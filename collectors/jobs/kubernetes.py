@@ -1,4 +1,4 @@
-"""Lists and watches the pods of Kubernetes by the official client, and follows their changes."""
+"""Lists and watches the pods of Kubernetes with the official client, and follows their changes."""
 
 import asyncio
 import threading
@@ -18,11 +18,11 @@ _GONE = 410
 
 
 class Expired(Exception):
-    """The version from which a watch began is no longer in the server: all pods must be listed again."""
+    """Raised if the server no longer has the version from which a watch started: all pods must be listed again."""
 
 
 class Pods:
-    """The pods of all namespaces, as JSON."""
+    """Reads the pods of all namespaces, as JSON."""
 
     def __init__(self, params: KubernetesParams) -> None:
         try:
@@ -56,7 +56,7 @@ class Pods:
                 return pods, page["metadata"]["resourceVersion"]
 
     def watch(self, version: str, for_s: int) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the kind and the object of each change since a version, for so long; raises Expired and Retry."""
+        """Yield the kind and the object of each change since a version, for `for_s`; raises Expired and Retry."""
         try:
             response = self._call(
                 watch=True, resource_version=version, allow_watch_bookmarks=True, timeout_seconds=for_s,
@@ -100,7 +100,7 @@ Item = Event | BaseException | None
 
 
 class PodSource(Protocol):
-    """The two calls of the API that are used; both block."""
+    """The two API calls that are used; both block."""
 
     def list_all(self) -> tuple[list[dict[str, Any]], str]: ...
 
@@ -108,7 +108,7 @@ class PodSource(Protocol):
 
 
 class KubernetesFollower:
-    """The pods with GPUs, by uid, as of the newest version that was read."""
+    """Follows the pods with GPUs, by uid, as of the newest version that was read."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class KubernetesFollower:
         self._version = ""
 
     async def run(self) -> None:
-        """Follow until cancelled; what the API does not answer is retried, and leaves the known jobs as they are."""
+        """Follow until cancelled; a failed request is retried and leaves the known jobs unchanged."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -143,7 +143,7 @@ class KubernetesFollower:
                 await asyncio.sleep(self._retry_s * (1 + self._context.rng.random()))
 
     async def list_once(self) -> None:
-        """Replace the known pods by those of a list."""
+        """Replace the known pods by the pods of a list."""
         pods, self._version = await asyncio.to_thread(self._source.list_all)
         self._pods, self._unreadable = {}, {}
         for pod in pods:
@@ -151,7 +151,7 @@ class KubernetesFollower:
         self._publish()
 
     async def _watch_once(self) -> None:
-        """Apply the changes of one watch; its end without an error shows that the API is there."""
+        """Apply the changes of one watch; a watch that ends without an error shows that the API responds."""
         items: asyncio.Queue[Item] = asyncio.Queue()
         loop = asyncio.get_running_loop()
         stopped = threading.Event()
@@ -170,7 +170,7 @@ class KubernetesFollower:
             except BaseException as error:  # noqa: BLE001 — raised by the loop, which waits for this thread
                 put(error)
 
-        # Not of the executor, whose threads the process waits for at its end: a watch may be silent until it is over.
+        # A daemon thread, not the executor's: the process waits for the executor's threads, and a watch may be silent.
         threading.Thread(target=read, name="kubernetes-watch", daemon=True).start()
         try:
             while True:
@@ -185,7 +185,7 @@ class KubernetesFollower:
             stopped.set()
 
     def _apply(self, batch: list[Item]) -> bool:
-        """Apply changes and publish the jobs; return whether the watch has ended. Raises the error that ended it."""
+        """Apply changes and publish the jobs; return True if the watch has ended. Raises the error that ended it."""
         events = [item for item in batch if isinstance(item, tuple)]
         changed = [self._change(*event) for event in events]
         last = batch[-1]
@@ -196,7 +196,7 @@ class KubernetesFollower:
         return last is None
 
     def _change(self, kind: str, pod: dict[str, Any]) -> bool:
-        """Apply one change; return whether it may change a job."""
+        """Apply one change; return True if it may change a job."""
         self._version = pod["metadata"]["resourceVersion"]
         if kind == "BOOKMARK":
             return False

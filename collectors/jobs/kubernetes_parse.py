@@ -19,7 +19,7 @@ _JOB_LABELS = (
     "jobset.sigs.k8s.io/jobset-name",
     "training.kubeflow.org/job-name",
     "batch.kubernetes.io/job-name",
-    "job-name",  # of a Job before 1.27
+    "job-name",  # of a Job before Kubernetes 1.27
 )
 _RESTARTS_LABEL = "jobset.sigs.k8s.io/restart-attempt"
 _FINISHED = ("Succeeded", "Failed")
@@ -27,7 +27,7 @@ _FINISHED = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class GpuPod:
-    """A pod with GPUs; without a host or a start it waits."""
+    """A pod with GPUs; a pod without a host or a start time is waiting."""
 
     job: str
     run: int
@@ -41,7 +41,7 @@ class GpuPod:
 
 
 def gpu_pod(pod: Mapping[str, Any], params: KubernetesParams, at_ns: int) -> GpuPod | None:
-    """Return a pod as the API describes it; None for one without GPUs. Raises Reject for one that is not readable."""
+    """Return a pod from the API's description; None for a pod without GPUs. Raises Reject for an unreadable pod."""
     try:
         gpus = _gpus(pod.get("spec") or {}, params.gpus)
         return _pod(pod, params, gpus, at_ns) if gpus else None
@@ -50,7 +50,7 @@ def gpu_pod(pod: Mapping[str, Any], params: KubernetesParams, at_ns: int) -> Gpu
 
 
 def snapshot(pods: Iterable[GpuPod], params: KubernetesParams, unreadable: Iterable[str] = ()) -> Snapshot:
-    """Return the jobs of these pods: those of one job on one host are one stay, until the last of them ends."""
+    """Return the jobs of these pods: the pods of one job on one host are one stay, until the last of them ends."""
     runs: dict[str, int] = {}
     placed: dict[tuple[str, str, int], list[GpuPod]] = defaultdict(list)
     for pod in pods:
@@ -83,7 +83,7 @@ def _pod(pod: Mapping[str, Any], params: KubernetesParams, gpus: int, at_ns: int
 
 
 def _gpus(spec: Mapping[str, Any], resources: Iterable[str]) -> int:
-    """Return the GPUs of all containers; a limit without a request is a request. Init containers run before them."""
+    """Return the GPUs of all containers; a limit without a request is a request. Init containers run earlier."""
     count = 0
     for container in spec.get("containers") or ():
         own = container.get("resources") or {}
@@ -93,7 +93,7 @@ def _gpus(spec: Mapping[str, Any], resources: Iterable[str]) -> int:
 
 
 def _end_ns(status: Mapping[str, Any], at_ns: int) -> int:
-    """Return when the last container of a finished pod ended; now for a pod without containers, as an evicted one."""
+    """Return the time when the last container of a finished pod ended; now for a pod without containers (evicted)."""
     states = [container.get("state") or {} for container in status.get("containerStatuses") or ()]
     ends = [end for state in states if (end := (state.get("terminated") or {}).get("finishedAt"))]
     return max(map(_ns, ends), default=at_ns)
@@ -111,7 +111,7 @@ def _stay(job: str, host: str, run: int, pods: list[GpuPod], params: KubernetesP
     start_ns = min(pod.start_ns for pod in pods if pod.start_ns is not None)
     end_ns = None if running else max(start_ns + 1, *(pod.end_ns for pod in pods if pod.end_ns is not None))
     newest = max(running or pods, key=lambda pod: pod.start_ns or 0)
-    # A pod that was replaced has left its GPUs to the next one.
+    # A replaced pod has released its GPUs to the next pod.
     together = running or [pod for pod in pods if (pod.end_ns or 0) > (newest.start_ns or 0) or pod is newest]
     return Job(
         job, host, start_ns, end_ns, text(job.rpartition("/")[2]), newest.user, newest.team,

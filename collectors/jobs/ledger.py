@@ -1,7 +1,7 @@
-"""The last known jobs of one scheduler: selects what to publish after each of its answers. Pure.
+"""Stores the last known jobs of one scheduler, and selects the jobs to publish after each answer. Pure.
 
-An answer that does not arrive changes no job: its stays are marked stale, and nothing ends. A job ends when the
-scheduler reports its end, when another run of it begins, or when it is missing from complete answers for `absent_ns`.
+A missing answer changes no job: running stays are marked stale, and none ends. A job ends when the scheduler reports
+its end, when another run of it begins, or when it is missing from complete answers for `absent_ns`.
 """
 
 from collections import defaultdict
@@ -22,9 +22,9 @@ from streams.wire.topics import JOBS, Record, encode, tombstone
 class Snapshot:
     """The jobs of one answer.
 
-    `jobs` has the stays on hosts, those that ended included as long as the scheduler has them; `runs` has the present
-    run of every job that the scheduler has, also of those that wait. `unreadable` are jobs that could not be parsed:
-    with any, a job that is missing may be one of them.
+    `jobs` has the stays on hosts, including ended ones for as long as the scheduler has them. `runs` has the present
+    run of every job of the scheduler, including waiting jobs. `unreadable` has the jobs that could not be parsed: if
+    there are any, a missing job may be one of them.
     """
 
     jobs: tuple[Job, ...]
@@ -35,11 +35,11 @@ class Snapshot:
 MAX_NUMBER = 2**31 - 1
 """The largest count that the wire accepts."""
 MAX_SECONDS = MAX_TIME_NS // 1_000_000_000 - 1
-"""The latest time of a job, so that its end may be later."""
+"""The latest start time of a job, so that its end may be later."""
 
 
 def bounded(number: int) -> int:
-    """Return a count that the wire accepts; raises Reject beyond."""
+    """Return a count that the wire accepts; raises Reject for a larger one."""
     if not 0 <= number <= MAX_NUMBER:
         raise Reject(f"{number} is beyond its bounds")
     return number
@@ -55,7 +55,7 @@ _log = structlog.get_logger("railsight.jobs")
 REQUEUED = "REQUEUED"
 LEFT = "LEFT"
 GONE = "GONE"
-"""States of our own: another run began; the job goes on without the host; the scheduler does not have the job."""
+"""States that railsight sets: another run began; the job continues without the host; the scheduler lacks the job."""
 
 
 class Stay(NamedTuple):
@@ -68,19 +68,19 @@ class Stay(NamedTuple):
 
 @dataclass(slots=True)
 class Ledger:
-    """The jobs of one scheduler as they were last published."""
+    """The last published jobs of one scheduler."""
 
     absent_ns: int
-    """A job that is missing from answers for so long has ended; 0 if a missing job has ended for certain."""
+    """A job that is missing from answers for this long has ended; 0 if a missing job has certainly ended."""
     retain_ns: int
-    """Ended stays are deleted from the topic so long after their end."""
+    """An ended stay is deleted from the topic this long after its end."""
     _known: dict[Stay, Job] = field(default_factory=dict)
     _missing_since: dict[Stay, int] = field(default_factory=dict)
     """The time of the last answer that had the stay."""
     _answered_ns: int = 0
 
     def restore(self, published: Iterable[Job]) -> None:
-        """Adopt what an earlier process published."""
+        """Restore the jobs that an earlier process published."""
         self._known = {_stay(job): job for job in published}
 
     @property
@@ -109,15 +109,15 @@ class Ledger:
         return changed
 
     def mark_stale(self, at_ns: int) -> list[Job]:
-        """Return the running stays, marked: the scheduler does not answer any more; those that are marked are left out.
+        """Return the running stays that are newly marked stale, because the scheduler does not answer.
 
-        Without an answer in this process, the time of the last one is not known, and the marks begin now.
+        If this process has received no answer, the time of the last one is unknown and the marks begin now.
         """
         since_ns = self._answered_ns or at_ns
         return [self._set(replace(job, stale_since_ns=since_ns)) for job in self.running if job.stale_since_ns is None]
 
     def expire(self, at_ns: int) -> list[Job]:
-        """Forget the stays that ended long ago, and return them."""
+        """Evict the stays that ended long ago, and return them."""
         old = [stay for stay, job in self._known.items() if (job.end_ns or at_ns) < at_ns - self.retain_ns]
         return [self._known.pop(stay) for stay in old]
 
@@ -128,7 +128,7 @@ class Ledger:
         return job
 
     def _without(self, job: Job, others: list[Job], snapshot: Snapshot, at_ns: int) -> Job:
-        """Return a running stay that the answer does not have, as it is now; `others` are the job's stays in it."""
+        """Return the present form of a running stay that the answer lacks; `others` has the job's other stays."""
         if job.job in snapshot.runs:
             if any(other.run == job.run for other in others):
                 return _ended(job, at_ns, LEFT)
@@ -147,9 +147,9 @@ def _stay(job: Job) -> Stay:
 
 
 def _continued(before: Job | None, job: Job) -> Job:
-    """Return a reported stay with the start that was published for it: another start would be another stay to readers.
+    """Return a reported stay with its published start: readers would take another start for another stay.
 
-    After an end, a later start is another stay, of a job of the same name.
+    A start after the stay's end is another stay, of a job with the same name.
     """
     if before is None or (before.end_ns is not None and job.start_ns >= before.end_ns):
         return job
@@ -162,7 +162,7 @@ def _ended(job: Job, at_ns: int, state: str) -> Job:
 
 
 class JobFeed:
-    """The feed of one scheduler; `name` is the scheduler's."""
+    """Publishes the jobs of one scheduler; `name` is the scheduler's."""
 
     def __init__(self, name: str, ledger: Ledger, context: CollectorContext, stale_ns: int) -> None:
         self._name = name
@@ -170,13 +170,13 @@ class JobFeed:
         self._context = context
         self._stale_ns = stale_ns
         self._refused: dict[bytes, Record] = {}
-        """Records beyond the limit of the buffer, by key: they are offered again, because nothing else repeats them."""
+        """Records that the full buffer refused, by key: they are offered again, because nothing else repeats them."""
         self._answered_ns = context.clock.now_ns()
         self._problem: str | None = "no answer yet"
         context.health.ready_while(f"scheduler {name}", lambda: self._problem or "")
 
     def observe(self, snapshot: Snapshot) -> None:
-        """Publish what changed with an answer."""
+        """Publish the changes of an answer."""
         now_ns = self._answered_ns = self._context.clock.now_ns()
         if self._problem is not None:
             _log.info("scheduler reached", scheduler=self._name, jobs=len(snapshot.runs))
@@ -190,7 +190,7 @@ class JobFeed:
             self._offer(tombstone(JOBS, encode(JOBS, job).key.decode()))
 
     def failed(self, why: str) -> None:
-        """Mark the running jobs as stale once the scheduler has not answered for too long."""
+        """Mark the running jobs as stale if the scheduler has not answered for too long."""
         if why != self._problem:
             _log.warning("scheduler does not answer, the last known jobs stay", scheduler=self._name, why=why)
             self._problem = why
@@ -206,7 +206,7 @@ class JobFeed:
             self._offer(encode(JOBS, job))
 
     def _offer(self, record: Record) -> None:
-        # A newer record of the same stay replaces one that was refused.
+        # A newer record of the same stay replaces a refused one.
         self._refused.pop(record.key, None)
         if not self._context.publisher.offer(record):
             self._refused[record.key] = record

@@ -1,4 +1,4 @@
-"""Settings of the jobs collector: the schedulers, and how a job's team and tenant are found."""
+"""Settings of the jobs collector: the schedulers, and the mapping of jobs to teams and tenants."""
 
 from functools import cached_property
 from pathlib import Path
@@ -12,22 +12,22 @@ Names = Annotated[dict[str, str], BeforeValidator(from_json)]
 
 
 class SchedulerParams(BaseModel):
-    """The settings that every scheduler has."""
+    """The settings that all schedulers share."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1, max_length=64)
-    """Its name in the jobs that are published. Collectors of one Kafka need different ones: each ends its own jobs."""
+    """The scheduler's name in published jobs. Collectors of one Kafka need different names: each ends its own jobs."""
     prefix: str = Field(default="", max_length=64)
-    """Put before every job's id, where the ids of several schedulers would be the same."""
+    """Prefix of every job's id, for schedulers that would use the same ids."""
     nodes: Names = Field(default_factory=dict)
-    """The scheduler's node of a host whose name in the inventory is another, as in the automation's settings."""
+    """The scheduler's node name by host, if it differs from the inventory's; as in the automation's settings."""
     teams: Names = Field(default_factory=dict)
-    """The team of a value that is found by `team_by`; without an entry, the value itself."""
+    """The team of a value that `team_by` selects; a value without an entry is the team itself."""
     tenants: Names = Field(default_factory=dict)
-    """The tenant of a team; without an entry, `tenant`."""
+    """The tenant of a team; a team without an entry has `tenant`."""
     tenant: str = ""
-    """The tenant of all other jobs; empty for that of the hosts in the inventory."""
+    """The tenant of all other jobs; if empty, the tenant of the hosts in the inventory."""
 
     @cached_property
     def _hosts(self) -> dict[str, str]:
@@ -51,20 +51,20 @@ class SlurmParams(SchedulerParams):
 
     name: str = Field(default="slurm", min_length=1, max_length=64)
     team_by: Literal["account", "comment", "user"] = "account"
-    """The team is the job's account, its comment, or by its user in `teams`. Without accounting, accounts are empty."""
+    """The team is the job's account, its comment, or its user's team in `teams`. Accounts need Slurm's accounting."""
     command: tuple[str, ...] = Field(default=("squeue", "--json", "--states=all"), min_length=1)
-    """Prints the jobs. SLURM_CONF and the login come from the environment of the process."""
+    """The command that prints the jobs. SLURM_CONF and the login come from the environment of the process."""
     slurmrestd: Path | None = None
-    """The unix socket of a slurmrestd that is read instead; it needs `rest_auth/local`."""
+    """The unix socket of a slurmrestd to read instead; it needs `rest_auth/local`."""
     api: str = Field(default="v0.0.38", pattern=r"^v0\.0\.\d+$")
-    """The version of slurmrestd's API; v0.0.38 is Slurm 22.05's."""
+    """The version of slurmrestd's API; v0.0.38 is the one of Slurm 22.05."""
     cadence_s: float = Field(default=2.0, ge=0.5, le=600)
-    """slurmctld copies all jobs for each answer: with thousands of them, 10 s and more (choice)."""
+    """The interval of readings. slurmctld copies all jobs for each answer: with thousands, use 10 s or more."""
     deadline_s: ClassVar[float] = 8.0
-    """`squeue` waits for 9 s where slurmctld does not answer."""
+    """The timeout of a reading; `squeue` waits for 9 s if slurmctld does not answer."""
     absent_s: ClassVar[float] = 60.0
-    """A job that is missing from complete answers for so long has ended. Slurm shows a finished job for MinJobAge (300
-    s): a missing one is of a controller that lost its state, or ended while this collector did not run."""
+    """A job missing from complete answers for this long has ended. Slurm shows a finished job for MinJobAge (300 s):
+    slurmctld lost its state, or the job ended while this collector did not run."""
 
 
 class KubernetesParams(SchedulerParams):
@@ -72,23 +72,23 @@ class KubernetesParams(SchedulerParams):
 
     name: str = Field(default="kubernetes", min_length=1, max_length=64)
     kubeconfig: str = ""
-    """A file; empty for the service account of the pod."""
+    """The path of a kubeconfig; if empty, the service account of the pod is used."""
     context: str = ""
-    """The context of the kubeconfig; empty: its current one."""
+    """The context of the kubeconfig; if empty, its current context."""
     gpus: tuple[str, ...] = Field(default=("nvidia.com/gpu", "amd.com/gpu"), min_length=1)
-    """The resources that are GPUs; pods that request none are no jobs."""
+    """The resources that are GPUs; a pod that requests none is no job."""
     user_label: str = ""
     """The label or annotation of a pod that names its user."""
     team_label: str = "kueue.x-k8s.io/queue-name"
-    """The label or annotation of a pod that names its team; without it, its namespace."""
+    """The label or annotation of a pod that names its team; a pod without it has its namespace."""
     relist_s: ClassVar[float] = 300.0
-    """All pods are listed again so often; in between, changes are watched."""
+    """The interval at which all pods are listed; between lists, changes are watched."""
     watch_s: ClassVar[int] = 20
-    """A watch is begun again so often: its end shows that the API is there. Less than `stale_s`."""
+    """The length of a watch: its end shows that the API responds. Less than `stale_s`."""
     timeout_s: ClassVar[float] = 10.0
-    """Of a connection and of a list; a watch that is silent for so long beyond its end has failed."""
+    """The timeout of a connection and of a list; a watch that is silent for this long after its end has failed."""
     settle_s: ClassVar[float] = 0.5
-    """Changes of pods are collected for so long before jobs are computed: a job of 1,000 pods changes in one moment."""
+    """The time to collect pod changes before jobs are computed: a job's 1,000 pods change within a moment."""
 
 
 class Params(CollectorParams):
@@ -98,9 +98,9 @@ class Params(CollectorParams):
     slurm: SlurmParams | None = None
     kubernetes: KubernetesParams | None = None
     stale_s: ClassVar[float] = 30.0
-    """After so long without an answer of its scheduler a running job is marked stale."""
+    """A running job is marked stale after this long without an answer of its scheduler."""
     retain_s: ClassVar[float] = 86_400.0
-    """Ended jobs stay in the topic, and so in the memory of every stage, for so long; ClickHouse keeps them longer."""
+    """Ended jobs stay in the topic, and in the memory of every stage, for this long; ClickHouse retains them longer."""
 
     def schedulers(self) -> list[SchedulerParams]:
         """Return the settings of the configured schedulers."""

@@ -1,8 +1,8 @@
 """Parses Slurm's JSON of jobs, from `squeue --json` or slurmrestd, 22.05 to 25.11, and its host lists. Pure.
 
-The forms differ by the version of Slurm's data parser, which `meta` names: 23.02 writes some numbers as
-`{"set", "infinite", "number"}`, and 23.11 a job's state as a list. The start of a waiting job and the end of a running
-one are Slurm's estimates, and are not used.
+The forms differ by the version of Slurm's data parser, which `meta` names: 23.02 writes some numbers as `{"set",
+"infinite", "number"}`, and 23.11 a job's state as a list. The start of a waiting job and the end of a running job are
+Slurm's estimates, and are not used.
 """
 
 import re
@@ -28,8 +28,8 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 def expand(hostlist: str) -> tuple[str, ...]:
     """Return the hosts of `h[0-1,07],gpu-a1,r[1-2]n[01-03]` in Slurm's order.
 
-    Raises Reject for a list that is none, or has more than MAX_HOSTS hosts. Of the libraries for it, ClusterShell is
-    LGPL and reads configuration of the machine, and python-hostlist is GPL.
+    Raises Reject for an invalid list, or for more than MAX_HOSTS hosts. No library is used: ClusterShell is LGPL and
+    reads the machine's configuration, and python-hostlist is GPL.
     """
     hosts: list[str] = []
     at = 0
@@ -72,7 +72,7 @@ _WAITS = frozenset({"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECI
 _COMPLETING = "COMPLETING"
 
 _PARSER_OF_RELEASE = (((23, 11), 40), ((23, 2), 39), ((22, 5), 38))
-"""The oldest release of each form; later ones differ from 23.11's in fields that are not read."""
+"""The oldest release of each form; releases after 23.11 differ from it only in fields that are not read."""
 _OLDEST = 38
 _PARSER = re.compile(r"v0\.0\.(\d+)")
 _GPUS = re.compile(r"(?:^|,)gpu:(?:[^:(),]+:)?(\d+)(?=[(,]|$)")
@@ -82,7 +82,7 @@ _NOT_SET = (0xFFFFFFFE, 0xFFFFFFFF)
 
 
 def parse(data: bytes, params: SlurmParams, at_ns: int) -> Snapshot:
-    """Return the jobs of an answer; raises Reject for one that is none, and Retry where Slurm reports errors in it."""
+    """Return the jobs of an answer; raises Reject for an invalid answer, and Retry if it has errors of Slurm."""
     try:
         answer = orjson.loads(data)
     except orjson.JSONDecodeError as error:
@@ -98,7 +98,7 @@ def parse(data: bytes, params: SlurmParams, at_ns: int) -> Snapshot:
 
 
 def parser_version(meta: object) -> int:
-    """Return the number of Slurm's data parser, such as 38 of v0.0.38; raises Reject for an unknown or an older one."""
+    """Return the number of Slurm's data parser, such as 38 for v0.0.38; raises Reject if it is unknown or too old."""
     parts = _object(meta)
     plugin, slurm = _object(parts.get("plugin")), _object(parts.get("slurm") or parts.get("Slurm"))
     for name in ("data_parser", "type"):
@@ -132,7 +132,7 @@ def _first_error(errors: object) -> str:
 
 
 class _Reader:
-    """Collects the records of one answer."""
+    """Parses the records of one answer."""
 
     def __init__(self, parser: int, params: SlurmParams, at_ns: int) -> None:
         self._has_objects = parser >= 39
@@ -147,7 +147,7 @@ class _Reader:
         return Snapshot(tuple(self._stays.values()), self._runs, tuple(self._unreadable))
 
     def add(self, record: object) -> None:
-        """Add one job; components of a heterogeneous job are records of their own, and one stay on each host."""
+        """Add one job; the components of a heterogeneous job have a record each, and are one stay on each host."""
         try:
             if not isinstance(record, dict):
                 raise Reject("a job is no object")
@@ -164,7 +164,7 @@ class _Reader:
             self._stays[key] = stay if other is None else _together(other, stay)
 
     def _identity(self, record: Mapping[str, Any]) -> tuple[str, int]:
-        """Return the id by which people know the job, and its run."""
+        """Return the job's displayed id, and its run."""
         array, task, het = (self._number(record.get(f"{name}_id")) for name in ("array_job", "array_task", "het_job"))
         identity = str(self._count(record["job_id"]))
         if array and task is not None:
@@ -191,7 +191,7 @@ class _Reader:
             )  # fmt: skip
 
     def _end_ns(self, record: Mapping[str, Any], states: frozenset[str], start_ns: int) -> int | None:
-        """Return the end of a job that has ended; its processes have ended while it is completing."""
+        """Return the end of a job that has ended; a completing job's processes have ended."""
         end_ns = self._count(record["end_time"]) * _S
         if not states.isdisjoint(FINAL):
             return max(end_ns or self._at_ns, start_ns + 1)
@@ -201,7 +201,7 @@ class _Reader:
 
     def _team(self, record: Mapping[str, Any]) -> str:
         value = record.get({"account": "account", "comment": "comment", "user": "user_name"}[self._params.team_by])
-        # 23.11 writes a comment as `{"user", "administrator", "system"}` in jobs of slurmdbd, others as a text.
+        # 23.11 writes a comment as `{"user", "administrator", "system"}` in jobs of slurmdbd, others write text.
         name = text(value.get("user") if isinstance(value, dict) else value)
         return text(self._params.team(name)) if name else ""
 
@@ -214,11 +214,11 @@ class _Reader:
         raise Reject(f"its state is {value!r}")
 
     def _count(self, value: object) -> int:
-        """Return a number, 0 where Slurm has none."""
+        """Return a number; 0 if Slurm has none."""
         return self._number(value) or 0
 
     def _number(self, value: object) -> int | None:
-        """Return a number in the form of this version; None where it is not set. Raises Reject on another form."""
+        """Return a number in this version's form; None if it is not set. Raises Reject for another form."""
         if self._has_objects and isinstance(value, dict) and isinstance(value.get("set"), bool):
             value = value["number"] if value["set"] and not value.get("infinite") else None
         if value is None or value in _NOT_SET:
@@ -229,14 +229,14 @@ class _Reader:
 
 
 def _gpus(detail: object, hosts: int) -> list[int | None]:
-    """Return the GPUs of each host; None for all where Slurm does not list the resources of each."""
+    """Return the GPUs of each host; None for all hosts if Slurm does not list each host's resources."""
     if not isinstance(detail, list) or len(detail) != hosts:
         return [None] * hosts
     return [bounded(sum(map(int, _GPUS.findall(str(entry))))) for entry in detail]
 
 
 def _together(one: Job, other: Job) -> Job:
-    """Return the stay of two components of one heterogeneous job on the same host."""
+    """Merge the stays of two components of one heterogeneous job on the same host."""
     ends = [one.end_ns, other.end_ns]
     return replace(
         one,

@@ -1,4 +1,4 @@
-"""Reads the jobs of Slurm: by `squeue`, or from slurmrestd at its unix socket. I/O only."""
+"""Reads the jobs of Slurm from `squeue`, or from slurmrestd at its unix socket. I/O only."""
 
 import asyncio
 import contextlib
@@ -10,13 +10,13 @@ from collectors.jobs.params import SlurmParams
 from streams.wire.errors import Misconfigured, Retry
 
 MAX_BYTES = 512 << 20
-"""A job has some 4 kB: a hundred thousand of them."""
+"""The limit of an answer: a hundred thousand jobs, at about 4 kB each."""
 
 
 async def read_jobs(params: SlurmParams) -> bytes:
     """Return the JSON of an answer.
 
-    Raises Retry where there is none, and Misconfigured if the program is missing. Cancel it to give up.
+    Raises Retry if there is no answer, and Misconfigured if the program is missing. The caller's timeout cancels it.
     """
     if params.slurmrestd is not None:
         return await asyncio.to_thread(_from_slurmrestd, params.slurmrestd, params.api, params.deadline_s)

@@ -1,6 +1,6 @@
-"""Discovers the ports of a host: joins RDMA devices with netdevs and reads their identity; it decides no role.
+"""Discovers the ports of a host: joins RDMA devices with netdevs and reads their identity, not their role.
 
-It reads no hardware counter, and of an excluded port only the names.
+It reads no hardware counter; for an excluded port it reads only the names.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,12 +15,12 @@ from streams.wire.errors import Reject
 _NVIDIA = "0x15b3"
 _VPD_BYTES = 1 << 15
 _REPRESENTOR = ("vf", "sf", "pf")
-"""`phys_port_name` of a switch's port for another function: `pf0vf1`, `c1pf0`, `pf0sf88`; an uplink is `p0`."""
+"""Forms of `phys_port_name` of ports for other functions: `pf0vf1`, `c1pf0`, `pf0sf88`; an uplink is `p0`."""
 _IPOIB = "32"
 
 
 class Discovery:
-    """Discovers ports repeatedly; expensive constant values are read once in the life of a device."""
+    """Discovers ports repeatedly; constant values that are expensive to read are read once per device."""
 
     def __init__(self, tree: Tree, exclude: Iterable[str], max_ports: int) -> None:
         self._tree = tree
@@ -32,7 +32,7 @@ class Discovery:
         self._vpd: dict[tuple[str, tuple[int, ...]], Vpd] = {}
 
     def ctimes(self) -> tuple[tuple[tuple[str, int], ...], ...]:
-        """Return a value that changes when a device is added, removed or recreated; the cost is two directory listings.
+        """Return a value that changes when a device is added, removed or recreated; it takes two directory listings.
 
         Netdevs without a device are ignored: containers create and delete theirs continuously.
         """
@@ -43,7 +43,7 @@ class Discovery:
         return self._tree.ctimes(self._rdma), tuple(born for born in netdevs if born not in self._bare)
 
     def ports(self, restricted: frozenset[str] = frozenset()) -> tuple[Port, ...]:
-        """Return every port by identity, up to the limit; of two with one identity, the first.
+        """Return the ports with distinct identities, up to the limit; the first of two with one identity.
 
         The speed of `restricted` identities is not read.
         """
@@ -67,7 +67,7 @@ class Discovery:
         for name, born in self._tree.ctimes(self._net):
             base = f"{self._net}/{name}"
             inside = self._tree.names(base)
-            if not inside:  # `bonding_masters` is a file, and a link may lead nowhere
+            if not inside:  # `bonding_masters` is a file, and a symbolic link may dangle
                 continue
             device = self._tree.target(f"{base}/device")
             last = device.rpartition("/")[2]
@@ -147,7 +147,7 @@ class Discovery:
         )  # fmt: skip
 
     def _completed(self, port: Port, *, asks: bool) -> Port:
-        """Return the port with the device's own values: driver, model, vital product data, and speed."""
+        """Return the port with values read from the device: driver, model, vital product data, and speed."""
         device = f"{self._rdma}/{port.rdma}/device" if port.rdma else f"{self._net}/{port.netdev}/device"
         vendor = self._tree.read_proc(f"{device}/vendor")
         product = self._vital(device, port) if vendor == _NVIDIA and not port.is_virtual else Vpd()
@@ -167,7 +167,7 @@ class Discovery:
         if key not in self._vpd:
             try:
                 self._vpd[key] = vpd(self._tree.read_bytes(f"{device}/vpd", _VPD_BYTES) or b"")
-            except Refusal:  # only root may read it
+            except Refusal:  # only root may read the file
                 self._vpd[key] = Vpd()
         return self._vpd[key]
 

@@ -1,8 +1,8 @@
 """The ports of a host: identity, names, aliases, role, and their components in Facts. Pure.
 
-A port is identified by its GUID or MAC and its PCI address; every other name may change while it runs. A management
-NIC is not a fabric NIC (DETECTION 1), and neither names nor speeds alone decide the role: a fabric port that trained
-low must remain one.
+A port is identified by its GUID or MAC and its PCI address; every other name may change while it runs. A management NIC
+is not a fabric NIC (DETECTION 1). Neither names nor speeds alone decide the role: a fabric port that trained at a low
+speed must remain a fabric port.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -58,7 +58,7 @@ class Port:
 
     @property
     def identity(self) -> str:
-        """An identity that survives renumbering; the members of a bond share its MAC, so a MAC alone is none."""
+        """An identity that survives renumbering; members of a bond share its MAC, so a MAC alone is no identity."""
         if self.rdma:
             known = "@".join(part for part in (self.node_guid, self.pci) if part)
             return f"{known or self.rdma}/{self.number}"
@@ -73,7 +73,7 @@ class Port:
 
     @property
     def has_ethernet_state(self) -> bool:
-        """True if the netdev has the port's state; an IPoIB netdev also depends on the subnet manager."""
+        """True if the netdev has the port's state; the state of an IPoIB netdev also depends on the subnet manager."""
         return bool(self.netdev) and self.link_layer != "InfiniBand"
 
     @property
@@ -88,7 +88,7 @@ class Port:
         )
 
     def name(self, kind: str) -> str:
-        """Return the name of this kind, else the next available one."""
+        """Return the name of this kind; the next available kind if there is none."""
         wanted = {
             "rdma": self._numbered(self.rdma),
             "netdev": self.netdev,
@@ -99,11 +99,11 @@ class Port:
         return next((wanted[key] for key in order if wanted[key]), self.identity)
 
     def matches(self, patterns: Iterable[str]) -> bool:
-        """Return whether one of its names matches one of the globs."""
+        """Return True if one of the port's names matches one of the globs."""
         return any(fnmatchcase(alias, pattern) for pattern in patterns for alias in self.aliases)
 
     def is_same_device(self, other: "Port") -> bool:
-        """Return whether the kernel has not recreated or renamed the device between the two."""
+        """Return True if the kernel has not recreated or renamed the device between the two."""
         own = self.born, self.rdma, self.netdev, self.is_restricted
         return own == (other.born, other.rdma, other.netdev, other.is_restricted)
 
@@ -113,7 +113,7 @@ class Port:
 
 _MUCH_SLOWER = 4
 """A card of another model with at most this fraction of the fastest port's speed carries other traffic: 100G beside
-400G. Half the speed is one generation within a fabric, and a slow port of the same model is degraded."""
+400G. Half the speed is one generation; a slow port of the same model is degraded."""
 
 
 def roles(
@@ -168,8 +168,8 @@ class KnownPort:
 class KnownPorts:
     """The ports of a host, for the life of the process; a renumbered port keeps its name.
 
-    DETECTION 5: a renumbering left a finding open for ever. `fabric` and `management` are globs over names of ports;
-    they override the host's evidence.
+    Without this, a renumbering left a finding open for ever (DETECTION 5). `fabric` and `management` are globs over
+    names of ports; they override the host's evidence.
     """
 
     def __init__(self, kind: str, fabric: Iterable[str] = (), management: Iterable[str] = ()) -> None:
@@ -182,7 +182,7 @@ class KnownPorts:
         """True after a log line of an unknown port, or of a rename."""
 
     def adopt(self, ports: Iterable[Port]) -> None:
-        """Set the present ports. A removed one stays known: the log reports on it while it is removed."""
+        """Set the present ports. A removed port stays known, because the log reports on it while it is removed."""
         self.wants_look = False
         ports = tuple(ports)
         decided = roles(ports, self._fabric, self._management)
@@ -195,7 +195,7 @@ class KnownPorts:
         self._by_pci.update(fresh)
 
     def _named(self, ports: tuple[Port, ...]) -> Iterator[tuple[Port, str]]:
-        """Yield each port with a unique name; those that have one already come first."""
+        """Yield each port with a unique name; ports that already have a name come first."""
         taken: dict[str, str] = {}
         for port in sorted(ports, key=lambda port: port.identity not in self._given):
             name = self._given.get(port.identity) or port.name(self._kind)
@@ -206,11 +206,11 @@ class KnownPorts:
             yield port, name
 
     def of(self, pci: str, netdev: str = "") -> KnownPort | None:
-        """Return the port of a PCI function, by its netdev if given; None rather than a wrong one."""
+        """Return the port of a PCI function, by its netdev if given; None if it is ambiguous."""
         found = list(self._by_pci.get(pci, {}).values())
         if netdev and (named := [known for known in found if known.port.netdev == netdev]):
             return named[0]
-        # The kernel's first name, before udev renames it; a function with representors has many of these.
+        # `eth*` is the kernel's first name, before udev renames it; a function with representors has many of these.
         is_of_the_function = not netdev or netdev.startswith("eth") or not any(known.port.netdev for known in found)
         own = [known for known in found if not known.port.is_virtual]
         if len(own) == 1 and is_of_the_function and (not netdev or len(found) == 1):
@@ -218,7 +218,7 @@ class KnownPorts:
         return found[0] if len(found) == 1 and is_of_the_function else None
 
     def by_rdma(self, rdma: str) -> KnownPort | None:
-        """Return the port of an RDMA device; None for one with several ports."""
+        """Return the port of an RDMA device; None for a device with several ports."""
         found = [known for known in self.ports if known.port.rdma == rdma]
         return found[0] if len(found) == 1 else None
 

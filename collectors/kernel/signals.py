@@ -1,9 +1,9 @@
 """Maps the kernel's and drivers' names of NIC counters to metrics; the only such table.
 
-Several counters measure the same; `Rank` selects one of them. Units are converted here, once.
+Several counters measure the same value; `Rank` selects one of them. Units are converted here.
 Sources: Linux Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst, Documentation/ABI/stable/
-sysfs-class-infiniband and sysfs-class-net-statistics, and the drivers' own tables of names (bnxt_re and bnxt_en,
-irdma, ionic, i40e).
+sysfs-class-infiniband and sysfs-class-net-statistics, and the drivers' own tables of names (bnxt_re and bnxt_en, irdma,
+ionic, i40e).
 """
 
 import re
@@ -194,7 +194,7 @@ PHYSICAL: dict[str, Metric] = {
     "port.rx_dropped": Metric.RX_DISCARDS,
     "port.rx_crc_errors": Metric.RX_FCS_ERRORS,
 }
-"""Statistics of ethtool that the card counts at the wire."""
+"""Statistics of ethtool that the card counts on the wire."""
 
 _BY_NUMBER: tuple[tuple[re.Pattern[str], dict[str, Metric]], ...] = (
     (re.compile(r"(rx)_err_lane_(\d{1,2})_phy"), {"rx": Metric.LANE_RAW_ERRORS}),
@@ -215,7 +215,7 @@ _BY_NUMBER: tuple[tuple[re.Pattern[str], dict[str, Metric]], ...] = (
         {"rx": Metric.PFC_RX_FRAMES, "tx": Metric.PFC_TX_FRAMES},
     ),
 )
-"""The lane or priority is in the name: `rx_err_lane_3_phy`."""
+"""Statistics whose name has the lane or priority: `rx_err_lane_3_phy`."""
 
 
 _MODULE: dict[str, int] = {
@@ -228,7 +228,7 @@ _MODULE: dict[str, int] = {
 
 
 def ethtool_signal(name: str) -> Signal | None:
-    """Return the signal of a driver's statistic, None if it has none."""
+    """Return the signal of a driver's statistic; None if it is not collected."""
     if (metric := PHYSICAL.get(name)) is not None:
         return Signal(metric, Rank.PHYSICAL)
     if (generic := STATISTICS.get(name)) is not None:

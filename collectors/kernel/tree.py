@@ -1,6 +1,6 @@
 """Reads the kernel's trees. I/O only: the root is a parameter, and parsing is done elsewhere.
 
-A missing file is None. A refused read is a Refusal, which states whether a retry makes sense.
+A missing file is None. A refused read raises Refusal, whose `lasting` is False if a retry may succeed.
 """
 
 import errno
@@ -12,12 +12,12 @@ _MOST_BYTES = 4096
 """A sysfs attribute is at most a page."""
 _MOST_NAMES = 8192
 _ABSENT = {errno.ENOENT, errno.ENODEV, errno.ENOTDIR, errno.ENXIO}
-"""Removed, or being removed: the kernel returns ENODEV while it removes a device."""
+"""Errors of a file that is removed, or being removed: the kernel returns ENODEV while it removes a device."""
 _OURS = {errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ETIMEDOUT}
 
 
 class Refusal(Exception):
-    """The kernel refused a read; `lasting` unless a temporary shortage caused it."""
+    """The kernel refused a read; `lasting` is True unless a temporary shortage caused it."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(error.strerror or str(error))
@@ -25,7 +25,7 @@ class Refusal(Exception):
 
 
 class Tree:
-    """The files below a directory with `sys` and `proc`, or below a sysfs itself."""
+    """Reads the files below a directory with `sys` and `proc`, or below a sysfs itself."""
 
     def __init__(self, root: Path) -> None:
         whole = (root / "sys" / "class").is_dir() or not (root / "class").is_dir()
@@ -46,7 +46,7 @@ class Tree:
             return ""
 
     def read_kernel_text(self, name: str) -> str:
-        """Return the text of a procfs file; empty if it is missing, or without a procfs beside this sysfs."""
+        """Return the text of a procfs file; empty if it is missing, or if there is no procfs beside this sysfs."""
         return self.read_proc(f"{self.proc}/{name}") if self.proc else ""
 
     def read_bytes(self, path: str, most: int = _MOST_BYTES) -> bytes | None:
@@ -76,7 +76,7 @@ class Tree:
         return tuple(sorted(_scan(path)))
 
     def target(self, path: str) -> str:
-        """Return the target of a symbolic link, even a dangling one; empty if it is no link."""
+        """Return the target of a symbolic link, even a dangling one; empty if the path is no link."""
         return os.path.realpath(path) if os.path.islink(path) else ""  # noqa: PTH114 — plain strings at this cadence
 
 

@@ -79,7 +79,7 @@ def port_is_enabled(text: str) -> float:
 
 
 def operstate_is_up(text: str) -> float | None:
-    """Parse RFC 2863's states as the kernel writes them; `unknown` is absent. Raises Reject."""
+    """Parse the kernel's names of RFC 2863's states; `unknown` is absent. Raises Reject."""
     match text:
         case "up":
             return 1.0
@@ -106,7 +106,7 @@ def is_enabled(flags: str) -> float:
 
 
 def guid(text: str | None) -> str:
-    """Parse a GUID of sysfs; empty without one, as on an unconfigured virtual function."""
+    """Parse a GUID of sysfs; empty if there is none, as on an unconfigured virtual function."""
     lower = (text or "").lower()
     return lower if _GUID.fullmatch(lower) and lower.strip("0:") else ""
 
@@ -117,7 +117,7 @@ def port_guid(gid: str | None) -> str:
 
 
 def mac(text: str | None) -> str:
-    """Parse a hardware address; empty without one."""
+    """Parse a hardware address; empty if there is none."""
     lower = (text or "").lower()
     return lower if _MAC.fullmatch(lower) and lower.strip("0:") else ""
 
@@ -135,13 +135,13 @@ def ethtool_statistics(text: str) -> Iterator[tuple[str, int]]:
     """
     for line in text.splitlines():
         name, colon, text = line.strip().rpartition(":")
-        # `int` refuses some of the blanks that `strip` removes.
+        # `int` refuses some of the whitespace that `strip` removes.
         if colon and name and _NUMBER.fullmatch(value := text.strip()) and int(value) < _UINT64:
             yield name.strip(), int(value)
 
 
 def default_routes(ipv4: str, ipv6: str) -> frozenset[str]:
-    """Return the netdevs with a default route, by `/proc/net/route` and `/proc/net/ipv6_route`."""
+    """Return the netdevs with a default route in `/proc/net/route` or `/proc/net/ipv6_route`."""
     found = set()
     for line in ipv4.splitlines()[1:]:
         fields = line.split()
@@ -180,7 +180,7 @@ _SOFTWARE_MANAGED = b"SMDL=SW_MNG"
 class Vpd:
     """Vital product data of a card; missing fields are empty.
 
-    `is_restricted` is NVIDIA's mark on functions of a switch fabric that its own manager reads: reading their
+    `is_restricted` is NVIDIA's mark on functions of a switch fabric that the Fabric Manager reads: reading their
     counters only floods the kernel log with ACCESS_REG failures (NVIDIA Fabric Manager guide; gpud issue 1164).
     """
 

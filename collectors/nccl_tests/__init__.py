@@ -1,1 +1,1 @@
-"""Publishes the results of nccl-tests as samples of the hosts that took part."""
+"""Publishes the results of nccl-tests as samples of the participating hosts."""

@@ -1,8 +1,8 @@
-"""Publishes the results of nccl-tests: of one output on standard input, or of files that are followed.
+"""Publishes the results of nccl-tests, from one output on standard input or from files that are followed.
 
-Each host that took part has a message with its GPUs and their ranks, and one with all results, at the same time, by
-which they are one benchmark in tables. A digest of the content is in the nanoseconds of that time and is the identity
-of the messages, so that two benchmarks of one second differ, and one that is published twice is stored once.
+Each participating host has two messages with the same time: its GPUs with their ranks, and all results. The tables join
+them by this time. The nanoseconds of the time contain a digest of the content, which is also the identity of the
+messages. So two benchmarks of one second differ, and a benchmark that is published twice is stored once.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ class HostReading:
 
 
 def readings(benchmark: Benchmark, at_ns: int) -> Iterator[HostReading]:
-    """Yield the messages of a benchmark that ended at `at_ns`; of repeated cycles (`-N`), one benchmark each."""
+    """Yield the messages of a benchmark that ended at `at_ns`; each of repeated cycles (`-N`) is a benchmark."""
     for cycle in _cycles(benchmark):
         digest = hashlib.blake2b(repr((benchmark.operation, benchmark.ranks, cycle)).encode(), digest_size=8).digest()
         run = int.from_bytes(digest, "little") | 1
@@ -58,7 +58,7 @@ def readings(benchmark: Benchmark, at_ns: int) -> Iterator[HostReading]:
 
 
 def _cycles(benchmark: Benchmark) -> Iterator[tuple[Result, ...]]:
-    """Yield the results in parts in which each size is once."""
+    """Yield the results in parts that contain each size once."""
     part: dict[str, Result] = {}
     for result in benchmark.results:
         name = benchmark.row(result)
@@ -96,7 +96,7 @@ def _reading(sampled_ns: int, received_ns: int, cells: Mapping[CellKey, float | 
 _log = structlog.get_logger("railsight.nccl_tests")
 
 MAX_BYTES = 64 << 20
-"""`-I 1` writes the time of each iteration of each process: some 20 MB for 1,000 processes."""
+"""The limit of an output: `-I 1` writes the time of each iteration of each process, about 20 MB for 1,000 processes."""
 _FLUSH_S = 60.0
 
 
@@ -122,7 +122,7 @@ def summary(benchmark: Benchmark) -> str:
 
 
 class FileFollower:
-    """Finds outputs that are complete: those that did not change between two looks."""
+    """Finds complete outputs: files that did not change between two checks."""
 
     def __init__(self, params: Params) -> None:
         self._params = params
@@ -173,7 +173,7 @@ def _read_input(operation: str) -> list[Benchmark]:
 
 
 async def collect(params: Params, context: CollectorContext) -> None:
-    """Publish each output of the files once, until cancelled; without files, standard input, and return."""
+    """Publish each output of the files once, until cancelled; without files, publish standard input and return."""
     if not params.outputs:
         await _publish_input(params, context)
         return
@@ -211,7 +211,7 @@ async def _publish_input(params: Params, context: CollectorContext) -> None:
 
 
 async def read_once(params: Params, context: CollectorContext) -> AsyncIterator[Samples]:
-    """Yield the readings of each host, of the files that are there, or of standard input."""
+    """Yield the readings of each host from the existing files, or from standard input."""
     now_ns = context.clock.now_ns()
     if params.outputs:
         follower = FileFollower(params)

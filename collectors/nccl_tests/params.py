@@ -13,15 +13,15 @@ class Params(CollectorParams):
 
     supports_spool: ClassVar[bool] = False
     outputs: tuple[str, ...] = ()
-    """Globs of outputs, tables or JSON, which are followed; without any, one output is read from standard input."""
+    """Globs of outputs to follow (tables or JSON); without globs, one output is read from standard input."""
     operation: str = Field(default="", pattern=r"^[a-z_]{0,64}$")
     """The operation of a table that does not name its program (nccl-tests before 2.14), for example `all_reduce`."""
     nodes: dict[str, str] = Field(default_factory=dict)
-    """The host name in the output of a host whose name in the inventory is another."""
+    """The host name in the output by host, if it differs from the inventory's."""
     find_every_s: ClassVar[float] = 10.0
-    """A file is read when it has not changed between two looks that are so far apart: its program has ended."""
+    """A file is read when it has not changed between two checks at this interval: its program has ended."""
     max_age_s: ClassVar[float] = 86_400.0
-    """Files that were written longer ago are not published."""
+    """Files last written longer ago are not published."""
 
     @cached_property
     def _hosts(self) -> dict[str, str]:

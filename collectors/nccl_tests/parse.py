@@ -1,7 +1,7 @@
-"""Parses what the programs of nccl-tests print: the table of 2.0 and later, and the JSON of `-J` (2.17, 2.19). Pure.
+"""Parses the output of nccl-tests: the table of 2.0 and later, and the JSON of `-J` (2.17, 2.19). Pure.
 
-A table may have the marks of `mpirun --tag-output` and `srun --label`, and several programs may follow each other.
-The columns are those of its header: versions, `-I` and `-S` add some. A cell without a number is absent.
+A table may have the marks of `mpirun --tag-output` and `srun --label`, and several programs may follow each other. The
+header names the columns: versions, `-I` and `-S` add some. A cell without a number is absent.
 """
 
 import math
@@ -29,7 +29,7 @@ class Rank:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The time of one operation, its bandwidths, and the wrong elements; None where the program has none."""
+    """The time of one operation, its bandwidths, and the wrong elements; None if the program prints none."""
 
     time_us: float | None
     algorithm_bytes_per_s: float | None
@@ -51,18 +51,18 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """One run of one program; `average_bus_bytes_per_s` is None where the output ends before the summary."""
+    """One run of one program; `average_bus_bytes_per_s` is None if the output ends before the summary."""
 
     operation: str
     ranks: tuple[Rank, ...]
     results: tuple[Result, ...]
     average_bus_bytes_per_s: float | None = None
     began: str = ""
-    """The local time at which the program began, as it writes it; empty in a table."""
+    """The local start time that the program prints; empty in a table."""
 
     @property
     def group_size(self) -> int:
-        """The ranks of one communicator: results are those of a group, also where several run in parallel."""
+        """The number of ranks of one communicator: results are per group, also if several groups run in parallel."""
         return max(Counter(rank.group for rank in self.ranks).values())
 
     @property
@@ -87,7 +87,7 @@ _RESULT = re.compile(r"^\s*\d+\s+\d+\s+\w+\s+\w+\s+-?\d+\s")
 _KEYS = 5
 """Columns before the measurements: size, count, type, redop, root."""
 _BEFORE = 3
-"""Lines before that of the settings which may name the program."""
+"""Lines before the settings' line in which the program may be named."""
 _TIMES = ("time", "cputime")
 _GB = 1e9
 _NAME = 64
@@ -96,7 +96,7 @@ _NAME = 64
 def parse(data: bytes, operation: str = "") -> list[Benchmark]:
     """Return the benchmarks of an output.
 
-    `operation` is that of a table which does not name its program (before 2.14). Raises Reject if there are no results.
+    `operation` applies to a table that does not name its program (before 2.14). Raises Reject if there are no results.
     """
     if data.lstrip()[:1] == b"{":
         found = [_json(data, operation)]
@@ -114,7 +114,7 @@ def parse(data: bytes, operation: str = "") -> list[Benchmark]:
 
 
 def _tables(text: str, operation: str) -> Iterator[Benchmark]:
-    """Yield the benchmark of each table; one begins with its line of settings, after that of the program's name."""
+    """Yield the benchmark of each table; a table starts with its settings, after the line that names the program."""
     lines = [_TAG.sub("", line) for line in text.splitlines()]
     begins = [number for number, line in enumerate(lines) if _BEGIN.match(line)]
     for begin, end in pairwise([*begins, len(lines)]):
@@ -142,7 +142,7 @@ def _table(operation: str, lines: list[str]) -> Benchmark:
 
 
 def _line(cells: list[str], columns: tuple[str, ...]) -> Result:
-    """Return the result of a line; a line without the measurements out of place has only those in place."""
+    """Return the result of a line; a line with one set of measurements has only those in place."""
     begins = [number for number, column in enumerate(columns) if column in _TIMES]
     if len(begins) != 2:
         raise Reject("a line of results is not below a header with two times")
@@ -156,7 +156,7 @@ def _measured(cells: list[str], columns: tuple[str, ...], time: str) -> Measurem
     if len(cells) < 3:
         return None
     numbers = [_number(cell) for cell in cells]
-    # Before 2.13 the fourth column is the largest error of a result, no count.
+    # Before 2.13 the fourth column is the largest error of a result, not a count.
     wrong = numbers[3] if len(numbers) > 3 and "#wrong" in columns else None
     return Measurement(
         numbers[0] if time == "time" else None, _scaled(numbers[1], _GB), _scaled(numbers[2], _GB), wrong
@@ -180,7 +180,7 @@ def _json(data: bytes, operation: str) -> Benchmark:
 
 
 def _ranks(config: Mapping[str, Any]) -> Iterator[Rank]:
-    """Yield the ranks; the JSON has the first GPU of each process only (2.19), so that others have no address."""
+    """Yield the ranks; the JSON has only the first GPU of each process (2.19), so the others have no address."""
     each = int(config["nthreads"]) * int(config["ngpus"])
     devices = config["devices"]
     if not 1 <= each <= MAX_RANKS or len(devices) * each > MAX_RANKS:
@@ -211,13 +211,13 @@ def _json_measured(measured: Mapping[str, Any] | None) -> Measurement | None:
 
 
 def operation_of(program: str) -> str:
-    """Return the operation of a program: `all_reduce` of `/opt/bin/all_reduce_perf_mpi`; empty for other names."""
+    """Return the operation of a program: `all_reduce` for `/opt/bin/all_reduce_perf_mpi`; empty for other names."""
     name, separator, _ = program.rpartition("/")[2].rpartition("_perf")
     return name[:_NAME] if separator else ""
 
 
 def _pci(text: str) -> str:
-    """Return a PCI address as the kernel writes it; before 2.14 the programs print the bus only (`0x07`)."""
+    """Return a PCI address in the kernel's form; before 2.14 the programs print only the bus (`0x07`)."""
     if ":" not in text:
         return f"0000:{int(text, 16):02x}:00.0"
     return f"{text.lower()}.0"

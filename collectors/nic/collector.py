@@ -1,4 +1,4 @@
-"""The NIC collector of one host: discovers its ports, reads them, and publishes samples, Facts and status."""
+"""The NIC collector of one host discovers its ports, reads them, and publishes samples, Facts and status."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ _log = structlog.get_logger("railsight.nic")
 
 
 class HostReader:
-    """Reads one host for ever; no fault of a device ends it."""
+    """Reads one host until cancelled; no fault of a device ends it."""
 
     def __init__(
         self, params: Params, tree: Tree, ethtool: Ethtool, context: CollectorContext, wanted: frozenset[Role]
@@ -57,7 +57,7 @@ class HostReader:
         self._boot_id = self._booted_ns = 0
         self._published: tuple[Component, ...] | None = None
         self._last_error = ""
-        """The reason for the last missing reading, empty without one."""
+        """The reason for the last missing reading, empty if none is missing."""
         self._warned: set[tuple[str, str]] = set()
 
     async def run(self) -> None:
@@ -65,7 +65,7 @@ class HostReader:
         await poll(self.device, self.read_once, Pace(self._params.cadence_s), self._metrics, self._rng)
 
     async def read_once(self) -> Samples | None:
-        """Return one reading of every selected port that responds; None without one."""
+        """Return one reading of every selected port that responds; None if none does."""
         await self._find()
         readings = await self._rounds.read(self._readers.values())
         samples = None
@@ -83,7 +83,7 @@ class HostReader:
     async def _find(self) -> None:
         """Discover ports after an addition or removal, and periodically.
 
-        If a device hangs meanwhile, discovery is awaited once, for the deadline; then the known ports are read.
+        If a device hangs, discovery is awaited once until the deadline; then the known ports are read.
         """
         if self._discovering is None:
             now_s = asyncio.get_running_loop().time()
@@ -147,7 +147,7 @@ class HostReader:
             self._warn(card, "does not answer: left to itself")
 
     def _warn(self, port: str, what: str) -> bool:
-        """Log a warning once; return whether this was the first time."""
+        """Log a warning once; return True if this was the first time."""
         if (port, what) in self._warned:
             return False
         self._warned.add((port, what))
@@ -170,7 +170,7 @@ class HostReader:
         return f"no {wanted} port among {len(self._known.ports)} found"
 
     def _emit_facts(self) -> None:
-        """Publish Facts at each change, and periodically."""
+        """Publish Facts at each change and periodically."""
         now_s = asyncio.get_running_loop().time()
         if self._generation is None or self._discovering is not None:
             return
@@ -202,7 +202,7 @@ async def collect(params: Params, context: CollectorContext) -> None:
 
 
 async def read_once(params: Params, context: CollectorContext) -> AsyncIterator[Samples]:
-    """Yield one reading of every port, of any role; nothing without ports."""
+    """Yield one reading of every port of any role; nothing if there are no ports."""
     with contextlib.closing(host_reader(params, context, frozenset(Role))) as reader:
         if (samples := await reader.read_once()) is not None:
             yield samples

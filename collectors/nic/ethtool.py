@@ -1,4 +1,4 @@
-"""Reads driver statistics (`ethtool -S`): by ioctl of the kernel, or recorded in files. I/O only.
+"""Reads driver statistics (`ethtool -S`) by ioctl, or from recorded files. I/O only.
 
 It uses ioctl because netlink has only the standard groups, without lanes, priorities and PCIe stalls.
 """
@@ -17,24 +17,24 @@ from collectors.kernel.values import ethtool_statistics
 _log = structlog.get_logger("railsight.nic")
 
 _SPARE = 4096
-"""The kernel writes as many values as the driver has, regardless of the requested size: space for values that are added
-between the size query and the read (channels may be added at any time)."""
+"""Space for values that are added between the size query and the read (channels may be added at any time): the kernel
+writes all the driver's values, regardless of the requested size."""
 _MOST_BYTES = 1 << 20
 _NONE = {errno.ENODEV, errno.EOPNOTSUPP, errno.ENXIO}
 
 
 class Statistics(NamedTuple):
-    """Names and values of one reading; `names` is the same object as long as the names are."""
+    """The names and values of one reading; `names` is the same object until the names change."""
 
     names: tuple[str, ...]
     values: "Sequence[int] | ctypes.Array[ctypes.c_uint64]"
 
 
 class Source(Protocol):
-    """The statistics of one netdev. Called by one thread at a time; may block as long as the driver does."""
+    """The statistics of one netdev. Called by one thread at a time; may block for as long as the driver does."""
 
     def read(self) -> Statistics | None:
-        """Return the statistics; None without any. Raises Refusal."""
+        """Return the statistics; None if there are none. Raises Refusal."""
         ...
 
     def close(self) -> None:
@@ -56,7 +56,7 @@ class NoStatistics:
 
 
 class Recorded:
-    """The output of `ethtool -S` in a file."""
+    """Reads the output of `ethtool -S` from a file."""
 
     def __init__(self, file: Path) -> None:
         self._tree = Tree(file.parent)
@@ -78,7 +78,7 @@ class Recorded:
 
 
 class Kernel:
-    """The kernel of this machine, through pyroute2: names when their number changes, values at every reading."""
+    """Reads this machine's kernel through pyroute2: names when their number changes, values at every reading."""
 
     def __init__(self, ioctl: Any, netdev: str) -> None:
         self._ioctl = ioctl
@@ -107,7 +107,7 @@ class Kernel:
         self._buffer.size = len(self._names)
         self._tool.ifreq.gstats = ctypes.cast(ctypes.byref(self._buffer), ctypes.POINTER(None))
         self._tool.ioctl()
-        if self._buffer.size != len(self._names):  # they changed just now: the next reading reads the names again
+        if self._buffer.size != len(self._names):  # the number changed since: the next reading reads the names again
             self._names = ()
             raise OSError(errno.EAGAIN, "the statistics changed while they were read")
         return Statistics(self._names, self._buffer.data)
@@ -121,7 +121,7 @@ Ethtool = Callable[[str], Source]
 
 
 def ethtool_of(tree: Tree, *, wanted: bool, folder: Path | None) -> Ethtool:
-    """Return the source of statistics; none for another machine's tree, and a warning without pyroute2."""
+    """Return the source of statistics; none for another machine's tree, and a warning if pyroute2 is missing."""
     if folder is not None:
         return lambda netdev: Recorded(folder / f"{netdev}.statistics")
     if not (wanted and tree.is_live):

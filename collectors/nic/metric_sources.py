@@ -1,4 +1,4 @@
-"""Selects the file or statistic for each metric of a port, if several measure the same. Lists names; reads no value."""
+"""Selects the best file or statistic for each metric of a port. Lists names; reads no value."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from streams.fabric.catalogue import Metric
 Slot = tuple[Metric, int]
 
 COUNTERS, HW_COUNTERS, ETHTOOL, NETDEV = "counters", "hw_counters", "ethtool", "netdev"
-"""Groups of files that are disabled together; the kernel has those of NETDEV without querying the device."""
+"""Groups of files that are disabled together; the kernel returns the NETDEV group without querying the device."""
 
 
 class MetricSource(NamedTuple):
@@ -46,7 +46,7 @@ def _in(tree: Tree, group: str, folder: str, known: Mapping[str, Signal]) -> Ite
 
 
 def statistics(names: Iterable[str], *, is_ethernet: bool) -> Iterator[MetricSource]:
-    """Yield the known statistics, each name once; for an IPoIB netdev only those of the physical layer."""
+    """Yield the known statistics, each name once; for an IPoIB netdev only the statistics of the physical layer."""
     for name in dict.fromkeys(names):
         signal = signals.ethtool_signal(name)
         if signal is not None and (is_ethernet or signal.rank is Rank.PHYSICAL):
@@ -54,7 +54,7 @@ def statistics(names: Iterable[str], *, is_ethernet: bool) -> Iterator[MetricSou
 
 
 def best(available: Iterable[tuple[MetricSource, bool]]) -> list[MetricSource]:
-    """Return the source of each slot: among those with a value (if any) the one with the lowest rank."""
+    """Return the source of each slot with the lowest rank; sources with a value are preferred."""
     found: dict[Slot, tuple[tuple[bool, int], MetricSource]] = {}
     for source, has_value in available:
         order = (not has_value, source.signal.rank)

@@ -13,7 +13,7 @@ class Params(PortParams):
     """Settings of `[collect.nic]`."""
 
     ethtool: ClassVar[bool] = True
-    """Reads driver statistics; without them Ethernet ports have no physical-layer counters."""
+    """Enables driver statistics; without them Ethernet ports have no physical-layer counters."""
     ethtool_dir: Path | None = None
     """A directory with the output of `ethtool -S` as `<netdev>.statistics`, read instead of the machine's own."""
     cadence_s: float = Field(default=1.0, ge=0.1, le=3600)
@@ -23,8 +23,8 @@ class Params(PortParams):
     roles: tuple[Role, ...] = (Role.FABRIC,)
     """The ports that are published. `--once --print` shows every port."""
     discover_every_s: ClassVar[float] = 60.0
-    """An added, removed or recreated device is detected at the next reading; this interval is for changes in place."""
+    """The interval of the search for devices that changed in place; other changes are detected at the next reading."""
     facts_every_s: ClassVar[float] = 3600.0
     """The interval of facts: versions, serial numbers, modules."""
     max_ports: ClassVar[int] = 1024
-    """The limit of ports; more are left out and counted."""
+    """The limit of ports; further ports are left out and counted."""

@@ -1,7 +1,7 @@
 """Reads many ports in a thread beside the event loop, so that a hanging port affects no other.
 
 A driver may block a reader for as long as its firmware sleeps. One thread reads all ports, one after the other. If it
-makes no progress for the deadline, it keeps the card on which it hangs, and another thread reads the rest.
+makes no progress within the deadline, its card is skipped until it returns, and another thread reads the rest.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from collectors.nic.reading import PortReader, PortReading
 
 
 class PollRounds:
-    """The polling rounds of one host."""
+    """Runs the polling rounds of one host."""
 
     def __init__(self, deadline_s: float) -> None:
         self._deadline_s = deadline_s
@@ -50,7 +50,7 @@ class _Worker:
         self._done = in_thread(self._work, "railsight-nic")
 
     async def finished(self, deadline_s: float) -> bool:
-        """Wait until it has finished; return False if it made no progress for the deadline."""
+        """Wait until it has finished; return False if it made no progress within the deadline."""
         while True:
             before = self._read
             ended, _ = await asyncio.wait({self._done}, timeout=deadline_s)
@@ -61,7 +61,7 @@ class _Worker:
                 return False
 
     def abandon(self, hung: set[str]) -> str:
-        """Abandon the thread; the card that blocks it is in `hung` until it has finished. Return that card."""
+        """Abandon the thread, and return the card that blocks it; `hung` has the card until the thread has finished."""
         with self._lock:
             self._left_to = hung
             if self._on:
@@ -81,7 +81,7 @@ class _Worker:
             return reader
 
     def _store(self, reader: PortReader, reading: PortReading) -> None:
-        """Store a reading; one that comes after the thread was abandoned is dropped."""
+        """Store a reading; a reading of an abandoned thread is dropped."""
         with self._lock:
             if self._left_to is not None:
                 self._left_to.discard(self._on)

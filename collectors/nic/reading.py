@@ -24,7 +24,7 @@ REFUSALS = 3
 
 
 class RefusalBreaker:
-    """The circuit breaker of one port."""
+    """The circuit breaker of one port, which disables files that the kernel refuses."""
 
     def __init__(self) -> None:
         self._in_a_row: Counter[str] = Counter()
@@ -32,15 +32,15 @@ class RefusalBreaker:
         self._closed: set[str] = set()
 
     def allows(self, group: str, path: str) -> bool:
-        """Return whether this file of this group is still read."""
+        """Return True if this file of this group is still read."""
         return group not in self._closed and self._of_file[path] < REFUSALS
 
     def is_closed(self, group: str) -> bool:
-        """Return whether the whole group is disabled."""
+        """Return True if the whole group is disabled."""
         return group in self._closed
 
     def on_success(self, group: str, path: str) -> None:
-        """Record a read file, whatever its content."""
+        """Record a file that was read, whatever its content."""
         self._in_a_row[group] = 0
         if self._of_file[path]:
             self._of_file[path] = 0
@@ -100,7 +100,7 @@ class PortReader:
 
     @property
     def is_restricted(self) -> bool:
-        """True if only state of the kernel is read, without querying the device."""
+        """True if only the kernel's own state is read, without querying the device."""
         return self.port.is_restricted or self._breaker.is_closed(COUNTERS)
 
     def close(self) -> None:
@@ -108,11 +108,11 @@ class PortReader:
         self._source.close()
 
     def rediscover(self) -> None:
-        """Add metrics that have appeared, at the next reading."""
+        """At the next reading, add metrics that have appeared."""
         self._looks = True
 
     def read(self) -> PortReading:
-        """Return one reading; no content of the tree makes it raise."""
+        """Return one reading; never raises for any content of the tree."""
         began_ns = self._clock.now_ns()
         self._refused = 0
         self._saturated = set()
@@ -134,7 +134,7 @@ class PortReader:
         return PortReading(row, ended_ns, self._refused, frozenset(self._saturated))
 
     def _choose(self) -> None:
-        """Try every source of each metric that has none yet, and select the best."""
+        """Try every source of each metric that has no source yet, and select the best."""
         ethernet = self.port.has_ethernet_state
         known = set(self._slots)
         self._is_wanting = False

@@ -1,4 +1,4 @@
-"""The probe collector of one host: runs the prober and the responder, and publishes a report for each window."""
+"""The probe collector of one host runs the prober and the responder, and publishes a report for each window."""
 
 import asyncio
 import contextlib
@@ -24,11 +24,11 @@ from streams.wire.models import ProbeReport, Source
 from streams.wire.topics import COLLECTOR_STATUS, PROBE, PROBES, Access, encode
 
 _MAX_NS = 2**31 - 1
-"""The codec's bound of a number: 2.1 s."""
+"""The codec's limit of a duration: 2.1 s."""
 
 
 class Identity:
-    """The names of one prober's reports; numbers them."""
+    """The names in one prober's reports, and the number of the next report."""
 
     def __init__(self, device: str, collector: str, run: int) -> None:
         self.device, self.collector, self.run = device, collector, run
@@ -85,7 +85,7 @@ def _reach(path: TracedPath) -> int:
 
 
 def _quantile(values: Sequence[int], ratio: float) -> int:
-    """Return the nearest rank of sorted values; 0 where there is none."""
+    """Return the nearest-rank quantile of sorted values; 0 if there are none."""
     return min(_MAX_NS, max(1, values[min(len(values) - 1, int(ratio * len(values)))])) if values else 0
 
 
@@ -96,7 +96,7 @@ _HOUR_S = 3600
 
 
 class ProbeAgent:
-    """The prober and the responder of one host."""
+    """Runs the prober and the responder of one host."""
 
     def __init__(self, params: Params, context: CollectorContext, new_socket: SocketFactory = new_udp_socket) -> None:
         self.device = params.device_name()
@@ -119,7 +119,7 @@ class ProbeAgent:
         return dict(self._responder.refused)
 
     def plan(self, now_ns: int) -> None:
-        """Use the inventory's rails, and the flows of this hour; raises Misconfigured on a folder that is invalid."""
+        """Set the inventory's rails, and the flows of this hour; raises Misconfigured for an invalid folder."""
         folder, hour = self._params.inventory, now_ns // (_HOUR_S * _NS)
         if folder is None:
             raise Misconfigured("collect.probe: no inventory; set collect.probe.inventory to its folder")
@@ -153,7 +153,7 @@ class ProbeAgent:
         begin_ns = self._context.clock.now_ns()
         end_ns = (begin_ns // window_ns + 1) * window_ns
         ended: tuple[int, int, float] | None = None
-        """The window that ended, and when its replies had time to come."""
+        """The window that ended, and the time at which its replies are complete."""
         while True:
             now_s, now_ns = loop.time(), self._context.clock.now_ns()
             self._answering.answer()
@@ -172,7 +172,7 @@ class ProbeAgent:
             await asyncio.sleep(next_s - loop.time())
 
     def _plan_again(self, now_ns: int) -> None:
-        """Follow the inventory and the hour; a folder that became invalid changes nothing."""
+        """Apply changes of the inventory and the hour; an invalid folder changes nothing."""
         try:
             self.plan(now_ns)
         except (Misconfigured, OSError) as error:
@@ -195,7 +195,7 @@ class ProbeAgent:
 
 
 def _read_key(path: Path | None) -> bytes:
-    """Return the shared secret; raises Misconfigured on a file that is none."""
+    """Return the shared secret; raises Misconfigured if the file is invalid."""
     if path is None:
         return b""
     try:

@@ -1,21 +1,21 @@
-"""Follows the probes of one flow; concludes for each window what was lost, in which direction, and how long it took.
+"""Tracks the probes of one flow; computes losses by direction and round-trip times for each window. Pure.
 
-Pure. Each reply has the number of probes of the flow that had arrived, so that between two replies the losses of both
-directions follow from counts. Probes that cannot be evaluated are discarded: around a stall of the prober, where the
-responder restarted or dropped requests itself, and where no responder runs.
+Each reply has the number of probes of the flow that had arrived, so that the counts of two replies give the losses of
+both directions between them. Probes that cannot be evaluated are discarded: around a stall of the prober, after a
+restart of the responder, if the responder dropped requests itself, and if no responder runs.
 """
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 _MAX_RTT_NS = 1_000_000_000
-"""A larger difference is a step of a clock."""
+"""A larger difference is a clock step."""
 _MAX_GAP = 1024
-"""Probes without a reply after which the next reply is the first again."""
+"""After this many probes without a reply, the next reply counts as the first."""
 
 
 class Reply(NamedTuple):
-    """One reply: the number of probes that had arrived, two times by the responder's clock, and its arrival."""
+    """One reply: the number of probes that had arrived, two times by the responder's clock, and its arrival time."""
 
     number: int
     run: bytes
@@ -27,7 +27,7 @@ class Reply(NamedTuple):
 
 @dataclass(slots=True)
 class Probe:
-    """One sent probe; `sent_ns` is the kernel's time once it is known."""
+    """One sent probe; `sent_ns` is the kernel's time as soon as it is known."""
 
     sent_ns: int
     reply: Reply | None = None
@@ -35,14 +35,14 @@ class Probe:
 
 
 class FlowWindow(NamedTuple):
-    """The probes of a flow that were sent in one window."""
+    """The result for the probes of a flow that were sent in one window."""
 
     sent: int = 0
-    """Without the discarded ones."""
+    """Without the discarded probes."""
     forward_lost: int = 0
     reverse_lost: int = 0
     unanswered: int = 0
-    """Lost in an unknown direction: no later reply has a count."""
+    """Lost in an unknown direction, because no later reply has a count."""
     discarded: int = 0
     reordered: int = 0
     lost_run: int = 0
@@ -54,13 +54,13 @@ class FlowWindow(NamedTuple):
 
     @property
     def lost(self) -> int:
-        """Return all losses."""
+        """Return the number of all losses."""
         return self.forward_lost + self.reverse_lost + self.unanswered
 
 
 @dataclass(slots=True)
 class FlowProbes:
-    """The probes of one flow from the last evaluated reply on."""
+    """The probes of one flow since the last evaluated reply."""
 
     probes: dict[int, Probe] = field(default_factory=dict)
     next_sequence: int = 0
@@ -69,7 +69,7 @@ class FlowProbes:
     _first: int = 0
     """The first probe of the next window."""
     _run: int = 0
-    """Losses in a row before it."""
+    """Consecutive losses before that probe."""
     _newest: int = -1
     _reordered: int = 0
 
@@ -81,7 +81,7 @@ class FlowProbes:
         return sequence
 
     def replied(self, sequence: int, reply: Reply) -> bool:
-        """Add a reply; return False if it answers no probe, or one that has a reply."""
+        """Add a reply; return False if no probe matches, or if the probe already has a reply."""
         probe = self.probes.get(sequence)
         if probe is None or probe.reply is not None:
             return False
@@ -91,17 +91,17 @@ class FlowProbes:
         return True
 
     def discard(self, since_ns: int = 0) -> None:
-        """Discard the probes sent since a time that have no reply yet: this process stalled, or could not send."""
+        """Discard the probes without a reply since `since_ns`: this process stalled, or could not send."""
         for probe in self.probes.values():
             probe.is_discarded |= probe.reply is None and probe.sent_ns >= since_ns
 
     @property
     def missing_run(self) -> int:
-        """Return the number of newest probes without a reply, of those that had time for one or not."""
+        """Return the number of newest probes without a reply, including those whose timeout has not passed."""
         return self.next_sequence - 1 - self._newest
 
     def evaluate(self, end: int) -> FlowWindow:
-        """Conclude from the probes before sequence number `end` that no window had yet."""
+        """Return the result of the probes before sequence number `end` that were in no earlier window."""
         window = [(number, self.probes[number]) for number in range(self._first, end) if number in self.probes]
         forward, reverse, unanswered, discarded = self._losses(end)
         answered = [(probe, probe.reply) for _, probe in window if probe.reply is not None]
@@ -111,7 +111,7 @@ class FlowProbes:
                 run = run + 1 if probe.reply is None else 0
                 longest = max(longest, run)
         if discarded:
-            longest = run = 0  # the run may be the prober's own, or the responder's
+            longest = run = 0  # the prober or the responder may have caused the run
         delays = sorted(max(0, reply.replied_ns - reply.received_ns) for _, reply in answered)
         rtts = (
             reply.arrived_ns - probe.sent_ns - max(0, reply.replied_ns - reply.received_ns) for probe, reply in answered
@@ -158,7 +158,7 @@ class FlowProbes:
         return probe is None or probe.is_discarded
 
     def _advance(self, end: int) -> None:
-        """Forget the probes before `end`, but for the last reply."""
+        """Remove the probes before `end`, except for the last reply."""
         for number in range(self._first, end):
             probe = self.probes.pop(number, None)
             if probe is not None and probe.reply is not None:

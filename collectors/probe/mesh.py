@@ -1,7 +1,7 @@
-"""Chooses the flows of a host from the inventory: the ToR mesh and the inter-ToR mesh of R-Pingmesh. Pure.
+"""Selects the flows of a host from the inventory: the ToR mesh and the inter-ToR mesh of R-Pingmesh. Pure.
 
-Each rail probes rails on its own leaf, which separates host from network, and rails on other leaves, whose probes
-cross the fabric. The choice is fixed by a seed; a share of it rotates each hour. A rail never probes its own host.
+Each rail probes rails on its own leaf, to separate host from network, and rails on other leaves, to probe the fabric.
+The selection is fixed by a seed; a share of it rotates each hour. A rail never probes its own host.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from streams.fabric.inventory_rows import HOST_LINK, is_address
 
 
 class Rail(NamedTuple):
-    """A port of a host with an address, and the leaf at its other end."""
+    """A port of a host with an address, and the leaf that it is cabled to."""
 
     port: Port
     address: str
@@ -27,7 +27,7 @@ class Rail(NamedTuple):
 
 
 class FlowKey(NamedTuple):
-    """One probed 5-tuple: the ports of the hosts are those of their rails."""
+    """One probed 5-tuple; its rails identify the ports of the hosts."""
 
     rail: Rail
     target: Rail
@@ -42,11 +42,11 @@ class Rails:
     by_host: Mapping[str, Sequence[Rail]] = field(default_factory=dict)
     by_leaf: Mapping[str, Sequence[Rail]] = field(default_factory=dict)
     addresses: frozenset[str] = frozenset()
-    """Of all hosts."""
+    """The addresses of all hosts."""
 
 
 def find_rails(inventory: Inventory) -> Rails:
-    """Return the rails of all hosts: the host links whose host port has an address; the lowest where it has several."""
+    """Return the rails of all hosts: host links whose host port has an address, the lowest if it has several."""
     addresses: dict[tuple[str, str], str] = {}
     for name in inventory.ports:
         if is_address(name.alias):
@@ -88,7 +88,7 @@ def flows_of(rails: Rails, host: str, params: Params, hour: int) -> tuple[FlowKe
 
 
 def _tor_flows(rails: Rails, rail: Rail, params: Params, hour: int) -> Iterable[FlowKey]:
-    """Yield flows to the next rails in a ring of the leaf's rails, so that each is the target of as many."""
+    """Yield flows to the next rails in a ring of the leaf's rails, so that every rail is the target of equally many."""
     for slot in range(params.tor_targets):
         generation = _generation(params, hour, slot)
         ring = sorted(
@@ -103,7 +103,7 @@ def _tor_flows(rails: Rails, rail: Rail, params: Params, hour: int) -> Iterable[
 def _fabric_flows(
     rails: Rails, rail: Rail, leaf_ring: Callable[[int | None, int], list[str]], params: Params, hour: int
 ) -> Iterable[FlowKey]:
-    """Yield flows to the other leaves of the plane in turn, each with a source port of its own."""
+    """Yield flows to the other leaves of the plane in turn, each with its own source port."""
     for slot in range(params.fabric_flows):
         generation = _generation(params, hour, params.tor_targets + slot)
         ring = leaf_ring(rail.plane, generation)
@@ -111,7 +111,7 @@ def _fabric_flows(
         others = ring[start + 1 :] + ring[:start]
         if not others:
             return
-        # Rails of one leaf begin at different leaves, so that few flows cover all of them.
+        # Rails of one leaf start at different leaves, so that few flows cover all leaves.
         first = _rank(params, "first", *rail.port, generation=generation)
         on_leaf = rails.by_leaf[others[(first + slot) % len(others)]]
         targets = [one for one in on_leaf if one.port.device != rail.port.device]

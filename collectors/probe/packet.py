@@ -1,7 +1,7 @@
-"""The packets of probes: all of one length, so that no answer is longer than its request. Pure.
+"""Encodes and decodes the packets of probes; all have one length, so that no answer is longer than its request. Pure.
 
-With a key each packet carries a tag, and packets without a valid one are no packets. Without a key, forged answers
-fail the random 64 bits of the prober's epoch.
+With a key each packet carries a tag, and packets without a valid tag are ignored. Without a key, forged answers do not
+match the random 64 bits of the prober's epoch.
 """
 
 import hashlib
@@ -21,19 +21,19 @@ NO_HOP = bytes(4)
 
 
 class Kind(IntEnum):
-    """The purpose of a packet. Only requests are answered, each by at most one packet to its sender."""
+    """The purpose of a packet. Only requests are answered, each with at most one packet to its sender."""
 
     PROBE = 1
-    """Counted by the responder, which answers with REPLY."""
+    """A request that the responder counts and answers with REPLY."""
     REPLY = 2
     TRACE = 3
-    """Sent with a limited TTL; where it arrives, it is answered with TRACE_REPLY and not counted."""
+    """A request with a limited TTL; a host that receives it answers with TRACE_REPLY and does not count it."""
     TRACE_REPLY = 4
     TRACE_BACK = 5
-    """Requests that the responder sends BACK with this TTL to another port of the sender."""
+    """A request for a BACK with this TTL from the responder to another port of the sender."""
     BACK = 6
     HOP = 7
-    """The responder received an ICMP error for a BACK: the address of a hop of the way back."""
+    """A report of an ICMP error that the responder received for a BACK: the address of a hop on the way back."""
 
 
 _KINDS = {int(kind): kind for kind in Kind}
@@ -45,11 +45,11 @@ class Packet(NamedTuple):
 
     kind: Kind
     epoch: int
-    """Random, drawn when the prober starts."""
+    """A random number that is drawn when the prober starts."""
     flow: int
     sequence: int
     value: int = 0
-    """The TTL; in a REPLY the requests that the responder's socket dropped, modulo 65,536."""
+    """The TTL; in a REPLY the number of requests that the responder's socket dropped, modulo 65,536."""
     sent_ns: int = 0
     received_ns: int = 0
     replied_ns: int = 0
@@ -69,7 +69,7 @@ def encode(packet: Packet, key: bytes = b"") -> bytes:
 
 
 def decode(data: bytes, key: bytes = b"") -> Packet | None:
-    """Return the packet; None for other bytes, and for one whose tag is not of this key."""
+    """Return the packet; None for other bytes, and for a packet whose tag does not match the key."""
     if len(data) != LENGTH or not data.startswith(MAGIC):
         return None
     fields = data[: _FIELDS.size]

@@ -1,6 +1,6 @@
-"""Sends the probes of one host at each tick, reads what came back, and evaluates windows.
+"""Sends the probes of one host at each tick, reads replies and errors, and evaluates windows.
 
-Replies are not read as they arrive: they wait in their sockets with the kernel's time, because a wake-up of the process
+Replies are not read on arrival: they wait in their sockets with the kernel's time, because a wake-up of the process
 costs more than a probe.
 """
 
@@ -26,7 +26,7 @@ from collectors.probe.sockets import (
 from collectors.probe.trace import FlowTrace, TracedPath, next_turns
 
 _BATCH = 4096
-"""Packets that one tick reads from a socket: a flood does not stop the process."""
+"""Limit of packets that one tick reads from a socket, so that a flood does not stop the process."""
 _TRACE_SEQUENCE = 0xFFFF_FFFF
 
 
@@ -52,7 +52,7 @@ class _Flow:
 
 
 class Prober:
-    """The flows of one host. Times in seconds are of the monotonic clock."""
+    """Probes the flows of one host. Times in seconds are by the monotonic clock."""
 
     def __init__(self, params: Params, key: bytes = b"", new_socket: SocketFactory = new_udp_socket) -> None:
         self._params, self._key, self._new_socket = params, key, new_socket
@@ -63,13 +63,13 @@ class Prober:
         self._sockets: dict[tuple[str, int], ProbeSocket] = {}
         self._controls: dict[str, ProbeSocket] = {}
         self._sent: dict[tuple[int, int], tuple[_Flow, int]] = {}
-        """By socket and the number of its packet, the probe whose time the kernel reports."""
+        """Maps a socket and the number of its packet to the probe whose send time the kernel reports."""
         self._traces_due_s = 0.0
         self._numbers = 0
         self._tick_s: float | None = None
         self.stalls = 0
         self.forged = 0
-        """Packets that answer no probe of this process."""
+        """Packets that match no probe of this process."""
         self.failed: dict[str, str] = {}
         """Addresses that could not be bound, with the reason."""
 
@@ -79,7 +79,7 @@ class Prober:
         return list(self._flows)
 
     def set_flows(self, keys: Sequence[FlowKey], now_s: float) -> None:
-        """Probe these flows; those that stay keep their state."""
+        """Probe these flows; flows that are already probed keep their state."""
         wanted = set(keys)
         for key in self._flows.keys() - wanted:
             del self._by_number[self._flows.pop(key).number]
@@ -103,7 +103,7 @@ class Prober:
         self._flows[key] = self._by_number[flow.number] = flow
 
     def _open(self, address: str, port: int) -> ProbeSocket:
-        is_control = port == 0  # traces alone, which need no time
+        is_control = port == 0  # only for traces, which need no time
         own = ProbeSocket(address, port, self._params.dscp, self._new_socket, send_times=not is_control)
         self._reading.add(own)
         return own
@@ -124,7 +124,7 @@ class Prober:
         self._reading.close()
 
     def tick(self, now_s: float) -> None:
-        """Read what came back, then send what is due; a tick that comes late is a stall."""
+        """Read replies and errors, then send due probes; a late tick is a stall."""
         self.read()
         late_s = 0.0 if self._tick_s is None else now_s - self._tick_s - self._params.tick_s
         if late_s > self._params.stall_s:
@@ -174,7 +174,7 @@ class Prober:
             flow.control.send(encode(back, self._key), to)
 
     def read(self) -> None:
-        """Read all that came back."""
+        """Read all waiting replies and errors."""
         self._reading.read(_BATCH, self._on_error, self._on_packet)
 
     def _on_error(self, own: ProbeSocket, error: SendTime | IcmpError) -> None:
@@ -188,7 +188,7 @@ class Prober:
         if packet is None or flow is None or error.destination[0] != flow.key.target.address:
             return
         if error.is_port_unreachable:
-            flow.probes.discard()  # the host answers, and no responder runs
+            flow.probes.discard()  # the host answers, but no responder runs on it
         elif error.is_time_exceeded and packet.kind is Kind.TRACE and flow.trace.begun_s is not None:
             flow.trace.forward.answered(packet.value, error.offender)
 
@@ -218,12 +218,12 @@ class Prober:
             flow.trace.back.answered(packet.value, socket.inet_ntoa(packet.mark))
 
     def end_window(self) -> None:
-        """Record that a window ended: the probes from now on are of the next."""
+        """Record the end of a window: later probes belong to the next window."""
         for flow in self._flows.values():
             flow.boundary = flow.probes.next_sequence
 
     def evaluate(self) -> list[MeasuredFlow]:
-        """Return the window that ended last, once replies had time to come."""
+        """Return the flows of the window that ended last; call it after the replies' timeout."""
         self.read()
         oldest = {flow.number: flow.boundary for flow in self._flows.values()}
         found = [

@@ -1,10 +1,10 @@
-"""The responder of a host: decides which requests are answered, and with which packet.
+"""Runs the responder of a host: selects the requests to answer, and builds the answers.
 
-Answers only addresses of the inventory, each request with at most one packet of the same length to its sender, never
-to the port of a responder, and within a rate for each source and for all of them.
+It answers only addresses of the inventory, each request with at most one packet of the same length to its sender, never
+to the port of a responder, and within a rate for each source and for all sources.
 
-Requests are not read as they arrive: they wait in their sockets with the kernel's time, as replies do in prober.py. A
-wake-up for each of them cost more than the answer, and the wait is part of the responder's time, not of the network's.
+Requests are not read on arrival: they wait in their sockets with the kernel's time, as replies do in prober.py. A
+wake-up for each request would cost more than the answer. The wait is part of the responder's time, not the network's.
 """
 
 import time
@@ -38,7 +38,7 @@ class TokenBucket:
         self._tokens, self._updated_s = burst, now_s
 
     def admits(self, now_s: float) -> bool:
-        """Return whether one more event is within the rate, and count it."""
+        """Return True and count one more event if it is within the rate."""
         elapsed_s, self._updated_s = max(0.0, now_s - self._updated_s), now_s
         self._tokens = min(self._burst, self._tokens + elapsed_s * self._rate_s)
         if self._tokens < 1:
@@ -48,14 +48,14 @@ class TokenBucket:
 
 
 class KeyedBuckets(Generic[Key]):
-    """One bucket for each key; beyond `max_keys` the one that was used longest ago is dropped."""
+    """Holds one bucket per key; beyond `max_keys` the least recently used one is dropped."""
 
     def __init__(self, rate_s: float, burst: float, max_keys: int) -> None:
         self._rate_s, self._burst, self._max_keys = rate_s, burst, max_keys
         self._buckets: OrderedDict[Key, TokenBucket] = OrderedDict()
 
     def admits(self, key: Key, now_s: float) -> bool:
-        """Return whether one more event of a key is within its rate, and count it."""
+        """Return True and count one more event of a key if it is within its rate."""
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = self._buckets[key] = TokenBucket(self._rate_s, self._burst, now_s)
@@ -69,7 +69,7 @@ class KeyedBuckets(Generic[Key]):
 Address = tuple[str, int]
 
 _MAX_FLOWS = 65_536
-"""Flows whose probes are counted. At the largest fabric about as many flows end at a host as begin there: 104."""
+"""Limit of flows whose probes are counted. At the largest fabric about 104 flows end at a host."""
 _MAX_SOURCES = 16_384
 _MIN_PORT = 1024
 
@@ -83,26 +83,26 @@ class Answer(NamedTuple):
 
 
 class Responder:
-    """The counts and limits of one host's responder."""
+    """Decides on the requests of one host, with its counts and limits."""
 
     def __init__(self, params: Params, sources: Container[str], run: bytes, key: bytes, now_s: float) -> None:
         self._params = params
         self.sources = sources
-        """The addresses that are answered: those of the inventory's hosts."""
+        """The addresses that are answered: the inventory's hosts."""
         self._run, self._key = run, key
         self._per_source: KeyedBuckets[str] = KeyedBuckets(
             params.answers_per_source_s, 2 * params.answers_per_source_s, _MAX_SOURCES
         )
         self._all = TokenBucket(params.answers_per_s, params.answers_per_s, now_s)
         self._counts: OrderedDict[tuple[Address, int, int], int] = OrderedDict()
-        """By source, epoch and flow, the probes that arrived."""
+        """The number of probes that arrived, by source, epoch and flow."""
         self.refused: Counter[str] = Counter()
         """Requests without an answer, by reason."""
 
     def answer(
         self, data: bytes, source: Address, received_ns: int, replied_ns: int, dropped: int, now_s: float
     ) -> Answer | None:
-        """Return the answer to a request, None if it gets none; `dropped` are the requests that its socket dropped."""
+        """Return the answer to a request, or None; `dropped` is the number of requests that its socket dropped."""
         packet = self._admitted(data, source, now_s)
         if packet is None:
             return None
@@ -123,7 +123,7 @@ class Responder:
         return Answer(encode(reply, self._key), source)
 
     def hop(self, quoted: bytes, source: str, offender: bytes, now_s: float) -> Answer | None:
-        """Return the packet that reports a hop of the way back; `quoted` is what the ICMP error quotes of a BACK."""
+        """Return the packet that reports a hop of the way back; `quoted` is the ICMP error's quote of a BACK."""
         packet = decode(quoted, self._key)
         if packet is None or packet.kind is not Kind.BACK or source not in self.sources:
             return None
@@ -135,7 +135,7 @@ class Responder:
         return Answer(encode(hop, self._key), (source, packet.number))
 
     def _admitted(self, data: bytes, source: Address, now_s: float) -> Packet | None:
-        """Return the request if it is answered. The cheap checks come first, so that a flood costs little."""
+        """Return the request if it is to be answered. The cheap checks come first, so that a flood costs little."""
         reason = ""
         packet = None
         if source[0] not in self.sources:
@@ -165,11 +165,11 @@ class Responder:
 
 
 _BATCH = 1024
-"""Packets that one tick reads from a socket, about what its queue holds: a flood does not stop the prober."""
+"""Limit of packets that one tick reads from a socket, about the size of its queue: a flood does not stop the prober."""
 
 
 class ResponderSockets:
-    """The sockets at which requests arrive."""
+    """The sockets that receive requests."""
 
     def __init__(self, responder: Responder, dscp: int, port: int, new_socket: SocketFactory = new_udp_socket) -> None:
         self._responder, self._dscp, self._port, self._new_socket = responder, dscp, port, new_socket
@@ -179,7 +179,7 @@ class ResponderSockets:
         """Addresses that could not be bound, with the reason."""
 
     def open(self, rails: tuple[Rail, ...]) -> None:
-        """Answer at the addresses of these rails, and at no others; tries again those that failed."""
+        """Answer at the addresses of these rails only; retry addresses that could not be bound."""
         wanted = {rail.address for rail in rails}
         for address in self._sockets.keys() - wanted:
             self._reading.remove(self._sockets.pop(address))
@@ -201,7 +201,7 @@ class ResponderSockets:
         self._reading.close()
 
     def answer(self) -> None:
-        """Answer the requests that wait."""
+        """Answer the waiting requests."""
         self._reading.read(_BATCH, self._report_hop, self._answer)
 
     def _answer(self, own: ProbeSocket, request: Received) -> None:

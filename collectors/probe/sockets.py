@@ -1,6 +1,6 @@
 """UDP sockets with the kernel's timestamps and the ICMP errors of their packets (Linux: socket(7), ip(7)).
 
-A socket without these options works, with times of its own: `sent` and `arrived` are then None.
+A socket also works without these options; then `sent` and `arrived` are None.
 """
 
 import contextlib
@@ -28,10 +28,10 @@ _ICMP_UNREACHABLE, _ICMP_TIME_EXCEEDED = 3, 11
 _PORT_UNREACHABLE = 3
 _NS = 1_000_000_000
 _RECEIVE_BYTES = 1 << 20
-"""Requests and replies that wait while the process stalls: 1,300 packets of 768 bytes with the kernel's own."""
+"""Buffer for requests and replies that wait while the process stalls: 1,300 packets, 768 bytes each in the kernel."""
 _ANCILLARY_BYTES = 512
 _MAX_PREFIXES = 1000
-"""A filter has at most 4,096 instructions, two for each prefix."""
+"""A filter has at most 4,096 instructions, and two for each prefix."""
 
 SocketFactory = Callable[[], socket.socket]
 
@@ -51,7 +51,7 @@ class Received(NamedTuple):
 
 
 class SendTime(NamedTuple):
-    """The kernel's time of the packet that was sent as number `number` by a socket, from 0."""
+    """The kernel's send time of a packet; `number` counts the socket's packets from 0."""
 
     number: int
     sent_ns: int
@@ -68,12 +68,12 @@ class IcmpError(NamedTuple):
 
     @property
     def offender_bytes(self) -> bytes:
-        """Return the address of the sender of the error, as a packet has it."""
+        """Return the address of the error's sender, in network byte order."""
         return socket.inet_aton(self.offender)
 
 
 class ProbeSocket:
-    """A bound, non-blocking UDP socket; `send_times` reports the kernel's time of each packet, for one call more."""
+    """A bound, non-blocking UDP socket; `send_times` reports the kernel's time of each packet, at one more call."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class ProbeSocket:
         self._socket.close()
 
     def accept_only(self, addresses: Iterable[str]) -> None:
-        """Let the kernel drop packets that are no packets of probes, or from another network than these addresses'."""
+        """Let the kernel drop packets that are not probe packets, or not from the networks of these addresses."""
         program = filter_program(prefixes(addresses))
         instructions = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *one) for one in program))
         option = struct.pack("HP", len(program), ctypes.addressof(instructions))
@@ -127,7 +127,7 @@ class ProbeSocket:
     def send(self, data: bytes, to: tuple[str, int], ttl: int = 0) -> int | None:
         """Send a packet; return its number on this socket, None if the kernel refused it.
 
-        A pending ICMP error fails the next call, and is cleared by it: then it is tried again.
+        A pending ICMP error fails the next call, which also clears the error: then the call is repeated.
         """
         ancillary = [(socket.IPPROTO_IP, socket.IP_TTL, struct.pack("i", ttl))] if ttl else []
         for _ in range(3):
@@ -144,14 +144,14 @@ class ProbeSocket:
         return None
 
     def receive(self) -> Received | None:
-        """Return the next packet; None if none waits."""
+        """Return the next packet; None if none is waiting."""
         while True:
             try:
                 data, ancillary, _, source = self._socket.recvmsg(LENGTH + 1, _ANCILLARY_BYTES)
             except BlockingIOError:
                 return None
             except OSError:
-                continue  # a pending ICMP error, which is cleared by this call
+                continue  # a pending ICMP error, which this call has cleared
             arrived_ns, dropped = None, 0
             for level, kind, value in ancillary:
                 if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPING:
@@ -161,7 +161,7 @@ class ProbeSocket:
             return Received(data, source[:2], arrived_ns, dropped)
 
     def next_error(self) -> SendTime | IcmpError | None:
-        """Return the next entry of the error queue that is of use; None if none waits."""
+        """Return the next usable entry of the error queue; None if none is waiting."""
         while True:
             try:
                 data, ancillary, _, destination = self._socket.recvmsg(LENGTH + 1, _ANCILLARY_BYTES, _MSG_ERRQUEUE)
@@ -173,7 +173,7 @@ class ProbeSocket:
 
 
 class ProbeSockets:
-    """Sockets that are read together."""
+    """Reads several sockets together."""
 
     def __init__(self) -> None:
         self._poll = select.epoll()
@@ -183,7 +183,7 @@ class ProbeSockets:
         return iter(self._by_descriptor.values())
 
     def add(self, own: ProbeSocket) -> None:
-        """Read a socket from now on."""
+        """Start to read a socket."""
         self._poll.register(own.fileno(), select.EPOLLIN | select.EPOLLERR)
         self._by_descriptor[own.fileno()] = own
 
@@ -205,7 +205,7 @@ class ProbeSockets:
         on_error: Callable[[ProbeSocket, SendTime | IcmpError], None],
         on_packet: Callable[[ProbeSocket, Received], None],
     ) -> None:
-        """Read what waits, up to `at_most` packets of each socket: one of each that has something at a time."""
+        """Read up to `at_most` waiting packets of each socket, in turns of one packet per socket."""
         for _ in range(at_most):
             waiting = self._poll.poll(0)
             if not waiting:
@@ -247,7 +247,7 @@ def _error_of(
 
 
 def prefixes(addresses: Iterable[str]) -> list[IPv4Network]:
-    """Return at most 1,000 networks that contain these addresses, as narrow as possible with one length."""
+    """Return at most 1,000 networks of one prefix length that contain these addresses, as narrow as possible."""
     hosts = list(addresses)
     for length in range(32, -1, -1):
         found = {IPv4Network(f"{address}/{length}", strict=False) for address in hosts}
@@ -257,9 +257,9 @@ def prefixes(addresses: Iterable[str]) -> list[IPv4Network]:
 
 
 def filter_program(networks: Sequence[IPv4Network]) -> list[tuple[int, int, int, int]]:
-    """Return a classic BPF program that accepts UDP payloads of LENGTH bytes that begin with MAGIC, from networks.
+    """Return a classic BPF program that accepts UDP payloads of LENGTH bytes, beginning with MAGIC, from networks.
 
-    Its data begin at the UDP header; SKF_NET_OFF reaches the IP header (linux/filter.h).
+    Offset 0 is the UDP header; SKF_NET_OFF is the offset of the IP header (linux/filter.h).
     """
     load_word, load_byte, load_length, and_with, jump_equal, ret = 0x20, 0x30, 0x80, 0x54, 0x15, 0x06
     accept, drop = (ret, 0, 0, 0xFFFFFFFF), (ret, 0, 0, 0)

@@ -1,7 +1,7 @@
 """Decodes the part of BER (X.690) that the varbinds of an SNMP response need. Pure; every length is checked.
 
-pyasn1 builds an object for every varbind, which is most of the cost of pysnmp; this loop takes 1 µs for each
-(`railsight bench snmp` measures the whole). Encodings that SNMP does not allow raise Reject, from any sender.
+pyasn1 builds an object for every varbind, which is most of the cost of pysnmp; this loop takes 1 µs each (`railsight
+bench snmp` measures all of it). Encodings that SNMP does not allow raise Reject.
 """
 
 from collections.abc import Iterable
@@ -13,21 +13,21 @@ SEQUENCE, INTEGER, OCTETS, NULL, OID = 0x30, 0x02, 0x04, 0x05, 0x06
 IP_ADDRESS, COUNTER32, GAUGE32, TIMETICKS, OPAQUE, COUNTER64 = 0x40, 0x41, 0x42, 0x43, 0x44, 0x46
 RESPONSE, REPORT = 0xA2, 0xA8
 NOTHING = frozenset({0x80, 0x81, 0x82})
-"""noSuchObject, noSuchInstance, endOfMibView (RFC 3416): no value."""
+"""The tags noSuchObject, noSuchInstance, endOfMibView (RFC 3416): no value."""
 
 _UNSIGNED = frozenset({COUNTER32, GAUGE32, TIMETICKS, COUNTER64, 0x47})
 _LONGEST_INTEGER = 9
-"""A Counter64 with a leading zero."""
+"""Bytes of a Counter64 with a leading zero."""
 _LONGEST_OID = 128 * 5
-"""128 sub-identifiers (RFC 3416) of at most 32 bits."""
+"""Bytes of 128 sub-identifiers (RFC 3416) of at most 32 bits."""
 
 Value = int | bytes
 Column = dict[bytes, Value]
-"""The cells of a column, or of a subtree, by the rest of their OID, which is the row."""
+"""The cells of a column or a subtree by the rest of their OID, which is the row."""
 
 
 Varbind = tuple[bytes, int, Value]
-"""The content of the OID as encoded, the tag, and a number, or the bytes of any other value."""
+"""The encoded content of the OID, the tag, and the value: a number, or the bytes of any other type."""
 
 
 class Span(NamedTuple):
@@ -119,7 +119,7 @@ def encoded(tag: int, content: bytes) -> bytes:
 
 
 def integer(number: int) -> bytes:
-    """Encode the content of a number that is not negative."""
+    """Encode the content of a non-negative number."""
     return number.to_bytes(number.bit_length() // 8 + 1, "big")
 
 
@@ -141,7 +141,7 @@ def oid_of(text: str) -> tuple[int, ...]:
 
 
 def sub_identifiers(content: bytes) -> tuple[int, ...]:
-    """Return the numbers of an OID's tail, such as an index. Raises Reject if one is incomplete, or over 32 bits."""
+    """Return the numbers of an OID's tail, such as an index. Raises Reject if one is incomplete or exceeds 32 bits."""
     found, number = [], 0
     for byte in content:
         number = number << 7 | byte & 127

@@ -1,4 +1,4 @@
-"""The SNMP collector: many devices in one process, and one receiver for their traps."""
+"""The SNMP collector polls many devices in one process, and has one receiver for their traps."""
 
 import asyncio
 import random
@@ -25,7 +25,7 @@ from streams.wire.retry import Backoff, Failure, retry
 
 
 class TrapSenders:
-    """The devices that are read, by address; an address of two devices belongs to none."""
+    """Maps addresses to the devices that are read; an address of two devices maps to none."""
 
     def __init__(self) -> None:
         self._readers: set[DeviceReader] = set()
@@ -91,7 +91,7 @@ def _login(target: Target, params: Params) -> Login:
 
 
 class Readers:
-    """Creates the readers of a process. Those with the same login share parts of their engines."""
+    """Creates the readers of a process. Readers with the same login share parts of their engines."""
 
     def __init__(self, context: CollectorContext) -> None:
         self._context = context
@@ -99,7 +99,7 @@ class Readers:
         self._engines: WeakValueDictionary[Login, Engines] = WeakValueDictionary()
 
     def reader(self, one: TargetSession) -> DeviceReader:
-        """Return the reader of one device; it sends no request yet."""
+        """Return the reader of one device; it has sent no request yet."""
         if (engines := self._engines.get(one.login)) is None:
             engines = self._engines[one.login] = Engines(one.login)
         context, rng = self._context, random.Random(self._context.rng.random())  # noqa: S311 — jitter
@@ -158,7 +158,7 @@ async def _collect_first(params: Params, context: CollectorContext) -> None:
 
 
 def read_once(params: Params, context: CollectorContext) -> AsyncIterator[Samples]:
-    """Yield one reading of every interface of every target; raises Retry with those that gave none."""
+    """Yield one reading of every interface of every target; raises Retry with the targets without one."""
     names = list(target_sessions(params))
     bound_s = params.deadline_s + params.facts_deadline_s
     whole = params.model_copy(update={"every_interface": not params.if_types})

@@ -1,7 +1,7 @@
-"""Reads one device: discover its ports, poll it, process its traps, and reconnect when it fails.
+"""Reads one device: discovers its ports, polls it, processes its traps, and reconnects when it fails.
 
-Combines reading (I/O) and parsing (pure). The poll never waits for the facts: the device's identity, the modules in
-its ports and the owners of its sensors are requested concurrently, over another socket.
+Combines reading (I/O) and parsing (pure). The poll never waits for the facts: the device's identity, the modules in its
+ports and the owners of its sensors are requested concurrently, over another socket.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _FACTS = (
     (*mib.LLDP_REMOTE, *mib.LLDP_LOCAL),
 )
 _MIN_FACTS_INTERVAL_S = 60.0
-"""The minimum interval of facts for a device that changes all the time."""
+"""The minimum interval of facts, for a device that changes continuously."""
 
 
 class DeviceReader:
@@ -53,7 +53,7 @@ class DeviceReader:
         self.name = target.name
         self._where = target.host_and_port
         self.address = literal(self._where[0])
-        """The last resolved address of its name."""
+        """The last address that the device's name resolved to."""
         self._params = params
         self._engines = engines
         self.login = engines.login
@@ -70,7 +70,7 @@ class DeviceReader:
         self._sensor_rows: dict[bytes, frozenset[bytes]] = {}
         """The rows of each column of sensors, mapped or not: if they change, the facts are requested again."""
         self._reported: object = None
-        """The sensors that were logged last as left out."""
+        """The sensors that the last log line reported as left out."""
         self._has_uptime = True
         self._optics_due_s = float("-inf")
         self._facts_wanted = asyncio.Event()
@@ -105,7 +105,7 @@ class DeviceReader:
         return samples
 
     async def _cells(self, agent: Agent) -> tuple[port_index.PortIndex, dict[bytes, Column], int]:
-        """Return the ports, their cells, and the time at which these were requested."""
+        """Return the ports, their cells, and the time of the request."""
         cells: dict[bytes, Column] = {}
         for _ in range(2):
             ports = self._ports or await self._inspect(agent)
@@ -113,7 +113,7 @@ class DeviceReader:
             cells = await agent.columns(ports.columns)
             if frozenset(cells.get(mib.IF_OPER_STATUS, ())) == ports.everything:
                 break
-            self._ports = None  # ports were added or removed: their indexes may now name others
+            self._ports = None  # ports were added or removed: an index may now belong to another port
         return ports, cells, started_ns
 
     async def read_whole(self) -> Samples:
@@ -207,7 +207,7 @@ class DeviceReader:
         return cells
 
     async def _run_facts(self) -> None:
-        """Request the facts at first, after changes, and at intervals."""
+        """Request the facts at the start, after changes, and at intervals."""
         while True:
             try:
                 async with asyncio.timeout(self._params.facts_every_s):
@@ -222,7 +222,7 @@ class DeviceReader:
             await asyncio.sleep(wait_s)
 
     async def _has_facts(self) -> bool:
-        """Request the facts; return whether the device answered before their deadline."""
+        """Request the facts; return True if the device answered before their deadline."""
         try:
             async with asyncio.timeout(self._params.facts_deadline_s):
                 await self._request_facts()
@@ -234,7 +234,7 @@ class DeviceReader:
         return True
 
     async def _request_facts(self) -> None:
-        """Request the facts; raises Retry if the device does not answer. A part that cannot be decoded is left out."""
+        """Request the facts; raises Retry if the device does not answer. Parts that cannot be decoded are left out."""
         if self._ports is None:
             return
         cells: dict[bytes, Column] = {}
@@ -277,7 +277,7 @@ class DeviceReader:
         )  # fmt: skip
 
     def _report_left_out(self) -> None:
-        """Count the sensors that may be a port's and are not read, and log them once until they change."""
+        """Count the sensors that may belong to a port and are not read, and log them once until they change."""
         left_out = self._optics_map.left_out
         self._metrics.set("sensors_left_out", sum(map(len, left_out.values())), self.name)
         if left_out and left_out != self._reported:
@@ -304,7 +304,7 @@ class DeviceReader:
         return True
 
     def _kinds(self, kind: EventKind, port: str, *, admin_up: bool | None) -> Sequence[EventKind]:
-        """Return the events: a port that was shut is reported as shut before down, and enabled before up."""
+        """Return the events: a port shut by configuration is reported as shut before down, and as enabled before up."""
         if kind is EventKind.LINK_DOWN and admin_up is False:
             self._disabled.add(port)
             return EventKind.ADMIN_DOWN, kind

@@ -1,8 +1,8 @@
-"""Creates a pysnmp engine for each device: its own socket, security state and request numbers, isolated from others.
+"""Creates an isolated pysnmp engine for each device, with its own socket, security state and request numbers.
 
-The engines share the MIB modules, which are nearly all of an engine's cost (under 1 ms and 0.1 MB each instead of
-89 ms and 0.8 MB). The socket is connected, so the kernel drops datagrams of others than the device; a request allows a
-few datagrams as its answer, and any more are dropped unread.
+The engines share the MIB modules, which are nearly all of an engine's cost (under 1 ms and 0.1 MB each instead of 89 ms
+and 0.8 MB). The socket is connected, so the kernel drops datagrams from other addresses. A request accepts a few
+datagrams as its answer; further ones are dropped unread.
 """
 
 import asyncio
@@ -32,18 +32,18 @@ GARBAGE = (
 """The exceptions that pysnmp and pyasn1 raise for malformed packets."""
 
 V2C, V3 = 1, 3
-"""Numbers of the message processing models, and of the version in a message."""
+"""Numbers of the message processing models, equal to the version in a message."""
 _TICK_S = 2.0
 _EXPIRY_S = 30
 """The time after which pysnmp drops a request; its caller times out long before."""
 _SECURITY_NAME = "railsight"
 _LEVELS = {"noAuthNoPriv": 1, "authNoPriv": 2, "authPriv": 3}
 _DATAGRAMS_A_REQUEST = 6
-"""The answer, for v3 up to three reports before it, and duplicates by the network."""
+"""The answer, up to three reports before it for v3, and duplicates by the network."""
 
 Refused = Callable[[str], None]
 Admits = Callable[[bytes, tuple[Any, ...]], bool]
-"""Returns True if a datagram from an address is read."""
+"""Returns True if a datagram from an address is to be read."""
 
 AUTHENTICATION: dict[str, Any] = {
     "sha224": config.USM_AUTH_HMAC128_SHA224,
@@ -80,7 +80,7 @@ class Login(NamedTuple):
 
     @property
     def silence_hint(self) -> str:
-        """The likely causes if a device does not answer at all: agents drop what they do not accept."""
+        """The likely causes if a device does not answer at all: agents drop requests that they do not accept."""
         wrong = "a wrong community" if self.version == V2C else "a wrong user, key or context"
         return f"agents do not answer {wrong}; check it, the agent's access list, and that UDP reaches it"
 
@@ -122,14 +122,14 @@ def add_login(engine: Any, login: Login, engine_id: Any = None, name: str = _SEC
 
 
 class _Loaded:
-    """Replaces the builder of MIB modules that are loaded: pysnmp would read and compile their files again to check."""
+    """Replaces the builder of loaded MIB modules: pysnmp would read and compile their files again to check them."""
 
     def get_mib_builder(self) -> "_Loaded":
         """See pysnmp."""
         return self
 
     def load_modules(self, *names: str) -> None:
-        """Do nothing: they are loaded."""
+        """Do nothing: the modules are loaded."""
 
 
 class Dispatcher(MsgAndPduDispatcher):  # type: ignore[misc]
@@ -143,7 +143,7 @@ class Dispatcher(MsgAndPduDispatcher):  # type: ignore[misc]
         self.has_understood = False
 
     def understood(self) -> None:
-        """Record that the present message answers a request."""
+        """Record that the current message answers a request."""
         self.has_understood = True
 
     def receive_message(self, engine: Any, domain: Any, address: Any, message: bytes) -> None:
@@ -174,7 +174,7 @@ class _ReceivedV3(SlicedV3):
         try:
             elements = super().prepare_data_elements(engine, domain, address, message)
         except StatusInformation as report:
-            if "sendPduHandle" in report:  # a Report that answers a request, as at the begin of engine discovery
+            if "sendPduHandle" in report:  # a Report that answers a request, as at the start of engine discovery
                 engine.message_dispatcher.understood()
             raise
         engine.message_dispatcher.understood()
@@ -191,7 +191,7 @@ class _Guarded:
     def datagram_received(self, data: bytes, address: Any) -> None:
         """See asyncio."""
         if self._admits(data, address) and self._callback_function is not None:  # type: ignore[attr-defined]
-            # Directly, because pysnmp would wait for the next iteration of the loop.
+            # Called directly, because pysnmp would wait for the next iteration of the loop.
             self._callback_function(self, address, data)  # type: ignore[attr-defined]
 
     def error_received(self, why: Exception) -> None:
@@ -264,7 +264,7 @@ class Connection:
     def request(self, request: Request, answered: Callable[..., None], context: Any) -> None:
         """Send a request, and accept its answer. `answered` is called as pysnmp calls its applications.
 
-        pysnmp's target tables are not used: all engines share them, and each rebuilds its index after each change.
+        pysnmp's target tables are not used: all engines share them, and each rebuilds its index after a change.
         """
         assert self._is_open, "not connected"
         self._allowed = _DATAGRAMS_A_REQUEST

@@ -1,4 +1,4 @@
-"""Extracts a device's identity, the components in its ports, and its LLDP neighbors: Facts. Pure."""
+"""Extracts Facts: a device's identity, the components in its ports, and its LLDP neighbors. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from streams.wire.models import Component, Neighbor
 
 _CHASSIS, _SENSOR = 3, 8
 _MAC, _INTERFACE_ALIAS, _INTERFACE_NAME, _LOCAL = 3, 1, 5, 7
-"""LldpPortIdSubtype."""
+"""LldpPortIdSubtype values."""
 _CHASSIS_MAC = 4
 _VENDORS = {
     9: "Cisco", 11: "HPE", 2011: "Huawei", 2636: "Juniper", 5624: "Enterasys", 6027: "Dell", 6486: "Alcatel-Lucent",
@@ -22,11 +22,11 @@ _VENDORS = {
     33049: "NVIDIA", 40310: "Cumulus", 47196: "Aruba", 674: "Dell", 4413: "Broadcom", 26543: "Lenovo",
     22420: "Accton", 259: "Edgecore", 27282: "Edgecore", 6527: "Nokia", 12356: "Fortinet", 14988: "MikroTik",
 }  # fmt: skip
-"""IANA's private enterprise numbers of switch vendors."""
+"""Switch vendors by IANA's private enterprise number."""
 
 
 class Identity(NamedTuple):
-    """The identity of a device; empty where it reports none."""
+    """The identity of a device; a field is empty if the device does not report it."""
 
     vendor: str = ""
     model: str = ""
@@ -35,7 +35,7 @@ class Identity(NamedTuple):
 
 
 def entities(cells: Mapping[bytes, Column], ports: PortIndex) -> Entities:
-    """Return ENTITY-MIB, with the ports that it maps to interfaces."""
+    """Return the entities of ENTITY-MIB, with the ports that it maps to interfaces."""
     rows = set(cells[mib.ENTITY_DESCR]) | set(cells[mib.ENTITY_NAME])
     columns = (cells[mib.ENTITY_DESCR], cells[mib.ENTITY_NAME])
     names = {row: " ".join(text(column.get(row)) for column in columns).strip() for row in rows}
@@ -58,7 +58,7 @@ def _aliases(column: Column, ports: PortIndex) -> Iterator[tuple[bytes, str]]:
 
 
 def identity(cells: Mapping[bytes, Column], scalars: Mapping[bytes, Value]) -> Identity:
-    """Return the values of the first chassis (a stack entity has none of them), else the vendor by its number."""
+    """Return the values of the first chassis (a stack entity has none), else the vendor by its number."""
     chassis = [row for row, kind in cells[mib.ENTITY_CLASS].items() if kind == _CHASSIS]
     row = min(chassis, key=lambda row: (len(row), row), default=b"")
 
@@ -73,8 +73,7 @@ def identity(cells: Mapping[bytes, Column], scalars: Mapping[bytes, Value]) -> I
 def components(
     cells: Mapping[bytes, Column], ports: PortIndex, owners: Owners, limits: Mapping[str, Mapping[str, float]]
 ) -> tuple[Component, ...]:
-    """Return each port with its other names and its module's own limits, and the modules in it that have a part or
-    serial number.
+    """Return each port with its other names and its module's own limits, and its modules with a part or serial number.
 
     Devices disagree about a module's class: an Arista's transceivers are containers.
     """
@@ -123,7 +122,7 @@ def _id(kind: Value, value: Value | None) -> str:
 
 
 def _local_port(cells: Mapping[bytes, Column], ports: PortIndex, local: int) -> str:
-    """Return the port by the names of LLDP's local port, else its number is the ifIndex, as the standard intends."""
+    """Return the port by the names of LLDP's local port; else the port whose ifIndex is the local port's number."""
     row = entity_row(local)
     kind = cells[mib.LLDP_LOCAL_KIND].get(row, 0)
     for name in (_id(kind, cells[mib.LLDP_LOCAL_ID].get(row)), text(cells[mib.LLDP_LOCAL_DESCR].get(row))):

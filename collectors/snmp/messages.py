@@ -15,7 +15,7 @@ _NULL = b"\x05\x00"
 
 
 class Request(NamedTuple):
-    """GET or GETBULK of some names. No two requests have the same number."""
+    """A GET or GETBULK of some names. No two requests have the same number."""
 
     tag: int
     number: int
@@ -25,7 +25,7 @@ class Request(NamedTuple):
     """The list of names, encoded."""
 
     def content(self, number: int) -> bytes:
-        """Return the content of the PDU, under another number if the message needs one. Numbers are below 2^31."""
+        """Return the content of the PDU, with another number if the message needs one. Numbers are below 2^31."""
         repetitions = ber.encoded(ber.INTEGER, ber.integer(self.repetitions))
         return ber.encoded(ber.INTEGER, ber.integer(number)) + _ZERO + repetitions + self.varbinds
 
@@ -40,7 +40,7 @@ class EncodedPdu(univ.Any):  # type: ignore[misc]
     """A PDU that pyasn1 copies into a message unchanged."""
 
     def clone(self, *_: Any, **__: Any) -> Any:
-        """Return an empty PDU of pysnmp's: it is sent to discover the device's engine (RFC 3414, 4)."""
+        """Return an empty PDU of pysnmp's class: it is sent to discover the device's engine (RFC 3414, 4)."""
         return rfc1905.GetRequestPDU()
 
 
@@ -58,7 +58,7 @@ def encoded_pdu(pdu: Request) -> EncodedPdu:
 
 
 _LARGEST_REPORT = 2048
-"""A Report has one counter; pyasn1 decodes it, so larger ones are refused."""
+"""Limit of a Report, which has one counter: pyasn1 decodes it, so larger ones are refused."""
 _USM = b"\x03"
 _NO_VARBINDS = b"\x30\x00"
 
@@ -89,9 +89,9 @@ class EncryptedMessage(NamedTuple):
     """A v3 message whose PDU is encrypted."""
 
     number: int
-    """The message id, which is not the PDU's."""
+    """The message id, which differs from the PDU's number."""
     largest: int
-    """The largest message that its sender accepts."""
+    """The largest message that the sender accepts."""
     flags: int
     security: bytes
     """The security parameters, encoded."""
@@ -99,7 +99,7 @@ class EncryptedMessage(NamedTuple):
 
 
 def answer_v2c(message: bytes) -> tuple[bytes, Answer]:
-    """Return the community and the Response. Raises Reject for anything but one complete v2c Response."""
+    """Return the community and the Response. Raises Reject for anything except one complete v2c Response."""
     body, version = _opened(message)
     community = ber.element(message, version.end, body.end, ber.OCTETS)
     _, answer = _response(message, community.end, body.end)
@@ -107,7 +107,7 @@ def answer_v2c(message: bytes) -> tuple[bytes, Answer]:
 
 
 def slice_v3(message: bytes) -> SlicedMessage | None:
-    """Return the sliced message; None if there is nothing to cut: the PDU is encrypted, or a Report. Raises Reject."""
+    """Return the sliced message; None if the PDU is encrypted or a Report. Raises Reject."""
     body, _, security = _opened_v3(message)
     if message[security.end : security.end + 1] == bytes((ber.OCTETS,)):
         return None
@@ -137,7 +137,7 @@ def encrypted_v3(message: bytes) -> EncryptedMessage | None:
 
 
 def _opened(message: bytes) -> tuple[ber.Span, ber.Span]:
-    """Return a complete message, and its version. Raises Reject."""
+    """Return the position of a complete message, and of its version. Raises Reject."""
     body = ber.element(message, 0, len(message), ber.SEQUENCE)
     if body.end != len(message):
         raise Reject("bytes after the message")
@@ -145,14 +145,14 @@ def _opened(message: bytes) -> tuple[ber.Span, ber.Span]:
 
 
 def _opened_v3(message: bytes) -> tuple[ber.Span, ber.Span, ber.Span]:
-    """Return a complete v3 message, its header and its security parameters. Raises Reject."""
+    """Return the positions of a complete v3 message, its header and its security parameters. Raises Reject."""
     body, version = _opened(message)
     header = ber.element(message, version.end, body.end, ber.SEQUENCE)
     return body, header, ber.element(message, header.end, body.end, ber.OCTETS)
 
 
 def _whole(data: bytes, number: ber.Span) -> int:
-    """Return a number of 31 bits."""
+    """Return a number of at most 31 bits."""
     if not 0 < number.end - number.start <= 4 or data[number.start] > 127:
         raise Reject("number of invalid length")
     return int.from_bytes(data[number.start : number.end], "big")

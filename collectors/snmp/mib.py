@@ -1,9 +1,4 @@
-"""The columns and objects that are read, and the metric of each: a table of facts only.
-
-Sources: RFC 2863 (IF-MIB), RFC 3635 (EtherLike-MIB), IEEE 802.1Qbb (IEEE8021-PFC-MIB), RFC 3433 and RFC 6933
-(ENTITY-SENSOR-MIB, ENTITY-MIB), IEEE 802.1AB (LLDP-MIB), RFC 3411 (SNMP-FRAMEWORK-MIB), RFC 3418 (SNMPv2-MIB);
-CISCO-ENTITY-SENSOR-MIB, ARISTA-ENTITY-SENSOR-MIB, JUNIPER-DOM-MIB (jnxDom), HUAWEI-ENTITY-EXTENT-MIB.
-"""
+"""Lists the columns and objects that are read, and the metric of each."""
 
 from dataclasses import dataclass
 
@@ -44,16 +39,16 @@ _CISCO_SENSOR = "1.3.6.1.4.1.9.9.91.1.1.1.1"
 CISCO_SENSORS = CISCO_TYPE, CISCO_SCALE, CISCO_PRECISION, CISCO_VALUE, CISCO_STATUS = tuple(
     oid(f"{_CISCO_SENSOR}.{n}") for n in range(1, 6)
 )
-"""entSensorType, Scale, Precision, Value and Status, as in ENTITY-SENSOR-MIB, which was made of them."""
+"""entSensorType, Scale, Precision, Value and Status; ENTITY-SENSOR-MIB was derived from them."""
 CISCO_MEASURED = oid(f"{_CISCO_SENSOR}.8")
-"""entSensorMeasuredEntity: the entity whose sensor it is."""
+"""entSensorMeasuredEntity: the entity that the sensor measures."""
 
 _ARISTA_LIMITS = "1.3.6.1.4.1.30065.3.12.1.1.1"
 ARISTA_LIMITS = {
     "low_warning": oid(f"{_ARISTA_LIMITS}.1"), "low_alarm": oid(f"{_ARISTA_LIMITS}.2"),
     "high_warning": oid(f"{_ARISTA_LIMITS}.3"), "high_alarm": oid(f"{_ARISTA_LIMITS}.4"),
 }  # fmt: skip
-"""aristaEntSensorThreshold…, in the sensor's own scale; "critical" there is "alarm" elsewhere."""
+"""aristaEntSensorThreshold…, in the sensor's own scale; its "critical" is "alarm" in other MIBs."""
 
 _DOM, _DOM_LANE = "1.3.6.1.4.1.2636.3.60.1.1.1.1", "1.3.6.1.4.1.2636.3.60.1.2.1.1"
 DOM_RX_POWER, DOM_BIAS, DOM_TX_POWER, DOM_TEMPERATURE, DOM_VOLTAGE = (oid(f"{_DOM}.{n}") for n in (5, 6, 7, 8, 25))
@@ -90,8 +85,8 @@ PHYSICAL = frozenset({6, 26, 62, 69, 117, 199})
 class Counter:
     """The columns whose sum is one metric, and their width.
 
-    `bytes_each` is the fewest bytes on the wire per step, if the counter follows traffic: a 32-bit counter may then
-    wrap too fast to be followed. 84 is the smallest frame with its preamble and gap.
+    `bytes_each` is the minimum of bytes on the wire per step of a counter that follows traffic: with 32 bits such a
+    counter may wrap too fast. 84 is the smallest frame with its preamble and gap.
     """
 
     columns: tuple[bytes, ...]
@@ -128,12 +123,12 @@ COUNTERS: dict[Metric, tuple[Counter, ...]] = {
     Metric.RX_SYMBOL_ERRORS: (_of(f"{_DOT3_HC}.6", 64), _of(f"{_DOT3}.18")),
     Metric.PAUSE_RX_FRAMES: (_of(f"{_PAUSE}.5", 64), _of(f"{_PAUSE}.3")),
     Metric.PAUSE_TX_FRAMES: (_of(f"{_PAUSE}.6", 64), _of(f"{_PAUSE}.4")),
-    # A request is a PFC frame that this port sends, an indication one that it receives. The MIB has no priority:
-    # the index is left out, and the value is over all of them.
+    # A request is a PFC frame that this port sends, an indication a frame that it receives. The MIB has no priority:
+    # the index is left out, and the value covers all priorities.
     Metric.PFC_TX_FRAMES: (_of(f"{_PFC}.2"),),
     Metric.PFC_RX_FRAMES: (_of(f"{_PFC}.3"),),
 }
-"""The counters of a port, the best first. 64-bit ones before 32-bit ones: these wrap in 86 ms at 400 Gb/s."""
+"""The counters of a port, the best first: 64-bit before 32-bit counters, which wrap in 86 ms at 400 Gb/s."""
 
 INTERFACES = (IF_DESCR, IF_TYPE, IF_SPEED, IF_PHYS_ADDRESS, IF_NAME)
 """The columns of a port that are read once; its states and counters are read at every poll."""

@@ -1,7 +1,7 @@
 """Adapts pysnmp's message processing and security so that pyasn1 never decodes a varbind.
 
-These are subclasses of pysnmp's parts, used by railsight's engines only; pysnmp itself is not changed. A request is a
-Request, its response an Answer. A v2c message, which has neither digest nor header, never reaches pyasn1. For v3 the
+These are subclasses of pysnmp's classes, used only by railsight's engines; pysnmp itself is not changed. A request is a
+Request, its response an Answer. pyasn1 never receives a v2c message, which has neither digest nor header. For v3 the
 digest and the clock are checked on the message as received; its varbinds are cut out afterwards, or passed around it.
 """
 
@@ -40,17 +40,17 @@ class Community(SnmpV2cSecurityModel):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.known: bytes | None = None
-        """None until the first request."""
+        """The community; None until the first request."""
 
     def of(self, engine: Any, name: Any) -> bytes:
-        """Return the community of a security name; an engine has one, which does not change."""
+        """Return the community of a security name; an engine has one community, which does not change."""
         if self.known is None:
             self.known = bytes(self._sec2com(engine, name, engine.snmpEngineID, b""))
         return self.known
 
 
 class SlicedV2c(SnmpV2cMessageProcessingModel):  # type: ignore[misc]
-    """Message processing of v2c: sends a Request and returns an Answer. On the wire each has a number of pysnmp's."""
+    """Message processing of v2c: sends a Request and returns an Answer. On the wire each has a pysnmp number."""
 
     def __init__(self, security: Community) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class SlicedV2c(SnmpV2cMessageProcessingModel):  # type: ignore[misc]
 class SlicedV3(SnmpV3MessageProcessingModel):  # type: ignore[misc]
     """Message processing of v3: sends a Request and returns an Answer.
 
-    The parts that its security model cut out always belong to the same message, never to an older one.
+    The parts that its security model cut out always belong to the current message.
     """
 
     def __init__(self, security: "SlicedUsm") -> None:
@@ -152,7 +152,7 @@ class SlicedV3(SnmpV3MessageProcessingModel):  # type: ignore[misc]
 
 
 class _Parts:
-    """The parts of a message that the security model reads: an encrypted PDU, in a form that it does not decode."""
+    """The parts of a message that the security model reads: an encrypted PDU, in a form that it cannot decode."""
 
     _AS_IT_IS = univ.Any()
 
@@ -160,7 +160,7 @@ class _Parts:
         self._parts = {0: self._AS_IT_IS, 1: univ.OctetString(encrypted), 3: self}
 
     def getComponentByPosition(self, place: int) -> Any:  # noqa: N802 — pyasn1's name
-        """Return the message's data at 3, whose encrypted PDU is at 1."""
+        """Return the message's data at 3; its encrypted PDU is at 1."""
         return self._parts[place]
 
     def setComponentByPosition(self, _place: int) -> "_Parts":  # noqa: N802 — pyasn1's name
@@ -169,7 +169,7 @@ class _Parts:
 
 
 class SlicedUsm(SnmpUSMSecurityModel):  # type: ignore[misc]
-    """The user-based security model: checks the message as received, and slices what it decrypts."""
+    """The user-based security model: checks the message as received, and slices the decrypted PDU."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -25,7 +25,7 @@ def address(value: Value | None) -> str:
 
 
 def whole(value: Value | None) -> int | None:
-    """Return a number, or None if there is none."""
+    """Return a number; None if there is none."""
     return value if isinstance(value, int) else None
 
 

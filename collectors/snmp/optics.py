@@ -1,7 +1,7 @@
 """Maps the sensors of a device to metrics of ports' modules, with their units. Pure.
 
-ENTITY-SENSOR-MIB and CISCO-ENTITY-SENSOR-MIB have one sensor a row and do not name its port. entAliasMapping does on
-some devices, for an entity that contains the sensor; on others only descriptions do: `DOM RX Power Sensor for
+ENTITY-SENSOR-MIB and CISCO-ENTITY-SENSOR-MIB have one sensor a row and do not name its port. On some devices
+entAliasMapping does, for an entity that contains the sensor; on others only descriptions do: `DOM RX Power Sensor for
 Ethernet5`, inside `Lane 0 for Xcvr for Ethernet5`. The tables of one vendor are in vendor_optics.py.
 """
 
@@ -21,9 +21,9 @@ from streams.wire.errors import Reject
 
 _VOLTS_AC, _VOLTS_DC, _AMPERES, _WATTS, _CELSIUS, _DBM = 3, 4, 5, 6, 8, 14
 _EXPONENT = dict(enumerate((-24, -21, -18, -15, -12, -9, -6, -3, 0, 3, 6, 9, 12, 18, 15, 21, 24), start=1))
-"""EntitySensorDataScale, yocto to yotta; RFC 3433 puts exa before peta."""
+"""EntitySensorDataScale, from yocto to yotta; RFC 3433 numbers exa before peta."""
 _UNREAL = 1_000_000_000
-"""The value of a sensor past the ends of its scale (EntitySensorValue)."""
+"""The value of a sensor beyond the ends of its scale (EntitySensorValue)."""
 _OK = 1
 _DEEPEST = 16
 _LANE = re.compile(r"\b(?:lane|channel)[ #:]*(\d{1,2})\b", re.IGNORECASE)
@@ -35,7 +35,7 @@ _BIAS = re.compile(r"\bbias\b|\blaser\b.*\bcurrent\b", re.IGNORECASE)
 _SONIC_PORT = re.compile(r"\bEthernet(\d+)(?:/\d{1,2})?(?=\s|$)")
 _SONIC_ENTITY = re.compile(r"1(\d{7})\d{2}")
 """entPhysicalIndex of a port's entities on SONiC: 1, seven digits of the ifIndex, the kind of sensor, the lane
-(sonic-snmpagent, physical_entity_sub_oid_generator.py). `Ethernet52` has ifIndex 53, whatever its alias is."""
+(sonic-snmpagent, physical_entity_sub_oid_generator.py). `Ethernet52` always has ifIndex 53."""
 
 
 class Unit(Enum):
@@ -47,16 +47,16 @@ class Unit(Enum):
     MILLIWATTS = auto()
     """From W to dBm."""
     HUAWEI_POWER = auto()
-    """From µW, or from 0.01 dBm if it or `guard` is negative, to dBm."""
+    """From µW to dBm, or from 0.01 dBm if the value or `guard` is negative."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sensor:
     """One sensor of a port's module: its cell, its column and the power of ten of its values.
 
-    `status` is the column that must be OK, empty for none. `guard` is a column: a value of 0 is absent if that cell
-    is 0 too, because some agents answer 0 for what a module does not measure. `item` is its place in a text of
-    several values. Only values above `above` are real.
+    `status` is the column that must be OK, empty for none. `guard` is a column: a value of 0 is absent if that cell is
+    also 0, because some agents answer 0 for values that a module does not measure. `item` is the sensor's place in a
+    text of several values. Only values above `above` are real.
     """
 
     row: bytes
@@ -75,7 +75,7 @@ class Sensor:
         return tuple(column for column in (self.column, self.status, self.guard) if column)
 
     def value(self, cells: Mapping[bytes, Column]) -> float | None:
-        """Return its value in these cells; None if there is none, or if the light is too weak for a logarithm."""
+        """Return its value in these cells; None if it is missing, or if the light is too weak for a logarithm."""
         guard = cells.get(self.guard, {}).get(self.row)
         value = cells.get(self.column, {}).get(self.row)
         if self.item >= 0:
@@ -97,7 +97,7 @@ class Sensor:
                 return _dbm(_scaled(value, self.exponent + 3))
             case Unit.HUAWEI_POWER:
                 if value == -1:
-                    return None  # no value
+                    return None  # the sensor has no value
                 is_dbm = value < 0 or (isinstance(guard, int) and guard < -1)
                 return _scaled(value, -2) if is_dbm else _dbm(_scaled(value, -3))
 
@@ -107,10 +107,10 @@ def _dbm(milliwatts: float) -> float | None:
 
 
 def _listed(value: str, item: int, exponent: int, single: int | None) -> float | None:
-    """Return one of the values in a text, in units of 10^exponent.
+    """Return one value of a text, in units of 10^exponent.
 
-    Huawei writes lanes in hundredths, and on some devices in whole units: recognizable if the first equals the
-    module's single value, which is in hundredths.
+    Huawei writes lanes in hundredths, and on some devices in whole units: a device uses whole units if the first lane
+    equals the module's single value, which is in hundredths.
     """
     parts = value.split(",")
     try:
@@ -125,20 +125,20 @@ def _listed(value: str, item: int, exponent: int, single: int | None) -> float |
 
 
 def _scaled(value: float, exponent: int) -> float:
-    """Scale by division where that is exact: 509 hundredths are 5.09."""
+    """Return value × 10^exponent, by division where that is exact: 509 hundredths are 5.09."""
     return value / 10**-exponent if exponent < 0 else float(value * 10**exponent)
 
 
 @dataclass(frozen=True, slots=True)
 class Entities:
-    """ENTITY-MIB: the name and the container of each entity, and the port of some (by entAliasMapping)."""
+    """The entities of ENTITY-MIB: the name and the container of each, and the port of some (by entAliasMapping)."""
 
     name: Mapping[bytes, str]
     parent: Mapping[bytes, bytes]
     port: Mapping[bytes, str]
 
     def line(self, row: bytes) -> Iterator[bytes]:
-        """Yield the entity, its container, the container of that, and so on."""
+        """Yield the entity, its container, that container's container, and so on."""
         seen: set[bytes] = set()
         while row in self.name and row not in seen and len(seen) < _DEEPEST:
             seen.add(row)
@@ -167,7 +167,7 @@ class Owners:
         return self._by_sonic_index(row)
 
     def lane(self, row: bytes) -> int | None:
-        """Return the lane that an entity's name has behind the port's name; None if there is none."""
+        """Return the lane that an entity's name has after the port's name; None if there is none."""
         name = self._entities.name.get(row, "")
         lane = self._named(name)[1]
         if lane is None and self._by_sonic_index(row) is not None:
@@ -176,7 +176,7 @@ class Owners:
         return lane
 
     def _named(self, description: str) -> tuple[str | None, int | None]:
-        """Return the port that a text names, and the lane behind it.
+        """Return the port that a text names, and the lane after it.
 
         A number alone is no port name: `Lane 1` is not port 1.
         """
@@ -190,7 +190,7 @@ class Owners:
         return lanes.pop() if len(lanes) == 1 else (None, None)
 
     def _by_sonic_index(self, row: bytes) -> str | None:
-        """Return the port of an entity of SONiC whose names are not those of IF-MIB, if index and name agree."""
+        """Return the port of a SONiC entity whose names differ from IF-MIB's, if index and name agree."""
         try:
             (number,) = sub_identifiers(row)
         except (Reject, ValueError):
@@ -203,14 +203,14 @@ class Owners:
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """The sensors of ports' modules, and what was left out: the names of sensors that may be a port's, by reason."""
+    """The sensors of ports' modules; `left_out` has the names of sensors that may belong to a port, by reason."""
 
     sensors: tuple[Sensor, ...]
     left_out: Mapping[str, tuple[str, ...]]
 
     @property
     def rows(self) -> frozenset[tuple[bytes, bytes]]:
-        """The column and row of each."""
+        """The column and row of each sensor."""
         return frozenset((sensor.column, sensor.row) for sensor in self.sensors)
 
 
@@ -240,7 +240,7 @@ _TABLES = (
 def mapped(cells: Mapping[bytes, Column], entities: Entities, owners: Owners, vendors: Iterable[Sensor] = ()) -> Mapped:
     """Return the sensors of ports' modules, one for each cell; lanes count from 0.
 
-    A vendor's own sensors (`vendors`) are used where the standard table has none.
+    A vendor's own sensors (`vendors`) are used if the standard table has none for the cell.
     """
     found: dict[CellKey, Sensor] = {}
     left_out: dict[str, list[str]] = {}
@@ -264,7 +264,7 @@ def mapped(cells: Mapping[bytes, Column], entities: Entities, owners: Owners, ve
 
 
 def _is_light(metric: Metric, description: str) -> bool:
-    """Return True for what only a module has; a chassis has temperatures too, and a power supply an output current."""
+    """Return True for values that only a module has; a chassis also has temperatures, and a power supply a current."""
     is_bias = metric is Metric.BIAS_MA and _BIAS.search(description) is not None
     return is_bias or metric in (Metric.RX_POWER_DBM, Metric.TX_POWER_DBM)
 
@@ -282,14 +282,14 @@ def _measured_port(cells: Mapping[bytes, Column], table: _Table, row: bytes, own
 
 
 def entity_row(number: int | None) -> bytes:
-    """Encode a number as the end of an OID; empty for none."""
+    """Encode a number as the end of an OID; empty if there is none."""
     return mib.oid(f"0.0.{number}")[1:] if number is not None and number > 0 else b""
 
 
 def _sensor(
     cells: Mapping[bytes, Column], table: _Table, entities: Entities, row: bytes, port: str, owners: Owners
 ) -> tuple[Sensor | None, Metric | None]:
-    """Return a sensor, None if its scale is unknown; and its metric, None if it has none."""
+    """Return the sensor, None if its scale is unknown; and its metric, None if it has none."""
     kind, scale, precision = (
         whole(cells.get(column, {}).get(row)) for column in (table.kind, table.scale, table.precision)
     )
@@ -330,7 +330,7 @@ def _lane(entities: Entities, row: bytes, owners: Owners) -> int:
 
 
 def _from_zero(found: list[Sensor]) -> Iterator[Sensor]:
-    """Renumber lanes from 0: some devices count from 1, recognizable if 1 is a port's lowest lane."""
+    """Renumber lanes from 0: a device counts from 1 if 1 is a port's lowest lane."""
     lowest: dict[str, int] = {}
     for sensor in found:
         row, lane = sensor.cell.row, sensor.cell.lane

@@ -28,9 +28,9 @@ _LOGIN = frozenset(
         "privacy_secret", "privacy_secret_file", "context",
     }
 )  # fmt: skip
-"""The settings of a login: a target that sets one has all of them itself."""
+"""The settings of a login: if a target sets one of these, it inherits none of them."""
 _SHORTEST_SECRET = 8
-"""RFC 3414 (11.2) forbids shorter ones."""
+"""RFC 3414 (11.2) forbids shorter secrets."""
 
 
 class Target(BaseModel):
@@ -42,7 +42,7 @@ class Target(BaseModel):
     """The device's name in the inventory."""
     address: str = Field(pattern=rf"^{_ADDRESS.pattern}$")
     """The address of its agent: `host`, `host:port` or `[v6]:port`."""
-    # The settings of this device that differ from those of the collector; secrets are in files.
+    # This device's settings that replace those of the collector; secrets are in files.
     cadence_s: float | None = Field(default=None, ge=0.1, le=3600)
     timeout_s: float | None = Field(default=None, ge=0.05, le=20)
     optics_every_s: float | None = Field(default=None, ge=0)
@@ -77,9 +77,9 @@ def _host_and_port(text: str, port: int) -> tuple[str, int]:
 class Params(TargetParams):
     """Settings of `[collect.snmp]`.
 
-    Devices come from `targets`, `targets_file` (JSON: a list of {"name", "address"}) or both. A target may have a
-    login, a cadence and other settings of its own (see Target). A secret is given as a value (so that it may come from
-    the environment) or as a file.
+    Devices come from `targets`, `targets_file` (JSON: a list of {"name", "address"}) or both. A target may have its own
+    login, cadence and other settings (see Target). A secret is a value, so that it may come from the environment, or a
+    file.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -89,27 +89,27 @@ class Params(TargetParams):
     cadence_s: float = Field(default=30.0, ge=0.1, le=3600)
     """The interval of polls."""
     deadline_s: ClassVar[float] = 20.0
-    """A poll that has not finished by then is cancelled."""
+    """A poll that has not finished within this time is cancelled."""
     timeout_s: float = Field(default=2.0, ge=0.05, le=20)
-    """The wait for an answer before a request is sent again, at most `deadline_s`."""
+    """The wait for an answer before a request is repeated, at most `deadline_s`."""
     tries: ClassVar[int] = 3
     """The number of transmissions of a request; UDP loses some."""
     varbinds_per_request: ClassVar[int] = 100
     """Two frames; on a network that drops fragments, requests become smaller automatically (read.py)."""
     optics_every_s: float = Field(default=60.0, ge=0)
-    """Reading a module's sensors is slow on many switches; 0 disables it."""
+    """The interval of reading the modules' sensors, which is slow on many switches; 0 disables it."""
     facts_every_s: ClassVar[float] = 3600.0
     """The interval of facts: versions, serial numbers, modules."""
     facts_deadline_s: ClassVar[float] = 120.0
-    """Facts that have not arrived by then are cancelled."""
+    """Facts that have not arrived within this time are cancelled."""
     if_types: Annotated[tuple[int, ...], Field(min_length=0)] = ()
-    """The ifTypes that are read; by default those of ports with a cable. `--once --print` shows every interface."""
+    """The ifTypes that are read; by default ports with a cable. `--once --print` shows every interface."""
     every_interface: bool = False
     """Read VLANs, loopbacks and port channels like ports."""
     max_ports: ClassVar[int] = 4096
-    """The limit of ports of one device; more are left out and counted."""
+    """The limit of ports of one device; further ports are left out and counted."""
     max_varbinds: ClassVar[int] = 200_000
-    """The maximum of one walk of a device."""
+    """The limit of varbinds in one walk of a device."""
 
     version: Version = "2c"
     """The version of SNMP."""
@@ -137,7 +137,7 @@ class Params(TargetParams):
     traps: str = Field(default="", pattern=rf"^({_ADDRESS.pattern})?$")
     """The address for traps and informs (`0.0.0.0:162`); they are not received if it is empty."""
     max_traps_per_s: ClassVar[int] = 200
-    """The limit of one device; more are refused and counted."""
+    """The limit of one device; further traps are refused and counted."""
 
     def files(self) -> tuple[Path, ...]:
         """Return the files to reload when they change."""
@@ -166,7 +166,7 @@ class Params(TargetParams):
         return self
 
     def all_targets(self) -> tuple[Target, ...]:
-        """Return the configured devices; raises Misconfigured for none, for duplicates and invalid files."""
+        """Return the configured devices; raises Misconfigured for no devices, for duplicates and for invalid files."""
         return configured_targets("snmp", self, self.targets, self.targets_file, _TARGETS)
 
     def for_target(self, target: Target) -> "Params":

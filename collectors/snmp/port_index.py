@@ -1,7 +1,7 @@
 """Selects the ports of a device from its tables: rows, names, and the column of each metric and row. Pure.
 
-Columns are chosen when the ports are discovered, and stay until the next discovery: a change from a column that wraps
-to one that does not would look like a burst of traffic.
+Columns are selected when the ports are discovered, and stay until the next discovery: a change from a column that wraps
+to a column that does not would look like a burst of traffic.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ _NO_SPEED = {0, 2**32 - 1}
 
 @dataclass(frozen=True, slots=True)
 class PortIndex:
-    """The rows that are read, by ifIndex as encoded."""
+    """The rows that are read, by encoded ifIndex."""
 
     name: dict[bytes, str]
     index: dict[bytes, int]
@@ -29,7 +29,7 @@ class PortIndex:
     chosen: dict[tuple[Metric, Counter], tuple[bytes, ...]]
     """The rows whose metric is in these columns."""
     everything: frozenset[bytes]
-    """Every row with a state, read or not: if it changes, the ports must be discovered again."""
+    """Every row with a state, also rows that are not read: if it changes, the ports must be discovered again."""
     columns: tuple[bytes, ...]
     """The columns to read at each poll."""
     left_out: dict[str, tuple[str, ...]]
@@ -39,7 +39,7 @@ class PortIndex:
 def port_index(
     cells: Mapping[bytes, Column], types: frozenset[int] | None, cadence_s: float, max_ports: int
 ) -> PortIndex:
-    """Select the ports. `types` are the ifTypes that are read, None for all. Raises Reject."""
+    """Select the ports. `types` has the ifTypes that are read, None for all. Raises Reject."""
     index: dict[bytes, int] = {}
     for row in frozenset(cells[mib.IF_OPER_STATUS]) | frozenset(cells[mib.IF_NAME]):
         numbers = sub_identifiers(row)
@@ -96,9 +96,9 @@ def _choose(
 
 
 def _can_follow(counter: Counter, speed: float | None, cadence_s: float) -> bool:
-    """Return True if it cannot advance by half its range between two polls, which would look like a reset.
+    """Return True if the counter cannot advance by half its range between two polls, which would look like a reset.
 
-    A port of unknown speed may be of any: 32 bits of octets are 0.3 s of 100 Gb/s.
+    A port of unknown speed may be fast: 32 bits of octets are 0.3 s at 100 Gb/s.
     """
     if counter.bits == 64 or not counter.bytes_each:
         return True
@@ -106,7 +106,7 @@ def _can_follow(counter: Counter, speed: float | None, cadence_s: float) -> bool
 
 
 def speed_bps(cells: Mapping[bytes, Column], row: bytes) -> float | None:
-    """Return ifHighSpeed, in Mb/s, unless it is 0, as on many devices; else ifSpeed unless it is at its limit."""
+    """Return ifHighSpeed in Mb/s unless it is 0, as on many devices; else ifSpeed unless it is at its limit."""
     if (mega := _number(cells.get(mib.IF_HIGH_SPEED, {}).get(row))) not in (None, 0):
         return float(mega or 0) * 1e6
     plain = _number(cells.get(mib.IF_SPEED, {}).get(row))

@@ -1,7 +1,7 @@
 """Requests columns and single values of one device's agent.
 
-Each request is tried a few times; a device whose answers are malformed or endless is refused. Requests are as few as
-possible: each has a cost of its own.
+Each request is tried a few times; a device whose answers are malformed or endless is refused. The number of requests is
+minimized, because each has a cost.
 """
 
 import asyncio
@@ -20,18 +20,18 @@ from collectors.snmp.messages import GET, GETBULK, Answer, Request, request
 from streams.wire.errors import Reject, Retry
 
 ONE_FRAME = 50
-"""Values whose answer is about one Ethernet frame: some 24 bytes each (measured on ifTable and ifXTable)."""
+"""The number of values whose answer fills one Ethernet frame: some 24 bytes each (measured on ifTable, ifXTable)."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 8, 1024
-"""Numbers of walks. A poll is some 10: a single loss costs one poll more; if fragments never arrive, 1 in 100 waits."""
+"""Numbers of walks; a poll has about 10. A single loss costs one more poll; if fragments never arrive, 1 in 100."""
 _COLUMNS, _WIDEST = 5, 10
-"""Columns of a group. Wider ones return fewer rows per request, and more unused cells if columns differ in length."""
+"""Columns per group. A wider one returns fewer rows per request, and more unused cells if lengths differ."""
 
 
 class BulkSize:
     """The request size of one device. Pure.
 
     An answer larger than one frame is fragmented, and some networks drop fragments. If a large answer does not arrive,
-    a small one is requested, and large ones are not used for a while, each time for twice as long.
+    a small one is requested, and large ones are suspended; each suspension is twice as long as the last.
     """
 
     def __init__(self, wanted: int) -> None:
@@ -44,7 +44,7 @@ class BulkSize:
         return min(self._wanted, ONE_FRAME) if self._left else self._wanted
 
     def was_lost(self) -> None:
-        """Record that a request of more than one frame had no answer, but a smaller one had."""
+        """Record that a request of more than one frame had no answer, but a smaller request had one."""
         if not self._left:
             self._left = self._pause
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
@@ -54,14 +54,14 @@ class BulkSize:
         self._left = max(0, self._left - 1)
 
     def was_too_big(self, values: int) -> None:
-        """Record that the device refused so many values; fewer are requested from now on."""
+        """Record that the device refused this many values; later requests have fewer."""
         self._wanted = min(self._wanted, max(1, values // 2))
 
 
 def repetitions(rows: int, most: int) -> int:
-    """Return the number of rows to request, if so many are expected and a request may return `most`.
+    """Return the number of rows per request, if `rows` are expected and a request may return `most`.
 
-    As even as possible: of 65 rows by 20, four requests of 17 return 3 unused rows, four of 20 would return 15.
+    Requests are even: for 65 rows and at most 20, four requests of 17 return 3 unused rows, four of 20 would return 15.
     """
     if rows <= 0:
         return most
@@ -71,8 +71,8 @@ def repetitions(rows: int, most: int) -> int:
 def columns(count: int, rows: int, most: int) -> int:
     """Return the number of columns to request together for the fewest requests; `rows` is 0 if unknown.
 
-    31 columns of 65 rows by 100 are 22 requests by 3 columns, 28 by 5, 31 by 1. Of equals the narrowest is chosen: it
-    returns the fewest unused cells.
+    31 columns of 65 rows, at most 100 values each, take 22 requests by 3 columns, 28 by 5, 31 by 1. Of equal widths the
+    narrowest is used: it returns the fewest unused cells.
     """
     if not rows:
         return _COLUMNS
@@ -113,7 +113,7 @@ class Agent:
         self.close()
 
     async def connect(self) -> str:
-        """Resolve its name, open a socket and return the address. Raises Retry."""
+        """Resolve the device's name, open a socket and return the address. Raises Retry."""
         connection = self._engines.open(self._refused)
         try:
             address = await connection.connect(*self._address)
@@ -133,7 +133,7 @@ class Agent:
         self._metrics.add("unreadable", self.name)
 
     async def get(self, oids: Sequence[bytes]) -> dict[bytes, Value]:
-        """Return the values of single instances, without those that do not exist. Raises Retry and Reject."""
+        """Return the values of single instances, without missing ones. Raises Retry and Reject."""
         status, found = await self._request(request(GET, v2c.getNextRequestID(), oids))
         if status:
             raise Reject(f"GET failed with error status {status}")
@@ -157,7 +157,7 @@ class Agent:
         while last:
             prefixes = list(last)
             max_rows = max(1, self._size.values // len(prefixes))
-            # One row more than last time shows that there are no others.
+            # Requesting one row more than last time shows that there are no further rows.
             remaining = max(self._rows.get(prefix, -1) + 1 - len(found[prefix]) for prefix in prefixes)
             rows = repetitions(remaining, max_rows)
             status, varbinds = await self._bulk([last[prefix] for prefix in prefixes], rows)
@@ -165,7 +165,7 @@ class Agent:
                 self._size.was_too_big(rows * len(prefixes))
                 continue
             if status and len(prefixes) > 1:
-                for prefix in prefixes:  # one of them causes the error
+                for prefix in prefixes:  # one of the columns causes the error
                     found[prefix].clear()
                     await self._walk([prefix], found)
                 return
@@ -183,7 +183,7 @@ class Agent:
         prefixes: list[bytes], varbinds: Sequence[Varbind], last: dict[bytes, bytes],
         found: dict[bytes, Column],
     ) -> None:  # fmt: skip
-        """Add the cells of each column; a column ends where another begins."""
+        """Add the cells of each column; a column ends where another one begins."""
         for place, prefix in enumerate(prefixes):
             column, size = found[prefix], len(prefix)
             own_varbinds = varbinds[place :: len(prefixes)]
@@ -246,7 +246,7 @@ class _Request(NamedTuple):
 
 
 def _answered(*arguments: Any) -> None:
-    """Handle the call by pysnmp, while it reads the answer, or much later if none came."""
+    """Handle pysnmp's call while it reads the answer, or much later if no answer arrived."""
     *_, response, error_info, _handle, request = arguments
     answer = request.answer
     if answer.done():

@@ -22,7 +22,7 @@ _SLACK = 1000
 """10 s in ticks: agents answer from caches, and their clocks drift."""
 _DRIFT = 0.01
 _JITTER = 300
-"""3 s in ticks: an agent of several processes may answer slightly out of order; none boots in so short a time."""
+"""3 s in ticks: an agent of several processes may answer slightly out of order; no agent boots within 3 s."""
 _QUANTUM_S = 64
 """Without a boot counter, the boot id is the boot time in units of 64 s, so that two runs mostly agree."""
 
@@ -38,7 +38,7 @@ class RestartDetection:
     _counted: int = 0
 
     def observe(self, ticks: int | None, counted: int | None, engine_s: int | None, at_ns: int) -> bool:
-        """Record the device's present values; return True if it has restarted since the last ones.
+        """Record the device's present values; return True if it has restarted since the last call.
 
         `counted` is snmpEngineBoots, `engine_s` snmpEngineTime: the seconds since the boot, which do not wrap.
         """
@@ -56,7 +56,7 @@ class RestartDetection:
         return has_booted
 
     def _number(self, counted: int, *, is_recount: bool) -> int:
-        """Return the agent's boot counter, equal in all runs; with the time if it did not change at a restart."""
+        """Return the agent's boot counter, equal in all runs; with the time if a restart did not change it."""
         seconds = self.booted_ns // 10**9
         if not counted:
             return max(1, seconds // _QUANTUM_S)
@@ -79,7 +79,7 @@ _ADMIN = {1: 1.0, 2: 0.0, 3: 0.0}
 
 
 class LastValues:
-    """Extends 32-bit counters to 64 bits, as long as the process runs."""
+    """Extends 32-bit counters to 64 bits while the process runs."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[bytes, bytes], tuple[int, int]] = {}
@@ -93,12 +93,12 @@ class LastValues:
         return offset + raw
 
     def forget(self, row: bytes | None = None) -> None:
-        """Reset the counters of a row, or all."""
+        """Reset the counters of a row, or of all rows."""
         self._last = {key: last for key, last in self._last.items() if row is not None and key[1] != row}
 
 
 class Composer:
-    """Builds readings from the last counters and two layouts: of polls with optics, and without."""
+    """Builds readings from the last counters and two layouts: for polls with optics and without."""
 
     def __init__(self) -> None:
         self._last_values = LastValues()
@@ -127,14 +127,14 @@ class Composer:
                 _ADMIN.get(_number(cells, mib.IF_ADMIN_STATUS, row)),
                 speed_bps(cells, row),
             )
-        has_optics = bool(sensors) and sensors[0].column in cells  # the columns of all are read together
+        has_optics = bool(sensors) and sensors[0].column in cells  # all sensors' columns are read together
         if has_optics:
             values += [sensor.value(cells) for sensor in sensors]
         layout = self._layout(ports, sensors, has_optics=has_optics)
         return Reading(sampled_ns, ended_ns, boot_id, layout.row, layout.rows_digest, *layout.tables(values))
 
     def _layout(self, ports: PortIndex, sensors: Sequence[Sensor], *, has_optics: bool) -> Layout:
-        """Return the cells of the values above, in their order; the same until the ports are discovered again."""
+        """Return the layout of the values, in their order; unchanged until the ports are discovered again."""
         if ports is not self._layout_for[0] or sensors is not self._layout_for[1]:
             self._layout_for, self._layouts = (ports, sensors), {}
         if has_optics not in self._layouts:

@@ -1,7 +1,7 @@
-"""Receives traps and informs: pysnmp's receiver, limited to known senders and to a rate.
+"""Receives traps and informs with pysnmp, limited to known senders and to a rate.
 
-A community is readable on the wire, and an address is easily forged within a site: a v2c trap is as trustworthy as
-the management network. Version 3 authenticates the sender.
+A community is readable on the wire, and an address is easily forged within a site: a v2c trap is as trustworthy as the
+management network. Version 3 authenticates the sender.
 """
 
 import asyncio
@@ -27,19 +27,19 @@ from streams.wire.models import EventKind
 
 
 class EngineSlots:
-    """Bounds the SNMPv3 engines of which keys are retained for the traps of a device.
+    """Limits the SNMPv3 engines whose keys are retained for the traps of a device.
 
-    Anyone can send a datagram with a device's address and an engine id of its own. An engine retains its slot only once
-    a message of it was authenticated; the others replace each other, so that forged datagrams shut no trap out.
+    Any host can send a datagram with a device's address and an arbitrary engine id. An engine retains its slot only
+    after one of its messages was authenticated. The others replace each other, so that forgeries block no trap.
     """
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._engines: dict[str, dict[bytes, bool]] = {}
-        """Device -> engine id -> whether a message of it was authenticated; in the order of the last such message."""
+        """Maps device and engine id to True after an authenticated message; ordered by the last such message."""
 
     def add(self, device: str, engine_id: bytes) -> tuple[bool, bytes | None]:
-        """Return whether the engine is new, and the engine whose keys it replaces, if no other device has it."""
+        """Return True if the engine is new, and the engine whose keys it replaces, unless another device has it."""
         engines = self._engines.setdefault(device, {})
         if engine_id in engines:
             return False, None
@@ -73,7 +73,7 @@ _ABOUT_A_PORT = (mib.IF_INDEX, mib.IF_ADMIN_STATUS, mib.IF_OPER_STATUS, mib.IF_D
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """A trap's event; `row` is the port's ifIndex as the end of an OID, empty for none; `name` is the port's."""
+    """A trap's event; `row` is the port's ifIndex as the end of an OID, empty for none; `name` is the port's name."""
 
     kind: EventKind
     detail: str
@@ -110,9 +110,9 @@ def _row(varbinds: Mapping[bytes, Value]) -> bytes:
 
 
 _LARGEST = 8192
-"""A linkDown is some 200 bytes; pyasn1 is slow for large messages."""
+"""Limit of a message: a linkDown has about 200 bytes, and pyasn1 is slow for large messages."""
 _MOST_ENGINES = 4
-"""Per device: a chassis may have one or two supervisors, and making the keys for one takes some milliseconds."""
+"""Limit per device: a chassis has one or two supervisors, and creating an engine's keys takes some milliseconds."""
 _V3 = b"\x03"
 
 OnTrap = Callable[[str, dict[bytes, Value]], bool]
@@ -137,7 +137,7 @@ class Traps:
         self._second, self._counts = -1, dict[str, int]()
         self._slots = EngineSlots(_MOST_ENGINES)
         self._sender_engine = b""
-        """The engine of the message that is read."""
+        """The engine of the current message."""
         self.engine: Any = None
         self.port = 0
 
@@ -173,10 +173,10 @@ class Traps:
         return True
 
     def _add_engine(self, address: str, message: bytes) -> bool:
-        """Add the login of the sender, and the engine that sends a v3 trap, because its keys depend on its engine id.
+        """Add the login of the sender, and the engine of a v3 trap, because the keys depend on the engine id.
 
-        Return True for a discovery: an inform is protected by the receiver's engine, which its sender discovers first.
-        Raises Reject for the login of another device.
+        Return True for a discovery: the receiver's engine protects an inform, so its sender discovers that engine
+        first. Raises Reject for the login of another device.
         """
         self._sender_engine = b""
         login = self._login_of(address)
@@ -205,7 +205,7 @@ class Traps:
         self._metrics.add("unreadable", self._senders(address) or "traps")
 
     def _received(self, engine: Any, _reference: Any, _engine: Any, _context: Any, varbinds: Any, _: Any) -> None:
-        """Handle the call by pysnmp, while it reads the message."""
+        """Handle pysnmp's call while it reads the message."""
         address = engine.message_dispatcher.sender
         engine.message_dispatcher.has_understood = True
         self._slots.verify(self._senders(address) or "", self._sender_engine)
@@ -215,7 +215,7 @@ class Traps:
 
 
 class _Dispatcher(MsgAndPduDispatcher):  # type: ignore[misc]
-    """pysnmp's dispatcher; it records the sender, and a malformed message is refused and never raises."""
+    """A pysnmp dispatcher that records the sender; it refuses malformed messages and never raises."""
 
     def __init__(self, refused: Callable[[str], None], add_engine: Callable[[str, bytes], bool]) -> None:
         super().__init__()
@@ -237,7 +237,7 @@ class _Dispatcher(MsgAndPduDispatcher):  # type: ignore[misc]
 
 
 def _is_by(login: Login, message: bytes) -> bool:
-    """Return whether a message has the version and the community of a login. Raises Reject."""
+    """Return True if a message has the version and the community of a login. Raises Reject."""
     body = ber.element(message, 0, len(message), ber.SEQUENCE)
     version = ber.element(message, body.start, body.end, ber.INTEGER)
     if (message[slice(*version)] == _V3) is (login.version == V2C):
@@ -264,7 +264,7 @@ def _sender_engine(message: bytes) -> tuple[bytes, bytes] | None:
 
 
 def _value(value: Any) -> Value:
-    """Convert a pyasn1 value to a number or bytes; an OID to its encoding."""
+    """Convert a pyasn1 value to a number or bytes; an OID is encoded."""
     if hasattr(value, "getComponent"):
         return _value(value.getComponent())
     if hasattr(value, "asOctets"):

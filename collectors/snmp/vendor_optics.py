@@ -1,9 +1,9 @@
 """Maps vendors' own tables of modules to sensors, and modules' limits to facts. Pure.
 
-Juniper (JUNIPER-DOM-MIB): by ifIndex, and by ifIndex and lane; powers in 0.01 dBm, bias in µA, voltage in mV. It has a
-row for each cage, with 0 for what a module does not measure, and all 0 for an empty cage or a copper cable.
-Huawei (HUAWEI-ENTITY-EXTENT-MIB): by entity; powers in µW by the MIB, in 0.01 dBm on newer devices, lanes as a text of
-several values; -1 and -255 are no value.
+Juniper (JUNIPER-DOM-MIB): rows by ifIndex, and by ifIndex and lane; powers in 0.01 dBm, bias in µA, voltage in mV. Each
+cage has a row, with 0 for values that a module does not measure, and all 0 for an empty cage or a copper cable.
+Huawei (HUAWEI-ENTITY-EXTENT-MIB): rows by entity; powers in µW by the MIB, in 0.01 dBm on newer devices; lanes as a
+text of several values; -1 and -255 are absent.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ _DOM_LANES = (
     (mib.DOM_LANE_TX_POWER, Metric.TX_POWER_DBM, -2),
     (mib.DOM_LANE_BIAS, Metric.BIAS_MA, -3),
 )
-"""Each column with its metric and the exponent of its unit."""
+"""Each column with its metric and its unit's exponent."""
 _MOST_LANES = 16
 
 TABLES: dict[int, tuple[bytes, ...]] = {
@@ -48,7 +48,7 @@ EVERY_COLUMN = tuple(dict.fromkeys(column for columns in TABLES.values() for col
 
 
 def sensors(cells: Mapping[bytes, Column], owners: Owners, ports: Mapping[bytes, str]) -> Iterator[Sensor]:
-    """Yield the sensors of the vendors' tables; `ports` are the ports by ifIndex as encoded."""
+    """Yield the sensors of the vendors' tables; `ports` has the ports by encoded ifIndex."""
     yield from _juniper(cells, ports)
     yield from _huawei(cells, owners)
 
@@ -114,7 +114,7 @@ def _huawei(cells: Mapping[bytes, Column], owners: Owners) -> Iterator[Sensor]:
 def limits(
     cells: Mapping[bytes, Column], sensors: tuple[Sensor, ...], ports: Mapping[bytes, str]
 ) -> dict[str, dict[str, float]]:
-    """Return modules' own limits by port, in the metric's unit: `rx_power_low_alarm_dbm`. The first lane's count."""
+    """Return modules' own limits by port, in the metric's unit: `rx_power_low_alarm_dbm`; the first lane's limits."""
     found: dict[str, dict[str, float]] = {}
     for name, column in mib.DOM_LIMITS.items():
         for row, value in cells.get(column, {}).items():
@@ -132,7 +132,7 @@ def limits(
 
 
 def enterprise(object_id: object) -> int | None:
-    """Return the vendor's enterprise number of a sysObjectID; None if it has none."""
+    """Return the vendor's enterprise number in a sysObjectID; None if it has none."""
     prefix = mib.oid("1.3.6.1.4.1")
     if not isinstance(object_id, bytes) or not object_id.startswith(prefix):
         return None
