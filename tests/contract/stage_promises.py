@@ -188,8 +188,9 @@ class StagePromises:
         """Bytes that no stage wrote raise Reject, which the runner handles."""
         stage = case.make()
         stage.start_epoch(1)
-        with pytest.raises(Reject):
-            stage.restore(b"\xff not a state \x00")
+        for data in (b"\xff not a state \x00", b"", b"{", b"[]", b'{"cases": 1}'):
+            with pytest.raises(Reject, match="not a snapshot of"):
+                stage.restore(data)
 
 
 class RepeatPromises:

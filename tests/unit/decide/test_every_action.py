@@ -34,10 +34,8 @@ from tests.fixtures.decide_stage import (
     deciding,
     ended,
     finding,
-    out_of_service,
     port_states,
     remediations,
-    sound,
 )
 from tests.worlds.observations import at
 from tests.worlds.small_fabric import inventory, job, topology
@@ -95,10 +93,8 @@ WAYS = {
 }  # fmt: skip
 """The actions that are a first action of a finding; the others follow one."""
 
-FOLLOWING = {
-    Action.RESTORE_LINK: Action.DRAIN_LINK, Action.UNCORDON_HOST: Action.CORDON_HOST,
-    Action.REBOOT_HOST: Action.CORDON_HOST,
-}  # fmt: skip
+FOLLOWING = {Action.RESTORE_LINK, Action.UNCORDON_HOST, Action.REBOOT_HOST}
+"""Those that follow a drain or a cordon: test_restore.py and test_host_restarts.py carry them out."""
 
 
 def acting() -> Decide:
@@ -134,7 +130,7 @@ def states_of(found: Sequence[Remediation], identity: str) -> list[State]:
 
 def test_every_action_has_a_way() -> None:
     """The list of issue 16, and nothing else, is the list of actions."""
-    assert WAYS.keys() | FOLLOWING.keys() == set(Action) - {Action.ACTION_UNSPECIFIED}
+    assert WAYS.keys() | FOLLOWING == set(Action) - {Action.ACTION_UNSPECIFIED}
 
 
 @pytest.mark.parametrize("action", WAYS, ids=lambda action: action.name)
@@ -162,35 +158,6 @@ def test_an_action_that_isolates_nothing_ends_with_its_probation(action: Action)
     failing = acting()
     record = approved(failing, reached(failing, way.fault, way.t, action))
     assert states_of(carry_out(failing, record, Outcome.FAILED), record.id) == [State.ACCEPTED, State.FAILED]
-
-
-@pytest.mark.parametrize("action", FOLLOWING, ids=lambda action: action.name)
-def test_the_shipped_policy_reaches_what_follows_an_action(action: Action) -> None:
-    """A drained link is repaired and restored, a cordoned host restarted and uncordoned, both on proof only."""
-    first, stage = FOLLOWING[action], acting()
-    way = WAYS[first]
-    fault = way.fault if first is Action.DRAIN_LINK else finding(
-        "p1-h1", Condition.HOST_GPU_FAULT, severity=CRITICAL, subject=GPU, confidence=1.0, cause=Cause.GPU_OFF_BUS,
-    )  # fmt: skip
-    (isolated,) = remediations([*stage.process([fault]), *stage.advance_watermark(at(10))])
-    carry_out(stage, isolated)
-    found = remediations(stage.advance_watermark(at(1800)))
-    (repair,) = [one for one in found if one.action in (Action.REPAIR_LINK, Action.REBOOT_HOST)]
-    assert repair.state is State.APPROVED
-    if action is Action.REBOOT_HOST:
-        assert repair.action is action
-        return
-    carry_out(stage, repair)
-    stage.process([ended(fault, final=True)])
-    links = [isolated.target.id] if first is Action.DRAIN_LINK else [
-        link.id for link in TOP.uplinks_of["p1-h1"]
-    ]  # fmt: skip
-    for link in links:
-        stage.process(sound(link, 1800, 2700))
-    found = remediations(stage.advance_watermark(at(2700)))
-    assert [(one.action, one.state) for one in found] == [(first, State.RESTORING), (action, State.APPROVED)]
-    assert carry_out(stage, found[-1])[-1].state is State.PROBATION
-    assert out_of_service(stage) == []
 
 
 @pytest.mark.parametrize("why", ["stale", "unknown pod"])

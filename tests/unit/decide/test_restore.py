@@ -311,20 +311,6 @@ def test_the_third_relapse_waits_also_while_the_link_is_quiet_and_when_it_fails_
     assert (again.action, again.state) == (Action.DRAIN_LINK, State.APPROVED)
 
 
-def test_a_snapshot_has_all_decisions() -> None:
-    """The next owner continues in every state as its predecessor would."""
-    stage = deciding()
-    drain, repair = drained(stage)
-    other = deciding(states=False, loaded=False)
-    other.restore(stage.snapshot())
-    assert other.snapshot() == stage.snapshot()
-    other.set_topology(TOP)
-    other.recover([])
-    other.start_epoch(2)
-    assert [r.state for r in carry_out(other, repair)][-1] is State.VERIFYING
-    assert out_of_service(other) == [drain.target.id]
-
-
 @pytest.mark.parametrize("when", ["approved", "accepted", "drained", "verifying", "restoring", "denied"])
 def test_own_remediations_are_read_again_when_the_state_is_lost(when: str) -> None:
     """Drained links are not forgotten, open orders go on, and no id is decided a second time."""

@@ -223,15 +223,6 @@ async def test_without_kafka_it_cannot_start() -> None:
         await SPEC.run(SPEC.Params(), Core())
 
 
-def test_one_reading_of_this_machine_is_lines_of_json_and_no_error() -> None:
-    """Whatever it has: `collect host --once --print` on a plain machine."""
-    lines: list[str] = []
-    SPEC.print_once(SPEC.Params.model_validate({"device": "here"}), lines.append)
-    for line in map(orjson.loads, lines):
-        assert set(line) == {"time", "device", "source", "port", "metrics"}
-        assert (line["device"], line["source"]) == ("here", "host")
-
-
 def test_one_reading_of_a_tree_is_printed_by_row(tmp_path: Path) -> None:
     """Ports, then GPUs."""
     lines: list[str] = []

@@ -145,17 +145,6 @@ def test_a_root_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> None
             host_reader(params, CollectorContext(RecordingPublisher(), "c"), FABRIC)  # type: ignore[arg-type]
 
 
-def test_one_reading_of_this_machine_is_lines_of_json_and_no_error() -> None:
-    """Whatever it has: `collect nic --once --print` on a plain machine."""
-    import orjson
-
-    lines: list[str] = []
-    SPEC.print_once(SPEC.Params.model_validate({"device": "here"}), lines.append)
-    for line in map(orjson.loads, lines):
-        assert set(line) == {"time", "device", "source", "port", "metrics"}
-        assert (line["device"], line["source"]) == ("here", "nic")
-
-
 def test_one_reading_of_an_empty_tree_prints_nothing(tmp_path: Path) -> None:
     """A machine without a sysfs has no ports, which is no error."""
     lines: list[str] = []

@@ -8,7 +8,7 @@ import pytest
 from collectors.gnmi.paths import from_text, to_message
 from collectors.gnmi.v1 import gnmi_pb2
 from lab.servers.gnmi_model import GnmiModel
-from lab.servers.gnmi_set import Changes, changes_of, response_to
+from lab.servers.gnmi_set import Changes, changes_of
 from lab.servers.gnmi_subscriptions import Refusal, RefusedRequest
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
@@ -137,10 +137,3 @@ def test_union_replace_and_another_origin_are_refused() -> None:
     other = gnmi_pb2.SetRequest(delete=[to_message(from_text(EXPORT), origin="cli")])
     with pytest.raises(RefusedRequest, match="origin cli is not served"):
         changes_of(model(), other, T)
-
-
-def test_the_response_repeats_each_path_with_its_operation() -> None:
-    """Deletes, replaces and updates, in the order in which they are applied."""
-    response = response_to(request(delete=[IMPORT], replace={EXPORT: []}, update={EXPORT: []}), T)
-    assert [result.op for result in response.response] == [1, 2, 3]
-    assert response.timestamp == T
