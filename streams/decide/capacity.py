@@ -1,4 +1,14 @@
-"""Computes the capacity that survives without given links: per switch, and per plane, rail and pod."""
+"""Computes the capacity that survives without given links: per switch, and per plane, rail and pod.
+
+A switch survives with the ratio of its paths to the top of the fabric that still carry traffic (CorrOpt counts the same
+paths, SIGCOMM 2017). A plane, rail or pod survives with the ratio of its links. A link counts only if it is proven to
+carry; a link without an observation is lost. Host links are not counted here: their guard compares the planes of one
+rail of a host.
+
+A domain is a set of switches that share links above them, for example the T0s and T1s of a pod with three tiers, or one
+T0 with two. A link changes no paths outside its domain, so a decision computes one domain: 8,192 links of 393,216 in
+the largest fabric. The counts of planes, rails and pods are incremental.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Iterator

@@ -63,7 +63,10 @@ class Domain:
 
 
 def domain_numbers(graph: Graph, is_fabric: Mask) -> Ints:
-    """Return the number of each switch's domain; switches connected by links below the tops share a domain."""
+    """Return the number of each switch's domain; switches connected by links below the tops share a domain.
+
+    `is_fabric` selects the links between switches. A top is a switch without such a link upwards.
+    """
     links = np.flatnonzero(is_fabric)
     has_uplinks = np.zeros(len(graph.names), np.bool_)
     has_uplinks[graph.lower[links]] = True

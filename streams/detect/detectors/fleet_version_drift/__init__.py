@@ -75,7 +75,7 @@ class FleetState:
 
     @property
     def next_ns(self) -> int:
-        """Return the event time of the next evaluation, or FOREVER."""
+        """Return the event time of the next evaluation; FOREVER if there is none."""
         return min([self.due_ns, *(census.at_ns for census in self.pending)])
 
 
