@@ -426,7 +426,7 @@ Payload = (
 
 
 def lasting_state(payload: Payload) -> str | None:
-    """Return the name of the port or device state that a payload begins or ends, else None. PortStates has links."""
+    """Return the name of the port or device state that a payload begins or ends, else None (links: PortStates)."""
     match payload:
         case PcieLinkState():
             return "pcie"

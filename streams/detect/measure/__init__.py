@@ -1,1 +1,1 @@
-"""Per device: what changed between two readings, and what of it is notable."""
+"""Finds changes between two readings of each device, and selects the notable ones."""

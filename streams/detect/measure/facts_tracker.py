@@ -1,7 +1,7 @@
-"""Follows Facts: the neighbors of devices, the versions that they run by cohort, and the parts of their transceivers.
+"""Tracks Facts: the neighbors of devices, their versions by cohort, and the parts of their transceivers.
 
-A device is counted by the first of its sources that names versions of a kind: two sources may spell one version
-differently. Devices with the same versions share their state; Facts without news cost one comparison.
+A device is counted by the first of its sources that names versions of a kind, because two sources may spell one version
+differently. Devices with the same versions share their state; Facts without changes cost one comparison.
 """
 
 import heapq
@@ -24,13 +24,13 @@ from streams.wire.symptoms import SourceSilence
 from streams.wire.topics import PORT_STATES
 
 _MAX_PENDING = 16
-"""Facts of one device that are pending: they come hourly, and one dated far ahead would stay pending for ever."""
+"""The most pending Facts of a device: they arrive hourly, and one dated far ahead would stay pending forever."""
 _MAX_PARTS = 4096
-"""Parts of one device that are counted or published; the largest switch has 512 ports."""
+"""The most parts of a device that are counted or published; the largest switch has 512 ports."""
 
 
 class RunningVersion(NamedTuple):
-    """The number of parts of a cohort that run a version in one device."""
+    """The number of a device's parts of one cohort that run one version."""
 
     kind: str
     vendor: str
@@ -41,14 +41,14 @@ class RunningVersion(NamedTuple):
 
 @dataclass(slots=True)
 class SourceVersions:
-    """The versions that one source of a device reported, and since when each."""
+    """The versions that one source of a device reported, each with the time since which it runs."""
 
     runs: tuple[RunningVersion, ...]
     since_ns: tuple[int, ...]
 
 
 class VersionCounter:
-    """The devices of one partition. Facts count in the order of event time, once no earlier ones can come."""
+    """The versions of one partition's devices. Facts count in order of event time, once no earlier can arrive."""
 
     def __init__(self, params: DriftParams, lateness_s: float, shard: int) -> None:
         self._params = params
@@ -60,11 +60,11 @@ class VersionCounter:
         self._pending: dict[tuple[int, str, Source], tuple[RunningVersion, ...]] = {}
         """Versions that are not counted yet, by time, device and source."""
         self._busy: Counter[str] = Counter()
-        """Devices with pending versions, and how many."""
+        """Devices with pending versions, and the number of those."""
         self._newest_ns = self._counted_ns = 0
         self._has_removed = False
         self.has_pending = False
-        """Versions are pending, or devices are gone."""
+        """True if versions are pending or devices were removed."""
 
     def on_facts(self, facts: Facts, topology: Topology) -> None:
         """Process the versions that a device reports."""
@@ -104,7 +104,7 @@ class VersionCounter:
         return found
 
     def _count(self, at_ns: int, device: str, source: Source) -> bool:
-        """Count pending versions; return whether that changes a count."""
+        """Count pending versions; return whether a count changes."""
         runs = self._pending.pop((at_ns, device, source))
         self._busy[device] -= 1
         if not self._busy[device]:
@@ -150,7 +150,7 @@ class VersionCounter:
         self._changed = {key: at_ns for key, at_ns in self._changed.items() if at_ns > horizon_ns}
         for key, own in sorted(devices.items()):
             source, kind, vendor, model, version = key
-            # Names are for comparing devices with different versions; a cohort with one version needs none.
+            # Names serve to compare devices with different versions; a cohort with one version needs none.
             named = several[key[:4]] > 1 or len(own) <= self._params.members
             some = sorted(heapq.nsmallest(self._params.members, own, key=_sample_order)) if named else []
             yield VersionCount(
@@ -159,7 +159,7 @@ class VersionCounter:
             )  # fmt: skip
 
     def dump(self) -> dict[str, Any]:
-        """Return the state for a snapshot, as JSON holds it; versions that many devices share are written once."""
+        """Return the state for a snapshot, in JSON types; versions that many devices share are written once."""
         place: dict[tuple[RunningVersion, ...], int] = {}
 
         def place_of(runs: tuple[RunningVersion, ...]) -> int:
@@ -180,7 +180,7 @@ class VersionCounter:
         }  # fmt: skip
 
     def load(self, data: dict[str, Any]) -> None:
-        """Restore what `dump` returned."""
+        """Restore the state that `dump` returned."""
         shared = [tuple(RunningVersion(*run) for run in runs) for runs in data["runs"]]
         self._shared = {runs: runs for runs in shared}
         for device, source, place, since_ns in data["known"]:
@@ -197,7 +197,7 @@ class VersionCounter:
 
 
 def _sample_order(of: tuple[str, int, int]) -> tuple[int, str]:
-    """Return an order that is independent of the place of a device."""
+    """Return a sort key that does not depend on the location of a device."""
     return crc32(of[0].encode()), of[0]
 
 
@@ -215,7 +215,7 @@ _KIND = "transceiver"
 
 
 class ModuleTracker:
-    """The modules of the devices of one partition; only a checksum of them is retained."""
+    """The modules of the devices of one partition; only their checksum is retained."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, Source], tuple[int, int]] = {}
@@ -242,16 +242,16 @@ class ModuleTracker:
         )
 
     def outputs(self) -> list[Output]:
-        """Return what is to be published, once."""
+        """Return the outputs since the last call."""
         found, self.found = self.found, []
         return found
 
     def dump(self) -> list[list[Any]]:
-        """Return the state for a snapshot, as JSON holds it."""
+        """Return the state for a snapshot, in JSON types."""
         return [[device, int(source), *known] for (device, source), known in self._known.items()]
 
     def load(self, data: list[list[Any]]) -> None:
-        """Restore what `dump` returned."""
+        """Restore the state that `dump` returned."""
         self._known = {(device, Source(source)): (at_ns, checksum) for device, source, at_ns, checksum in data}
 
 
@@ -269,16 +269,16 @@ class FactsTracker:
         return self._neighbors.on_facts(facts)
 
     def set_topology(self, topology: Topology, at_ns: int) -> list[CablingReport]:
-        """Use another version of the inventory, or other jobs."""
+        """Replace the version of the inventory, or its jobs."""
         if topology.devices is not self._topology.devices:
             self.versions.set_topology(topology)
         self._topology = topology
         return self._neighbors.set_topology(topology, at_ns)
 
     def on_symptoms(self, outputs: Iterable[object], watermark_ns: int) -> list[CablingReport | VersionCensus]:
-        """Return what is sent with these outputs: neighbors of sources that fell silent or resumed, and a due census.
+        """Return the neighbors of sources that fell silent or resumed by these outputs, and a due census.
 
-        There is nothing without outputs unless `versions.has_pending`.
+        Without outputs there are none unless `versions.has_pending`.
         """
         found: list[CablingReport | VersionCensus] = []
         for output in outputs:
@@ -290,10 +290,10 @@ class FactsTracker:
         return [*found, *self.versions.due(watermark_ns)]
 
     def dump(self) -> dict[str, Any]:
-        """Return the state for a snapshot, as JSON holds it."""
+        """Return the state for a snapshot, in JSON types."""
         return {"neighbors": self._neighbors.dump(), "versions": self.versions.dump()}
 
     def load(self, data: dict[str, Any]) -> None:
-        """Restore what `dump` returned."""
+        """Restore the state that `dump` returned."""
         self._neighbors.load(data["neighbors"])
         self.versions.load(data["versions"])

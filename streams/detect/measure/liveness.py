@@ -1,8 +1,8 @@
-"""Detects silent sources by the arrival clock, and finds the oldest live one, which bounds the watermark.
+"""Detects silent sources by the arrival clock, and finds the oldest live one, which limits the watermark.
 
-A source is one way in which one device is read (gNMI, SNMP, NIC, host). Its limit follows from the cadence that its
-collector reports; without one, from the intervals between samples, once there are enough of them.
-Times that are needed at every message (the next deadline, the oldest source) are in arrays beside the sources.
+A source is one way of reading one device (gNMI, SNMP, NIC, host). Its limit follows from the cadence that its collector
+reports, or else from the intervals between samples, once there are enough of them. Times that every message needs (the
+next deadline, the oldest source) are in arrays beside the sources.
 """
 
 import logging
@@ -18,69 +18,69 @@ from streams.wire.models import IDLE_NS, CollectorStatus, Source, Symptom
 from streams.wire.symptoms import Restart, SourceSilence
 
 MIN_INTERVALS = 4
-"""Intervals from which a cadence is learned: fewer may be random when a recording begins in a gap."""
+"""The fewest intervals from which a cadence is learned: fewer may be random if a recording begins in a gap."""
 
 TRANSPORT_NS = ns(5)
-"""Silence counts from the newest reading if that arrived within this time, so that it does not depend on how long the
-transport took; else from the arrival, whatever the clock of the device."""
+"""Silence counts from the newest reading if that arrived within this time, so that it does not depend on the transport
+time. Otherwise it counts from the arrival, whatever the clock of the device."""
 
 MAX_INTERVALS = 16
 _SAME_READING_NS = ns(1)
-"""States and counters of one poll are up to 1 s apart (in the recordings): that is no cadence."""
+"""States and counters of one poll are up to 1 s apart (in the recordings), which is not a cadence."""
 
 
 _OF_HOSTS = (Source.SOURCE_NIC, Source.SOURCE_HOST, Source.SOURCE_PROBE)
 _RARER = 5
-"""One in so many of the newest intervals may be a hole: three of sixteen. More often it is a cadence of its own."""
+"""One in this number of the newest intervals may be a gap: three of sixteen. More frequent intervals are a cadence."""
 
 log = logging.getLogger(__name__)
 
 _MIN_UNKNOWN = 25_000
 _UNKNOWN_FACTOR = 2
-"""Of one partition: twice the devices of the inventory may be unknown to it, and more than the 21,504 devices of the
-largest published fabric where there is no inventory. 100,000 unknown devices took 177 MiB, and `attribute` 388 MB."""
+"""The limit of unknown devices in a partition: twice the devices of the inventory, or more than the 21,504 devices of
+the largest published fabric without an inventory. 100,000 unknown devices took 177 MiB, and `attribute` 388 MB."""
 
 
 @dataclass(slots=True)
 class SourceState:
-    """The state of one source. Times are event times in ns, but for `arrived_ns`; 0 before the first sample."""
+    """The state of one source. Times are event times in ns, except `arrived_ns`; 0 before the first sample."""
 
     device: str
     source: Source
     first_ns: int
     index: int = 0
-    """Index of its times in the arrays."""
+    """The index of its times in the arrays."""
     last_ns: int = 0
     arrived_ns: int = 0
     """The newest arrival of a sample."""
     clock: SourceClock | None = None
-    """None where its clock is right."""
+    """None if its clock is right."""
     silent: bool = False
     cadence_ns: int = 0
     limit_ns: int = 0
-    """The longest interval without a sample that is no silence; follows from the cadence, where known."""
+    """The longest interval without a sample that is not silence; follows from the cadence, if known."""
     boot_id: int = 0
     collector: str = ""
     status_ns: int = 0
     unreachable: str = ""
     ended: bool = False
-    """Its collector ended in order, and nothing arrived since."""
+    """True if its collector ended in order, and nothing has arrived since."""
     intervals_ns: list[int] = field(default_factory=list)
     """The newest intervals, while no collector reports the cadence."""
     unevaluated_gaps: list[tuple[int, int]] = field(default_factory=list)
     """Gaps before the cadence was known, as (last, next)."""
     gaps: list[tuple[int, int]] = field(default_factory=list)
-    """Reported gaps whose end is not final yet: a late sample may lie in one."""
+    """Reported gaps whose end is not final, because a late sample may lie in one."""
     restarts: list[tuple[int, int, int, int]] = field(default_factory=list)
     """Its recent restarts: the readings before and after, and the boots before and after."""
 
     @property
     def known_cadence_ns(self) -> int:
-        """The cadence that its collector reports, else the longest interval that is usual; 0 where neither is known.
+        """Return the cadence that its collector reports, else the longest usual interval; 0 if neither is known.
 
-        An interval is usual if a fifth of the newest exceed it, and one at least. A poll may be several messages, and
-        some devices alternate between two intervals: their median is too short. Intervals below a second count only for
-        a source that has hardly any others.
+        An interval is usual if at least a fifth of the newest intervals, and at least one, exceed it. A poll may be
+        several messages, and some devices alternate between two intervals, so the median is too short. Intervals below
+        a second count only for a source with hardly any others.
         """
         if self.cadence_ns:
             return self.cadence_ns
@@ -101,23 +101,23 @@ class Liveness:
         self._params = params
         self._lateness_ns = lateness_ns
         self._min_limit_ns = min(ns(params.at_least_s), ns(params.unlearned_s))
-        """An interval within it is no silence, whatever the cadence."""
+        """An interval within this is no silence, whatever the cadence."""
         self.sources: dict[tuple[str, Source], SourceState] = {}
         self._by_index: list[SourceState] = []
         self.arrival_ns = 0
         self._due_ns = np.full(64, IDLE_NS)
-        """By index: the arrival time after which it does not bound the watermark, then that after which it is silent;
-        IDLE_NS where it is silent already."""
+        """By index: the arrival time after which a source no longer limits the watermark, then the time after which it
+        is silent; IDLE_NS if it is silent already."""
         self._live_ns = np.full(64, IDLE_NS)
-        """By index: the newest sample of a source that bounds the watermark, else IDLE_NS."""
+        """By index: the newest sample of a source that limits the watermark, else IDLE_NS."""
         self._next_due_ns = IDLE_NS
         self._any_read = False
         self._devices: Container[str] = frozenset()
         self._max_unknown = _MIN_UNKNOWN
         self._unknown: set[str] = set()
-        """Devices of `sources` that are not in the inventory."""
+        """Devices in `sources` that are not in the inventory."""
         self.refused = 0
-        """Messages of devices beyond the bound."""
+        """Counts messages of devices beyond the limit."""
 
     def restore(self, sources: Iterable[SourceState], arrival_ns: int) -> None:
         """Add the sources of a snapshot, before any message."""
@@ -129,7 +129,7 @@ class Liveness:
                 self._unknown.add(state.device)
 
     def set_devices(self, devices: Container[str], count: int) -> None:
-        """Use the names of the inventory's devices, by which the number of other devices is bounded."""
+        """Set the names of the inventory's devices, whose number limits the number of other devices."""
         self._devices = devices
         self._max_unknown = max(_MIN_UNKNOWN, round(_UNKNOWN_FACTOR * count))
         self._unknown = {device for device, _ in self.sources if device not in devices}
@@ -138,7 +138,7 @@ class Liveness:
                 self._schedule(state)
 
     def source(self, device: str, source: Source, at_ns: int) -> SourceState | None:
-        """Return the state of a source, which is added where it is new; None beyond the bound of unknown devices."""
+        """Return the state of a source, which is added if it is new; None beyond the limit of unknown devices."""
         state = self.sources.get((device, source))
         if state is None:
             if device not in self._devices and not self._admits(device):
@@ -149,7 +149,7 @@ class Liveness:
         return state
 
     def clock_of(self, device: str, source: Source) -> SourceClock:
-        """Return the clock that dates the events of a source; the agents of a host read the same one."""
+        """Return the clock that dates the events of a source; the agents of a host share one clock."""
         for other in (source, *(_OF_HOSTS if source in _OF_HOSTS else ())):
             state = self.sources.get((device, other))
             if state is not None and state.clock is not None and (other is source or state.clock.offset_ns):
@@ -157,7 +157,7 @@ class Liveness:
         return SourceClock()
 
     def _admits(self, device: str) -> bool:
-        """Return whether state of a device is stored that is not in the inventory."""
+        """Return whether to store the state of a device that is not in the inventory."""
         if device in self._unknown:
             return True
         if len(self._unknown) >= self._max_unknown:
@@ -172,7 +172,7 @@ class Liveness:
         return True
 
     def on_sample(self, state: SourceState, at_ns: int, arrived_ns: int) -> list[Symptom]:
-        """Process the times of a sample and of its arrival; return that its source was silent, where it was."""
+        """Process the times of a sample and of its arrival; return the symptoms of an ended silence."""
         last_ns = state.last_ns
         if state.ended:
             last_ns = 0 if self._is_gone(state) else last_ns
@@ -202,7 +202,7 @@ class Liveness:
             state.unevaluated_gaps, state.gaps = [], []
 
     def on_status(self, status: CollectorStatus) -> None:
-        """Process the status of a collector for a target: whether it reaches it, and its cadence."""
+        """Process a collector's status of a target: whether it reaches the target, and its cadence."""
         state = self.source(status.device, status.source, status.at_ns)
         if state is None or status.at_ns < state.status_ns:
             return
@@ -217,7 +217,7 @@ class Liveness:
             self._schedule(state)
 
     def on_arrival_clock(self, at_ns: int) -> list[Symptom]:
-        """Advance the arrival clock to `at_ns`; return the sources that time out."""
+        """Advance the arrival clock to `at_ns`; return symptoms of the sources that time out."""
         if at_ns > self.arrival_ns:
             self.arrival_ns = at_ns
         if self.arrival_ns <= self._next_due_ns:
@@ -236,7 +236,7 @@ class Liveness:
         return symptoms
 
     def watermark_ns(self) -> int:
-        """Return the oldest newest sample of live sources; the arrival clock where all are silent; else IDLE_NS."""
+        """Return the oldest of the live sources' newest samples; if all are silent the arrival clock; else IDLE_NS."""
         oldest = int(self._live_ns.min())
         return self.arrival_ns if oldest == IDLE_NS and self._any_read else oldest
 
@@ -267,7 +267,7 @@ class Liveness:
             self._next_due_ns = due_ns
 
     def _is_gone(self, state: SourceState) -> bool:
-        """Return whether nothing is expected of a source: its collector ended, and the inventory lacks its device."""
+        """Return whether no data is expected of a source: its collector ended, and the inventory lacks its device."""
         return state.ended and state.device not in self._devices
 
     def _silent_after_ns(self, state: SourceState) -> int:
@@ -299,7 +299,7 @@ class Liveness:
             yield self._resumed(state, last_ns, next_ns, state.boot_id)
 
     def _late(self, state: SourceState, at_ns: int) -> Iterator[Symptom]:
-        """Divide a reported gap at a late sample into two smaller ones, as far as they are gaps."""
+        """Divide a reported gap at a late sample into two smaller intervals, and yield those that are gaps."""
         for gap in state.gaps:
             if gap[0] < at_ns < gap[1] and state.last_ns - gap[1] <= self._lateness_ns:
                 state.gaps.remove(gap)
@@ -326,11 +326,11 @@ class Liveness:
 
     @staticmethod
     def _collector_silent(state: SourceState, at_ns: int) -> bool:
-        """Return whether its newest status is older than half the limit, which is three cadences at least.
+        """Return whether its newest status is older than half the limit, which is at least three cadences.
 
-        A collector sends the status of a target rarely while it reads it, and at each cadence while it does not
-        (ADR 3). One that ended in order is not silent. Its samples are no later evidence: the newest is older than the
-        limit, or the source was not silent.
+        A collector sends the status of a target rarely while it reads the target, and at each cadence while it does not
+        (ADR 3). A collector that ended in order is not silent. Its samples are no newer evidence: the newest is older
+        than the limit, or the source was not silent.
         """
         return bool(state.status_ns) and not state.ended and at_ns - state.status_ns > state.limit_ns // 2
 
@@ -352,20 +352,20 @@ def _learn(state: SourceState, interval: int) -> None:
 def restart_symptom(
     state: SourceState, at_ns: int, since_ns: int, ended: int | None = None, *, by_event: bool = False
 ) -> Symptom:
-    """Return the symptom of a restart, which is named by the boot that ended: the last one if none is given."""
+    """Return the symptom of a restart, named by the boot that ended: by default the last boot."""
     restart = Restart(state.boot_id if ended is None else ended)
     return Symptom(state.device, "", restart, at_ns, since_ns, state.source, by_event)
 
 
 def on_other_boot(state: SourceState, at_ns: int, boot_id: int, lateness_ns: int) -> Symptom:
-    """Return the symptom of a reading with another boot id than the last one."""
+    """Return the symptom of a reading whose boot id differs from the last one."""
     state.restarts = [restart for restart in state.restarts if at_ns - restart[1] <= lateness_ns]
     state.restarts.append((state.last_ns, at_ns, state.boot_id, boot_id))
     return restart_symptom(state, at_ns, state.last_ns)
 
 
 def late_restart_symptoms(state: SourceState, at_ns: int, boot_id: int) -> Iterator[Symptom]:
-    """Yield the restart that a reading older than the last one dates better."""
+    """Yield the restart that a reading older than the last one dates more precisely."""
     for number, (since_ns, until_ns, ended, begun) in enumerate(state.restarts):
         if since_ns < at_ns < until_ns and boot_id in (ended, begun):
             span = (at_ns, until_ns) if boot_id == ended else (since_ns, at_ns)

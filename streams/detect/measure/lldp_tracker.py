@@ -1,7 +1,7 @@
-"""Compares the LLDP neighbors of devices (by Facts) with the inventory, and reports ports with another neighbor.
+"""Compares the LLDP neighbors of devices (from Facts) with the inventory, and reports ports with another neighbor.
 
-Of a healthy device only that all its ports have the expected neighbor is retained, and nothing is reported. Neighbors
-are compared again when the inventory changes, so that a link that was cabled wrongly from the start is found, too.
+For a healthy device the state is only that all its ports have the expected neighbor, and nothing is reported. Neighbors
+are compared again when the inventory changes, so that a link that was miscabled from the start is also found.
 """
 
 from collections.abc import Iterator
@@ -18,16 +18,16 @@ from streams.fabric.topology import Topology
 from streams.wire.models import CablingReport, Facts, Source
 
 _MAX_NEIGHBORS = 1024
-"""Neighbors of one device that are compared: the largest switch has 512 ports."""
+"""The most compared neighbors of a device; the largest switch has 512 ports."""
 
 _NEWEST_NAMES: list[tuple[Topology, NameResolver]] = []
-"""The names of the newest inventory that were needed: some megabytes for the largest fabric, shared by partitions."""
+"""The used names of the newest inventory: some megabytes for the largest fabric, shared by partitions."""
 
 _Key = tuple[str, Source]
 
 
 class UnexpectedNeighbor(NamedTuple):
-    """The neighbor of a port that is not the expected one; NO_NEIGHBOR: the inventory has no link there."""
+    """An unexpected neighbor of a port; NO_NEIGHBOR means that the inventory has no link there."""
 
     match: NeighborMatch
     device: str
@@ -36,13 +36,13 @@ class UnexpectedNeighbor(NamedTuple):
 
 @dataclass(slots=True)
 class SourceNeighbors:
-    """The newest Facts of one source of a device. `expected` are the ports with the expected neighbor; None: all."""
+    """The newest Facts of one source of a device. `expected` has the ports with the expected neighbor; None: all."""
 
     at_ns: int
     expected: tuple[str, ...] | None
     others: dict[str, UnexpectedNeighbor] = field(default_factory=dict)
     reported: dict[str, tuple[str, str, str]] = field(default_factory=dict)
-    """Port -> (its link, device, port) as reported last."""
+    """Port -> (its link, device, port) as last reported."""
     silent: bool = False
 
 
@@ -102,13 +102,13 @@ class LldpTracker:
                 expected[own.port] = None
             elif match is NeighborMatch.UNEXPECTED or own.port not in others:
                 others[own.port] = UnexpectedNeighbor(match, *(resolved or remote))
-        for port in expected:  # of several neighbors, the expected one decides
+        for port in expected:  # with several neighbors, the expected one decides
             others.pop(port, None)
         is_whole = len(expected) == len(self._topology.links_of[device])
         return SourceNeighbors(at_ns, None if is_whole else tuple(expected), others)
 
     def _names(self) -> NameResolver:
-        """Return all names of the inventory, made when first needed, once for all partitions of this process."""
+        """Return all names of the inventory, created on first use, once for all partitions of this process."""
         if self._resolver is None:
             if not _NEWEST_NAMES or _NEWEST_NAMES[0][0] is not self._topology:
                 _NEWEST_NAMES[:] = [(self._topology, NameResolver(self._topology))]
@@ -116,7 +116,7 @@ class LldpTracker:
         return self._resolver
 
     def _changes(self, key: _Key, own: SourceNeighbors, at_ns: int) -> Iterator[CablingReport]:
-        """Report what differs from the last report of each port."""
+        """Report the differences from the last report of each port."""
         before, own.reported, own.silent = own.reported, {}, False
         for port, other in own.others.items():
             if other.match is not NeighborMatch.UNEXPECTED:
@@ -129,7 +129,7 @@ class LldpTracker:
                 yield self._report(key, port, _match_of(own, port), at_ns)
 
     def _late(self, key: _Key, newest: SourceNeighbors, late: SourceNeighbors) -> list[CablingReport]:
-        """Report late Facts together with what followed them, so that the order of arrival changes nothing."""
+        """Report late Facts together with the later ones, so that the order of arrival changes nothing."""
         found = []
         for port, other in late.others.items():
             if other.match is NeighborMatch.UNEXPECTED:
@@ -165,7 +165,7 @@ class LldpTracker:
         old, self._topology = self._topology, topology
         restored, self._restored = self._restored, None
         if restored is not None and restored != topology.digest:
-            self._sources = {}  # of another inventory than this; Facts are repeated
+            self._sources = {}  # of a former inventory; Facts are repeated
         if restored is not None or old.links is topology.links:
             return []
         self._resolver = None
@@ -181,7 +181,7 @@ class LldpTracker:
     def _compare_again(
         self, key: _Key, own: SourceNeighbors, far_ends: tuple[dict[str, Port], dict[str, Port]], at_ns: int
     ) -> list[CablingReport]:
-        """Compare one source with its device's links, whose far ends were and are these."""
+        """Compare one source with its device's links, given their former and present far ends."""
         here_ns = max(at_ns, own.at_ns)
         were, are = far_ends
         self._moved |= {Port(key[0], port): here_ns for port, far in are.items() if were.get(port) != far}
@@ -199,7 +199,7 @@ class LldpTracker:
         return found
 
     def dump(self) -> dict[str, Any]:
-        """Return the state for a snapshot, as JSON holds it."""
+        """Return the state for a snapshot, in JSON types."""
         sources = [
             [device, int(source), own.at_ns, own.expected, _plain(own.others), own.reported, own.silent]
             for (device, source), own in self._sources.items()
@@ -211,7 +211,7 @@ class LldpTracker:
         }
 
     def load(self, data: dict[str, Any]) -> None:
-        """Restore what `dump` returned."""
+        """Restore the state that `dump` returned."""
         self._restored = str(data["digest"])
         self._moved = {Port(device, port): int(at_ns) for device, port, at_ns in data["moved"]}
         for device, source, at_ns, expected, others, reported, silent in data["sources"]:

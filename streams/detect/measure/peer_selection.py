@@ -1,8 +1,8 @@
-"""Selects the windows of devices whose peers to send: the rails of hosts, and the uplinks of switches.
+"""Selects the windows to send of devices whose peers are compared: the rails of hosts, and the uplinks of switches.
 
-Sent is a host with a suspect rail, or a switch with an uplink almost as far from the others as the detector's
-threshold, and the next `watch` windows of it, so that the detector sees it recover. Of all hosts it adds up what they
-carried. An uplink with almost no traffic is down, drained or standby.
+Sends a host with a suspect rail, or a switch with an uplink that deviates almost by the detector's threshold, and the
+next `watch` windows of it, so that the detector sees it recover. Sums up the traffic of all hosts. An uplink with
+almost no traffic is down, drained or standby.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,24 +22,24 @@ from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER, NO_INDEX
 
 MARGIN = 0.03
-"""Of the mean: the deviation in a healthy fabric, by which a switch is sent before it reaches the threshold."""
+"""Share of the mean: the deviation in a healthy fabric, by which a switch is sent before it reaches the threshold."""
 
 
 class RailReadings(NamedTuple):
-    """The final windows of some hosts, as arrays of shape (hosts, ports); NaN for what was not read."""
+    """The final windows of some hosts, as arrays of shape (hosts, ports); NaN for values that were not read."""
 
     hosts: Sequence[int]
     """Their indices in the closed windows."""
     since_ns: Times
     at_ns: Times
     read: dict[Metric, Values]
-    """Growth of RAILS, and the speed."""
+    """The growth of RAILS, and the speed."""
     speeds: Values
-    """The speeds that the inventory gives the ports: 0 where unknown, NaN of a port that is no rail."""
+    """The speeds of the ports in the inventory: 0 if unknown, NaN for a port that is not a rail."""
 
     @property
     def seconds(self) -> Values:
-        """Return how long each window lasted."""
+        """Return the length of each window."""
         return _seconds(self.since_ns, self.at_ns)
 
 
@@ -47,7 +47,7 @@ class PeerReport(NamedTuple):
     """One window of all ports of a device, metric after metric; -1 for no reading."""
 
     window: int
-    """Index in the closed windows."""
+    """The index in the closed windows."""
     since_ns: int
     at_ns: int
     metrics: tuple[Metric, ...]
@@ -67,7 +67,7 @@ def read_rails(closed: ClosedWindows, hosts: Sequence[int], speeds: Values, plau
     since_ns, at_ns = begun.max(axis=1, initial=0), ended.max(axis=1, initial=0)
     if place is not None:
         read[Metric.SPEED_BPS] = gauges.closed[devices, place]
-        if not own:  # a speed needs no counter: a rail that trained low shows it alone
+        if not own:  # a speed needs no counter, and alone shows a rail that trained low
             since_ns, at_ns = gauges.base_ns[devices, place], gauges.closed_ns[devices, place]
     found = RailReadings(hosts, since_ns, at_ns, read, speeds)
     fastest = np.fmax(speeds, read.get(Metric.SPEED_BPS, 0.0))
@@ -79,7 +79,7 @@ def read_rails(closed: ClosedWindows, hosts: Sequence[int], speeds: Values, plau
 
 
 def select_rails(params: DetectParams, closed: ClosedWindows, rails: RailReadings) -> Iterator[PeerReport]:
-    """Yield the windows to send. Sent are all ports of such a host: growth of RAILS and the speed, -1 for none."""
+    """Yield the windows to send, with all ports of each host: growth of RAILS and the speed, -1 for none."""
     suspect = suspect_rails(params.rail, rails.read, rails.seconds, rails.speeds)
     return _to_send(params, closed, rails.hosts, suspect, (rails.since_ns, rails.at_ns), rails.read)
 
@@ -87,7 +87,7 @@ def select_rails(params: DetectParams, closed: ClosedWindows, rails: RailReading
 def host_rates(
     params: DetectParams, closed: ClosedWindows, rails: RailReadings
 ) -> Iterator[tuple[int, HostRows, list[int]]]:
-    """Yield what hosts carried, by number of the window, with the index of each; hosts without bytes are left out."""
+    """Yield the traffic of hosts by number of the window, with the index of each; omits hosts without bytes."""
     rows = host_rows(params.rail, rails.read, rails.seconds, rails.speeds)
     known = _is_known(rails.since_ns, rails.at_ns) & ~np.isnan(rows.rate)
     numbers = closed.numbers[rails.hosts]
@@ -101,7 +101,7 @@ def select_uplinks(
 ) -> Iterator[PeerReport]:
     """Yield the windows to send of some switches, given by their indices in `closed`.
 
-    `speeds` are the speeds of their uplinks, NaN of other ports.
+    `speeds` has the speeds of their uplinks, and NaN for other ports.
     """
     counters, own = closed.windows.counters, params.imbalance
     places = {metric: counters.index_of.get((metric, NO_INDEX)) for metric in DIRECTIONS}
@@ -147,7 +147,7 @@ def _to_send(
     times: tuple[Times, Times],
     read: dict[Metric, Values],
 ) -> Iterator[PeerReport]:
-    """Yield the windows of suspect devices, and the next `watch` ones of each; `times` are since when, and when."""
+    """Yield the windows of suspect devices, and the next `watch` windows of each; `times` are their begins and ends."""
     devices, numbers, selection, (since_ns, at_ns) = (
         closed.devices[own], closed.numbers[own], closed.windows.selection, times,
     )  # fmt: skip

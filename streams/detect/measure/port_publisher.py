@@ -30,11 +30,11 @@ class PortPublisher:
         """Not empty while ports are watched, whose readings are in every batch."""
 
     def set_topology(self, topology: Topology) -> None:
-        """Use another version of the inventory."""
+        """Replace the version of the inventory."""
         self._states.topology = topology
 
     def on_batch(self, batch: MessageBatch, found: Iterable[Any]) -> None:
-        """Follow a batch before it is stored; `found` are what monitors found in it."""
+        """Process a batch before it is stored; `found` has the results of the monitors."""
         if batch.row_kind is not RowKind.ROW_KIND_PORT:
             return
         for number in batch.appeared:
@@ -45,7 +45,7 @@ class PortPublisher:
             self._quality.process(batch, self._states)
 
     def on_found(self, found: Iterable[Any]) -> None:
-        """Follow symptoms and windows; those that are repeated change nothing."""
+        """Process symptoms and windows; repeated ones change nothing."""
         for message in found:
             if isinstance(message, Symptom):
                 self._states.process(message)
@@ -56,20 +56,20 @@ class PortPublisher:
                     self._quality.watch(key, port, message)
 
     def is_due(self, watermark_ns: int) -> bool:
-        """Return whether there is something to publish, beside what follows from symptoms and windows."""
+        """Return whether anything is to be published that does not follow from symptoms and windows."""
         states = self._states
         return watermark_ns >= states.next_heartbeat_ns or bool(
             states.unsent or states.unconfirmed or self._quality.found or self.modules.found
         )
 
     def outputs(self, found: Iterable[Any], watermark_ns: int) -> list[Output]:
-        """Return what is to be published after a batch; `found` are all symptoms and windows of it."""
+        """Return the outputs after a batch; `found` has all its symptoms and windows."""
         self.on_found(found)
         outputs = [*self._states.outputs(watermark_ns), *self._quality.outputs()]
         return outputs + self.modules.outputs() if self.modules.found else outputs
 
     def dump(self) -> dict[str, Any]:
-        """Return the state for a snapshot, as JSON holds it."""
+        """Return the state for a snapshot, in JSON types."""
         return {"states": self._states.dump(), "quality": self._quality.dump(), "modules": self.modules.dump()}
 
     def load(self, data: dict[str, Any]) -> None:
@@ -80,18 +80,18 @@ class PortPublisher:
 
 
 MAX_PORTS = 65_536
-"""Ports of a partition that events named and the inventory does not, over all devices."""
+"""The most ports of a partition, over all devices, that events named and the inventory does not."""
 
 
 class EventPorts:
-    """The ports of one partition that events named and the inventory does not; a restart forgets them."""
+    """The ports of one partition that events named and the inventory does not; a restart discards them."""
 
     def __init__(self) -> None:
         self._ports: set[Port] = set()
         self._counts: Counter[str] = Counter()
 
     def admits(self, event: Event, topology: Topology) -> bool:
-        """Return whether an event is processed: its port is known, or there is room for another one."""
+        """Return whether an event is processed: its port is known, or there is room for another port."""
         port = topology.resolve_port(event.device, event.port)
         if not event.port or port in self._ports or topology.link_at(port) is not None:
             return True

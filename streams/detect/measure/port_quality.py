@@ -1,8 +1,8 @@
-"""Accumulates the readings of ports with a recent fault, and publishes once in `readings_s` what they show.
+"""Accumulates the readings of ports with a recent fault, and publishes the result once in `readings_s`.
 
 `decide` restores a link only on such evidence. A port is watched for five days after a transition, an administrative
-down, errors, a high BER, a loss of light, or a PFC storm: a repair takes four days at most (CorrOpt), and it takes the
-link down, which begins the five days again. Only while the port is up; a transition or a gap begins a new stretch.
+down, errors, a high BER, a loss of light, or a PFC storm. A repair takes at most four days (CorrOpt) and takes the link
+down, which restarts the five days. Readings count only while the port is up; a transition or a gap begins a new run.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,20 +23,20 @@ from streams.wire.symptoms import SymptomKind
 from streams.wire.topics import PORT_STATES
 
 WATCH_NS = ns(5 * 86_400)
-"""Four days until a repair at the latest (CorrOpt, SIGCOMM'17), and one in which it is reported and verified."""
+"""Four days until a repair at the latest (CorrOpt, SIGCOMM'17), and one day to report and verify it."""
 
 MAX_PORTS = 1024
-"""Watched at once in a partition; the port whose last trigger is oldest is dropped. 8,192 ports with 8 partitions send
-137 records a second; a fabric of 131,072 GPUs has some 40 faulty links a day."""
+"""The most watched ports in a partition; the port with the oldest last trigger is dropped. 8,192 ports with 8
+partitions send 137 records a second; a fabric of 131,072 GPUs has some 40 faulty links a day."""
 
 _STORMS = (SymptomKind.PAUSE_SENT_BEGAN, SymptomKind.PFC_WATCHDOG_STORM)
-"""The policy drains a NIC's link for these as well."""
+"""The policy also drains a NIC's link for these."""
 
 _ERRORS = frozenset({*LOSSES, Metric.RX_SYMBOL_ERRORS, Metric.RX_ERRORS})
 _COUNTERS = _ERRORS | {Metric.RX_BITS, Metric.FEC_CORRECTED_BITS, Metric.RX_BYTES}
 _SNR = (Metric.MEDIA_SNR_DB, Metric.HOST_SNR_DB)
 _FAMILY = {metric: metric if metric not in _SNR else Metric.MEDIA_SNR_DB for metric in LEVELS}
-"""Metric -> the level as which it is sent."""
+"""Metric -> the level under which it is sent."""
 
 _OPER: Column = (Metric.OPER_UP, NO_INDEX)
 _ADMIN: Column = (Metric.ADMIN_UP, NO_INDEX)
@@ -45,18 +45,18 @@ _SPEED: Column = (Metric.SPEED_BPS, NO_INDEX)
 
 @dataclass(slots=True)
 class WatchedPort:
-    """Accumulated readings of a port since `begin_ns`, which is 0 before the first reading of a stretch."""
+    """Accumulated readings of a port since `begin_ns`, which is 0 before the first reading of a run."""
 
     until_ns: int
     begin_ns: int = 0
     end_ns: int = 0
     ber: float | None = None
     growth: dict[Metric, float] = field(default_factory=dict)
-    """Growth of the counters that are read."""
+    """The growth of the counters that are read."""
     nearest: dict[Metric, tuple[float, float]] = field(default_factory=dict)
-    """By level: the reading that is nearest to its limit, and the limit."""
+    """Level -> the reading that is nearest to its limit, and the limit."""
     best: dict[Column, float] = field(default_factory=dict)
-    """The best of each level since the port is watched."""
+    """The best reading of each level since the port is watched."""
 
     def begin(self, at_ns: int) -> None:
         """Begin to accumulate at a reading."""
@@ -66,7 +66,7 @@ class WatchedPort:
 
 @dataclass(frozen=True, slots=True)
 class _Positions:
-    """The positions of the columns of a table that are accumulated."""
+    """The positions of the accumulated columns of a table."""
 
     counters: Sequence[tuple[int, Metric]]
     levels: Sequence[tuple[int, Column]]
@@ -89,10 +89,10 @@ class QualityWatch:
         self._params, self._step_db, self._interval_ns = params, window.optics_step_db, ns(window.readings_s)
         self.ports: dict[SourceKey, dict[str, WatchedPort]] = {}
         self._by_age: dict[tuple[SourceKey, str], None] = {}
-        """All watched ports, the one whose last trigger is oldest first."""
+        """All watched ports, in the order of their last triggers, oldest first."""
         self._positions = MappingCache(_positions)
         self.found: list[Output] = []
-        """Output that was not returned yet."""
+        """Outputs that were not returned yet."""
 
     def is_trigger(self, message: Symptom | Window) -> bool:
         """Return whether the port of a symptom or window is to be watched."""
@@ -115,7 +115,7 @@ class QualityWatch:
         own = self.ports.setdefault(key, {})
         watched = own.pop(port, None) or WatchedPort(at_ns + WATCH_NS)
         watched.until_ns = max(watched.until_ns, at_ns + WATCH_NS)
-        own[port] = watched  # behind the others, as below
+        own[port] = watched  # moves it behind the others, as below
         self._by_age.pop((key, port), None)
         self._by_age[key, port] = None
         if isinstance(trigger, Window):
@@ -136,7 +136,7 @@ class QualityWatch:
             del self.ports[key]
 
     def process(self, batch: MessageBatch, states: PortStateTracker) -> None:
-        """Accumulate the readings of watched ports; after a silence of its source a new stretch begins."""
+        """Accumulate the readings of watched ports; a silence of its source begins a new run."""
         for number, message in enumerate(batch.messages):
             key = message.slot.device, message.slot.source
             own = self.ports.get(key)
@@ -156,7 +156,7 @@ class QualityWatch:
                 self.found.append(Output(PORT_STATES, PortQuality(*key, tuple(readings))))
 
     def outputs(self) -> list[Output]:
-        """Return what was published since the last call."""
+        """Return the outputs since the last call."""
         found, self.found = self.found, []
         return found
 
@@ -214,7 +214,7 @@ class QualityWatch:
         )
 
     def dump(self) -> list[Any]:
-        """Return the state for a snapshot, as JSON holds it."""
+        """Return the state for a snapshot, in JSON types."""
         return [
             [
                 *key, port, own.until_ns, own.begin_ns, own.end_ns, own.ber, list(own.growth.items()),
@@ -238,12 +238,12 @@ class QualityWatch:
 
 
 def _errors(port: WatchedPort) -> float | None:
-    """Return symbol errors and lost frames, as link/degrading counts them; None where no counter of them is read."""
+    """Return symbol errors and lost frames, as link/degrading counts them; None if no such counter is read."""
     growth = port.growth
     lost = [growth[metric] for metric in LOSSES if metric in growth]
     if not lost and Metric.RX_ERRORS in growth:
         lost = [growth[Metric.RX_ERRORS]]
-    # PAM4 links always have raw symbol errors: these are evidence only where no BER is read.
+    # PAM4 links always have raw symbol errors, which are evidence only if no BER is read.
     if port.ber is None and Metric.RX_SYMBOL_ERRORS in growth:
         lost.append(growth[Metric.RX_SYMBOL_ERRORS])
     return max(lost, default=None)
@@ -254,7 +254,7 @@ def _is_up(gauges: TableDelta, number: int, row: int) -> bool:
 
 
 def _stored(gauges: TableDelta, number: int, row: int, column: Column) -> float:
-    """Return a gauge as the message has it, else its last reading; NaN where neither is known."""
+    """Return a gauge from the message, else its last reading; NaN if neither is known."""
     position = gauges.mapping.position_of.get(column)
     if position is not None and (value := float(gauges.values[number, position, row])) == value:
         return value
@@ -270,7 +270,7 @@ def _own(delta: TableDelta, row: int) -> int:
 
 
 def _growth(counters: TableDelta, cell: tuple[int, int], position: int, since_ns: int) -> float | None:
-    """Return the growth of a counter since its last reading; None where that is before `since_ns` or it was reset."""
+    """Return the growth of a counter since its last reading; None if that is before `since_ns` or it was reset."""
     number, row = cell
     now = int(counters.values[number, position, row])
     if now == ABSENT_COUNTER or counters.since_ns(position, number, row) < since_ns:

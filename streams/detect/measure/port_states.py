@@ -1,8 +1,8 @@
 """Tracks the state of every port of a partition, and publishes the states of a source when one of them changes.
 
-Follows symptoms, so that a healthy fabric costs nothing here: a port that is read as before has none. First readings
-have no symptom; `MessageBatch.appeared` marks them. A ReadingsHeartbeat every 10 s of event time confirms what was
-sent, because the watermark does not pass the newest reading of a source that is not silent.
+Symptoms drive it, so that a healthy fabric costs nothing here: a port without a change has no symptom. First readings
+have no symptom either; `MessageBatch.appeared` marks them. A ReadingsHeartbeat every 10 s of event time confirms the
+sent states, because the watermark does not pass the newest reading of a source that is not silent.
 """
 
 from collections.abc import Iterator
@@ -36,10 +36,10 @@ from streams.wire.symptoms import SymptomKind
 from streams.wire.topics import PORT_STATES
 
 HEARTBEAT_NS = ns(10)
-"""A third of the least limit of a silent source, so that a reader that compares with that limit misses two."""
+"""A third of the shortest limit of a silent source, so that a reader with that limit may miss two."""
 
 _SWEEP_NS = ns(60)
-"""Interval of the check for ports that a live source does not read any more."""
+"""The interval of the check for ports that a live source no longer reads."""
 
 _OPER: Column = (Metric.OPER_UP, NO_INDEX)
 _ADMIN: Column = (Metric.ADMIN_UP, NO_INDEX)
@@ -50,18 +50,18 @@ _BY_EVENT = {
     SymptomKind.CAME_UP: PortState.NOT_OBSERVED,
     SymptomKind.ADMIN_ENABLED: PortState.NOT_OBSERVED,
 }
-"""The state that an event shows until the next reading; NOT_OBSERVED: that of the last reading."""
+"""The state that an event shows until the next reading; NOT_OBSERVED means the state of the last reading."""
 
 _ASCII = bytes.maketrans(bytes(range(len(PortState))), b"0123")
 _STATES = bytes.maketrans(b"0123", bytes(range(len(PortState))))
-"""Between states and the digits of a snapshot."""
+"""Converts between states and the digits of a snapshot."""
 
 SourceKey = tuple[str, Source]
 
 
 @dataclass(slots=True)
 class SourcePorts:
-    """The ports of one source of a device, as they were sent last."""
+    """The ports of one source of a device, as last sent."""
 
     first_ns: int
     changed_ns: int
@@ -73,9 +73,9 @@ class SourcePorts:
     events: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Port -> the time and the state of an event that no reading has confirmed yet."""
     has_moved: bool = False
-    """A time changed that was not sent yet."""
+    """True if a time changed that was not sent yet."""
     dated: dict[str, None] = field(default_factory=dict)
-    """Ports of which a symptom dates the change that was not sent yet."""
+    """Ports with a symptom that dates the unsent change."""
 
 
 class PortStateTracker:
@@ -86,7 +86,7 @@ class PortStateTracker:
         self.topology = Topology(Inventory())
         self.sources: dict[SourceKey, SourcePorts] = {}
         self.unsent: dict[SourceKey, int] = {}
-        """Sources to compare with what was sent -> the time of a first reading, else 0."""
+        """Sources to compare with the sent states -> the time of a first reading, else 0."""
         self.unconfirmed: dict[SourceKey, None] = {}
         """Sources with events that no reading has confirmed yet."""
         self.next_heartbeat_ns = 0
@@ -96,10 +96,10 @@ class PortStateTracker:
         return self._readings.slots.get((*key, RowKind.ROW_KIND_PORT))
 
     def first_read(self, key: SourceKey, at_ns: int) -> None:
-        """Note that a state of a port of a source was read for the first time.
+        """Record that a state of a port of a source was read for the first time.
 
-        The time of a source is rounded up to whole 10 s, so that those of thousands compress in the snapshots of
-        `decide`; a state is never taken for older than it is.
+        The time of a source is rounded up to whole 10 s, so that the times of thousands compress in the snapshots of
+        `decide`; a state never counts as older than it is.
         """
         if key not in self.sources:
             first_ns = -(-at_ns // HEARTBEAT_NS) * HEARTBEAT_NS
@@ -112,7 +112,7 @@ class PortStateTracker:
         return known.since_ns.get(port, known.first_ns)
 
     def ports_of(self, symptom: Symptom | Window) -> Iterator[tuple[SourceKey, str]]:
-        """Yield the sources that read the port of a symptom, and its name there; only its own if that reads ports."""
+        """Yield the sources that read a symptom's port, and its name there; only its own source if that reads ports."""
         device, own = symptom.device, (symptom.device, symptom.source)
         for key in [own] if own in self.sources else [(device, s) for s in Source if (device, s) in self.sources]:
             slot = self._slot(key)
@@ -120,7 +120,7 @@ class PortStateTracker:
                 yield key, row
 
     def process(self, symptom: Symptom) -> None:
-        """Follow a symptom; one that is processed twice changes nothing."""
+        """Process a symptom; a repetition changes nothing."""
         kind, at_ns = symptom.kind, symptom.at_ns
         if kind in LINK_KINDS:
             if symptom.since_ns or symptom.by_event:
@@ -155,7 +155,7 @@ class PortStateTracker:
             known.has_moved, known.dated[port] = True, None
 
     def outputs(self, watermark_ns: int) -> list[Output]:
-        """Return the states of sources that changed, and a heartbeat where one is due."""
+        """Return the states of sources that changed, and a due heartbeat."""
         is_due = self.next_heartbeat_ns <= watermark_ns != IDLE_NS
         if is_due and watermark_ns >= self._swept_ns + _SWEEP_NS:
             self._swept_ns = watermark_ns // _SWEEP_NS * _SWEEP_NS
@@ -176,12 +176,12 @@ class PortStateTracker:
         return outputs
 
     def _is_confirmed(self, key: SourceKey) -> bool:
-        """Return whether a source was read after one of its events, so that its states may be others."""
+        """Return whether a source was read after one of its events, so that its states may have changed."""
         slot = self._slot(key)
         return slot is not None and any(at_ns < slot.newest_ns for at_ns, _ in self.sources[key].events.values())
 
     def _update(self, key: SourceKey, first_ns: int) -> PortStates | None:
-        """Return the states of a source; None where they are as they were sent."""
+        """Return the states of a source; None if they equal the sent states."""
         slot, source = self._slot(key), self.liveness.sources.get(key)
         if slot is None or source is None:
             return None
@@ -198,7 +198,7 @@ class PortStateTracker:
             before = dict(zip(known.ports, known.states, strict=True))
             for port, state in zip(slot.rows, states, strict=True):
                 if before.get(port, PortState.NOT_OBSERVED) != state and port not in known.dated:
-                    # No symptom dates it: a first reading, or a port that is not read any more.
+                    # No symptom dates it: a first reading, or a port that is no longer read.
                     known.since_ns[port] = first_ns or slot.newest_ns
                     known.changed_ns = max(known.changed_ns, known.since_ns[port])
         known.ports, known.states, known.silent_since_ns = slot.rows, states, silent_since_ns
@@ -210,7 +210,7 @@ class PortStateTracker:
         )  # fmt: skip
 
     def _with_events(self, key: SourceKey, slot: DeviceSlot, states: bytes) -> bytes:
-        """Return the states with those of events that are newer than the readings; older events are dropped."""
+        """Return the states with those of events that are newer than the readings; drops older events."""
         known, changed, rows = self.sources[key], bytearray(states), slot.rows
         events = known.events
         for port, (at_ns, state) in list(events.items()):
@@ -219,7 +219,7 @@ class PortStateTracker:
                 continue
             del events[port]
             if state and port in rows and states[rows.index(port)] != state:
-                # The next reading shows it otherwise: that dates the state; the newest one, if the history lacks it.
+                # If the next reading differs, it dates the state; the newest reading does if the history lacks it.
                 later = (read[0] for read in slot.history.reads if read[0] > at_ns)
                 self._date(known, port, next(later, slot.newest_ns))
         if not events:
@@ -227,7 +227,7 @@ class PortStateTracker:
         return bytes(changed)
 
     def _find_unread(self) -> Iterator[SourceKey]:
-        """Yield live sources of which a port may not be read any more."""
+        """Yield live sources that may no longer read one of their ports."""
         for key in self.sources:
             slot, source = self._slot(key), self.liveness.sources.get(key)
             if slot is None or source is None or source.silent:
@@ -238,7 +238,7 @@ class PortStateTracker:
                 yield key
 
     def dump(self) -> dict[str, Any]:
-        """Return the state for a snapshot, as JSON holds it."""
+        """Return the state for a snapshot, in JSON types."""
         return {
             "next_heartbeat_ns": self.next_heartbeat_ns, "swept_ns": self._swept_ns,
             "sources": [
@@ -249,7 +249,7 @@ class PortStateTracker:
         }  # fmt: skip
 
     def load(self, data: dict[str, Any]) -> None:
-        """Restore the state that `dump` returned; the readings of the same snapshot are restored already."""
+        """Restore the state that `dump` returned; the readings of the same snapshot must be restored before."""
         self.next_heartbeat_ns, self._swept_ns = data["next_heartbeat_ns"], data["swept_ns"]
         for device, number, first_ns, changed_ns, silent_since_ns, digits, since_ns, events in data["sources"]:
             key = device, Source(number)
@@ -264,14 +264,14 @@ class PortStateTracker:
 
 
 def _row_of(slot: DeviceSlot, port: str, topology: Topology) -> str:
-    """Return the name of a port in the readings of a source; empty where it does not read the port."""
+    """Return the name of a port in the readings of a source; empty if it does not read the port."""
     if port in slot.rows:
         return port
     return next((row for row in slot.rows if topology.resolve_port(slot.device, row).port == port), "")
 
 
 def _read_states(slot: DeviceSlot, source: SourceState) -> bytes:
-    """Return the PortState of each row, from the last readings that are not older than the limit of the source."""
+    """Return the PortState of each row, from last readings that are not older than the limit of the source."""
     store, since_ns = slot.block.gauges, source.last_ns - source.limit_ns
     oper, admin = (_column(store, slot.index, column, since_ns) for column in (_OPER, _ADMIN))
     states = np.where(oper > 0, PortState.UP, np.where(oper <= 0, PortState.DOWN, PortState.NOT_OBSERVED))
@@ -279,7 +279,7 @@ def _read_states(slot: DeviceSlot, source: SourceState) -> bytes:
 
 
 def _column(store: ColumnStore, device: int, column: Column, since_ns: int) -> Cells:
-    """Return the readings of a column of a device that are not older than a time; NaN for others."""
+    """Return the readings of a device's column that are not older than a time; NaN for others."""
     place = store.index_of.get(column)
     if place is None:
         return np.full(store.values.shape[2], np.nan)

@@ -1,9 +1,9 @@
-"""Sums up the probe reports of one partition by window; emits lossy paths, and rails that are not reached or queued to.
+"""Sums up the probe reports of one partition by window; emits lossy paths, and unreachable or delayed rails.
 
 A window is emitted when the watermark reaches its end, and again for each report that arrives within the lateness.
-Reports of a prober that stalled do not count: its own delay looks like loss. A fabric that loses nothing costs one sum
-of arrays for each report, and one short message a window.
-An element of the network is named `device/port`, the link in the direction into that port, or `device`.
+Reports of a prober that stalled do not count, because its own delay looks like loss. A fabric without loss costs one
+sum of arrays per report, and one short message per window. An element of the network is named `device/port`, the link
+in the direction into that port, or `device`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,11 +24,11 @@ from streams.wire.models import ProbeReport, ProbeWindow, RailDelays, RailProbes
 
 Numbers = npt.NDArray[np.int64]
 TO = ">"
-"""Begins the name of the element that counts only the probes to a rail, without the replies that it receives."""
+"""The prefix of the name of an element that counts only the probes to a rail, without the replies that it receives."""
 
 
 class FlowPath(NamedTuple):
-    """The elements of a flow: its rails, and the ports at which it enters switches, -1 where one is unknown."""
+    """The elements of a flow: its rails, and the ports at which it enters switches, -1 if a port is unknown."""
 
     source: int
     target: int
@@ -41,14 +41,14 @@ class FlowLayout(NamedTuple):
 
     key: tuple[tuple[object, ...], ...]
     paths: tuple[FlowPath | None, ...]
-    """None for a flow whose rails the inventory does not name."""
+    """None for a flow whose rails the inventory does not have."""
     flow: Numbers
     element: Numbers
     """Each element that a flow crosses, beside the number of the flow."""
 
 
 def layout_key(report: ProbeReport) -> tuple[tuple[object, ...], ...]:
-    """Return the fields that decide the layout."""
+    """Return the fields that determine the layout."""
     return (
         report.address, report.flow_source, report.flow_target, report.flow_forward_hops, report.flow_reverse_hops,
         report.hop,
@@ -86,28 +86,28 @@ def make_layout(report: ProbeReport, addresses: Mapping[str, Port], number: Call
 
 
 _MIN_FLOWS = 3
-"""Flows from which on a rail, or a prober, has a usual time: those of a ToR mesh."""
+"""The fewest flows with which a rail, or a prober, has a usual time: those of a ToR mesh."""
 
 
 @dataclass(slots=True)
 class RailTimes:
-    """The delayed flows of and to one rail in one window, of the reports of one partition."""
+    """The delayed flows from and to one rail in one window, of the reports of one partition."""
 
     own: tuple[int, int, int] = (0, 0, 0)
-    """Flows from the rail, those delayed, and the median of their delays in ns; zeros unless nearly all are."""
+    """Flows from the rail, delayed flows, and the median of their delays in ns; zeros unless nearly all are delayed."""
     peers: dict[str, int] = field(default_factory=dict)
-    """By other host, the largest delay of its flows to the rail, in ns."""
+    """Other host -> the largest delay of its flows to the rail, in ns."""
 
     @property
     def delay_ns(self) -> int:
-        """Return the median delay: of the rail's own flows, else of those to it."""
+        """Return the median delay of the rail's own flows, else of the flows to it."""
         return self.own[2] or median_low(self.peers.values())
 
 
 def add_delays(params: IncastParams, report: ProbeReport, layout: FlowLayout, rails: dict[int, RailTimes]) -> None:
     """Add the delayed flows of a report to the rails of a window, which are named by number of the element.
 
-    A rail of which nearly all flows are delayed casts no votes for their targets: its own port delays them.
+    A rail with nearly all flows delayed casts no votes for their targets, because its own port delays them.
     """
     limit_ns, times = round(params.delay_us * 1e3), report.flow_rtt_p50_ns
     if max(times, default=0) < limit_ns:
@@ -132,10 +132,10 @@ def add_delays(params: IncastParams, report: ProbeReport, layout: FlowLayout, ra
 
 
 _MAX_FLOWS = 4096
-"""Flows with losses of one window and partition: all of 39 hosts. More are lost only where whole pods are cut off."""
+"""The most lossy flows per window and partition: all of 39 hosts. More are lost only if whole pods are cut off."""
 _MAX_DELAYED = 1024
-"""Rails with delayed flows of one window and partition that are emitted: those of 170 hosts with six of eight delayed.
-More are a load of the whole fabric."""
+"""The most emitted rails with delayed flows per window and partition: 170 hosts with six of eight rails delayed. More
+delayed rails are a load of the whole fabric."""
 
 
 @dataclass(slots=True)
@@ -146,7 +146,7 @@ class LossyFlow:
     source_port: int
     sent: int
     lost: tuple[int, int, int]
-    """Forward, in reverse, unanswered."""
+    """The losses forward, in reverse, and unanswered."""
     lost_run: int
     reach: tuple[int, int]
 
@@ -158,18 +158,18 @@ class OpenWindow:
     sent: Any = field(default_factory=lambda: np.zeros(0, np.int64))
     """Probes by number of the element."""
     devices: dict[str, list[int]] = field(default_factory=dict)
-    """By prober, the ends of its reports."""
+    """Prober -> the ends of its reports."""
     left_out: list[str] = field(default_factory=list)
-    """Probers of `devices` that stalled."""
+    """Probers in `devices` that stalled."""
     total: int = 0
     flows: list[LossyFlow] = field(default_factory=list)
     rails: dict[int, tuple[int, int, int, int]] = field(default_factory=dict)
-    """By element of a rail whose own probes were lost: sent and lost, and the same of the host's other rails."""
+    """Element of a rail that lost own probes -> sent and lost, and the same of the host's other rails."""
     emitted_rails: list[int] = field(default_factory=list)
-    """Elements of rails that were emitted: a later report may show that they are reached."""
+    """Elements of emitted rails, which a later report may show to be reached."""
     is_emitted: bool = False
     delays: dict[int, RailTimes] = field(default_factory=dict)
-    """By element of a rail whose flows, or flows to it, are delayed."""
+    """Element of a rail with delayed flows from or to it -> the delays."""
 
 
 class ProbeWindows:
@@ -192,7 +192,7 @@ class ProbeWindows:
         self._closed_ns = 0
 
     def set_topology(self, topology: Topology) -> None:
-        """Use another version of the inventory; elements that no open window counts are forgotten."""
+        """Replace the version of the inventory; elements that no open window counts are discarded."""
         if self._topology is not None and topology.addresses is self._topology.addresses:
             return
         self._topology = topology
@@ -201,9 +201,9 @@ class ProbeWindows:
             self._numbers.clear()
 
     def add(self, report: ProbeReport, at_ns: int) -> bool:
-        """Add a report whose window ended at a time; return False for one that is repeated, or too late."""
+        """Add a report whose window ended at a time; return False for a repeated or late report."""
         assert self._topology is not None
-        end_ns = (at_ns + self._width_ns // 2) // self._width_ns * self._width_ns  # clocks are off by a little
+        end_ns = (at_ns + self._width_ns // 2) // self._width_ns * self._width_ns  # clocks differ slightly
         if end_ns <= self._closed_ns:
             return False
         window = self.windows.setdefault(end_ns, OpenWindow())
@@ -255,7 +255,7 @@ class ProbeWindows:
                 window.rails[rail] = sent, lost_of, all_sent - sent, all_lost - lost_of
 
     def due(self, watermark_ns: int) -> list[ProbeWindow | RailProbes | RailDelays]:
-        """Return the windows that ended and changed since they were emitted; drop those that are final."""
+        """Return the windows that ended and changed since they were emitted; drop final windows."""
         found: list[ProbeWindow | RailProbes | RailDelays] = []
         for end_ns in sorted(self.windows):
             if end_ns > watermark_ns:
@@ -301,7 +301,7 @@ class ProbeWindows:
         return int(window.sent[number]) if 0 <= number < len(window.sent) else 0
 
     def _rails(self, end_ns: int, window: OpenWindow, names: list[str]) -> Iterator[RailProbes]:
-        """Yield the rails of which, or to which, nearly all probes were lost."""
+        """Yield the rails that lost nearly all probes from or to them."""
         lost_to: dict[int, int] = {}
         peers: dict[int, set[str]] = {}
         for flow in window.flows:
@@ -321,7 +321,7 @@ class ProbeWindows:
                 )  # fmt: skip
 
     def _delays(self, end_ns: int, window: OpenWindow, names: list[str]) -> Iterator[RailDelays]:
-        """Yield the rails with delayed flows, those first of which all are, then those with the most other hosts."""
+        """Yield the rails with delayed flows: first those with all flows delayed, then by number of other hosts."""
         order = sorted(
             window.delays, key=lambda rail: (-window.delays[rail].own[1], -len(window.delays[rail].peers), names[rail])
         )  # fmt: skip
@@ -333,7 +333,7 @@ class ProbeWindows:
             )  # fmt: skip
 
     def dump(self) -> dict[str, Any]:
-        """Return the state for a snapshot, as JSON holds it."""
+        """Return the state for a snapshot, in JSON types."""
         windows: dict[str, Any] = {}
         for end_ns, window in self.windows.items():
             values = windows[str(end_ns)] = asdict(window)
@@ -345,7 +345,7 @@ class ProbeWindows:
         return {"closed_ns": self._closed_ns, "elements": list(self._numbers), "windows": windows}
 
     def load(self, data: dict[str, Any]) -> None:
-        """Restore what `dump` returned."""
+        """Restore the state that `dump` returned."""
         self._closed_ns = int(data["closed_ns"])
         self._numbers = {str(name): number for number, name in enumerate(data["elements"])}
         for end_ns, values in data["windows"].items():

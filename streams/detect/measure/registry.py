@@ -1,6 +1,6 @@
-"""The monitors of `measure`, in the order in which they process a batch; the stage iterates them and names none.
+"""Lists the monitors of `measure` in the order in which they process a batch; the stage iterates them and names none.
 
-These serve several detectors. A detector that brings a monitor of its own registers it in its `Detector.monitor`.
+The monitors listed here serve several detectors. A detector registers its own monitor in `Detector.monitor`.
 """
 
 from collections.abc import Callable
@@ -31,11 +31,11 @@ REPLAYED: tuple[Callable[[DetectParams], ReplayedMonitor], ...] = (
 )
 
 Relevant = dict[tuple[ColumnMapping, ColumnMapping], tuple[Monitor, ...]]
-"""By the columns of a batch: the monitors that process it."""
+"""Columns of a batch -> the monitors that process it."""
 
 
 def make_monitors(params: DetectParams) -> tuple[Monitor, ...]:
-    """Return the monitors of one partition; those that are replayed stand behind one LateReplay, which is the last."""
+    """Return the monitors of one partition; one LateReplay, the last monitor, contains those that are replayed."""
     own = [make(params) for make in MONITORS]
     replayed = [make(params) for make in REPLAYED]
     for detector in DETECTORS:

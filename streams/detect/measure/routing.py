@@ -1,4 +1,4 @@
-"""Chooses the topics and the pods of what `measure` emits."""
+"""Chooses the topics and the pods of the messages that `measure` emits."""
 
 from collections.abc import Iterable, Iterator
 
@@ -36,7 +36,7 @@ Emitted = (
 _OF_PORTS = Symptom | SymptomsReplaced | Window | CablingReport | RailProbes | RailDelays
 
 _FLEET = "fleet"
-"""Key of what concerns all pods."""
+"""The key of messages that concern all pods."""
 
 
 def route(topology: Topology, messages: Iterable[Emitted]) -> list[Output]:
@@ -53,8 +53,8 @@ def route(topology: Topology, messages: Iterable[Emitted]) -> list[Output]:
 def newest_of_states(messages: Iterable[Emitted]) -> Iterator[Output]:
     """Yield the messages that begin or end a state again, for PORT_STATES, which retains the newest of each state.
 
-    `correlate` reads them after its input was deleted unread. After a late reading the newest one may be of an earlier
-    moment than one before it.
+    `correlate` reads them after its input was deleted unread. After a late reading the newest message may be of an
+    earlier time than one before it.
     """
     for message in messages:
         if isinstance(message, SymptomsReplaced):

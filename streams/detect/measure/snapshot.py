@@ -1,7 +1,7 @@
 """Writes and reads snapshots of `measure`: a JSON head that describes the layout of the arrays, then the arrays.
 
-The arrays are most of it (24 metrics of 786,432 ports are 151 MB plain), so they are not turned into text; nothing in
-a snapshot is ever executed. A snapshot of another schema is refused: the input is read again.
+The arrays are most of it (24 metrics of 786,432 ports take 151 MB uncompressed), so they are not converted to text.
+Reading a snapshot executes nothing. A snapshot of another schema is refused, and the input is read again.
 """
 
 from collections.abc import Callable, Iterable
@@ -31,11 +31,11 @@ _TIMES = ("first_ns", "last_ns", "status_ns", "cadence_ns", "silent")
 _LISTS = ("unevaluated_gaps", "gaps", "restarts")
 _WORD = 8
 MAX_HEAD_BYTES = 1 << 30
-"""Names and small state: of 786,432 ports with LLDP neighbors in one partition 200 MB."""
+"""The limit for names and small state: 786,432 ports with LLDP neighbors in one partition take 200 MB."""
 
 
 def dump(liveness: Liveness, readings: ReadingStore, small: dict[str, Any]) -> bytes:
-    """Return the state as bytes, compressed; `small` is that beside readings and sources, as JSON holds it."""
+    """Return the state as compressed bytes; `small` is the state besides readings and sources, in JSON types."""
     encoder = ArrayEncoder()
     sources = liveness.sources
     head = {
@@ -53,7 +53,7 @@ def dump(liveness: Liveness, readings: ReadingStore, small: dict[str, Any]) -> b
 def load(
     data: bytes, liveness: Liveness, readings: ReadingStore, restore_small: Callable[[dict[str, Any]], None]
 ) -> None:
-    """Fill empty liveness and readings from what `dump` returned, then the rest; raises Reject on anything else."""
+    """Fill empty liveness and readings from the output of `dump`, then the rest; raises Reject on invalid data."""
     try:
         whole = memoryview(data)
         start = _WORD + int.from_bytes(whole[:_WORD], "little")

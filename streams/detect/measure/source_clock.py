@@ -1,8 +1,8 @@
-"""Measures how far a clock is from the time at which its samples arrive, and corrects their times by it.
+"""Measures the offset of a clock from the arrival times of its samples, and corrects their times by it.
 
-A sample arrives after its time by its delay. A clock that is ahead shows at the first sample; one that is behind looks
-like a delay, but its difference stays the same: the delay of a backlog shrinks while it is sent.
-Nothing is stored for a source whose clock is right.
+A sample arrives after its time by its delay. A clock that is ahead shows at the first sample. A clock that is behind
+looks like a delay, but its difference is constant, while the delay of a backlog shrinks as it is sent. Nothing is
+stored for a source with a right clock.
 """
 
 from dataclasses import astuple, dataclass, replace
@@ -22,24 +22,24 @@ CLOCK_BEHIND_NS = ns(10)
 _MEASURED_OVER_NS = ns(30)
 _MIN_SAMPLES = 3
 _SPREAD_NS = ns(2)
-"""A clock is off by the same amount within this, as delays differ by less. A backlog that is sent 7 % faster than it
-was recorded changes by more in the time in which the clock is measured."""
+"""Offsets within this are equal, because delays differ by less. A backlog that is sent 7 % faster than it was recorded
+changes by more while the clock is measured."""
 
 _RIGHT_FOR_NS = ns(30)
-"""A clock is right again after this time without a sample that is off: one that jumps forth and back is off."""
+"""A clock is right again after this time without a wrong sample; a clock that jumps back and forth stays wrong."""
 
 _REPORTED_SHARE = 10
-"""Another offset is reported if it differs by a tenth: a clock that drifts is reported less often the further it is."""
+"""Another offset is reported if it differs by a tenth, so that the reports of a drifting clock become rarer."""
 
 
 class ClockChange(Enum):
-    """The conclusion from a sample on its source's clock."""
+    """The conclusion from a sample about its source's clock."""
 
     NONE = "none"
     MEASURED = "measured"
     """Another offset applies from this sample on."""
     AHEAD = "ahead"
-    """The clock is off for certain, by an amount that is not constant."""
+    """The clock is certainly wrong, by an amount that is not constant."""
     RIGHT = "right"
     """The clock is right again."""
 
@@ -51,14 +51,14 @@ def is_right(read_ns: int, arrived_ns: int) -> bool:
 
 @dataclass(slots=True)
 class SourceClock:
-    """The clock of a source that is off, or may be. Times are of arrival, offsets those of the clock, in ns."""
+    """The clock of a source that is or may be wrong. Times are of arrival, offsets are the clock's, in ns."""
 
     offset_ns: int = 0
-    """The measured offset, by which samples are corrected; 0 until it is measured."""
+    """The measured offset, with which samples are corrected; 0 until it is measured."""
     is_off: bool = False
-    """The clock is off for certain, though by an amount that may not be constant."""
+    """True if the clock is certainly wrong, though possibly not by a constant amount."""
     off_since_ns: int = 0
-    """The first of the samples that the offset does not explain."""
+    """The first sample that the offset does not explain."""
     since_ns: int = 0
     """The first of the last samples that differ by the same amount."""
     count: int = 0
@@ -66,16 +66,16 @@ class SourceClock:
     high_ns: int = 0
     was_ahead: bool = False
     first_ns: int = 0
-    """The first sample that was off."""
+    """The first wrong sample."""
     last_ns: int = 0
-    """The last one."""
+    """The last wrong sample."""
     right_ns: int = 0
-    """The first sample after it that was not off; 0 if there is none."""
+    """The first right sample after it; 0 if there is none."""
     reported_ns: int = 0
-    """The offset that was reported last; 0 if none was."""
+    """The last reported offset; 0 if none was."""
 
     def add(self, read_ns: int, arrived_ns: int) -> ClockChange:
-        """Take the time of a sample by its own clock, and that of its arrival."""
+        """Process the time of a sample by its own clock, and the time of its arrival."""
         if is_right(read_ns, arrived_ns):
             return self._add_right(arrived_ns)
         offset_ns = read_ns - arrived_ns
@@ -89,7 +89,7 @@ class SourceClock:
             return ClockChange.NONE
         self.off_since_ns = min(self.off_since_ns or arrived_ns, arrived_ns)
         if self._is_measured(offset_ns, arrived_ns):
-            # The sample with the least delay shows it best.
+            # The sample with the smallest delay is the most exact.
             self.offset_ns, self.is_off = self.high_ns, True
             self.count = self.off_since_ns = 0
             return ClockChange.MEASURED
@@ -99,7 +99,7 @@ class SourceClock:
         return ClockChange.AHEAD
 
     def _is_measured(self, offset_ns: int, arrived_ns: int) -> bool:
-        """Return whether enough samples in a row differ by the same amount."""
+        """Return whether enough consecutive samples differ by the same amount."""
         low_ns, high_ns = min(self.low_ns, offset_ns), max(self.high_ns, offset_ns)
         if not self.count or high_ns - low_ns > _SPREAD_NS:
             self.since_ns, self.count, low_ns, high_ns = arrived_ns, 0, offset_ns, offset_ns
@@ -108,7 +108,7 @@ class SourceClock:
         return self.count >= _MIN_SAMPLES and arrived_ns - self.since_ns >= _MEASURED_OVER_NS
 
     def _add_right(self, arrived_ns: int) -> ClockChange:
-        """Take a sample that is not off. One that is ahead proves a wrong clock, one that is behind may be late."""
+        """Process a right sample. One that is ahead proves a wrong clock; one that is behind may be late."""
         if arrived_ns <= self.last_ns:
             return ClockChange.NONE
         self.count = 0
@@ -124,7 +124,7 @@ class SourceClock:
         return at_ns if at_ns <= arrived_ns + CLOCK_AHEAD_NS else arrived_ns
 
     def report(self, change: ClockChange) -> tuple[ClockOffset, int] | None:
-        """Return what to report of a change, and the time at which it could be concluded; None: nothing new."""
+        """Return the report of a change, and the earliest time of its conclusion; None if nothing is new."""
         if change is ClockChange.RIGHT:
             return (ClockOffset(is_right=True), self.right_ns) if self.reported_ns else None
         is_measured = change is ClockChange.MEASURED
@@ -139,17 +139,17 @@ class SourceClock:
 
 _OF_HOSTS = (Source.SOURCE_NIC, Source.SOURCE_HOST)
 _MAX_COLLECTORS = 4096
-"""Clocks that are off; a status has the name of its collector, which anyone may write who may write statuses."""
+"""The most wrong clocks. A status names its collector, and any writer of statuses may choose the name."""
 
 
 class CollectorClocks:
-    """The clocks of the collectors of one partition's devices; those that are right take no memory."""
+    """The clocks of the collectors of one partition's devices; right clocks take no memory."""
 
     def __init__(self) -> None:
         self._clocks: dict[str, SourceClock] = {}
 
     def on_status(self, status: CollectorStatus) -> list[Symptom]:
-        """Return what the time of a status shows of its collector's clock."""
+        """Return the symptoms that the time of a status shows of its collector's clock."""
         sent_ns, arrived_ns, name = status.sent_at_ns, status.at_ns, status.collector
         if not sent_ns or status.source in _OF_HOSTS:
             return []
@@ -168,9 +168,9 @@ class CollectorClocks:
         return [Symptom(name, "", payload, at_ns, clock.first_ns, status.source)]
 
     def dump(self) -> list[list[Any]]:
-        """Return the state as JSON can hold it."""
+        """Return the state in JSON types."""
         return [[name, *astuple(clock)] for name, clock in self._clocks.items()]
 
     def load(self, data: list[list[Any]]) -> None:
-        """Take over what `dump` returned."""
+        """Restore the state that `dump` returned."""
         self._clocks = {name: SourceClock(*clock) for name, *clock in data}

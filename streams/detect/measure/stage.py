@@ -1,7 +1,7 @@
-"""measure: from samples, events, facts and status of devices to the few symptoms and windows that are notable.
+"""The stage measure: turns samples, events, facts and status of devices into the few notable symptoms and windows.
 
-Compares readings as arrays over whole messages; a healthy fabric costs nothing else. What a change means, and whether
-both ends of a link show it, is for `correlate`.
+Compares readings as arrays over whole messages; a healthy fabric costs nothing else. `correlate` concludes what a
+change means, and whether both ends of a link show it.
 """
 
 from collections import Counter
@@ -56,7 +56,7 @@ class Measure:
         self._floor_ns = 0
         self._watermark_ns = IDLE_NS
         self._found: list[tuple[int, Emitted]] = []
-        """Output of the batch so far, each with the number of its message."""
+        """The outputs of the batch so far, each with the number of its message."""
         self.counted: Counter[metrics.Counter] = Counter()
         """See MeteredStage."""
         self._liveness = Liveness(self._params.stale)
@@ -72,7 +72,7 @@ class Measure:
 
     @property
     def watermark_ns(self) -> int:
-        """See Stage; IDLE_NS while nothing here is live."""
+        """See Stage; IDLE_NS while no source here is live."""
         return self._watermark_ns
 
     def start_epoch(self, epoch: int) -> None:
@@ -91,7 +91,7 @@ class Measure:
         found = self._found
         for number, message in enumerate(batch):
             if isinstance(message, Samples):
-                # A benchmark is no source of readings: it is never silent, and has no rates.
+                # A benchmark is not a source of readings: it is never silent, and has no rates.
                 if message.source is not Source.SOURCE_BENCHMARK:
                     self._samples(number, message)
             elif isinstance(message, Event):
@@ -118,7 +118,7 @@ class Measure:
         return self._outputs(self._liveness.on_arrival_clock(watermark_ns))
 
     def _take(self, steps: Iterable[Step]) -> None:
-        """Process what the store is about to store."""
+        """Process the steps that the store is about to store."""
         for step in steps:
             match step:
                 case MessageBatch():
@@ -130,7 +130,7 @@ class Measure:
                         self._found += monitor.process_late(step, self._topology)
 
     def _on_batch(self, batch: MessageBatch) -> None:
-        """Let monitors process messages; their symptoms come after those of the device, as the sort is stable."""
+        """Run the monitors on messages; their symptoms come after those of the device, because the sort is stable."""
         key = batch.counters.mapping, batch.gauges.mapping
         if (monitors := self._relevant.get(key)) is None:
             if len(self._relevant) >= _MAX_MAPPINGS:
@@ -188,14 +188,14 @@ class Measure:
             self._take(steps)
 
     def _correct(self, number: int, state: SourceState, read_ns: int, arrived_ns: int) -> int:
-        """Return the event time of a sample whose source's clock is off, or may be; `read_ns` is by that clock."""
+        """Return the event time of a sample whose source's clock is or may be wrong; `read_ns` is by that clock."""
         clock = state.clock = state.clock or SourceClock()
         change = clock.add(read_ns, arrived_ns)
         at_ns = clock.corrected_ns(read_ns, arrived_ns)
         if change is ClockChange.RIGHT:
             state.clock = None
         elif change is ClockChange.MEASURED:
-            # Times before and after it are not of one clock: no rate follows from them.
+            # Times before and after it are not of one clock, so no rate follows from them.
             self._take(self._readings.restarted(state.device, state.source, at_ns))
             self._liveness.correct_last(state, at_ns, arrived_ns)
         if (reported := clock.report(change)) is not None:
@@ -228,7 +228,7 @@ class Measure:
         return symptoms
 
     def _probe_report(self, number: int, report: ProbeReport) -> list[Symptom]:
-        """Count the report of a prober: it is a reading of its host by the source PROBE, dated by the host's clock."""
+        """Process the report of a prober as a reading of its host by the source PROBE, dated by the host's clock."""
         at_ns, arrived_ns = report.end_ns, report.received_at_ns
         state = self._liveness.source(report.device, Source.SOURCE_PROBE, min(at_ns, arrived_ns))
         if state is None:
@@ -242,13 +242,13 @@ class Measure:
         return [*symptoms, *self._liveness.on_arrival_clock(arrived_ns)]
 
     def limit_time(self, limit_ns: int) -> None:
-        """Refuse a state of a later time: its readings hold all that follows for older than the last ones."""
+        """Refuse a state of a later time, because its readings would make all later ones count as late."""
         newest_ns = max(self._liveness.newest_ns(), self._floor_ns)
         if newest_ns > limit_ns:
             raise Reject(f"its time is {(newest_ns - limit_ns) / 1e9:.0f} s ahead of the clock; a clock was ahead")
 
     def _parts(self) -> dict[str, Any]:
-        """Return the parts whose state is small, by their names in snapshots."""
+        """Return the parts with small state, by their names in snapshots."""
         return {
             "facts": self._facts, "ports": self._ports, "collector_clocks": self._collector_clocks,
             "probes": self._probes, "host_rates": self._sender.host_rates,

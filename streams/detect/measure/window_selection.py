@@ -1,9 +1,9 @@
 """Selects the final windows of ports to send: growth of counters and readings of gauges.
 
-A window of a port is sent where errors grew for the second time within `watch` windows (and then the first of them,
-too), or where a level moved by a step since it was last sent or a reading was beyond its limit; and so are the next
-`watch` windows of that port, so that a detector sees it recover. Isolated errors are not sent: a healthy fabric has 13
-a second, and each would be eleven windows to send, evaluate and store. What a window means is for the detectors.
+A window of a port is sent if errors grew for the second time within `watch` windows (then the first of them is sent
+too), if a level moved by a step since it was last sent, or if a reading was beyond its limit. The next `watch` windows
+of that port are also sent, so that a detector sees it recover. Isolated errors are not sent: a healthy fabric has 13 a
+second, and each would cause eleven windows to send, evaluate and store. The detectors interpret the windows.
 """
 
 from collections.abc import Iterator
@@ -27,13 +27,13 @@ _SATURATING = {
     Metric.LOCAL_LINK_INTEGRITY_ERRORS: 2**4 - 1,
     Metric.RX_SYMBOL_ERRORS: 2**16 - 1,
 }
-"""InfiniBand's PortCounters are so wide and stay at their maximum (DETECTION 1): there, no growth means nothing."""
+"""InfiniBand's PortCounters have this width and stay at their maximum (DETECTION 1), without further growth."""
 
 _ROUNDING = 1e-4
 """Sent levels are stored in four bytes."""
 
 _LOWEST_BER = 1e-8
-"""A tenth of the BER that DETECTION 3 ignores: below it a level does not move."""
+"""A tenth of the BER that DETECTION 3 ignores; below it a level does not move."""
 
 
 class WindowSelector:
@@ -111,7 +111,7 @@ class WindowSelector:
         return found
 
     def _to_send(self, closed: ClosedWindows, grew: _Mask, notable: _Mask) -> tuple[_Mask, _Mask]:
-        """Return which ports' windows are sent, and which have isolated errors."""
+        """Return the ports whose windows are sent, and the ports with isolated errors."""
         devices, numbers, own = closed.devices, closed.numbers[:, None], closed.windows.selection
         until = own.watch_until[devices]
         if own.isolated_errors:
@@ -127,7 +127,7 @@ class WindowSelector:
         return until >= numbers, isolated
 
     def _grew(self, counters: WindowColumns, now: Cells, before: Cells) -> _Mask:
-        """Return where errors grew; a counter that fell was reset, and one without a base is read first."""
+        """Return where errors grew. A counter that fell was reset; one without a base is read for the first time."""
         grew = np.zeros((len(now), now.shape[2]), np.bool_)
         for place, (metric, _) in enumerate(counters.columns):
             if metric not in ERRORS:
@@ -142,7 +142,7 @@ class WindowSelector:
         return grew
 
     def _levels(self, closed: ClosedWindows, now: Cells, before: Cells) -> _Levels:
-        """Return the levels at the end of the window, ratios as their logarithm; NaN where not read in it."""
+        """Return the levels at the end of the window, ratios as their logarithm; NaN if not read in it."""
         windows, devices = closed.windows, closed.devices
         gauges = windows.gauges
         own = [place for place, (metric, _) in enumerate(gauges.columns) if metric in LEVELS]
@@ -161,7 +161,7 @@ class WindowSelector:
         return np.concatenate([ber[:, None], levels], axis=1)
 
     def _moved(self, columns: tuple[Column, ...], levels: _Levels, last: _Levels) -> tuple[_Mask, _Mask]:
-        """Return where a level is a step or more from what was sent, and where it is so high that it is always sent."""
+        """Return where a level is at least a step from the last sent value, and where it is high enough to be sent."""
         steps = np.array([self._steps[metric] for metric, _ in columns])[:, None]
         moved = np.abs(levels - last) >= steps - _ROUNDING
         high = np.zeros_like(moved)
@@ -193,7 +193,7 @@ def _report(closed: ClosedWindows, i: int, row: int, counts: _Pair, levels: _Pai
             values[column] = (float(now - before), 0.0)
     for column, now, before in zip(windows.selection.columns, *(cells.tolist() for cells in levels), strict=True):
         if now == now:  # not NaN
-            was = now if before != before else before  # NaN: its first reading
+            was = now if before != before else before  # NaN: the first reading
             values[column] = (10**now, 10**was) if column == BER else (now, was)
     begun = [int(ns_) for ns_, read in zip(counters.base_ns[device], fresh, strict=True) if read and ns_]
     ended = max(int(times.max(initial=0)) for times in (counters.closed_ns[device], windows.gauges.closed_ns[device]))

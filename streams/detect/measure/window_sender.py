@@ -1,4 +1,4 @@
-"""Turns windows of event time that are final into the messages to send: of ports, of rails and of uplinks."""
+"""Converts final windows of event time to the messages to send: of ports, of rails and of uplinks."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -33,7 +33,7 @@ class HostRatesBuffer:
     def __init__(self, width_ns: int, lateness_ns: int) -> None:
         self._width_ns, self._lateness_ns = width_ns, lateness_ns
         self.windows: dict[tuple[int, int], tuple[list[str], npt.NDArray[np.float64]]] = {}
-        """By number of the window and of the source: hosts, and one row for each field of HostRows."""
+        """Number of the window and of the source -> hosts, and one row for each field of HostRows."""
 
     def add(self, number: int, source: Source, hosts: Sequence[str], rows: HostRows) -> None:
         """Add hosts of one window."""
@@ -41,7 +41,7 @@ class HostRatesBuffer:
         self.windows[number, source.value] = [*names, *hosts], np.concatenate([known, np.array(rows)], axis=1)
 
     def due(self, watermark_ns: int) -> Iterator[HostRates]:
-        """Yield the windows that are complete, with the hosts by name, and drop them."""
+        """Yield and drop the complete windows, with the hosts by name."""
         for number, source in sorted(self.windows):
             begin_ns = number * self._width_ns
             if begin_ns + self._width_ns + self._lateness_ns > watermark_ns:
@@ -56,23 +56,23 @@ class HostRatesBuffer:
             )  # fmt: skip
 
     def dump(self) -> list[list[Any]]:
-        """Return the state for a snapshot, as JSON holds it."""
+        """Return the state for a snapshot, in JSON types."""
         return [[number, source, names, rows.tolist()] for (number, source), (names, rows) in self.windows.items()]
 
     def load(self, data: list[list[Any]]) -> None:
-        """Restore what `dump` returned."""
+        """Restore the state that `dump` returned."""
         self.windows = {(number, source): (names, np.array(rows, np.float64)) for number, source, names, rows in data}
 
 
 NumberedWindow = tuple[int, Window | PeerWindow]
-"""A window, and the number of the message that makes it final."""
+"""The number of the message that makes a window final, and the window."""
 
 _Speeds = tuple[PeerGroup, npt.NDArray[np.float64]]
-"""The peers of a device, and the speeds of its ports: NaN of other ports, 0 where unknown."""
+"""The peers of a device, and the speeds of its ports: NaN for other ports, 0 if unknown."""
 
 
 class WindowSender:
-    """Selects final windows, and makes messages of them under one version of the inventory."""
+    """Selects final windows, and converts them to messages under one version of the inventory."""
 
     def __init__(self, params: DetectParams) -> None:
         self._params = params
@@ -86,7 +86,7 @@ class WindowSender:
         self._speeds: dict[tuple[str, Source], tuple[tuple[str, ...], _Speeds | None]] = {}
 
     def set_topology(self, topology: Topology) -> None:
-        """Use another version of the inventory."""
+        """Replace the version of the inventory."""
         self._topology = topology
         self._speeds = {}
 
@@ -141,7 +141,7 @@ class WindowSender:
         )  # fmt: skip
 
     def _speeds_of(self, slot: DeviceSlot) -> _Speeds | None:
-        """Return the speeds of a host's rails or a switch's uplinks; None of a device without peers to compare."""
+        """Return the speeds of a host's rails or a switch's uplinks; None for a device without peers to compare."""
         known = self._speeds.get((slot.device, slot.source))
         if known is None or known[0] is not slot.rows:
             known = self._speeds[slot.device, slot.source] = slot.rows, self._find_speeds(slot)

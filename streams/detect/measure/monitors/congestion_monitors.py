@@ -1,9 +1,9 @@
-"""Finds ports of hosts that CNPs or lost packets throttle, and those that receive nearly what their link carries.
+"""Finds ports of hosts that CNPs or lost packets throttle, and ports that receive nearly all that their link carries.
 
-The rate before a port was throttled is read from the windows that are stored of each host. A port that sends almost
-nothing is a PFC storm, which pause_monitor.py reports. To whom a throttled port sends is not counted; congestion/incast
-infers it. A full link alone is no fault; congestion/incast reads it beside the times of probes. Where a fabric has
-neither pause nor congestion notifications, a full queue drops, and senders count what they repeat.
+The rate before a port was throttled is read from the stored windows of each host. A port that sends almost nothing is a
+PFC storm, which pause_monitor.py reports. No counter shows to which host a throttled port sends; congestion/incast
+infers it. A full link alone is no fault; congestion/incast compares it with the times of probes. In a fabric with
+neither pause nor congestion notifications, a full queue drops packets, and senders count retransmissions.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,13 +42,13 @@ from streams.wire.symptoms import (
 _REPEATED = (Metric.PACKET_SEQUENCE_ERRORS, Metric.ADAPTIVE_RETRANSMITS)
 _TIMEOUTS = (Metric.LOCAL_ACK_TIMEOUTS, Metric.ROCE_SLOW_RESTARTS)
 _LEAST_BPS = 1e9
-"""A slower port is none of a fabric, or its speed has another unit."""
+"""A slower port is not part of a fabric, or its speed has another unit."""
 _ANY_BPS = 1e18
-"""More than any speed: a port whose source does not read its speed is not examined."""
+"""Higher than any speed, so that a port whose source does not read its speed is not examined."""
 
 
 class Throttle:
-    """Follows the ports that send much less than just before; whether a port is throttled is for its monitor."""
+    """Tracks the ports that send much less than just before; each monitor decides whether a port is throttled."""
 
     def __init__(self, params: CollapseParams, storm: StormParams, state: CongestionState) -> None:
         self._params, self._storm = params, storm
@@ -57,7 +57,7 @@ class Throttle:
     def evaluate(
         self, interval: PortInterval, began: Callable[[int, float], ThrottledBegan], *, is_throttled: bool
     ) -> Iterator[NumberedSymptom]:
-        """Evaluate a port; `began` makes the payload from the beginning and the ratio to the rate before it."""
+        """Evaluate a port; `began` creates the payload from the begin and the ratio to the rate before it."""
         condition = self.active.get(interval)
         sent, speed_bps = interval.counter_delta(Metric.TX_BYTES), interval.speed_bps()
         if sent is None or speed_bps <= 0 or (condition is None and not is_throttled):
@@ -81,7 +81,7 @@ class Throttle:
             yield interval.symptom(began(condition.since_ns, in_millionths(rate_bps / before_bps)))
 
     def _before_bps(self, interval: PortInterval) -> float:
-        """Return the rate from the end of the last final window up to this interval; 0 where unknown."""
+        """Return the rate from the end of the last final window up to this interval; 0 if unknown."""
         counters = interval.batch.counters
         windows = interval.message.slot.block.windows
         position = counters.mapping.position_of.get((Metric.TX_BYTES, NO_INDEX))
@@ -99,7 +99,7 @@ class Throttle:
 
 
 class CnpMonitor(ConditionMonitor):
-    """Holds the ports that CNPs throttle: few in a healthy fabric."""
+    """Tracks the ports that CNPs throttle: few in a healthy fabric."""
 
     name = "cnp"
 
@@ -133,14 +133,14 @@ class CnpMonitor(ConditionMonitor):
 
 
 class LossMonitor(ConditionMonitor):
-    """Holds the ports that repeat lost packets and send far less than just before: none in a healthy fabric."""
+    """Tracks the ports that retransmit lost packets and send far less than just before: none in a healthy fabric."""
 
     name = "loss"
 
     def __init__(self, params: DetectParams) -> None:
         own = params.collapse
         self._limits = dict.fromkeys(_REPEATED, own.retransmits_per_s) | dict.fromkeys(_TIMEOUTS, own.timeouts_per_s)
-        """Of each metric, growth a second from which on it shows that packets are lost; they count the same losses."""
+        """Metric -> growth per second from which it shows that packets are lost; all count the same losses."""
         self._throttle = Throttle(own, params.storm, CongestionState.SLOWED_BY_LOSS)
         super().__init__(self._limits, self._throttle.active)
 
@@ -162,7 +162,7 @@ class LossMonitor(ConditionMonitor):
 
 
 class FullMonitor(ConditionMonitor):
-    """Holds the ports of hosts that receive nearly as much as their link carries."""
+    """Tracks the ports of hosts that receive nearly as much as their link carries."""
 
     name = "full"
 

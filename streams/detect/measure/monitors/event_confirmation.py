@@ -1,8 +1,8 @@
 """Compares the state that a device reported by an event with the readings after it.
 
-An event that is lost leaves open what it would have closed, and no reading differs from the one before it. Where a
-source contradicts the newest event of a port from its first reading after the event on, for `hold_up_s`, the state that
-it reads is reported as of that first reading. It has no reading before it (since 0): when it changed is unknown.
+If an event is lost, the state that it would have ended stays open, and no reading differs from the previous one. If a
+source contradicts the newest event of a port from its first later reading on, for `hold_up_s`, its state is reported as
+of that reading. It has no reading before it (since 0), because the time of the change is unknown.
 """
 
 from collections.abc import Iterable, Iterator
@@ -43,7 +43,7 @@ class UnconfirmedEvent:
 
 
 class EventConfirmation(Monitor):
-    """Holds the unconfirmed events of ports, by device and the source that reads it: mostly none."""
+    """Tracks the unconfirmed events of ports, by device and by the source that reads it; normally none."""
 
     name = "events"
 
@@ -57,7 +57,7 @@ class EventConfirmation(Monitor):
         )
 
     def process_event(self, event: Event, at_ns: int, readings: ReadingStore, topology: Topology) -> Iterator[Symptom]:
-        """Hold an event of a port, and compare it with readings after it, which are stored, where it comes late."""
+        """Store an event of a port, and compare it with stored readings after it if it arrives late."""
         if event.kind not in _REPORTED or not event.port:
             return
         column, is_on = _REPORTED[event.kind]
@@ -111,7 +111,7 @@ class EventConfirmation(Monitor):
         self._remove_empty(*key)
 
     def _compare_history(self, slot: DeviceSlot, cell: Cell, at_ns: int, topology: Topology) -> Iterator[Symptom]:
-        """Compare an event that comes late with the readings since."""
+        """Compare a late event with the readings since."""
         gauges = slot.block.gauges
         if cell[0] not in gauges.index_of:
             return
@@ -125,7 +125,7 @@ class EventConfirmation(Monitor):
     def _compare(
         self, slot: DeviceSlot, cell: Cell, at_ns: int, states: tuple[bool | None, bool], topology: Topology
     ) -> Iterator[Symptom]:
-        """Compare a reading and the one before it with the event; where the two differ, a transition was reported."""
+        """Compare a reading and the previous one with the event; if the two differ, a transition was reported."""
         own = self._events.get((slot.device, slot.source), {})
         event, (before, now) = own.get(cell), states
         if event is None or at_ns <= event.at_ns:
@@ -158,7 +158,7 @@ class EventConfirmation(Monitor):
 
 
 def _row(slot: DeviceSlot, name: str, port: str, topology: Topology) -> str | None:
-    """Return the name under which a source reads a port; None where it does not."""
+    """Return the name by which a source reads a port; None if it does not read it."""
     known = next((row for row in (name, port) if row in slot.rows), None)
     return known or next((row for row in slot.rows if topology.resolve_port(slot.device, row).port == port), None)
 

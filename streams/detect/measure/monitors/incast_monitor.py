@@ -1,8 +1,8 @@
-"""Finds ends of hosts' links for which more arrives than they drain: full and marked, full and
-dropped, or paused or dropped by the host.
+"""Finds ends of hosts' links for which more arrives than they drain: full and marked, full and dropped, or paused or
+dropped by the host.
 
 Readings are compared as arrays, as in pause_monitor.py; Python runs only for cells in which one of these counters grew
-by much. The beginning is reported once the condition has lasted, and then its end.
+by much. The begin is reported once the condition has lasted, and later its end.
 """
 
 from collections.abc import Iterator
@@ -42,21 +42,21 @@ _REASONS: dict[Metric, tuple[IncastReason, bool]] = {
     Metric.PFC_TX_FRAMES: (IncastReason.PAUSED_BY_HOST, True),
     Metric.PAUSE_TX_FRAMES: (IncastReason.PAUSED_BY_HOST, True),
 }
-"""Counter -> its reason, and whether a host counts it; else the switch at the other end does."""
+"""Counter -> its reason, and whether a host counts it; otherwise the switch at the other end does."""
 
 _SUSTAINED = (IncastReason.MARKED, IncastReason.DROPPED)
-"""Reasons that one interval alone shows for all of its length: its link was full on average."""
+"""Reasons that a single interval shows for its whole length, because its link was full on average."""
 
 
 class IncastMonitor(ConditionMonitor):
-    """Holds the ends with incast: few in a healthy fabric."""
+    """Tracks the ends with incast: few in a healthy fabric."""
 
     name = "incast"
 
     def __init__(self, params: DetectParams) -> None:
         self._params, self._storm = params.incast, params.storm
         self._in_whole_numbers = np.uint64(np.ceil(1 / max(params.incast.marked, 1e-6)))
-        """Packets for each mark, a whole number: floating point costs twice as much."""
+        """Packets per mark as an integer, because floating point costs twice as much."""
         self._own = ActiveConditions(params.incast.sustained_s, CongestionState.INCAST)
         super().__init__(_REASONS, self._own)
 
@@ -118,7 +118,7 @@ class IncastMonitor(ConditionMonitor):
     def _verdict(
         self, interval: PortInterval, speed_bps: float, columns: Columns, *, at_host: bool
     ) -> tuple[float, IncastReason | None, int] | None:
-        """Return the ratio, the reason (None: no incast) and since when; None where too little was read to know."""
+        """Return the ratio, the reason (None: no incast) and the begin; None if too little was read to decide."""
         own = self._params
         octets, packets = (interval.counter_delta(metric) for metric in (_INTO_HOST if at_host else _OUT_OF_SWITCH))
         if octets is None or speed_bps <= 0:

@@ -1,9 +1,9 @@
-"""Replays the readings since a gap where one of them comes late, as if it had come in its time.
+"""Replays the readings since a gap if a late one arrives, as if it had arrived in time.
 
-Monitors that compare each reading with the one before it need both ends of what a late reading divides. A reading that
-will be late leaves a gap first. The state of a device before a gap is therefore retained for the lateness, and so are
-its readings since; with a late one among them all are compared again from the gap on, and symptoms that come out
-differently are replaced. Where readings come in order there is no gap, and nothing is retained.
+Monitors that compare each reading with the previous one need both ends of the interval that a late reading divides. A
+late reading leaves a gap first. The state of a device before a gap is therefore retained for the lateness, and so are
+its readings since. When a late one arrives, all are compared again from the gap on, and symptoms that change are
+replaced. If readings arrive in order there is no gap, and nothing is retained.
 """
 
 from bisect import insort
@@ -35,7 +35,7 @@ from streams.wire.models import RowKind, Source, Symptom, SymptomsReplaced
 from streams.wire.symptoms import Congestion, CongestionState
 
 _MAX_GAPS = 512
-"""Retained at once, so that an outage of all devices costs no memory: with more, a late reading is not replayed."""
+"""The most gaps, so that an outage of all devices costs no memory; beyond it, late readings are not replayed."""
 
 _Key = tuple[str, Source]
 _Conditions = dict[tuple[str, int], ActiveCondition]
@@ -43,7 +43,7 @@ _Conditions = dict[tuple[str, int], ActiveCondition]
 
 @dataclass(slots=True)
 class _Gap:
-    """One device as one source reads it: its state before a gap, and its messages and symptoms since."""
+    """One device as read by one source: its state before a gap, and its messages and symptoms since."""
 
     slot: DeviceSlot
     block: DeviceBlock
@@ -57,7 +57,7 @@ class _Gap:
 
 
 class LateReplay(Monitor):
-    """Runs the monitors that are replayed, and replays them; it reads and restores the stored columns of a device."""
+    """Runs and replays the monitors that can be replayed; reads and restores the stored columns of a device."""
 
     name = "replayed"
 
@@ -113,7 +113,7 @@ class LateReplay(Monitor):
         return found
 
     def _find_gaps(self, batch: MessageBatch) -> None:
-        """Open a gap where a reading seems to be missing: the interval is more than 1.5 times the typical one."""
+        """Open a gap if a reading seems to be missing: the interval is more than 1.5 times the typical one."""
         delta = batch.counters
         store, devices = delta.store, delta.devices
         if delta.rows is not None or not store.columns:
@@ -138,7 +138,7 @@ class LateReplay(Monitor):
             oldest = next(iter(self._gaps))
             if self._gaps[oldest].until_ns >= message.at_ns:
                 return
-            del self._gaps[oldest]  # nothing was read of its device since
+            del self._gaps[oldest]  # no reading of its device since
         columns = slot.block.counters.copy_of(slot.index), slot.block.gauges.copy_of(slot.index)
         conditions = [_copied(active.by_source.get(key, {})) for active in self.active]
         self._gaps[key] = _Gap(slot, slot.block, slot.index, since_ns, until_ns, columns, conditions)
@@ -159,7 +159,7 @@ class LateReplay(Monitor):
             gap.messages.append(message)
 
     def _replay(self, gap: _Gap, topology: Topology) -> list[Symptom]:
-        """Compare all readings since the gap again, in their order; return the symptoms that they show."""
+        """Compare all readings since the gap again, in order; return their symptoms."""
         stores, key = (gap.block.counters, gap.block.gauges), (gap.slot.device, gap.slot.source)
         newest = [store.copy_of(gap.index) for store in stores]
         for store, columns in zip(stores, gap.columns, strict=True):

@@ -1,8 +1,8 @@
-"""The interface of monitors, and what those of conditions that begin and end have in common.
+"""Defines the interface of monitors, and the common code of conditions that begin and end.
 
 A monitor finds the symptoms of one kind of condition in readings and events. The stage iterates its monitors and names
-none. A monitor writes nothing into the storage of readings: transitions that it finds go into the batch or the late
-message, and the store adds them to its history.
+none. A monitor writes nothing into the storage of readings: it adds transitions to the batch or the late message, and
+the store adds them to its history.
 """
 
 import math
@@ -25,12 +25,12 @@ from streams.wire.models import NO_INDEX, Event, RowKind, Source, Symptom, Sympt
 from streams.wire.symptoms import Congestion, CongestionEnded, CongestionState
 
 NumberedSymptom = tuple[int, Symptom]
-"""A symptom, and the number of the message that shows it."""
+"""The number of the message that shows a symptom, and the symptom."""
 NumberedOutput = tuple[int, Symptom | SymptomsReplaced]
 Columns = dict[Column, int]
 """Counters of a monitor, and their positions in the messages of a batch."""
 Cell = tuple[int, int, int]
-"""Message and row in a batch, and the direction of pause (0 where there is one only)."""
+"""Message and row in a batch, and the direction of pause (0 if there is only one)."""
 
 
 @dataclass(slots=True)
@@ -41,27 +41,27 @@ class ActiveCondition:
     last_ns: int
     is_reported: bool = False
     before_bps: float = 0.0
-    """The rate before it began, where the condition is compared with one."""
+    """The rate before it began, if the condition is compared with it."""
 
 
 class ActiveConditions:
-    """The conditions that last, of one state or one for each direction of pause, by device and source, then by port.
+    """The active conditions of one state, or of each direction of pause, by device and source, then by port.
 
-    A beginning is reported once the condition has lasted for `hold_s`, and then its end.
+    A begin is reported once the condition has lasted for `hold_s`, and later its end.
     """
 
     def __init__(self, hold_s: float, *states: CongestionState) -> None:
         self._hold_ns, self._states = ns(hold_s), states
         self.by_source: dict[tuple[str, Source], dict[tuple[str, int], ActiveCondition]] = {}
-        """Row and direction (0 where there is one only) -> condition. Callers check first whether it is empty, as in a
+        """Row and direction (0 if there is only one) -> condition. Callers first check whether it is empty, as in a
         healthy fabric, which costs no call."""
 
     def get(self, interval: "PortInterval") -> ActiveCondition | None:
-        """Return the condition of a port as one source reads it."""
+        """Return the condition of a port as read by one source."""
         return self.by_source.get(interval.source_key, {}).get((interval.name, interval.direction))
 
     def extend(self, interval: "PortInterval", since_ns: int) -> ActiveCondition:
-        """Begin a condition at `since_ns`, or extend the one that lasts."""
+        """Begin a condition at `since_ns`, or extend the active one."""
         own = self.by_source.setdefault(interval.source_key, {})
         at_ns = interval.message.at_ns
         condition = own.setdefault((interval.name, interval.direction), ActiveCondition(since_ns, at_ns))
@@ -69,13 +69,13 @@ class ActiveConditions:
         return condition
 
     def has_lasted(self, condition: ActiveCondition) -> bool:
-        """Return once that a condition has lasted, so that its beginning is to be reported."""
+        """Return True once, when a condition has lasted long enough to report its begin."""
         lasts = not condition.is_reported and condition.last_ns - condition.since_ns >= self._hold_ns
         condition.is_reported = condition.is_reported or lasts
         return lasts
 
     def end(self, interval: "PortInterval") -> Iterator[NumberedSymptom]:
-        """End a condition; yield its end where its beginning was reported."""
+        """End a condition; yield its end if its begin was reported."""
         key = interval.source_key
         condition = self.by_source.get(key, {}).pop((interval.name, interval.direction), None)
         if not self.by_source.get(key, True):
@@ -84,7 +84,7 @@ class ActiveConditions:
             yield interval.symptom(CongestionEnded(self._states[interval.direction], condition.last_ns))
 
     def put(self, key: tuple[str, Source], conditions: dict[tuple[str, int], ActiveCondition]) -> None:
-        """Replace all conditions of a device as one source reads it."""
+        """Replace all conditions of a device as read by one source."""
         self.by_source.pop(key, None)
         if conditions:
             self.by_source[key] = conditions
@@ -105,7 +105,7 @@ class ActiveConditions:
         ]
 
     def load(self, data: Iterable[Iterable[Any]]) -> None:
-        """Restore what `dump` returned."""
+        """Restore the state that `dump` returned."""
         for device, source, row, direction, *fields in data:
             condition = ActiveCondition(*fields)
             self.by_source.setdefault((device, Source(source)), {})[row, direction] = condition
@@ -115,26 +115,26 @@ class Monitor(Protocol):
     """Finds symptoms; a method that a monitor does not define finds none."""
 
     name: str
-    """Key of its state in snapshots."""
+    """The key of its state in snapshots."""
 
     def is_relevant(self, batch: MessageBatch) -> bool:
-        """Return whether batches of these rows and columns concern it; asked once for each combination of columns."""
+        """Return whether batches of these rows and columns concern it; called once for each combination of columns."""
         return False
 
     def process(self, batch: MessageBatch, topology: Topology) -> Iterable[NumberedSymptom]:
-        """Return the symptoms that a batch shows, compared with the readings before it."""
+        """Return the symptoms that a batch shows, compared with the previous readings."""
         return ()
 
     def process_late(self, late: LateMessage, topology: Topology) -> Iterable[NumberedOutput]:
-        """Return what a message older than its device's last one would have shown in its time."""
+        """Return the symptoms that a message older than its device's last one would have shown in time."""
         return ()
 
     def process_event(self, event: Event, at_ns: int, readings: ReadingStore, topology: Topology) -> Iterable[Symptom]:
-        """Return the symptoms of an event; `at_ns` is its time, corrected where the device's clock is ahead."""
+        """Return the symptoms of an event; `at_ns` is its time, corrected if the device's clock is ahead."""
         return ()
 
     def dump(self) -> Any:
-        """Return the state for a snapshot, as JSON holds it."""
+        """Return the state for a snapshot, in JSON types."""
         return None
 
     def load(self, data: Any) -> None:
@@ -143,26 +143,26 @@ class Monitor(Protocol):
 
 
 class ReplayedMonitor(Monitor, Protocol):
-    """Finds conditions that begin and end, by comparing each reading with the one before it.
+    """Finds conditions that begin and end, by comparing each reading with the previous one.
 
-    `LateReplay` replays its readings where one of them comes late; the state is in `active` only.
+    `LateReplay` replays its readings if a late one arrives; all its state is in `active`.
     """
 
     active: Sequence[ActiveConditions]
-    """The conditions that last, by which it compares the next reading."""
+    """The active conditions with which it compares the next reading."""
 
 
 @dataclass(frozen=True, slots=True)
 class MonitorSpec:
-    """Makes a monitor; a detector that brings one registers it by this."""
+    """Creates a monitor; a detector registers its own monitor with it."""
 
     make: Callable[[Any], Monitor]
-    """From the parameters of the detector that brings it."""
+    """Creates it from the parameters of the detector that adds it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayedMonitorSpec:
-    """Makes a monitor that is replayed after a late reading."""
+    """Creates a monitor that is replayed after a late reading."""
 
     make: Callable[[Any], ReplayedMonitor]
 
@@ -171,7 +171,7 @@ QUANTA_BITS = 65535 * 512
 """A pause frame stops the peer for at most the time of this many bits (IEEE 802.1Qbb)."""
 
 _SLOWEST_BPS = 1e11
-"""Assumed of a port without a speed in the message, before the inventory is looked up."""
+"""The assumed speed of a port without a speed in the message, before the inventory is looked up."""
 
 PCIE_STALLS = (Metric.PCIE_STALLED_READ_SECONDS, Metric.PCIE_STALLED_WRITE_SECONDS)
 """Counters of the seconds in which a NIC stalled on PCIe."""
@@ -179,7 +179,7 @@ PCIE_STALLS = (Metric.PCIE_STALLED_READ_SECONDS, Metric.PCIE_STALLED_WRITE_SECON
 
 @dataclass(frozen=True, slots=True)
 class PortInterval:
-    """One row of one message of a batch; `direction` is that of pause."""
+    """One row of one message of a batch; `direction` is the direction of pause."""
 
     batch: MessageBatch
     topology: Topology
@@ -189,39 +189,39 @@ class PortInterval:
 
     @property
     def message(self) -> PendingMessage:
-        """The message."""
+        """Return the message of the interval."""
         return self.batch.messages[self.number]
 
     @property
     def name(self) -> str:
-        """The name of the row."""
+        """Return the name of the row."""
         return self.message.samples.row[self.row]
 
     @property
     def source_key(self) -> tuple[str, Source]:
-        """The device and the source that reads it."""
+        """Return the device and the source that reads it."""
         return self.message.samples.device, self.message.samples.source
 
     @property
     def port(self) -> Port:
-        """The port in the inventory's names."""
+        """Return the port by the names of the inventory."""
         return self.topology.resolve_port(self.message.samples.device, self.name)
 
     def read_speed_bps(self) -> float:
-        """Return the speed in the message; 0 where it has none."""
+        """Return the speed in the message; 0 if it has none."""
         position = self.batch.gauges.mapping.position_of.get((Metric.SPEED_BPS, NO_INDEX))
         speed = float(self.batch.gauges.values[self.number, position, self.row]) if position is not None else 0.0
         return speed if speed > 0 else 0.0
 
     def speed_bps(self) -> float:
-        """Return the speed of the port: of the message, else of the inventory; 0 where neither has it."""
+        """Return the speed of the port from the message, else from the inventory; 0 if neither has it."""
         if speed := self.read_speed_bps():
             return speed
         link = self.topology.link_at(self.port)
         return float(link.speed_bps or 0) if link is not None else 0.0
 
     def since_ns(self, seconds: float) -> int:
-        """Return the time so long before the message."""
+        """Return the time that lies this many seconds before the message."""
         return self.message.at_ns - round(seconds * 1e9)
 
     def counter_delta(self, metric: Metric, index: int = NO_INDEX) -> tuple[float, float] | None:
@@ -243,29 +243,29 @@ class PortInterval:
         return message.number, Symptom(port.device, port.port, payload, message.at_ns, source=message.samples.source)
 
     def pcie_stall_ratio(self) -> float:
-        """Return the share of the time in which the NIC stalled on PCIe; NaN where it is not counted."""
+        """Return the share of the time in which the NIC stalled on PCIe; NaN if it is not counted."""
         deltas = (self.counter_delta(metric) for metric in PCIE_STALLS)
         return max((min(1.0, delta[0] / delta[1]) for delta in deltas if delta is not None), default=math.nan)
 
 
 _MOST = 2.0**63
-"""The largest limit that is compared with growth: more is no growth of a counter."""
+"""The largest limit that is compared with growth; a counter cannot grow by more."""
 
 
 def cells_above(batch: MessageBatch, position: int, per_s: float | npt.NDArray[np.float64]) -> Iterator[Cell]:
-    """Yield the cells of a batch in which the counter at a position grew by `per_s` a second or more.
+    """Yield the cells of a batch in which the counter at a position grew by at least `per_s` per second.
 
-    `per_s` is one limit, or one of each cell: shape (messages, rows) or (1, 1).
+    `per_s` is one limit, or a limit per cell: shape (messages, rows) or (1, 1).
     """
     counters = batch.counters
     now, before = counters.values[:, position], counters.previous(position)
     grew = now > before
     if not np.count_nonzero(grew):
         return
-    # a column that was never read has time 0: over so long a time no growth is much
+    # a column that was never read has time 0; over so long a time no growth is high
     times = counters.store.at_ns[counters.devices, counters.mapping.columns[position]]
     seconds = np.maximum(counters.at_ns - times, 1)[:, None] / 1e9
-    # in whole numbers: floating point costs twice as much
+    # integers, because floating point costs twice as much
     much = grew & (now - before >= np.minimum(np.ceil(per_s * seconds), _MOST).astype(np.uint64))
     if np.count_nonzero(much):
         numbers, rows = (places.tolist() for places in np.nonzero(much))
@@ -273,12 +273,12 @@ def cells_above(batch: MessageBatch, position: int, per_s: float | npt.NDArray[n
 
 
 def in_millionths(ratio: float) -> float:
-    """Return a ratio as it is sent, rounded to millionths."""
+    """Return a ratio in its form on the wire, rounded to millionths."""
     return round(ratio * 1e6) / 1e6
 
 
 def speeds_of(batch: MessageBatch, unknown: float = _SLOWEST_BPS) -> npt.NDArray[np.float64]:
-    """Return the speeds of ports, shape (messages, rows) or (1, 1); `unknown` where the messages do not have them."""
+    """Return the speeds of ports, shape (messages, rows) or (1, 1); `unknown` if the messages do not have them."""
     position = batch.gauges.mapping.position_of.get((Metric.SPEED_BPS, NO_INDEX))
     if position is None:
         return np.full((1, 1), unknown)
@@ -287,9 +287,9 @@ def speeds_of(batch: MessageBatch, unknown: float = _SLOWEST_BPS) -> npt.NDArray
 
 
 class ConditionMonitor(ReplayedMonitor):
-    """Finds conditions of ports by counters: readings are compared as arrays, and Python evaluates a few cells only.
+    """Finds conditions of ports by counters: readings are compared as arrays, and Python evaluates only a few cells.
 
-    These are cells in which a counter grew by much, and those of conditions that last; none in a healthy fabric.
+    These are the cells in which a counter grew by much, and the cells of active conditions; none in a healthy fabric.
     """
 
     def __init__(self, metrics: Container[Metric], *active: ActiveConditions) -> None:

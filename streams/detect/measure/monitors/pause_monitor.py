@@ -1,7 +1,7 @@
-"""Finds ports that pause stops nearly all the time, while no traffic goes in the direction that is paused.
+"""Finds ports that pause stops nearly all the time, while no traffic passes in the paused direction.
 
 Readings are compared as arrays, many messages at once; Python runs only for cells that were paused nearly all the time,
-and for conditions that last. The beginning is reported once the condition has lasted, and then its end.
+and for active conditions. The begin is reported once the condition has lasted, and later its end.
 """
 
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ class Direction(NamedTuple):
     """One direction of pause: its counters, and the traffic that it stops."""
 
     frames: tuple[Metric, Metric]
-    """For each priority, and for the whole port."""
+    """The counters for each priority, and for the whole port."""
     useconds: Metric
     transitions: Metric
     stopped: Metric
@@ -60,7 +60,7 @@ DIRECTIONS = (
     ),
 )  # fmt: skip
 _RECEIVED = 0
-"""Index of the direction in which a port is paused by its peer."""
+"""The index of the direction in which the peer pauses a port."""
 _USECONDS = (Metric.PFC_RX_PAUSE_USECONDS, Metric.PFC_TX_PAUSE_USECONDS)
 
 _DIRECTION_OF = {
@@ -71,18 +71,18 @@ _DIRECTION_OF = {
 _About = tuple[tuple[int, Metric, int], ...]
 """Direction, metric and index of columns."""
 _Plan = tuple[Indices, _About]
-"""Positions of the columns that count pause, and what they are; those in microseconds come last: they are exact."""
+"""Positions of the columns that count pause, and their meanings; exact columns in microseconds come last."""
 
 
 class PauseMonitor(ConditionMonitor):
-    """Holds the ports that are paused: none in a healthy fabric. It also follows the ports that pause throttles."""
+    """Tracks the paused ports: none in a healthy fabric. It also tracks the ports that pause throttles."""
 
     name = "pause"
 
     def __init__(self, params: StormParams, collapse: CollapseParams) -> None:
         self._params = params
         self._min_ratios = min(params.paused, collapse.paused), params.paused
-        """By direction: the share of the time from which on Python evaluates a cell."""
+        """Direction -> the share of paused time from which Python evaluates a cell."""
         self._throttle = Throttle(collapse, params, CongestionState.THROTTLED_BY_PAUSE)
         self._throttle_ratio = collapse.paused
         self._plans = MappingCache(_plan)
@@ -91,7 +91,7 @@ class PauseMonitor(ConditionMonitor):
         super().__init__(_DIRECTION_OF, self._own, self._throttle.active)
 
     def grown(self, batch: MessageBatch, columns: Columns, topology: Topology) -> Iterator[Cell]:
-        """Yield the cells that were paused nearly all the time, as far as messages alone show it."""
+        """Yield the cells that were paused nearly all the time, if messages alone show it."""
         positions, about = self._plans[batch.counters.mapping]
         counters = batch.counters
         now, before = counters.values[:, positions], _before(counters, positions)
@@ -101,7 +101,7 @@ class PauseMonitor(ConditionMonitor):
         growth = now - before
         times = counters.store.at_ns[counters.devices[:, None], counters.mapping.columns[positions]]
         seconds = np.maximum(counters.at_ns[:, None] - times, 1) / 1e9
-        # a column that was never read has time 0: over so long a time no growth is much
+        # a column that was never read has time 0; over so long a time no growth is high
         speeds = speeds_of(batch)
         for place, (direction, metric, _) in enumerate(about):
             own = grew[:, place]
@@ -141,7 +141,7 @@ class PauseMonitor(ConditionMonitor):
             yield interval.symptom(PcieStall(condition.since_ns, in_millionths(stalled)))
 
     def _shares(self, interval: PortInterval, speed_bps: float) -> dict[int, tuple[float, float]]:
-        """Return by priority the share of the time that was paused, and that time in s; empty where unknown."""
+        """Return by priority the share of paused time, and that time in s; empty if unknown."""
         shares: dict[int, tuple[float, float]] = {}
         for number, metric, index in self._plans[interval.batch.counters.mapping][1]:
             if number != interval.direction:
@@ -157,7 +157,7 @@ class PauseMonitor(ConditionMonitor):
     def _verdict(
         self, interval: PortInterval, speed_bps: float, shares: dict[int, tuple[float, float]]
     ) -> tuple[float, int, int] | None:
-        """Return the share of the time that was paused (0: there was traffic), the priority and since when."""
+        """Return the share of paused time (0: there was traffic), the priority and the begin."""
         direction, params = DIRECTIONS[interval.direction], self._params
         priority, (share, seconds) = max(shares.items(), key=lambda item: item[1])
         since_ns = interval.since_ns(seconds)

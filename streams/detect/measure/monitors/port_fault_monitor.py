@@ -1,8 +1,8 @@
 """Finds faults of ports and GPUs that devices report: of modules, firmware, slots, transport, NVLinks, dampening.
 
-They are evidence for findings of the link or part, and open none. Gauges are compared with a limit as arrays, as
-states are in transitions.py, and only their changes are reported. Counters that stand still on a healthy port are
-compared with the reading before; their growth, as an event, is a fault of one moment.
+The faults are evidence for findings of the link or part, and open none. Gauges are compared with a limit as arrays,
+like states in transitions.py, and only their changes are reported. Counters that do not grow on a healthy port are
+compared with the previous reading; their growth, like an event, is a fault at one time.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ class Limit(NamedTuple):
     is_below: bool = False
 
     def exceeded(self, values: Any) -> Any:
-        """Return where values, one or an array of them, are a fault; an absent one is none."""
+        """Return which values, one or an array, are a fault; an absent value is none."""
         return values < self.limit if self.is_below else values > self.limit
 
 
@@ -42,10 +42,10 @@ _LIMITS = {
     Metric.BFD_SESSION_UP: Limit(Fault.BFD_SESSION_DOWN, 0.5, is_below=True),
     Metric.BGP_SESSION_UP: Limit(Fault.BGP_SESSION_DOWN, 0.5, is_below=True),
 }
-"""A predicted frame loss from where CorrOpt (SIGCOMM'17) calls a link lossy. Lasers of modules take 5 mA and more."""
+"""A predicted frame loss from which CorrOpt (SIGCOMM'17) calls a link lossy. Lasers of modules take 5 mA and more."""
 
 _MODULE_KINDS = {1: "bus stuck", 2: "high temperature", 3: "bad or shorted"}
-"""By the index of MODULE_EVENTS, as mlx5 counts them (counters.rst); 0 is that it was unplugged."""
+"""Names by the index of MODULE_EVENTS, as mlx5 counts them (counters.rst); 0 means that it was unplugged."""
 
 _GROWTH: dict[Column, PortFault] = {
     (Metric.RX_ICRC_ERRORS, NO_INDEX): PortFault(Fault.CORRUPT_PACKETS),
@@ -118,7 +118,7 @@ def _positions(is_known: Callable[[Column], bool], mapping: ColumnMapping) -> di
 
 
 def _changes(batch: MessageBatch, topology: Topology, column: Column, position: int) -> Iterator[NumberedSymptom]:
-    """Yield where a gauge passed its limit; a first reading beyond it only of a port with a link."""
+    """Yield where a gauge passed its limit; a first reading beyond it only for a port with a link."""
     for message, row, is_on, step in state_changes(batch, position, _LIMITS[column[0]].exceeded):
         symptom = port_symptom(message.samples, topology, row, _fault(column, is_over=not is_on), step)
         if step.since_ns or topology.link_at(Port(symptom.device, symptom.port)) is not None:

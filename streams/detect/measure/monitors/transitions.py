@@ -1,9 +1,9 @@
 """Finds changes of the state of ports, and growth of counters of link downs, GPU errors and PFC watchdogs.
 
-Readings are compared as arrays, many messages at once; Python runs only for the cells in which something changed.
-A change is dated from one reading to the next. A late reading lies between two: it divides the change into two smaller
-ones, which are reported as well, and `correlate` drops a change that includes another of its kind. What remains are the
-changes between consecutive readings, in whatever order they came.
+Readings are compared as arrays, many messages at once; Python runs only for the cells in which something changed. A
+change is dated from one reading to the next. A late reading lies between two and divides the change into two smaller
+ones, which are also reported; `correlate` drops a change that includes another of its kind. The result is the changes
+between consecutive readings, in whatever order they arrived.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ _COUNTERS: dict[RowKind, _Payloads] = {
     RowKind.ROW_KIND_GPU: _payloads(Metric.GPU_ECC_UNCORRECTED),
 }
 _QUEUES = 8
-"""Of a port: one for each priority."""
+"""The queues of a port: one for each priority."""
 _WATCHDOGS = {(Metric.PFC_WATCHDOG_STORMS, queue): PfcWatchdogStorm(queue, "") for queue in range(_QUEUES)}
 _STATE_ITEMS, _WATCHDOG_ITEMS = tuple(STATES.items()), tuple(_WATCHDOGS.items())
 _BY_EVENT = {
@@ -139,7 +139,7 @@ def split_transitions(
 def _storms(
     batch: MessageBatch, topology: Topology, position: int, storm: PfcWatchdogStorm
 ) -> Iterator[NumberedSymptom]:
-    """Yield the growth of a switch's own watchdog counter, as if it had reported it when it is read."""
+    """Yield the growth of a switch's own watchdog counter, as if the switch had reported it at the reading."""
     for number, counted in counter_growth(batch, topology, position, lambda _: storm):
         yield number, Symptom(counted.device, counted.port, storm, counted.at_ns, 0, counted.source, by_event=True)
 
@@ -147,7 +147,7 @@ def _storms(
 def counter_growth(
     batch: MessageBatch, topology: Topology, position: int, payload_of: Callable[[int], Payload]
 ) -> Iterator[NumberedSymptom]:
-    """Yield growth; a counter that fell was reset, and one without a last reading is read for the first time."""
+    """Yield growth. A counter that fell was reset; one without a last reading is read for the first time."""
     now, before = batch.counters.values[:, position], batch.counters.previous(position)
     differs = now != before
     if not np.count_nonzero(differs):
@@ -163,7 +163,7 @@ def counter_growth(
 def state_changes(
     batch: MessageBatch, position: int, is_on: Callable[[Cells], Cells], *, is_port_state: bool = False
 ) -> Iterator[tuple[PendingMessage, int, bool, Transition]]:
-    """Yield where a gauge got into or out of a state (message, row, whether it is in it), first readings in it, too."""
+    """Yield (message, row, new state) where a gauge entered or left a state, including first readings in it."""
     now, before = batch.gauges.values[:, position], batch.gauges.previous(position)
     if not np.count_nonzero(now != before):
         return
@@ -183,7 +183,7 @@ def _is_off(values: Cells) -> Cells:
 
 
 def _is_known_or_admin(topology: Topology, first: Symptom) -> bool:
-    """Return whether a first reading of a port that is off is notable: that of an unused port without link is not."""
+    """Return whether a first reading of a down port is notable; that of an unused port without a link is not."""
     known = topology.link_at(Port(first.device, first.port)) is not None
     return known or first.kind is SymptomKind.ADMIN_DISABLED
 
@@ -197,7 +197,7 @@ def port_symptom(samples: Samples, topology: Topology, row: int, payload: Payloa
 def late_changes(
     late: LateMessage, store: ColumnStore, table: Table, column: Column
 ) -> Iterator[tuple[int, Transition]]:
-    """Yield the row and the transitions of cells that differ from the newest reading, or changed lately."""
+    """Yield the row and the transitions of cells that differ from the newest reading, or changed recently."""
     mapping, message = store.mapping(table), late.message
     assert mapping is not None
     if column not in mapping.position_of:

@@ -1,8 +1,8 @@
-"""Stores the last readings of many devices with the same columns and the same number of rows in one array.
+"""Stores the last readings of many devices with the same columns and number of rows in one array.
 
 Counters are uint64 and gauges float64, one store each of shape (devices, columns, rows). A cell that was never read is
-absent (2^64-1, NaN). The time of a reading is one number for each device and column; a column of which messages leave
-cells out has a time for each cell (`per_cell_times`). Times of all cells would double the memory.
+absent (2^64-1, NaN). Each device and column has one time of reading. If messages omit cells of a column, each of its
+cells has a time (`per_cell_times`); times of all cells would double the memory.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ NONE = -1
 """No window."""
 
 NEVER_NS = 1 << 50
-"""13 days, longer than any interval between readings that is evaluated."""
+"""13 days, longer than any evaluated interval between readings."""
 
 _MAX_MAPPINGS = 256
 
@@ -38,18 +38,18 @@ def is_absent(values: Cells) -> npt.NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnMapping:
-    """The columns of a message's table in a store; there is one object for equal columns."""
+    """The columns of a message's table in a store; equal columns share one object."""
 
     position_of: dict[Column, int]
     """Column -> its position in the message."""
     columns: Indices
-    """By position in the message: index in the store."""
+    """Position in the message -> index in the store."""
     is_identity: bool
-    """The message has exactly the store's columns, in their order."""
+    """True if the message has exactly the store's columns, in their order."""
 
 
 class MappingCache(dict[ColumnMapping, _T]):
-    """Caches what is derived from a mapping: a hit makes no Python call."""
+    """Caches values derived from a mapping; a hit makes no Python call."""
 
     def __init__(self, make: Callable[[ColumnMapping], _T]) -> None:
         self._make = make
@@ -70,7 +70,7 @@ class TableDelta:
     values: Cells
     at_ns: Times
     rows: Indices | None = None
-    """Indices of a message's rows in its device, where it does not have exactly the rows of the device."""
+    """The indices of a message's rows in its device, if it does not have exactly the rows of the device."""
 
     def previous(self, position: int) -> Cells:
         """Return the last readings of a column, shape (messages, rows)."""
@@ -84,7 +84,7 @@ class TableDelta:
 
 
 class DeviceColumns(NamedTuple):
-    """A copy of all that a store has of one device."""
+    """A copy of one device's state in a store."""
 
     values: Cells
     at_ns: Times
@@ -92,7 +92,7 @@ class DeviceColumns(NamedTuple):
 
 
 class DeviceArrays:
-    """Arrays by device, each an attribute of a subclass: they grow, are cleared and move to another block together."""
+    """Arrays by device, each an attribute of a subclass; they grow, are cleared and move to another block together."""
 
     def __init__(self, columns: tuple[Column, ...], rows: int) -> None:
         self.columns, self.rows = columns, rows
@@ -101,13 +101,13 @@ class DeviceArrays:
         """Name -> its axes after the device (c: columns, r: rows), and the value of an index without a device."""
 
     def _array(self, name: str, axes: str, kind: Any, empty: Any, columns: int | None = None) -> None:
-        """Add an array, of the first `columns` only if that is given."""
+        """Add an array; it has only the first `columns` if given."""
         size = {"c": len(self.columns) if columns is None else columns, "r": self.rows}
         self._arrays[name] = axes, empty
         setattr(self, name, np.empty((0, *(size[axis] for axis in axes)), kind))
 
     def grow(self, devices: int) -> None:
-        """Make room; pages of cells that were not written yet cost no memory."""
+        """Make room; pages of cells that were never written cost no memory."""
         for name, (axes, empty) in self._arrays.items():
             former: Cells = getattr(self, name)
             array = np.empty((devices, *former.shape[1:]), former.dtype)
@@ -117,14 +117,14 @@ class DeviceArrays:
             setattr(self, name, array)
 
     def clear(self, device: int) -> None:
-        """Forget all of a device: nothing is comparable with its next readings."""
+        """Discard all readings of a device; its next readings have nothing to compare with."""
         for name, (_, empty) in self._arrays.items():
             getattr(self, name)[device] = empty
 
     def move_in(self, device: int, other: Any, former: int) -> None:
-        """Take over a device from a block that has the first of these rows, and some of these columns.
+        """Move a device here from a block that has the first of these rows, and some of these columns.
 
-        A column that this block lacks is one from which the other derives what this one reads.
+        If this block lacks a column, the other block derives from it a column that this one reads.
         """
         self.clear(device)
         rows = slice(other.rows)
@@ -145,7 +145,7 @@ class ColumnStore(DeviceArrays):
     values: Cells
     at_ns: Times
     typical_interval_ns: Times
-    """By device: interval between its readings while none is missing; NEVER_NS where unknown."""
+    """Device -> the interval between its readings while none is missing; NEVER_NS if unknown."""
 
     def __init__(self, columns: tuple[Column, ...], rows: int, dtype: str) -> None:
         super().__init__(columns, rows)
@@ -157,28 +157,28 @@ class ColumnStore(DeviceArrays):
         """Index of a column -> the time of each of its cells, shape (devices, rows)."""
         self._mappings: dict[tuple[Column, ...], ColumnMapping] = {}
         self._mapping_by_identity: dict[tuple[int, int], tuple[ColumnMapping, Any, Any]] = {}
-        """By the identity of the tuples that the codec shares; it holds these, so that no others get their identity."""
+        """By the identity of the tuples that the codec shares; it holds them, so that no others get their identity."""
 
     def grow(self, devices: int) -> None:
-        """Make room."""
+        """Make room for this number of devices."""
         super().grow(devices)
         for place, cells in self.per_cell_times.items():
             more = np.zeros((devices - len(cells), self.rows), np.int64)
             self.per_cell_times[place] = np.concatenate([cells, more])
 
     def clear(self, device: int) -> None:
-        """Forget all readings of a device."""
+        """Discard all readings of a device."""
         super().clear(device)
         for cells in self.per_cell_times.values():
             cells[device] = 0
 
     def copy_of(self, device: int) -> DeviceColumns:
-        """Return a copy of all that is stored of a device."""
+        """Return a copy of the stored readings of a device."""
         ragged = {place: cells[device].copy() for place, cells in self.per_cell_times.items()}
         return DeviceColumns(self.values[device].copy(), self.at_ns[device].copy(), ragged)
 
     def restore(self, device: int, row: DeviceColumns) -> None:
-        """Put back what `copy_of` returned."""
+        """Restore the readings that `copy_of` returned."""
         self.values[device], self.at_ns[device] = row.values, row.at_ns
         for place, cells in self.per_cell_times.items():
             cells[device] = row.per_cell_times.get(place, row.at_ns[place])
@@ -200,7 +200,7 @@ class ColumnStore(DeviceArrays):
         return times
 
     def mapping(self, table: Table) -> ColumnMapping | None:
-        """Return the mapping of a message's columns; None where the store lacks one of them."""
+        """Return the mapping of a message's columns; None if the store lacks one of them."""
         known = self._mapping_by_identity.get((id(table.metric), id(table.index)))
         if known is not None:
             return known[0]
@@ -239,13 +239,13 @@ class ColumnStore(DeviceArrays):
     def _fill_absent(self, delta: TableDelta, absent: npt.NDArray[np.bool_]) -> Times:
         """Fill cells that are absent in messages with the last readings; return the times of the columns.
 
-        A column of which a message has no cell keeps its time; one of which it has some gets a time for each cell.
+        A column without any cell in a message keeps its time; a column with some cells gets a time for each cell.
         """
         columns = np.flatnonzero(absent.any(axis=(0, 2)))
         where = (delta.devices[:, None], delta.mapping.columns[columns])
         missing, before = absent[:, columns], self.values[where]
         older = missing & ~is_absent(before)
-        if not np.count_nonzero(older):  # the device never had what is missing, which is the usual case
+        if not np.count_nonzero(older):  # the usual case: the device never had the missing cells
             return delta.at_ns[:, None]
         if not delta.values.flags.writeable:
             delta.values = delta.values.copy()
@@ -259,7 +259,7 @@ class ColumnStore(DeviceArrays):
         return times
 
     def move_in(self, device: int, other: Any, former: int) -> None:
-        """Take over a device from a store that has the first columns and the first rows of this one."""
+        """Move a device here from a store that has the first columns and the first rows of this one."""
         super().move_in(device, other, former)
         for place in other.per_cell_times:
             self._split_times(place)
@@ -274,10 +274,10 @@ class ColumnStore(DeviceArrays):
             self.per_cell_times[place] = np.repeat(self.at_ns[:, place, None], self.rows, axis=1)
 
     def exchange(self, codec: ArrayCodec, places: Numbers, newest: Times, per_cell: list[int]) -> list[int]:
-        """Write or fill the devices at these indices; `newest` are their newest times.
+        """Write or fill the devices at these indices; `newest` has their newest times.
 
-        Returns the columns with a time for each cell, which a reader is given. A column whose cells all have one time
-        again loses its times by cell in the store, too: no result depends on them.
+        Returns the columns with a time for each cell, which a reader receives. If all cells of a column have one time
+        again, the store also drops its times by cell; no result depends on them.
         """
         if isinstance(codec, ArrayEncoder):
             per_cell = [place for place in range(len(self.columns)) if self._has_times_by_cell(place, places)]

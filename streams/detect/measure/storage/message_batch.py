@@ -1,4 +1,4 @@
-"""The blocks of devices of one layout, the place of each device in them, and the messages on their way into them."""
+"""Defines the blocks of devices of one layout, the place of each device in them, and the messages to be stored."""
 
 from dataclasses import dataclass, field
 
@@ -22,10 +22,10 @@ from streams.wire.models import RowKind, Samples, Source
 
 @dataclass(frozen=True, slots=True)
 class BlockLayout:
-    """The columns and the number of rows that the devices of a block have in common.
+    """The columns and the number of rows that the devices of a block share.
 
-    Devices whose messages bring only some of their rows have a block of their own (`has_per_cell_times`): its columns
-    have a time for each cell, which the others do not pay for.
+    Devices whose messages have only some of their rows have their own block (`has_per_cell_times`): its columns have a
+    time for each cell, whose cost other blocks avoid.
     """
 
     row_kind: RowKind
@@ -76,7 +76,7 @@ class DeviceBlock:
         self._free.append(device)
 
     def move_in(self, slot: "DeviceSlot", rows: tuple[str, ...]) -> None:
-        """Take over a device from another block; it has other rows or columns now."""
+        """Move a device here from another block, because its rows or columns changed."""
         former, index = slot.block, self.add()
         for part, other in zip(self.parts, former.parts, strict=False):
             part.move_in(index, other, slot.index)
@@ -86,7 +86,7 @@ class DeviceBlock:
     def deltas(
         self, devices: Indices, at_ns: Times, counters: Mapped, gauges: Mapped, rows: Indices | None = None
     ) -> tuple[TableDelta, TableDelta]:
-        """Return the tables of messages, one after the other in arrays, beside the last readings."""
+        """Return the tables of messages as arrays, one message after the other, beside the last readings."""
         height = self.layout.rows if rows is None else len(rows)
         (fit, counts), (gauge_fit, levels) = counters, gauges
         counts = counts.reshape(len(devices), len(fit.columns), height)
@@ -98,7 +98,7 @@ class DeviceBlock:
 
     @property
     def device_count(self) -> int:
-        """The number of devices in the block."""
+        """Return the number of devices in the block."""
         return self._size - len(self._free)
 
 
@@ -112,15 +112,15 @@ class DeviceSlot:
     block: DeviceBlock
     index: int
     newest_ns: int = 0
-    """Time of the newest reading; 0 before the first."""
+    """The time of the newest reading; 0 before the first."""
     pending: int = 0
-    """Number of its messages that are enqueued."""
+    """The number of its enqueued messages."""
     history: ReadingHistory = field(default_factory=ReadingHistory)
 
 
 @dataclass(slots=True)
 class PendingMessage:
-    """One message that is not stored yet; `number` is its position in the input batch."""
+    """A message that is not stored yet; `number` is its position in the input batch."""
 
     number: int
     slot: DeviceSlot
@@ -135,10 +135,10 @@ class PendingMessage:
 
 @dataclass(slots=True)
 class MessageBatch:
-    """Messages of different devices beside the last readings; what is absent in a message, or late, changes nothing.
+    """Messages of different devices beside the last readings; absent or late cells change nothing.
 
-    `transitions` are the transitions that monitors find; the store adds them to the history of their slots. `appeared`
-    are the indices of messages with the first reading of the state of a port.
+    `transitions` are found by monitors; the store adds them to the history of their slots. `appeared` has the indices
+    of messages with the first reading of a port's state.
     """
 
     row_kind: RowKind
@@ -151,7 +151,7 @@ class MessageBatch:
 
 @dataclass(slots=True)
 class LateMessage:
-    """A message that is older than the last of its device; `rows` are the indices of its rows in the device's block.
+    """A message that is older than its device's last; `rows` are the indices of its rows in the device's block.
 
     `transitions` are the changes that monitors find; the store applies them to the history of the slot.
     """
@@ -163,7 +163,7 @@ class LateMessage:
 
 @dataclass(slots=True)
 class ClosedWindows:
-    """Windows of different devices of a block that are final, with the messages that make them so."""
+    """Final windows of different devices of a block, with the messages that make them final."""
 
     windows: WindowStore
     devices: Indices
@@ -172,4 +172,4 @@ class ClosedWindows:
 
 
 Step = MessageBatch | ClosedWindows | LateMessage
-"""A step of the storage: yielded before it is stored."""
+"""A step of the storage, yielded before it is stored."""

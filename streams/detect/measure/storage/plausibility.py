@@ -1,7 +1,7 @@
-"""Rejects growth of byte counters that a port cannot have counted at its speed: 500 Gb/s on a port of 100 Gb/s.
+"""Rejects growth of byte counters that exceeds a port's speed, such as 500 Gb/s on a port of 100 Gb/s.
 
-A counter in another unit, of another port, or of a wrapped register gives such a rate. It is compared by neither rails
-nor uplinks, and counted once a window and counter.
+A counter in another unit, of another port, or of a wrapped register gives such a rate. Neither rails nor uplinks are
+compared by it, and it is counted once per window and counter.
 """
 
 from typing import Any
@@ -18,23 +18,23 @@ _SLACK_S = 2.0
 
 
 def most_octets(seconds: Any, speed_bps: Any) -> Any:
-    """Return how many octets a port can have counted in a time; NaN where its speed is not known."""
+    """Return the most octets that a port can have counted in a time; NaN if its speed is unknown."""
     return (seconds + _SLACK_S) * speed_bps * (_MARGIN / 8)
 
 
 class Plausibility:
-    """Holds how much growth was rejected since it was taken; it is asked first whether there is any."""
+    """Counts rejected growth since it was last taken; callers first check whether there is any."""
 
     def __init__(self) -> None:
         self.rejected = 0
 
     def take(self) -> int:
-        """Return how much growth was rejected since the last call."""
+        """Return the number of rejections since the last call."""
         rejected, self.rejected = self.rejected, 0
         return rejected
 
     def reject(self, octets: Values, seconds: Values, speeds: Values) -> None:
-        """Set growth to NaN that is not possible; shapes are (devices, ports), (devices,) and (devices, ports)."""
+        """Set impossible growth to NaN; shapes are (devices, ports), (devices,) and (devices, ports)."""
         beyond = octets > most_octets(seconds[:, None], speeds)
         if count := int(np.count_nonzero(beyond)):
             self.rejected += count

@@ -1,7 +1,7 @@
-"""Stores what was read of one source within the lateness: times of readings, and transitions of cells that changed.
+"""Stores the readings of one source within the lateness: their times, and transitions of cells that changed.
 
-It finds the readings before and after one that comes late. A cell without a transition was as it is now, so
-that a healthy port needs no memory; a device retains the times at which it was read.
+It finds the readings before and after a late one. A cell without a transition has its present value throughout, so a
+healthy port needs no memory; a device retains the times of its readings.
 """
 
 from bisect import insort
@@ -19,7 +19,7 @@ from streams.fabric.catalogue import Metric
 
 Metrics = tuple[Metric, ...]
 Read = tuple[int, Metrics, Metrics, tuple[str, ...]]
-"""Time, metrics of both tables, rows: tuples that messages share. It is no class: there is one a message."""
+"""Time, metrics of both tables, rows: tuples that messages share. It is a tuple, because there is one per message."""
 
 UNREAD: Read = (0, (), (), ())
 """Before the first reading."""
@@ -30,7 +30,7 @@ Cell = tuple[Column, str]
 
 
 class Transition(NamedTuple):
-    """Two consecutive readings of a cell that differ; `row_time_ns` is that of the second with the delay of its row."""
+    """Two consecutive, different readings of a cell; `row_time_ns` is that of the second with the delay of its row."""
 
     since_ns: int
     at_ns: int
@@ -40,7 +40,7 @@ class Transition(NamedTuple):
 
 
 class TransitionUpdate(NamedTuple):
-    """A change of the transitions of a cell: at most one is replaced by those that are added."""
+    """A change of a cell's transitions: at most one is replaced by the added ones."""
 
     cell: Cell
     replaced: Transition | None
@@ -55,14 +55,14 @@ class ReadingHistory:
     """In order; the first is older than the lateness, or UNREAD."""
     transitions: dict[Cell, list[Transition]] = field(default_factory=dict)
     restarted_ns: int = 0
-    """The first reading after counters were reset: those before it are compared with nothing."""
+    """The first reading after a reset of counters; earlier readings are not compared with later ones."""
 
     def contains(self, read: Read) -> bool:
-        """Return whether a reading is known, or older than all that are retained."""
+        """Return whether a reading is known, or older than all retained ones."""
         return read in self.reads or read[0] <= self.reads[0][0]
 
     def insert(self, read: Read, since_ns: int) -> None:
-        """Insert a reading that is late, or irregular in rows or columns; prunes what is older than `since_ns`."""
+        """Insert a reading that is late, or irregular in rows or columns; prunes readings older than `since_ns`."""
         insort(self.reads, read, key=itemgetter(0))
         self.prune(since_ns)
 
@@ -86,7 +86,7 @@ class ReadingHistory:
         self.transitions[update.cell] = own
 
     def restarted(self, at_ns: int, counters: Collection[Column]) -> None:
-        """Forget transitions of counters, which were reset before the reading of this time."""
+        """Discard transitions of counters that were reset before the reading of this time."""
         self.restarted_ns = at_ns
         self.transitions = {cell: own for cell, own in self.transitions.items() if cell[0] not in counters}
 
@@ -99,7 +99,7 @@ class ReadingHistory:
         return newest
 
     def times(self, cell: Cell, after_ns: int) -> Iterator[int]:
-        """Yield the times after `after_ns` at which a cell was read, as far as they are retained."""
+        """Yield the retained times after `after_ns` at which a cell was read."""
         (metric, _), row = cell
         for at_ns, counters, gauges, rows in self.reads:
             if at_ns > after_ns and (metric in gauges or metric in counters) and row in rows:
@@ -108,7 +108,7 @@ class ReadingHistory:
     def split(self, cell: Cell, at_ns: int, row_time_ns: int, value: Value, newest: Value) -> TransitionUpdate | None:
         """Return the change that a late reading of a cell makes: it divides a transition, or makes two.
 
-        None where the late reading shows nothing, or too little is retained to know.
+        None if the late reading shows nothing, or too little is retained to decide.
         """
         own = self.transitions.get(cell, [])
         if any(at_ns in (one.since_ns, one.at_ns) for one in own):
@@ -133,14 +133,14 @@ class ReadingHistory:
         return TransitionUpdate(cell, replaced, added)
 
     def _first_reading(self, cell: Cell, at_ns: int, row_time_ns: int, value: Value) -> TransitionUpdate | None:
-        """Return the first reading of all, where it comes late and is like those after it."""
+        """Return the first reading of all, if it arrives late and equals those after it."""
         if self.reads[0] != UNREAD or any(t <= at_ns for t in self.times(cell, 0)):
             return None
         return TransitionUpdate(cell, None, (Transition(0, at_ns, row_time_ns, value, value),))
 
 
 def pack_history(of_slots: Iterable[ReadingHistory], encoder: ArrayEncoder) -> dict[str, Any]:
-    """Write histories into arrays; return what many share, and the few transitions, for the JSON head."""
+    """Write histories into arrays; return the shared values and the few transitions for the JSON head."""
     histories = list(of_slots)
     reads = [read for history in histories for read in history.reads]
     shapes, places = _shapes(reads)
@@ -164,7 +164,7 @@ def pack_history(of_slots: Iterable[ReadingHistory], encoder: ArrayEncoder) -> d
 def _shapes(reads: list[Read]) -> tuple[list[Any], Numbers]:
     """Return the distinct columns and rows of readings in order of first use, and the index for each reading.
 
-    They are compared first by the identity of the tuples that messages share: names are many, and comparing them for
+    They are first compared by the identity of the tuples that messages share, because comparing the many names for
     every reading is slow.
     """
     own = np.empty((len(reads), 3), np.int64)
@@ -179,7 +179,7 @@ def _shapes(reads: list[Read]) -> tuple[list[Any], Numbers]:
 
 
 def unpack_history(head: dict[str, Any], of_slots: Iterable[ReadingHistory], decoder: ArrayDecoder) -> None:
-    """Fill the histories of the same slots in the same order; raises ValueError where the numbers differ."""
+    """Fill the histories of the same slots in the same order; raises ValueError if the numbers differ."""
     counts = decoder.take("i8", head["count"]).tolist()
     if sum(counts) != head["reads"]:
         raise ValueError(f"{sum(counts)} readings where {head['reads']} belong")

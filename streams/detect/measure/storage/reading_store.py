@@ -1,8 +1,8 @@
 """Stores the last readings of all devices, and adds messages to them many at a time.
 
-Messages of different devices with the same columns and rows are added as one array; a second message of a device waits
-for the next array, so that the size of batches changes no result. A message need not bring all rows or columns: what it
-leaves out keeps its last reading. A reading older than the last one does not replace it, and is passed on as late.
+Messages of different devices with the same columns and rows are added as one array. A second message of a device waits
+for the next array, so that the size of batches changes no result. A message may omit rows or columns, which keep their
+last readings. A reading older than the last one does not replace it, and is passed on as late.
 """
 
 import logging
@@ -37,10 +37,10 @@ from streams.wire.models import RowKind, Samples, Source, Table
 log = logging.getLogger(__name__)
 
 MAX_DEVICE_ROWS = 4096
-"""Of one source: a switch has up to 1,024 ports with breakouts. Names that change at each reading grow without end."""
+"""The most rows of a source: a switch has up to 1,024 ports with breakouts. Changing names would grow forever."""
 
 MAX_DEVICE_COLUMNS = 1024
-"""Of each table: metrics times lanes, priorities and queues are below 500."""
+"""The most columns of each table: metrics times lanes, priorities and queues are below 500."""
 
 _LOGGED_EVERY = 100_000
 
@@ -52,7 +52,7 @@ _Deltas = tuple[TableDelta, TableDelta]
 class ReadingStore:
     """The last readings of all devices, and the ends of their windows.
 
-    What it yields is to be processed before the next step is requested: it is stored then.
+    Process each yielded step before requesting the next, because it is stored then.
     """
 
     def __init__(self, spec: WindowSpec) -> None:
@@ -60,11 +60,11 @@ class ReadingStore:
         self.blocks: dict[BlockLayout, DeviceBlock] = {}
         self.spec = spec
         self.refused = 0
-        """Rows and columns of messages for which their device had no room."""
+        """Counts rows and columns of messages for which their device had no room."""
         self._batches: list[dict[_Mappings, list[PendingMessage]]] = []
 
     def add(self, number: int, samples: Samples, at_ns: int) -> Iterable[Step]:
-        """Add a message; one in order is stored by the next `flush`, another one is flushed at once."""
+        """Add a message; the next `flush` stores a message in order, any other is flushed at once."""
         key = (samples.device, samples.source, samples.row_kind)
         slot = self.slots.get(key)
         if slot is None:
@@ -109,10 +109,10 @@ class ReadingStore:
                 yield from self._apply(group, block, deltas, deltas)
 
     def restarted(self, device: str, source: Source, at_ns: int) -> Iterator[Step]:
-        """Forget the counters of a device, which were reset before the reading of this time.
+        """Discard the counters of a device that were reset before the reading of this time.
 
-        States stay comparable, because a port that was up and is down did go down. What a window that is not final had
-        counted is unknown.
+        States stay comparable, because a port that was up and is down did go down. The counts of a window that is not
+        final are unknown.
         """
         yield from self.flush()
         for kind in RowKind:
@@ -127,7 +127,7 @@ class ReadingStore:
     ) -> Iterator[Step]:
         """Process messages with their own rows, close windows, and store the messages with all rows of their devices.
 
-        Windows are closed first: the last readings may be those of the end of a window.
+        Windows are closed first, because the last readings may be those of the end of a window.
         """
         batch = MessageBatch(block.layout.row_kind, group, *own)
         yield batch
@@ -144,7 +144,7 @@ class ReadingStore:
     def _irregular(self, message: PendingMessage) -> Iterator[Step]:
         """Store a message that is late, or whose rows or columns differ from those of its slot.
 
-        It is stored alone, as one of all rows in which what it does not bring, or brings too late, is absent.
+        It is stored alone, as a message of all rows in which missing or late cells are absent.
         """
         yield from self.flush()
         slot, samples, at_ns = message.slot, message.samples, message.at_ns
@@ -176,7 +176,7 @@ class ReadingStore:
         yield from self._apply([message], block, own, whole, is_late=is_late)
 
     def _fit(self, slot: DeviceSlot, samples: Samples) -> Indices:
-        """Move a device into the block that has also the rows and columns of a message; return the message's rows."""
+        """Move a device into a block that also has the rows and columns of a message; return the message's rows."""
         index_of = {row: index for index, row in enumerate(slot.rows)}
         for row in samples.row:
             index_of.setdefault(row, len(index_of))
@@ -250,7 +250,7 @@ def _stacked(tables: list[Cells]) -> Cells:
 
 
 def _admitted(known: Sequence[Any], new: Sequence[Any], most: int) -> list[int]:
-    """Return the indices of the new names that are known, or for which there is room among `most`."""
+    """Return the indices of the names that are known, or for which there is room among `most`."""
     names = set(known)
     places = []
     for index, name in enumerate(new):
@@ -261,20 +261,20 @@ def _admitted(known: Sequence[Any], new: Sequence[Any], most: int) -> list[int]:
 
 
 def _within_bounds(gauges: Cells) -> Cells:
-    """Return gauges in which a value beyond the bounds of messages is absent: infinity, or more than MAX_NUMBER."""
+    """Return gauges in which values beyond the bounds of messages are absent: infinity, or more than MAX_NUMBER."""
     beyond = np.abs(gauges) > MAX_NUMBER
     return np.where(beyond, np.nan, gauges) if np.count_nonzero(beyond) else gauges
 
 
 def _merged_columns(columns: tuple[Column, ...], table: Table) -> tuple[Column, ...]:
-    """Return the columns, and then those of a message that are not among them."""
+    """Return the columns, followed by the new columns of a message."""
     return tuple(dict.fromkeys((*columns, *zip(table.metric, table.index, strict=True))))
 
 
 def _spread(slot: DeviceSlot, tables: tuple[Table, Table], rows: Indices, at_ns: int) -> list[tuple[Cells, bool]]:
-    """Return tables over all rows of a device, absent where they bring nothing new, and whether a column is partial.
+    """Return tables over all rows of a device, absent without new readings, and whether a column is partial.
 
-    A column is partial where the table brings new readings of some of the cells that were read before.
+    A column is partial if the table has new readings of only some of the cells that were read before.
     """
     found = []
     for store, table in zip((slot.block.counters, slot.block.gauges), tables, strict=True):

@@ -1,7 +1,7 @@
-"""Retains what the selection of windows needs, by device and port: readings beyond a limit, and what was sent last.
+"""Stores the state of the selection of windows by device and port: readings beyond a limit, and the last sent values.
 
-The last reading of a window does not show what a gauge was for most of it. A BER is judged by its mean over the time of
-the window and by its maximum, optical power and SNR also by their minimum, so each reading beyond the limit is
+The last reading of a window does not show a gauge's value for most of it. A BER is evaluated by its mean over the time
+of the window and by its maximum, optical power and SNR also by their minimum, so each reading beyond the limit is
 retained until its window is final. Readings within the limits cost one comparison of arrays.
 """
 
@@ -33,7 +33,7 @@ BER: Column = (Metric.PRE_FEC_BER, NO_INDEX)
 
 
 class BeyondReading(NamedTuple):
-    """A reading beyond the limit, and the reading of its port before it (0 for none)."""
+    """A reading beyond the limit, and the previous reading of its port (0 for none)."""
 
     at_ns: int
     since_ns: int
@@ -47,9 +47,9 @@ class Excursions(DeviceArrays):
     """
 
     usual: npt.NDArray[np.float32]
-    """The levels that were sent last before the previous window: those that every order of arrival has."""
+    """The levels last sent before the previous window, which do not depend on the order of arrival."""
     bounds: npt.NDArray[np.float32]
-    """Below these a reading is retained: a dip below the higher of the usual level and the one sent last."""
+    """Readings below these bounds are retained: a dip below the higher of the usual and the last sent level."""
 
     def __init__(self, levels: Sequence[Column], rows: int, ber_limit: float, dip: float) -> None:
         self.dipping = tuple(level for level in levels if level != BER)
@@ -64,23 +64,23 @@ class Excursions(DeviceArrays):
         self._positions = MappingCache(self._find_positions)
 
     def clear(self, device: int) -> None:
-        """Reset the state of an index that another device takes."""
+        """Reset the state of an index for reuse by another device."""
         super().clear(device)
         self.readings.pop(device, None)
 
     def move_in(self, device: int, other: Any, former: int) -> None:
-        """Take over a device from a block with some of these levels and the first of these rows."""
+        """Move a device here from a block with some of these levels and the first of these rows."""
         super().move_in(device, other, former)
         if (own := other.readings.pop(former, None)) is not None:
             self.readings[device] = own
 
     def set_levels(self, devices: Indices, before: Cells, sent: Cells) -> None:
-        """Set the levels that were sent last, and before that, of those that can dip; shape (devices, levels, rows)."""
+        """Set the last sent levels, and those before, of levels that can dip; shape (devices, levels, rows)."""
         self.usual[devices] = before
         self.bounds[devices] = np.fmax(before, sent) - self._dip
 
     def dips(self, device: int, level: Column, row: int, readings: Sequence[BeyondReading]) -> list[BeyondReading]:
-        """Return those of the readings of a window that are a dip below the usual level."""
+        """Return the readings of a window that dip below the usual level."""
         usual = self.usual[device, self.dipping.index(level), row]
         return [reading for reading in readings if reading.value <= usual - self._dip]
 
@@ -147,13 +147,13 @@ class Excursions(DeviceArrays):
         )
 
     def other_usual(self, devices: Indices, sent: Cells) -> list[Any]:
-        """Return the usual levels that differ from those sent last, as JSON values: (number, level, row, value)."""
+        """Return the usual levels that differ from the last sent ones, as JSON values: (number, level, row, value)."""
         usual = self.usual[devices]
         differs = (usual != sent) & ~(np.isnan(usual) & np.isnan(sent))
         return [[*cell, float(usual[cell])] for cell in zip(*(w.tolist() for w in np.nonzero(differs)), strict=True)]
 
     def load(self, data: Sequence[Any]) -> None:
-        """Take over what `dump` returned."""
+        """Restore the state that `dump` returned."""
         for device, metric, index, row, readings in data:
             own = self.readings.setdefault(device, {})
             own[(Metric(metric), index), row] = [BeyondReading(*reading) for reading in readings]
@@ -179,9 +179,9 @@ class Excursions(DeviceArrays):
 
 
 def time_mean(readings: Sequence[BeyondReading], since_ns: int, until_ns: int, rest: float) -> float:
-    """Return the mean over the time from `since_ns` (0: unknown) to `until_ns`; it was `rest` outside of the readings.
+    """Return the mean from `since_ns` (0: unknown) to `until_ns`; `rest` is the value outside the readings.
 
-    A reading stands for the time since the one before it.
+    A reading represents the time since the previous one.
     """
     spans = [(r.at_ns - (r.since_ns or since_ns or r.at_ns), r.value) for r in readings]
     beyond_ns = sum(span for span, _ in spans)
@@ -192,7 +192,7 @@ def time_mean(readings: Sequence[BeyondReading], since_ns: int, until_ns: int, r
 
 
 def beyond_s(readings: Sequence[BeyondReading]) -> float:
-    """Return the seconds for which the readings stand."""
+    """Return the seconds that the readings represent."""
     return sum(r.at_ns - (r.since_ns or r.at_ns) for r in readings) / 1e9
 
 
@@ -205,19 +205,19 @@ class PortWindowReport(NamedTuple):
     since_ns: int
     at_ns: int
     values: dict[Column, tuple[float, float]]
-    """Column -> growth and 0, or the level and the value that was sent last."""
+    """Column -> growth and 0, or the level and the last sent value."""
     extremes: tuple[LevelExtreme, ...] = ()
 
 
 class SelectionState(DeviceArrays):
-    """Retains what the selection of windows needs of the devices of a block; its columns are levels."""
+    """The state of the selection of windows for the devices of a block; its columns are levels."""
 
     sent_levels: npt.NDArray[np.float32]
-    """The value of each level that was sent last; NaN before the first reading."""
+    """The last sent value of each level; NaN before the first reading."""
     watch_until: npt.NDArray[np.int32]
     """The last window of a port that is sent because of an earlier notable one."""
     isolated_error_at: npt.NDArray[np.int32]
-    """The window of a port in which errors grew and that was not sent, because none were near it."""
+    """The window of a port in which errors grew and that was not sent, because no others were near it."""
     peers_watch_until: Times
     """The last window of a device whose peers (rails or uplinks) are sent because of an earlier suspect one."""
 
@@ -233,24 +233,24 @@ class SelectionState(DeviceArrays):
         """(device, row) -> the report of that window, sent if another follows."""
 
     def clear(self, device: int) -> None:
-        """Reset the state of an index that another device takes."""
+        """Reset the state of an index for reuse by another device."""
         for row in np.flatnonzero(self.isolated_error_at[device] != NONE).tolist():
             self.pop_isolated_error(device, row)
         super().clear(device)
 
     def move_in(self, device: int, other: Any, former: int) -> None:
-        """Take over a device from a block with some of these levels and the first of these rows."""
+        """Move a device here from a block with some of these levels and the first of these rows."""
         super().move_in(device, other, former)
         for row in np.flatnonzero(other.isolated_error_at[former] != NONE).tolist():
             self.hold_isolated_error(device, other.isolated_errors[former, row])
 
     def pop_isolated_error(self, device: int, row: int) -> PortWindowReport:
-        """Remove and return the isolated errors of a port: they are sent now, or are so old that none followed."""
+        """Remove and return the isolated errors of a port, which are sent now or were followed by none in time."""
         self.isolated_error_at[device, row] = NONE
         return self.isolated_errors.pop((device, row))
 
     def set_sent_levels(self, devices: Indices, levels: npt.NDArray[np.float64]) -> None:
-        """Record the levels that were sent last."""
+        """Record the last sent levels."""
         if self.dipping:
             self.excursions.set_levels(devices, self.sent_levels[devices][:, self.dipping], levels[:, self.dipping])
         self.sent_levels[devices] = levels
@@ -261,7 +261,7 @@ class SelectionState(DeviceArrays):
         self.isolated_errors[device, report.row] = report
 
     def exchange(self, codec: ArrayCodec, places: Numbers) -> None:
-        """Write or fill the devices at these indices: of ports only those with something notable."""
+        """Write or fill the devices at these indices; only ports with notable state are stored."""
         codec.exchange(self.peers_watch_until, places)
         codec.exchange_sparse(self.watch_until, places, NONE)
         codec.exchange_sparse(self.isolated_error_at, places, NONE)
@@ -284,7 +284,7 @@ class SelectionState(DeviceArrays):
         return orjson.dumps({"isolated": sorted(own), "beyond": self.excursions.dump(number_of), "usual": usual})
 
     def _load(self, places: Numbers, sparse: dict[str, Any]) -> None:
-        """Restore what `_sparse` returned; the levels that were sent last are restored already."""
+        """Restore the state that `_sparse` returned; the last sent levels must be restored before."""
         self.excursions.load(sparse["beyond"])
         for place, row, number, since_ns, at_ns, values in sparse["isolated"]:
             read = {(Metric(metric), index): (now, before) for metric, index, now, before in values}

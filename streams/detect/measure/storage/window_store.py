@@ -1,9 +1,9 @@
 """Stores the readings of each port at the ends of the last windows of event time, beside the last readings of a block.
 
-A window [n, n+1) x `width_ns` of a source of a device is over with its first reading in a later one, and final once a
-reading is `lateness_ns` past its end; what comes later changes nothing. Until then a late reading is put in its place.
-`closed` are the columns at the end of the window that is over but not final, `base` those of the last final window.
-Which windows are sent is for window_selection.py and peer_selection.py.
+A window [n, n+1) x `width_ns` of a source of a device ends with the first reading in a later one. It is final once a
+reading is `lateness_ns` past its end; later input changes nothing. Until then a late reading is inserted in its place.
+`closed` has the columns at the end of the window that ended but is not final, `base` those of the last final window.
+window_selection.py and peer_selection.py select the windows to send.
 """
 
 from collections.abc import Collection, Iterator
@@ -35,7 +35,7 @@ ERRORS = frozenset(
         Metric.FEC_UNCORRECTED_CODEWORDS, Metric.LINK_ERROR_RECOVERIES, Metric.LOCAL_LINK_INTEGRITY_ERRORS,
     }
 )  # fmt: skip
-"""Counters that stand still on a healthy port: any growth is notable."""
+"""Counters that do not grow on a healthy port: any growth is notable."""
 
 CONTEXT = frozenset(
     {
@@ -48,29 +48,29 @@ RAILS = (
     Metric.RX_BYTES, Metric.TX_BYTES, Metric.LOCAL_ACK_TIMEOUTS, Metric.ROCE_SLOW_RESTARTS,
     Metric.PCIE_STALLED_READ_SECONDS, Metric.PCIE_STALLED_WRITE_SECONDS,
 )  # fmt: skip
-"""Counters by which rails are compared, sent of all ports of a host."""
+"""Counters by which rails are compared, sent for all ports of a host."""
 
 _HOST_PORTS = 32
-"""No host has more. Of a device with more, a switch, RAILS are not stored: they are a third of the cost of windows."""
+"""No host has more. For a device with more, a switch, RAILS are not stored: they are a third of the cost of windows."""
 
 OPTICS = (Metric.RX_POWER_DBM, Metric.TX_POWER_DBM, Metric.MEDIA_SNR_DB, Metric.HOST_SNR_DB)
 LEVELS = frozenset({Metric.PRE_FEC_BER, Metric.MODULE_TEMPERATURE_C, *OPTICS})
 FEC: tuple[Column, Column] = ((Metric.FEC_CORRECTED_BITS, NO_INDEX), (Metric.RX_BITS, NO_INDEX))
-"""Corrected bits and all bits, from which the pre-FEC BER is derived where it is not read."""
+"""Corrected bits and all bits, from which the pre-FEC BER is derived if it is not read."""
 
 Number = TypeVar("Number", int, Times)
 
 
 @dataclass(frozen=True, slots=True)
 class WindowSpec:
-    """Width of windows, and how long after its end a window accepts late readings: no longer than its width."""
+    """The width of windows, and how long after its end a window accepts late readings: at most its width."""
 
     width_ns: int
     lateness_ns: int
     ber_limit: float
-    """Readings of a BER from here on are retained, for the mean of their window."""
+    """Readings of a BER from this limit on are retained for the mean of their window."""
     dip: float
-    """Readings of optical levels so far below the usual one are retained, in dB."""
+    """Readings of optical levels this far below the usual one, in dB, are retained."""
 
     def final_ns(self, number: Number) -> Number:
         """Return the event time at which a window is final."""
@@ -84,8 +84,8 @@ Final = tuple[Indices, Indices, Times]
 class WindowColumns(DeviceArrays):
     """Some columns of a column store at the ends of windows; shape (devices, columns, rows).
 
-    Columns that are `compared` come first; the others have no base, because only their newest reading is sent. `closed`
-    is valid of devices with a pending window only.
+    The columns in `compared` come first. The others have no base, because only their newest reading is sent. `closed`
+    is valid only for devices with a pending window.
     """
 
     base: Cells
@@ -110,16 +110,16 @@ class WindowColumns(DeviceArrays):
         self.closed[devices], self.closed_ns[devices] = self.store.values[where], self.store.at_ns[where]
 
     def settle(self, devices: Indices) -> None:
-        """Make closed windows, which are final now, the base of the next ones."""
+        """Make closed windows that are now final the base of the next ones."""
         self.base[devices], self.base_ns[devices] = self.closed[devices, : self.compared], self.closed_ns[devices]
 
     def reopen(self, device: int) -> None:
-        """Begin a closed window for a late reading; nothing else was read in it."""
+        """Begin a closed window for a late reading; it has no other readings."""
         self.closed[device, : self.compared], self.closed_ns[device] = self.base[device], self.base_ns[device]
         self.closed[device, self.compared :] = self.store.absent
 
     def patch(self, device: int, table: Table, rows: Indices, at_ns: int) -> None:
-        """Put a late reading into its window where no reading in it is newer."""
+        """Insert a late reading into its window unless a reading there is newer."""
         for column, values in zip(zip(table.metric, table.index, strict=True), table.values, strict=True):
             place = self.index_of.get(column)
             if place is None or self.closed_ns[device, place] >= at_ns:
@@ -131,8 +131,8 @@ class WindowColumns(DeviceArrays):
     def exchange(self, codec: ArrayCodec, places: Numbers, newest: Times, closed: Numbers) -> None:
         """Write or fill the devices at these indices, as differences to the last readings, most of which are zero.
 
-        Closed windows are written of the devices with a pending one only: a healthy port adds to a snapshot its traffic
-        of a minute ago. Times are differences to the column before: columns are most often read together.
+        Closed windows are written only for devices with a pending window: a healthy port adds to a snapshot its traffic
+        of a minute ago. Times are differences to the previous column, because columns are most often read together.
         """
         for column, place in enumerate(self.store_columns.tolist()):
             last = self.store.values[places, place]
@@ -147,15 +147,15 @@ class WindowColumns(DeviceArrays):
 
 
 class WindowStore(DeviceArrays):
-    """The windows of a block: which window of each device is open, and which is over but not final.
+    """The windows of a block: the open window of each device, and the window that ended but is not final.
 
-    `selection` is the state of those who select windows to send.
+    `selection` is the state of the selection of windows to send.
     """
 
     open: Times
     pending: Times
     next_ns: Times
-    """By device: the event time of its next change. It follows from the two above."""
+    """Device -> the event time of its next change. It follows from the two above."""
 
     def __init__(
         self, counters: WindowColumns, gauges: WindowColumns, spec: WindowSpec, levels: tuple[Column, ...]
@@ -171,7 +171,7 @@ class WindowStore(DeviceArrays):
 
     @property
     def parts(self) -> tuple[DeviceArrays, ...]:
-        """All arrays by device."""
+        """Return all arrays by device."""
         return self, self.counters, self.gauges, self.excursions, self.selection
 
     def plan(self, devices: Indices) -> None:
@@ -181,9 +181,9 @@ class WindowStore(DeviceArrays):
         self.next_ns[devices] = np.where(pending == NONE, over_ns, self.spec.final_ns(pending))
 
     def roll(self, devices: Indices, at_ns: Times) -> Iterator[Final]:
-        """Yield the windows that readings of different devices make final; call before the readings are stored.
+        """Yield the windows that readings of different devices make final; call it before the readings are stored.
 
-        Each result must be processed before the next one is requested.
+        Process each result before requesting the next one.
         """
         due = self.next_ns[devices] <= at_ns
         if not np.count_nonzero(due):
@@ -222,7 +222,7 @@ class WindowStore(DeviceArrays):
         rows: Indices,
         history: ReadingHistory,
     ) -> None:
-        """Put a reading that is older than the newest into its window, unless that is final."""
+        """Insert a reading that is older than the newest into its window, unless that is final."""
         number = at_ns // self.spec.width_ns
         if number == self.open[device] or self.spec.final_ns(number) > newest_ns:
             self.excursions.observe_late(device, at_ns, tables[1], rows, history)
@@ -237,7 +237,7 @@ class WindowStore(DeviceArrays):
             columns.patch(device, table, rows, at_ns)
 
     def exchange(self, codec: ArrayCodec, places: Numbers, newest: Times) -> None:
-        """Write or fill the devices at these indices, whose last readings are exchanged already."""
+        """Write or fill the devices at these indices, whose last readings were exchanged before."""
         codec.exchange(self.open, places)
         codec.exchange(self.pending, places)
         self.selection.exchange(codec, places)
@@ -247,7 +247,7 @@ class WindowStore(DeviceArrays):
 
 
 def make_windows(kind: RowKind, counters: ColumnStore, gauges: ColumnStore, spec: WindowSpec) -> WindowStore | None:
-    """Return the windows of a block; None where its rows are no ports, or it has none of the columns."""
+    """Return the windows of a block; None if its rows are not ports, or it has none of the columns."""
     if kind is not RowKind.ROW_KIND_PORT:
         return None
     derived = BER not in gauges.index_of and all(column in counters.index_of for column in FEC)
