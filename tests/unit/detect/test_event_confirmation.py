@@ -72,12 +72,6 @@ def test_readings_after_an_event_are_compared_with_it(
     assert states(messages) == expected
 
 
-def test_a_successor_continues_the_comparison() -> None:
-    """Restored after each message, the stage emits the same."""
-    messages = CASES["the first reading after it comes late"][0]
-    assert symptoms_of(messages, killed=True) == symptoms_of(messages)
-
-
 def of_the_link(messages: Sequence[Message]) -> list[Finding]:
     """Return the final findings of link/down at p1-l0's d1."""
     found = [one for one in final_findings(run(messages, topology())) if one.condition is Condition.LINK_DOWN]

@@ -113,10 +113,6 @@ async def until(holds: Any) -> None:
             await asyncio.sleep(0.005)
 
 
-def identities(kafka: Kafka) -> list[tuple[int, int, int]]:
-    return [(one.collector_run, one.sequence, one.sampled_at_ns) for one in kafka.of(Samples)]
-
-
 async def test_what_no_one_comes_after_goes_out_soon() -> None:
     """The cut is committed before the reading is published, and the position only after its acknowledgement."""
     topic = Topic()
@@ -139,18 +135,6 @@ async def test_nothing_is_committed_before_it_is_acknowledged() -> None:
         assert topic.committed is not None and topic.committed[0] == 0
         kafka.acknowledge()
         await until(lambda: topic.committed is not None and topic.committed[0] == 20)
-
-
-async def test_a_bridge_that_was_killed_goes_on_after_what_is_acknowledged() -> None:
-    """Numbers grow over restarts, and the run stays."""
-    topic = Topic()
-    for round_ in range(3):
-        topic.records += [octets(START_NS + (round_ * 4 + n) * 10 * S, n) for n in range(4)]
-        async with running(topic) as (kafka, _, _bridge):
-            await kafka.until(lambda: len(kafka.of(Samples)) == 4)
-            await until(lambda: topic.committed is not None and topic.committed[0] == len(topic.records))
-            found = identities(kafka)
-        assert [number for _, number, _ in found] == [round_ * 4 + n + 1 for n in range(4)]
 
 
 async def test_what_stands_beside_an_offset_stays_short_while_nothing_is_acknowledged() -> None:
