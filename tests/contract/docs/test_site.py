@@ -52,6 +52,18 @@ def test_links_and_pictures_lead_to_files_of_the_site(site: Path) -> None:
     assert broken == []
 
 
+def test_the_rows_of_a_table_follow_its_header() -> None:
+    """An empty line inside a table makes its other rows plain text, without a warning of the build."""
+    broken = [
+        f"{page.name}: {lines[at][:60]}"
+        for page in (*DOCS.rglob("*.md"), DOCS.parent / "README.md", DOCS.parent / "deploy/automation/README.md")
+        for lines in (["", *page.read_text("utf-8").splitlines(), ""],)
+        for at in range(1, len(lines) - 1)
+        if lines[at].startswith("|") and not lines[at - 1].startswith("|") and not lines[at + 1].startswith("|--")
+    ]
+    assert broken == []
+
+
 def test_the_list_of_errors_is_in_the_site(site: Path) -> None:
     """It is made when the site is built."""
     page = (site / "troubleshooting.html").read_text()
