@@ -53,6 +53,8 @@ def well(oids: Sequence[bytes], repetitions: int) -> tuple[int, Result]:
 class Device(asyncio.DatagramProtocol):
     """Responds to GETBULK only."""
 
+    port = 0
+
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
         self.asked: list[tuple[int, int]] = []
@@ -100,7 +102,8 @@ async def device(
     """Yield an agent for a device with these responses, the device, and the metrics."""
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.create_datagram_endpoint(lambda: kind(answer), local_addr=("127.0.0.1", 0))
-    where, metrics = ("127.0.0.1", transport.get_extra_info("sockname")[1]), CollectorMetrics()
+    protocol.port = transport.get_extra_info("sockname")[1]
+    where, metrics = ("127.0.0.1", protocol.port), CollectorMetrics()
     given = {"timeout_s": 1.0, "tries": 1} | settings
     with contextlib.closing(transport):
         async with Agent("odd", where, Engines(Login(V2C, community="public")), metrics, **given) as agent:
@@ -243,8 +246,8 @@ async def test_an_agent_without_sys_up_time_is_read_and_logged_once(status: int)
     def answer(oids: list[bytes], repetitions: int) -> tuple[int, Result]:
         return well(oids, repetitions) if repetitions else (status, [])
 
-    async with device(answer) as (agent, _, _):
-        address = ":".join(map(str, agent._address))
+    async with device(answer) as (_, odd, _):
+        address = f"127.0.0.1:{odd.port}"
         params = Params.model_validate({"targets": [{"name": "odd", "address": address}], "community": "public"})
         (one,) = target_sessions(params).values()
         reader = Readers(CollectorContext(NullPublisher(), "test")).reader(one)

@@ -14,6 +14,19 @@ def command_line(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "streams.cli.main", *arguments]
 
 
+def railsight(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a subcommand to its end; nobody answers its questions."""
+    return subprocess.run(
+        command_line(*arguments),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
 def start_in_background(
     log: Path, env: dict[str, str], constants: Mapping[str, object], *arguments: str
 ) -> subprocess.Popen[bytes]:

@@ -1,7 +1,6 @@
 """`railsight topics` and `railsight process` run as a user starts them, on a separate broker."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,12 +8,8 @@ import pytest
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.wire.topics import STAGES, TOPICS
-from tests.integration.runtime.commands import command_line, start_in_background
-from tests.integration.runtime.rig import ROOT, wait_until
-
-
-def railsight(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command_line(*arguments), capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+from tests.integration.runtime.commands import railsight, start_in_background
+from tests.integration.runtime.rig import wait_until
 
 
 async def test_topics_are_created_and_all_stages_run_in_one_process(tmp_path: Path) -> None:

@@ -1,19 +1,12 @@
 """A second terminal answers remediations and publishes controls through Kafka."""
 
 import getpass
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from streams.config.kafka import KafkaSettings
 from streams.decide.controls import Controls
-from streams.embedded.kafka import EmbeddedKafka
-from streams.embedded.kafka_config import KafkaParams
 from streams.report.open_findings import acknowledgement
 from streams.report.records import current_controls
 from streams.runtime.topic_io import publish, read_to_end
@@ -22,7 +15,7 @@ from streams.wire.models import Action, Control, ControlKind, Remediation, Remed
 from streams.wire.signatures import SignatureVerifier
 from streams.wire.topics import CONTROLS, FINDINGS_OPEN, REMEDIATIONS, REMEDIATIONS_OPEN, decode, encode
 from tests.fixtures.decide_stage import finding
-from tests.integration.runtime.rig import ROOT
+from tests.integration.runtime.commands import railsight
 
 AT = 1_790_000_000_000_000_000
 LINK = Subject("link:leaf1/e1--spine1/e1")
@@ -32,21 +25,6 @@ WAITING = Remediation(
 )  # fmt: skip
 DENIED = replace(WAITING, id="bb" * 16, state=RemediationState.DENIED, verdict=Verdict.DENIED)
 DRAINED = replace(WAITING, id="bc" * 16, state=RemediationState.DRAINED, verdict=Verdict.APPROVED, constraint="")
-
-
-@pytest.fixture
-def bootstrap(tmp_path: Path) -> Iterator[str]:
-    """Yield a broker with the real topics, which no other test shares."""
-    with EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")) as broker:
-        assert railsight("topics", "--bootstrap", broker.bootstrap).returncode == 0
-        yield broker.bootstrap
-
-
-def railsight(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "streams.cli.main", *arguments],
-        capture_output=True, text=True, cwd=ROOT, timeout=60, check=False,
-    )  # fmt: skip
 
 
 async def controls(kafka: KafkaSettings) -> list[Control]:

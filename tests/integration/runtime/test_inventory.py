@@ -1,37 +1,16 @@
 """Publishes versions of an inventory: the changes are printed, and nothing is removed unasked."""
 
 import subprocess
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from streams.config.kafka import KafkaSettings
-from streams.embedded.kafka import EmbeddedKafka
-from streams.embedded.kafka_config import KafkaParams
 from streams.fabric.inventory import Inventory, digest, write_folder
 from streams.runtime.inventory_reader import inventory_in_effect
-from tests.integration.runtime.rig import ROOT
+from tests.integration.runtime.commands import railsight
 from tests.worlds.small_fabric import inventory
 
 FAR_NS = 4_000_000_000_000_000_000
-
-
-@pytest.fixture
-def bootstrap(tmp_path: Path) -> Iterator[str]:
-    """Yield a broker with the real topics, which no other test shares."""
-    with EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")) as broker:
-        assert railsight("topics", "--bootstrap", broker.bootstrap).returncode == 0
-        yield broker.bootstrap
-
-
-def railsight(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "streams.cli.main", *arguments],
-        capture_output=True, text=True, cwd=ROOT, timeout=60, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
 
 
 async def test_removals_need_a_yes(bootstrap: str, tmp_path: Path) -> None:

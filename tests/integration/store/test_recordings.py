@@ -1,9 +1,6 @@
 """`railsight export` and `record` write what ClickHouse holds as a recording, which a backtest reads."""
 
 import asyncio
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +13,7 @@ from streams.replay.recording import RejectedRows, read_samples
 from streams.runtime.topic_io import inventory_records, publish
 from streams.wire import topics
 from streams.wire.models import Samples
+from tests.integration.runtime.commands import railsight
 from tests.integration.store.rig import Database, Rig
 from tests.worlds.observations import at
 from tests.worlds.small_fabric import inventory
@@ -43,12 +41,6 @@ def config(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]
     database.end()
 
 
-def railsight(config: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "streams.cli.main", *arguments, "--config", str(config)]
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("RAILSIGHT__")}
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environ)
-
-
 def time_of(second: float) -> str:
     return datetime.fromtimestamp(at(second) / 1e9, UTC).isoformat().replace("+00:00", "+0000")
 
@@ -56,19 +48,19 @@ def time_of(second: float) -> str:
 def test_an_export_has_the_samples_of_its_time_and_the_inventory(config: Path, tmp_path: Path) -> None:
     """All rows of the messages in [from, to), the inventory in effect; the folder is not written twice."""
     out = tmp_path / "recording"
-    done = railsight(config, "export", str(out), "--from", time_of(0), "--to", time_of(WORLD_S + 1))
+    done = railsight("export", str(out), "--from", time_of(0), "--to", time_of(WORLD_S + 1), "--config", str(config))
     assert done.returncode == 0, done.stderr
     rejected = RejectedRows()
     written = list(read_samples([out / "samples.csv.gz"], rejected))
     assert not list(rejected.lines())
     assert {(one.device, one.sampled_at_ns) for one in written} == {(one.device, one.sampled_at_ns) for one in MESSAGES}
     assert digest(read_folder(out / "inventory")) == digest(inventory())
-    again = railsight(config, "export", str(out), "--from", time_of(0))
+    again = railsight("export", str(out), "--from", time_of(0), "--config", str(config))
     assert again.returncode == 2 and "has a recording; choose another folder" in again.stderr
 
 
 def test_a_record_of_a_time_without_samples_is_an_error(config: Path, tmp_path: Path) -> None:
     """It waits for its duration, writes an empty recording, and names the next step; exit code 1."""
-    done = railsight(config, "record", str(tmp_path / "recording"), "--seconds", "1")
+    done = railsight("record", str(tmp_path / "recording"), "--seconds", "1", "--config", str(config))
     assert done.returncode == 1
     assert "ClickHouse has no samples of that time; `railsight status` lists what is read" in done.stderr

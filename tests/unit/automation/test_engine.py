@@ -4,14 +4,12 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from railsight_automation.engine import Engine
 from railsight_automation.journal import Journal
 from railsight_automation.messages import rfc3339
-from railsight_automation.plan import Plan
 
 from tests.fixtures.automation import (
     ACTOR,
@@ -59,15 +57,15 @@ class Automation:
         assert self.journal is not None
         self.journal.close()
 
-    def restart(self, fuse: Fuse | None = None) -> None:
-        """Begin again after a crash, with the next crash at the fuse's step."""
+    def restart(self, fuse: Fuse | None = None, operation: MemoryOperation | None = None) -> None:
+        """Begin again after a crash, with the next crash at the fuse's step, or with another operation on hosts."""
         if self.journal is not None:
             self.journal.close()
         fuse = fuse or Fuse()
         self.journal = CrashingJournal(self.path)
         self.journal.fuse = fuse
         self.sent.fuse = fuse
-        planner = MemoryPlanner(self.devices, fuse, self.operation_error)
+        planner = MemoryPlanner(self.devices, fuse, self.operation_error, operation)
         self.engine = Engine(
             self.journal, planner, self.sent, ACTOR, lambda: self.now_ns, confirm_s=self.confirm_s, retry_s=0.001
         )
@@ -270,35 +268,29 @@ async def test_an_approval_that_is_revoked_while_a_host_becomes_idle_begins_no_o
     automation: Automation,
 ) -> None:
     """The highest revision counts until the operation begins."""
-    planner, engine = MemoryPlanner(automation.devices), automation.engine
-    prepared = MemoryOperation.prepare
 
     class Revoked(MemoryOperation):
         async def prepare(self) -> str | None:
-            await engine.observe(remediation(revision=2, verdict="REVOKED"))
-            return await prepared(self)
+            await automation.engine.observe(remediation(revision=2, verdict="REVOKED"))
+            return await super().prepare()
 
-    operation = Revoked(automation.devices, planner.fuse, "", has_state=True)
-    engine._planner = SimpleNamespace(plan=lambda _: Plan(operation=operation), at=planner.at)
+    automation.restart(operation=Revoked(automation.devices, Fuse(), "", has_state=True))
     await automation.deliver("r1", "REBOOT_HOST")
     assert automation.sent.outcomes() == ["ACCEPTED", "FAILED"] and automation.devices.boots == 0
-    assert automation.sent.detail() == "revision 2 is REVOKED; nothing was changed"
+    assert automation.sent.detail() == "revision 2 is REVOKED; every change was undone"
+    assert automation.changed == {}
 
 
 async def test_a_setting_of_an_operation_is_released_as_soon_as_its_device_answers(automation: Automation) -> None:
     """The operation is done, and its answer waits for the release."""
-    operation = MemoryOperation(automation.devices, Fuse(), "", has_state=True)
-    planner = MemoryPlanner(automation.devices)
 
     class Away(MemoryOperation):
         async def run(self, before: str | None) -> str:
             automation.devices.errors.add("cordon")
             asyncio.get_running_loop().call_later(0.05, automation.devices.errors.clear)
-            return await operation.run(before)
+            return await super().run(before)
 
-    made = Plan(hold=(planner._setting("cordon"),), operation=Away(automation.devices, Fuse(), "", has_state=True))
-    automation.engine._planner = SimpleNamespace(plan=lambda _: made, at=planner.at)
-    automation.engine._changes._planner = planner
+    automation.restart(operation=Away(automation.devices, Fuse(), "", has_state=True))
     await automation.deliver("r1", "UPGRADE_FIRMWARE")
     assert automation.sent.outcomes() == ["ACCEPTED", "DONE"] and automation.changed == {"boot": "start 1"}
 
@@ -318,12 +310,15 @@ async def test_a_second_drain_of_a_link_is_read_and_not_assumed(automation: Auto
 
 
 async def test_expired_revisions_are_forgotten(automation: Automation) -> None:
-    """Memory is bounded by the remediations of a day."""
+    """Memory is bounded by the remediations of a day: what was revoked long ago is not known any more."""
     for number in range(12_000):
         automation.now_ns = NOW_NS + number * MINUTE_NS
         expiry = rfc3339(automation.now_ns + MINUTE_NS)
         await automation.engine.observe(remediation(f"x{number}", verdict="DENIED", expiresAt=expiry))
-    assert len(automation.engine._latest) < 4_000
+    await automation.deliver("x0", revision=0, expiresAt=expiry)
+    assert automation.sent.outcomes("x0") == ["ACCEPTED", "DONE"]
+    await automation.deliver("x11999", revision=0, expiresAt=expiry)
+    assert automation.sent.outcomes("x11999") == []
 
 
 async def test_a_failed_restore_can_be_tried_again(automation: Automation) -> None:

@@ -82,7 +82,6 @@ def test_incomplete_versions_are_bounded() -> None:
     assembler = Assembler(max_bytes=10_000)
     for number in range(1000):
         assert assembler.add(InventoryChunk(f"{number:064}", 5, 0, 2, bytes(1000))) is None
-        assert len(assembler._parts) <= 10
     assert assembler.dropped == 990
     made = [assembler.add(chunk) for chunk in _divided(inventory(), 2)]
     assert made[-1] is not None
