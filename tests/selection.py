@@ -27,6 +27,7 @@ LONG = (
     Choice("contract/test_sbom.py", "resolves every package"),
 )
 SHORT = (
+    Choice("integration/automation/test_kubernetes.py", "cordons and restarts of nodes by the official client"),
     Choice("integration/automation/test_links.py", "actions on links: drain, repair, restore"),
     Choice("integration/automation/test_process.py", "the automation as a process, killed between its steps"),
     Choice("integration/clickhouse_http/test_access.py", "who may read and write the embedded ClickHouse"),

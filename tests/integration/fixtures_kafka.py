@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
@@ -68,3 +69,14 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def topic_name() -> Callable[[str], str]:
     """Return a function that makes unique topic names: `topic_name("samples")`."""
     return lambda stem: f"{stem}.{uuid.uuid4().hex[:12]}"
+
+
+async def create_topics(bootstrap: str, *names: str, partitions: int = 1, copies: int = 1) -> None:
+    """Create topics."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    try:
+        answer = await admin.create_topics([NewTopic(name, partitions, copies) for name in names])
+        assert [error[1] for error in answer.topic_errors] == [0] * len(names)
+    finally:
+        await admin.close()

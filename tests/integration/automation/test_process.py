@@ -10,7 +10,6 @@ from pathlib import Path
 
 import aiokafka
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from railsight_automation.messages import rfc3339
 
 from collectors.core.clock import SystemClock
@@ -23,7 +22,7 @@ from streams.wire import codec
 from streams.wire.models import Outcome, RemediationResult
 from tests.fixtures.automation import remediation_json
 from tests.fixtures.automation_process import start
-from tests.integration.fixtures_kafka import Broker
+from tests.integration.fixtures_kafka import Broker, create_topics
 
 SHAPE = DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=2)
 
@@ -68,21 +67,13 @@ class Rig:
         return drained[0]
 
 
-async def create(kafka: Broker, topic: str) -> None:
-    """Create a topic with one partition."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
-    await admin.start()
-    await admin.create_topics([NewTopic(topic, 1, 1)])
-    await admin.close()
-
-
 @asynccontextmanager
 async def rig(
     kafka: Broker, topic_name: Callable[[str], str], folder: Path, *, with_topic: bool = True
 ) -> AsyncIterator[Rig]:
     """Run all but the automation."""
     remediations, results = topic_name("remediations"), topic_name("results")
-    await create(kafka, results)
+    await create_topics(kafka.bootstrap, results)
     clock = SystemClock()
     world = DemoWorld(demo_fabric.inventory(SHAPE, clock.now_ns()), (), 1, clock.now_ns())
     async with (
@@ -97,7 +88,7 @@ async def rig(
             f'bootstrap = "{kafka.bootstrap}"\nremediations = "{remediations}"\nresults = "{results}"\n'
         )
         if with_topic:
-            await create(kafka, remediations)
+            await create_topics(kafka.bootstrap, remediations)
         yield Rig(producer, consumer, remediations, folder, world, clock)
 
 
@@ -167,7 +158,7 @@ async def test_a_topic_that_is_made_later_is_waited_for(
             async with asyncio.timeout(60):
                 while "waiting for topic" not in (tmp_path / "log").read_text():  # noqa: ASYNC110 — another process
                     await asyncio.sleep(0.1)
-            await create(kafka, now.remediations)
+            await create_topics(kafka.bootstrap, now.remediations)
             await now.publish("r1", "DRAIN_LINK")
             assert [result.outcome for result in await now.results(2)] == [Outcome.ACCEPTED, Outcome.DONE]
         finally:

@@ -26,6 +26,13 @@ SMALL = DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
 Faulty = Callable[[Inventory, int], list[AnyFault]]
 
 
+def world_of(faulty: Faulty | None = None, now_ns: int | None = None, shape: DemoShape = SMALL) -> DemoWorld:
+    """Return a fabric with these faults, from a time on: now unless given."""
+    start_ns = SystemClock().now_ns() if now_ns is None else now_ns
+    inventory = demo_fabric.inventory(shape, start_ns)
+    return DemoWorld(inventory, faulty(inventory, start_ns) if faulty else (), 1, start_ns)
+
+
 @dataclass
 class Running:
     """A running collector: the fabric's server, the published records, and the self-metrics."""
@@ -44,11 +51,8 @@ async def running(
     **settings: object,
 ) -> AsyncIterator[Running]:
     """Run a fabric of this shape with these faults, and the collector on all its switches."""
-    clock = SystemClock()
-    now_ns = clock.now_ns()
-    inventory = demo_fabric.inventory(shape, now_ns)
-    world = DemoWorld(inventory, faulty(inventory, now_ns) if faulty else (), 1, now_ns)
-    async with GnmiServers(world, clock, tls=tls) as face:
+    world = world_of(faulty, shape=shape)
+    async with GnmiServers(world, SystemClock(), tls=tls) as face:
         targets = [Target(name=name, address=address) for name, address in face.addresses.items()]
         params = params_of(
             Params, {"targets": targets, "cadence_s": 0.5, "backoff_max_s": 0.5, "tls": tls is not None} | settings

@@ -16,11 +16,11 @@ from collectors.core.clock import SystemClock
 from lab.constants import command_with
 from lab.servers.gnmi_server import GnmiServers
 from lab.world import demo_fabric
-from lab.world.demo_world import DemoWorld
 from streams.config.kafka import KafkaSettings
 from streams.runtime.admin import ensure_topics
 from streams.wire.models import Samples
 from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, TARGETS, decode
+from tests.integration.collectors.fabric import world_of
 
 SHAPE = demo_fabric.DemoShape(pods=2, hosts=1, planes=1, spines=24, uplinks=1)
 SESSION_S = 6.0
@@ -72,10 +72,7 @@ class Sharing:
 async def sharing(bootstrap: str, folder: Path) -> AsyncIterator[Sharing]:
     """Run the fabric and record the reader of each device; the test starts the members."""
     await ensure_topics(KafkaSettings(bootstrap=bootstrap), [SAMPLES, EVENTS, FACTS, COLLECTOR_STATUS, TARGETS])
-    clock = SystemClock()
-    now_ns = clock.now_ns()
-    world = DemoWorld(demo_fabric.inventory(SHAPE, now_ns), (), 1, now_ns)
-    async with GnmiServers(world, clock) as face:
+    async with GnmiServers(world_of(shape=SHAPE), SystemClock()) as face:
         targets = folder / "targets.json"
         targets.write_text(json.dumps([{"name": name, "address": at} for name, at in face.addresses.items()]))
         shared = Sharing(bootstrap, targets, frozenset(face.addresses))

@@ -11,11 +11,9 @@ from collectors.core.clock import SystemClock
 from collectors.gnmi.params import Params
 from lab.constants import params_of
 from lab.servers.gnmi_server import GnmiServers
-from lab.world import demo_fabric
-from lab.world.demo_world import DemoWorld
 from streams.wire.models import CollectorStatus, Samples
 from tests.fuzz.target import MemoryMeter
-from tests.integration.collectors.fabric import SMALL, collecting
+from tests.integration.collectors.fabric import collecting, world_of
 
 _MIB = 1 << 20
 _BOUND_S = 90.0
@@ -39,10 +37,7 @@ async def flood() -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
 async def test_a_device_that_floods_and_stalls_affects_no_other(flood: tuple[asyncio.subprocess.Process, str]) -> None:
     """The flood is throttled; a stop in mid-message is found by the keep-alive; both leave the others on cadence."""
     process, address = flood
-    clock = SystemClock()
-    now_ns = clock.now_ns()
-    world = DemoWorld(demo_fabric.inventory(SMALL, now_ns), (), 1, now_ns)
-    async with GnmiServers(world, clock) as face:
+    async with GnmiServers(world_of(), SystemClock()) as face:
         targets = [{"name": name, "address": at} for name, at in face.addresses.items()]
         others = tuple(face.addresses)
         params = params_of(Params, {

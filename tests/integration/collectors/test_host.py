@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from collectors.core.clock import SystemClock
 from collectors.core.context import CollectorContext
@@ -37,6 +36,7 @@ from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, Partit
 from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.host_tree import machine
 from tests.fixtures.running_task import run_beside
+from tests.integration.fixtures_kafka import create_topics
 
 SHAPE = demo_fabric.DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
 HOST = "pod1-host1"
@@ -148,10 +148,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 async def test_over_a_restart_every_event_is_in_kafka_once(tmp_path: Path, broker: str) -> None:
     """Acknowledged events are not sent again; events written meanwhile are sent."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=broker)
-    await admin.start()
-    await admin.create_topics([NewTopic(topic.name, 1, 1) for topic in (EVENTS, SAMPLES, FACTS, COLLECTOR_STATUS)])
-    await admin.close()
+    await create_topics(broker, *(topic.name for topic in (EVENTS, SAMPLES, FACTS, COLLECTOR_STATUS)))
     root, log = machine(tmp_path), tmp_path / "kern.log"
     log.touch()
     core = Core(client_options={"bootstrap_servers": broker}, partitions=Partitions(telemetry=1), collector="host@test",

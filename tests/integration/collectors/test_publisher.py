@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.params import Core, PublisherParams
@@ -19,7 +18,7 @@ from streams.embedded.kafka_config import KafkaParams
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Event
 from streams.wire.topics import Partitions, PartitionScheme, Record, Topic, partition_of
-from tests.integration.fixtures_kafka import Broker
+from tests.integration.fixtures_kafka import Broker, create_topics
 
 PARTITIONS = 3
 
@@ -33,15 +32,6 @@ def core(bootstrap: str, acknowledged: Path | None = None, memory_bytes: int = 6
         client_options={"bootstrap_servers": bootstrap}, partitions=Partitions(telemetry=PARTITIONS),
         acknowledged_file=acknowledged, publisher=with_constants(PublisherParams, memory_bytes=memory_bytes)(),
     )  # fmt: skip
-
-
-async def make(bootstrap: str, *names: str, partitions: int = PARTITIONS) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    await admin.start()
-    try:
-        await admin.create_topics([NewTopic(name, partitions, 1) for name in names])
-    finally:
-        await admin.close()
 
 
 async def read(bootstrap: str, topic: str) -> dict[int, list[bytes]]:
@@ -71,7 +61,7 @@ async def test_records_arrive_in_order_in_the_partition_of_their_device(
 ) -> None:
     """Each device's records keep their order, in the partition of its name; acknowledged ones are counted."""
     topic, metrics = topic_of(topic_name("order")), CollectorMetrics()
-    await make(kafka.bootstrap, topic.name)
+    await create_topics(kafka.bootstrap, topic.name, partitions=PARTITIONS)
     devices = [f"leaf{n}" for n in range(5)]
     async with KafkaPublisher(core(kafka.bootstrap, tmp_path / "ack.json"), metrics) as publisher:
         for number in range(1000):
@@ -91,7 +81,7 @@ async def test_a_topic_of_another_number_of_partitions_is_refused(
 ) -> None:
     """Every consumer relies on a device's partition, so nothing is written."""
     topic = topic_of(topic_name("wrong"))
-    await make(kafka.bootstrap, topic.name, partitions=PARTITIONS + 1)
+    await create_topics(kafka.bootstrap, topic.name, partitions=PARTITIONS + 1)
     async with KafkaPublisher(core(kafka.bootstrap), CollectorMetrics()) as publisher:
         publisher.offer(record(topic, "leaf1", 1))
         with pytest.raises(Misconfigured, match="4 partitions where 3"):
@@ -101,7 +91,7 @@ async def test_a_topic_of_another_number_of_partitions_is_refused(
 async def test_a_record_that_kafka_refuses_blocks_no_other(kafka: Broker, topic_name: Callable[[str], str]) -> None:
     """The record is counted as rejected, and the following ones are sent."""
     topic, metrics = topic_of(topic_name("large")), CollectorMetrics()
-    await make(kafka.bootstrap, topic.name)
+    await create_topics(kafka.bootstrap, topic.name, partitions=PARTITIONS)
     async with KafkaPublisher(core(kafka.bootstrap), metrics) as publisher:
         publisher.offer(record(topic, "leaf1", 1))
         publisher.offer(record(topic, "leaf1", 2, size=8 << 20))
@@ -122,7 +112,7 @@ async def test_acknowledged_records_survive_a_late_start_and_an_outage_of_kafka(
     await asyncio.to_thread(embedded.start)
     bootstrap = embedded.bootstrap
     try:
-        await make(bootstrap, topic.name)
+        await create_topics(bootstrap, topic.name, partitions=PARTITIONS)
         await asyncio.to_thread(embedded.stop)
         async with KafkaPublisher(core(bootstrap, memory_bytes=100_000), metrics) as publisher:
             taken = [number for number in range(2000) if publisher.offer(record(topic, "leaf1", number))]

@@ -19,7 +19,6 @@ from collectors.snmp.collector import collect
 from collectors.snmp.params import Params
 from lab.constants import params_of
 from lab.servers.snmp_agent import SnmpServers
-from lab.world import demo_fabric
 from lab.world.demo_world import DemoWorld
 from lab.world.effects import Interval
 from lab.world.faults.devices import Reboot
@@ -31,18 +30,11 @@ from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.ports import free_port
 from tests.fixtures.running_task import run_beside
 from tests.fixtures.snmp_packets import damaged, table
+from tests.integration.collectors.fabric import world_of
 from tests.integration.collectors.snmp_peers import sent
 
-SHAPE = demo_fabric.DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
 LEAF = "pod1-leaf1"
 S = 10**9
-Faulty = Callable[[Inventory, int], list[AnyFault]]
-
-
-def world_of(faulty: Faulty | None = None) -> DemoWorld:
-    now_ns = SystemClock().now_ns()
-    inventory = demo_fabric.inventory(SHAPE, now_ns)
-    return DemoWorld(inventory, faulty(inventory, now_ns) if faulty else (), 1, now_ns)
 
 
 def simulated(addresses: dict[str, str], **settings: object) -> Params:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.wire.errors import Misconfigured
 from tests.integration.embedded.processes import first_line, python, running, until
+from tests.integration.fixtures_kafka import create_topics
 
 PARENT = """
 import sys, time
@@ -27,16 +27,6 @@ print(kafka.bootstrap, flush=True)
 time.sleep(600)
 """
 BROKER_COMMAND = "import typer; from streams.cli.servers import broker; typer.run(broker)"
-
-
-async def create(bootstrap: str, topic: str, copies: int = 1) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    await admin.start()
-    try:
-        answer = await admin.create_topics([NewTopic(topic, 1, copies)])
-        assert [error[1] for error in answer.topic_errors] == [0]
-    finally:
-        await admin.close()
 
 
 async def send_through(bootstrap: str, topic: str, count: int, at_half: Callable[[], None]) -> None:
@@ -84,7 +74,7 @@ async def test_acknowledged_messages_survive_a_kill(tmp_path: Path) -> None:
 
     await kafka.start_async()
     try:
-        await create(kafka.bootstrap, "numbers")
+        await create_topics(kafka.bootstrap, "numbers")
         await send_through(kafka.bootstrap, "numbers", 2000, crash)
         assert kafka.ready()
         first = kafka.bootstrap
@@ -101,7 +91,7 @@ async def test_a_cluster_of_three_continues_without_one(tmp_path: Path) -> None:
     await kafka.start_async()
     try:
         assert len(kafka.bootstrap.split(",")) == 3
-        await create(kafka.bootstrap, "numbers", copies=3)
+        await create_topics(kafka.bootstrap, "numbers", copies=3)
         await send_through(kafka.bootstrap, "numbers", 1000, lambda: kafka.kill(2))
         assert kafka.ended() == [2]
         await asyncio.to_thread(kafka.restart, 2)

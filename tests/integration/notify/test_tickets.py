@@ -252,14 +252,13 @@ async def test_a_system_that_is_away_misses_nothing(
     assert len(desk.requests) == 5
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 302])
 async def test_a_refused_login_or_address_blocks_visibly_and_loses_nothing(
-    bootstrap: str, producer: AIOKafkaProducer, desk: WebhookServer, status: int
+    bootstrap: str, producer: AIOKafkaProducer, desk: WebhookServer
 ) -> None:
     """The metric is set until a person corrected it at the server."""
 
     async def refuse(_request: web.Request) -> web.Response:
-        return web.Response(status=status)
+        return web.Response(status=401)
 
     desk.before, metrics = refuse, CountedMetrics()
     async with running(bootstrap, desk.url, metrics):

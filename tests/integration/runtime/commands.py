@@ -15,7 +15,7 @@ def command_line(*arguments: str) -> list[str]:
 
 
 def railsight(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a subcommand to its end; nobody answers its questions."""
+    """Run a subcommand to its end, without an answer to its questions."""
     return subprocess.run(
         command_line(*arguments),
         capture_output=True,

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from pydantic import SecretStr
 
 from streams.config.kafka import KafkaSettings
@@ -20,6 +19,7 @@ from streams.runtime.admin import ensure_topics
 from streams.store.clickhouse import ClickHouse
 from streams.store.migrate import apply, shipped_migrations
 from streams.store.params import StoreParams
+from tests.integration.fixtures_kafka import create_topics
 from tests.integration.runtime.health_rig import Part, running, running_automation
 
 pytestmark = pytest.mark.timeout(280)
@@ -81,10 +81,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 
         async def prepare() -> None:
             await ensure_topics(KafkaSettings(bootstrap=kafka.bootstrap))
-            admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
-            await admin.start()
-            await admin.create_topics([NewTopic(_FEED, 1, 1)])
-            await admin.close()
+            await create_topics(kafka.bootstrap, _FEED)
 
         asyncio.run(prepare())
         yield Servers(kafka, clickhouse, store, folder)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from prometheus_client import CollectorRegistry
 
 from collectors.bridge.bridge import Bridge
@@ -23,7 +22,7 @@ from lab.constants import with_constants
 from streams.health.health import Health, HealthParams
 from streams.health.input_checks import ReadingLoop, add_consumer_checks
 from streams.health.status_server import StatusServer, supervised
-from tests.integration.fixtures_kafka import Broker
+from tests.integration.fixtures_kafka import Broker, create_topics
 
 pytestmark = pytest.mark.timeout(120)
 LIMITS = with_constants(HealthParams, stuck_s=2.0, probe_s=0.3)()
@@ -85,13 +84,6 @@ async def bridge(topic: str) -> AsyncIterator[ReadingLoop]:
         running.cancel()
 
 
-async def create(bootstrap: str, topic: str) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    await admin.start()
-    await admin.create_topics([NewTopic(topic, 1, 1)])
-    await admin.close()
-
-
 def livez(port: int) -> tuple[int, str]:
     """Return the status and the line of /livez."""
     try:
@@ -112,7 +104,7 @@ async def test_a_consumer_that_reads_nothing_though_records_wait_is_not_live(
     health = Health(LIMITS, time.monotonic)
     server = StatusServer("127.0.0.1", 0, CollectorRegistry(), health)
     try:
-        await create(kafka.bootstrap, topic)
+        await create_topics(kafka.bootstrap, topic)
         async with AIOKafkaProducer(**options) as producer, part(topic) as loop, supervised(health):
             await producer.send_and_wait(topic, b"a line", partition=0)
             ends = add_consumer_checks(loop, options, health)

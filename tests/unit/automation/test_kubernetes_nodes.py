@@ -12,7 +12,6 @@ from railsight_automation.planning import Parts
 
 from tests.fixtures.automation import ACTOR, NOW_NS, RecordedAnswers, remediation
 
-KEY = "railsight.io/remediation"
 OTHER_TAINT = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
 TARGET = {"id": "device:host1", "a": {"device": "host1"}, "role": "device"}
 
@@ -84,27 +83,6 @@ def hosts(tmp_path: Path) -> Hosts:
     return Hosts(tmp_path)
 
 
-async def test_a_cordon_has_a_taint_and_its_reason_and_is_undone(hosts: Hosts) -> None:
-    """The other taints remain."""
-    assert await hosts.act("r1", "CORDON_HOST", reason="GPU off the bus") == ["ACCEPTED", "DONE"]
-    assert hosts.api.node["spec"] == {
-        "unschedulable": True, "taints": [OTHER_TAINT, {"key": KEY, "value": "r1", "effect": "NoSchedule"}],
-    }  # fmt: skip
-    assert hosts.api.node["metadata"]["annotations"] == {KEY: "r1", f"{KEY}-reason": "GPU off the bus"}
-    assert await hosts.act("r2", "UNCORDON_HOST") == ["ACCEPTED", "DONE"]
-    assert hosts.api.node["spec"] == {"unschedulable": False, "taints": [OTHER_TAINT]}
-    assert hosts.api.node["metadata"]["annotations"] == {}
-
-
-async def test_another_partys_cordon_is_neither_taken_over_nor_undone(hosts: Hosts) -> None:
-    """A cordon without our annotation is a person's."""
-    hosts.api.node["spec"]["unschedulable"] = True
-    assert await hosts.act("r1", "CORDON_HOST") == ["ACCEPTED", "FAILED"]
-    assert hosts.sent.detail("r1") == "node host1 is cordoned already: by another party; nothing was changed"
-    assert await hosts.act("r2", "UNCORDON_HOST") == ["ACCEPTED", "FAILED"]
-    assert hosts.api.node["spec"]["unschedulable"] is True
-
-
 async def test_a_conflict_is_tried_again_from_what_is_there(hosts: Hosts) -> None:
     """The kubelet changes a node all the time."""
     hosts.api.conflicts = 3
@@ -114,15 +92,6 @@ async def test_a_conflict_is_tried_again_from_what_is_there(hosts: Hosts) -> Non
     assert "changed by others at each of 5 tries" in hosts.sent.detail("r2")
     hosts.api.conflicts = 0
     assert await hosts.act("r3", "UNCORDON_HOST") == ["ACCEPTED", "DONE"]
-
-
-async def test_an_api_that_is_away_and_an_unknown_node_fail(hosts: Hosts) -> None:
-    """With the error of the API."""
-    assert await hosts.act("r1", "CORDON_HOST", target={"id": "d", "a": {"device": "nope"}}) == ["ACCEPTED", "FAILED"]
-    assert "node nope: 404 Not Found" in hosts.sent.detail("r1")
-    hosts.api.is_away = True
-    assert await hosts.act("r2", "CORDON_HOST") == ["ACCEPTED", "FAILED"]
-    assert "connection refused" in hosts.sent.detail("r2")
 
 
 async def test_a_node_that_a_person_uncordoned_loses_our_taint_at_the_restore(hosts: Hosts) -> None:

@@ -82,16 +82,6 @@ def test_each_record_has_the_key_of_its_topic(topic: Topic, message: Message, ke
         assert record.partition(Partitions(8, 4)) == 0
 
 
-def test_all_telemetry_of_a_device_is_in_one_partition() -> None:
-    """One owner receives all samples, events, facts and status of a device."""
-    device = "host1"
-    records = [
-        encode(topic, message, route=device)
-        for topic, message in ((SAMPLES, e.SAMPLES), (EVENTS, e.EVENT), (FACTS, e.FACTS), (COLLECTOR_STATUS, e.STATUS))
-    ]
-    assert {record.partition(Partitions(64)) for record in records} == {partition_of(device, 64)}
-
-
 def test_the_caller_routes_a_symptom() -> None:
     """Its pod is its key and its route."""
     record = encode(SYMPTOMS, e.SYMPTOM, key="pod7")
