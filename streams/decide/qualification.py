@@ -162,7 +162,7 @@ def qualify(params: QualificationParams, ends: Sequence[EndEvidence], now_ns: in
 
 
 def _find_gaps(params: QualificationParams, end: EndEvidence) -> list[str]:
-    """Return why the readings of an end that is up long enough do not prove it sound."""
+    """Return the reasons against an end that is up long enough, from its readings."""
     reasons = []
     for run in end.runs:
         clean_s = (run.end_ns - max(run.begin_ns, end.up_since_ns)) / 1e9

@@ -111,7 +111,7 @@ class SeverityContext(Protocol):
         ...
 
     def silent_devices_at(self, at_ns: int) -> int | None:
-        """Return how many devices of the inventory no source read at a time; None between two watermarks."""
+        """Return the number of the inventory's devices that no source read at a time; None between two watermarks."""
         ...
 
     def was_critical(self, finding: Finding) -> bool:
@@ -206,7 +206,7 @@ class FabricSide:
     and the evidence."""
     evaluator: FabricEvaluator | None = None
     silence_limit_ns: Callable[[Any, int], int] | None = None
-    """Returns how long a source with a cadence may be silent; takes the detector's parameters."""
+    """Returns the longest permitted silence of a source with a cadence; takes the detector's parameters."""
     min_silent_ratio: Callable[[Any], float] | None = None
     """Returns the share of the inventory's devices from which its findings are one group of the fabric."""
     settle_s: Callable[[Any], float] | None = None

@@ -74,7 +74,7 @@ class BrokerClock:
 
     @property
     def wall_offset_ns(self) -> int:
-        """Return how far the host's clock is ahead of the brokers' time."""
+        """Return the host's clock minus the brokers' time."""
         return 0 if self._offset_ns is None else self._wall.now_ns() - self.now_ns()
 
     def _compare_wall(self) -> None:

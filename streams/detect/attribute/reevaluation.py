@@ -58,7 +58,7 @@ class Finality:
         return None
 
     def _settled_ns(self, finding: Finding) -> int:
-        """Return when the observations that may explain a resolved finding have arrived too."""
+        """Return the time by which all observations that may explain a resolved finding have arrived."""
         return (finding.resolved_at_ns or 0) + self._settle_ns
 
 

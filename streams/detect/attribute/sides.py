@@ -45,7 +45,7 @@ class DetectorParams:
         return self._by_condition[finding.condition]
 
     def silence_limit_ns(self, cadence_ns: int) -> int:
-        """Return how long a source with this cadence may be silent."""
+        """Return the longest permitted silence of a source with this cadence."""
         limits_ns = (
             side.silence_limit_ns(params, cadence_ns)
             for side, params in self._by_detector

@@ -134,7 +134,7 @@ def _is_refinement(narrow: Restart, wide: Restart) -> bool:
 
 
 def _silent_outages(params: DeviceDownParams, evidence: DeviceEvidence) -> list[Outage]:
-    """Return when all sources were silent while at least `links_down_ratio` of the links were down at the other ends.
+    """Return the outages with all sources silent and at least `links_down_ratio` of the links down at other ends.
 
     The ratio is of the links whose other ends are read, and at least of half of all links: if a collector fails, a
     switch and its neighbors are silent together, and hosts still report that their links to it went down.
@@ -190,14 +190,14 @@ def _detection(silence: Silence) -> int:
 
 
 def _begin_ns(params: DeviceDownParams, silent_ns: int, downs_ns: list[int]) -> int:
-    """Return when the device became silent, or when the required links were lost if that was long after."""
+    """Return the time of the silence, or of the loss of the required links if that was long after."""
     near_ns = ns(params.merge_s)
     first_ns = min(at_ns for at_ns in downs_ns if at_ns >= downs_ns[-1] - near_ns)
     return first_ns if first_ns > silent_ns + near_ns else silent_ns
 
 
 def _joint_losses(grouping: GroupingParams, evidence: DeviceEvidence) -> list[Outage]:
-    """Return when nearly all links were lost, each shortly after the previous one, as their other ends report.
+    """Return the outages in which nearly all links were lost in quick succession, by their other ends' reports.
 
     Such an outage lasts until enough links recovered that it would not have been detected.
     """
@@ -236,7 +236,7 @@ def _joint_loss(needed: int, evidence: DeviceEvidence, cluster: list[LostLink]) 
 
 
 def _silent_intervals(silences: dict[str, list[Silence]]) -> list[Interval]:
-    """Return when all sources that were ever silent are silent; `live_sources` counts the others."""
+    """Return the intervals in which all sources that were ever silent are; `live_sources` counts the others."""
     intervals: list[Interval] | None = None
     for source in silences.values():
         own = [(silence.since_ns, silence.resumed_ns) for silence in source]

@@ -295,7 +295,7 @@ def _runs(params: GpuParams, symptoms: Sequence[Symptom], restarts: Sequence[int
 def _end(
     params: GpuParams, run: Sequence[Symptom], symptoms: Sequence[Symptom], restarts: Sequence[int]
 ) -> tuple[int, int]:
-    """Return when a fault ended, and when that is known: by a restart, by the driver, or without another."""
+    """Return the end of a fault (by a restart, by the driver, or without another), and the time it is known."""
     last = run[-1].at_ns
     ends = [s.at_ns for s in symptoms if _is_recovered(s) and s.at_ns >= last]
     ends += [at_ns for at_ns in restarts if at_ns > last]

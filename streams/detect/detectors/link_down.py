@@ -63,7 +63,7 @@ class MissedUps:
         self._counters = [_Counters(history, one) for one in ports]
 
     def within(self, down: Interval) -> list[Interval]:
-        """Return when the link was briefly up, in order; for a counter, the time between the readings around it."""
+        """Return the intervals of brief recoveries, in order; for a counter, those between the readings around them."""
         begin, until = down
         found: list[Interval] = []
         if begin in self._dated:
@@ -77,7 +77,7 @@ class MissedUps:
         return sorted(found)
 
     def _reported_by_the_far_end(self, history: LinkHistory, end: Endpoint) -> Iterator[Interval]:
-        """Yield when the far end reported up for less time than lies between two readings of this end."""
+        """Yield intervals in which the far end reported up, shorter than those between two readings of this end."""
         apart = min(s.at_ns - s.since_ns for s in self._read if s.since_ns)
         for far in history.ends():
             up = 0
@@ -183,7 +183,7 @@ def _evaluate(
 
 
 def _failures(params: DownParams, admin_grace_ns: int, history: LinkHistory) -> Iterator[Interval]:
-    """Yield when either end of the link was down for no administrative reason."""
+    """Yield the intervals in which either end of the link was down for no administrative reason."""
     disabled = history.disabled()
     hold_ns = ns(params.hold_up_s)
     downs = merge_intervals((span for end in history.ends() for span in _end_downs(history, end, hold_ns)), hold_ns)
@@ -199,7 +199,7 @@ def _failures(params: DownParams, admin_grace_ns: int, history: LinkHistory) -> 
 
 
 def _end_downs(history: LinkHistory, end: Endpoint, hold_ns: int) -> Iterator[Interval]:
-    """Yield when an end was down; events of the far end refine downs that are known from readings.
+    """Yield the downs of an end; events of the far end refine downs that are known from readings.
 
     A reading shows that the end came up since the reading before, or at an unknown time. If the far end reported its
     own up within that time, the end came up then. Between two successive readings that both show it down, the far end

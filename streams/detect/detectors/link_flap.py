@@ -209,7 +209,7 @@ def _outages(
 
 
 def open_outages_due(params: FlapParams, history: LinkHistory) -> Iterator[int]:
-    """Yield when open outages will be long enough to count."""
+    """Yield the times at which open outages will be long enough to count."""
     for preset in (FLAP_PRESETS[name] for name in params.presets):
         if preset.outage_s and not preset.recovered:
             yield from (begin + ns(preset.outage_s) for end in history.ends() for begin, _ in history.downs(end))

@@ -64,7 +64,7 @@ class StaleParams(Thresholds):
     """A loss of input ends when its consumer lost none for this long. As `clock.clear_s` (choice)."""
 
     def limit_ns(self, cadence_ns: int) -> int:
-        """Return how long a source with this cadence may be silent; 0 is an unknown cadence."""
+        """Return the longest permitted silence of a source with this cadence; 0 is an unknown cadence."""
         return max(round(self.cadences * cadence_ns), ns(self.at_least_s)) if cadence_ns else ns(self.unlearned_s)
 
 

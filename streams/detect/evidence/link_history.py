@@ -214,7 +214,7 @@ def _order(symptom: Symptom) -> tuple[int, int, str, str, Source, bool, int, int
 
 
 def _since(symptom: Symptom) -> int:
-    """Return since when a symptom applies: a disabled port goes down at once, and a later reading shows why."""
+    """Return the begin of a symptom's effect: a disabled port goes down before the reading that shows why."""
     return (symptom.since_ns if symptom.kind is SymptomKind.ADMIN_DISABLED else 0) or symptom.at_ns
 
 
@@ -228,7 +228,7 @@ def _follow(since: dict[str, int], symptom: Symptom, on: SymptomKind, off: Sympt
 def excused_intervals(
     params: LinkParams, history: LinkHistory, restarts: Mapping[str, list[Interval]]
 ) -> list[Interval]:
-    """Return when transitions are no fault of the link: it was administratively down, or a device at an end restarted.
+    """Return intervals of transitions that are no fault: an administrative down, or a restart of a device at an end.
 
     Intervals are widened on both sides of an administrative down, because the far end goes down before the reading that
     shows the reason and trains after it. They are widened after a restart, because ports then train.
@@ -243,7 +243,7 @@ def excused_intervals(
 def training_intervals(
     params: LinkParams, history: LinkHistory, restarts: Mapping[str, list[Interval]]
 ) -> list[Interval]:
-    """Return when errors and levels are no fault of the fiber: the link was excused, or was down or trained.
+    """Return intervals of errors and levels that are no fault of the fiber: the link was excused, down or trained.
 
     A link that goes down loses its last frames and trains for a while; link/flap and link/down report that.
     """

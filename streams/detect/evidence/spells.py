@@ -61,7 +61,7 @@ class PartState:
         return replace(self, symptoms=tuple(symptoms), published=prune(self.published, before_ns))
 
     def prune_at_ns(self, retention_ns: int, watermark_ns: int) -> int:
-        """Return when a closed episode can be pruned; FOREVER while it is open, and for an empty state."""
+        """Return the time at which a closed episode can be pruned; FOREVER while it is open, and for an empty state."""
         if not self.symptoms or has_open(self.published):
             return FOREVER
         return max(self.symptoms[-1].at_ns + retention_ns + 1, watermark_ns + _RETENTION_NS // 60)
@@ -334,7 +334,7 @@ class SpellRun(list[Spell[Began]], Generic[Began]):
         return list(dict.fromkeys(spell.reporter for spell in self))
 
     def over_ns(self, quiet_ns: int) -> int:
-        """Return when it ends if no spell follows; FOREVER while an end is in the state."""
+        """Return the time of its end if no spell follows; FOREVER while an end is in the state."""
         end_ns = self.end_ns
         return FOREVER if end_ns == FOREVER else end_ns + quiet_ns + report_delay_ns(quiet_ns, self)
 

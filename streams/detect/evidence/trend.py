@@ -72,7 +72,7 @@ class CrossingForecast:
 
 
 def forecast_crossing(params: TrendParams, points: Sequence[Point], limit: float) -> CrossingForecast | None:
-    """Return when the limit will be crossed; None if the points do not support a forecast."""
+    """Return the forecast of the limit's crossing; None if the points do not support one."""
     line = fit(points)
     if line is None or line.points < params.points or line.r2 < params.r2:
         return None

@@ -252,7 +252,7 @@ class WindowRules(Generic[P]):
             yield BadRun(own, self._ends_at_ns(params, own, history, FOREVER))
 
     def _ends_at_ns(self, params: P, hits: Sequence[WindowHit], history: WindowHistory, until_ns: int) -> int:
-        """Return when a run ends: no hit of any rule at any side for its time, and a window read before `until_ns`."""
+        """Return the end of a run: no hit of any rule at any side for its time, and a window read before `until_ns`."""
         ends_at_ns = 0
         for hit in {(hit.side, hit.rule): hit for hit in hits}.values():
             end_ns = hit.window.end_ns
@@ -299,7 +299,7 @@ class WatchWindow:
     reported_until_ns: int
 
     def ends_at_ns(self, last: _Mark) -> int:
-        """Return when a period ends if no window follows its last bad one."""
+        """Return the end of a period if no window follows its last bad one."""
         return last.end_ns + self.duration_ns
 
 

@@ -164,6 +164,6 @@ def _seconds(since_ns: Times, at_ns: Times) -> Values:
 
 
 def _is_known(since_ns: Times, at_ns: Times) -> npt.NDArray[np.bool_]:
-    """Return which windows have two readings."""
+    """Return a mask of the windows with two readings."""
     known: npt.NDArray[np.bool_] = (at_ns > since_ns) & (since_ns > 0)
     return known

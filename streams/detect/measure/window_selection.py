@@ -127,7 +127,7 @@ class WindowSelector:
         return until >= numbers, isolated
 
     def _grew(self, counters: WindowColumns, now: Cells, before: Cells) -> _Mask:
-        """Return where errors grew. A counter that fell was reset; one without a base is read for the first time."""
+        """Return a mask of grown errors; a counter that fell was reset, one without a base is read first."""
         grew = np.zeros((len(now), now.shape[2]), np.bool_)
         for place, (metric, _) in enumerate(counters.columns):
             if metric not in ERRORS:
@@ -161,7 +161,7 @@ class WindowSelector:
         return np.concatenate([ber[:, None], levels], axis=1)
 
     def _moved(self, columns: tuple[Column, ...], levels: _Levels, last: _Levels) -> tuple[_Mask, _Mask]:
-        """Return where a level is at least a step from the last sent value, and where it is high enough to be sent."""
+        """Return masks of levels at least a step from the last sent value, and of levels high enough to be sent."""
         steps = np.array([self._steps[metric] for metric, _ in columns])[:, None]
         moved = np.abs(levels - last) >= steps - _ROUNDING
         high = np.zeros_like(moved)

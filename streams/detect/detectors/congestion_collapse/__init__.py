@@ -93,7 +93,7 @@ def _conclusion(
 
 
 def _detected_ns(params: CollapseParams, group: Group) -> int:
-    """Return when enough of a group's hosts had been reported."""
+    """Return the time by which enough of a group's hosts had been reported."""
     by_host = (
         min(link.run.reported_ns for link in group.throttled if link.host == host) for host in group.throttled_hosts
     )
@@ -102,7 +102,7 @@ def _detected_ns(params: CollapseParams, group: Group) -> int:
 
 
 def _throttling(links: Iterable[ThrottledLink]) -> str:
-    """Return how the hosts are throttled: by pause if any port is, else by congestion notifications, else by loss."""
+    """Return the kind of throttling: by pause if any port is, else by congestion notifications, else by loss."""
     ways = _ways(links)
     if ThrottledByPauseBegan in ways:
         return "are paused"
@@ -119,7 +119,7 @@ def _ways(links: Iterable[ThrottledLink]) -> set[type[ThrottledBegan]]:
 
 
 def _reason(began: ThrottledBegan) -> tuple[str, str]:
-    """Return how one port is throttled, and the metric that shows it."""
+    """Return the kind of throttling of one port, and the metric that shows it."""
     if isinstance(began, ThrottledByPauseBegan):
         return f"is paused {began.paused_ratio:.0%} of the time", "pfc_rx_frames"
     if isinstance(began, SlowedByCnpBegan):
@@ -169,7 +169,7 @@ def _evidence(params: CollapseParams, groups: Sequence[Group], tx_ratio: float, 
 def _delay_evidence(
     params: CollapseParams, span: Interval, links: Mapping[str, ThrottledLink], delays: Mapping[str, ProbeDelays]
 ) -> Iterator[Evidence]:
-    """Yield how many throttled ports have delayed probes meanwhile, unlike other rails of the same hosts."""
+    """Yield evidence of throttled ports whose probes are delayed, unlike other rails of the same hosts."""
     during = [
         max(own, key=lambda period: period.delay_ns)
         for key in links
@@ -243,7 +243,7 @@ def _evaluate(params: CollapseParams, _: str, state: CollapseState, context: Con
 
 
 def _free_ns(quiet_ns: int, throttled: Iterable[ThrottledLink], span: Interval) -> int:
-    """Return when a span ends if nothing follows; FOREVER while it lasts."""
+    """Return the end of a span if nothing follows; FOREVER while it lasts."""
     if span[1] == FOREVER:
         return FOREVER
     spells = (spell for link in throttled if link.overlaps(span) for spell in link.run)

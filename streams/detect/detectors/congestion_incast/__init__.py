@@ -180,7 +180,7 @@ def _recent(throttled: Mapping[str, LinkSpells[Began]], old_ns: int) -> dict[str
 
 
 def _pruned_ns(state: IncastState, now_ns: int, remember_ns: int) -> int:
-    """Return when the last full or throttled link and the last delay are dropped; FOREVER if none has ended."""
+    """Return the time at which the last full or throttled link and the last delay are dropped, or FOREVER."""
     links: list[LinkSpells[Any]] = list(state.full.values())
     if not state.links:
         links += [*state.cnp_throttled.values(), *state.pause_throttled.values()]

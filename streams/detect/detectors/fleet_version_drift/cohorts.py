@@ -156,7 +156,7 @@ def _fits(rule: AllowedVersions, cohort: Cohort) -> bool:
 def compare_fault_rates(
     params: DriftParams, version: str, versions: Mapping[str, RunningVersion], faults: Iterable[Fault], now_ns: int
 ) -> FaultRates | None:
-    """Return how often links fail at a version and at the others; None if either has less than one device-day."""
+    """Return the fault rates at a version and at the others; None if either has less than one device-day."""
     horizon_ns = now_ns - round(params.days * _DAY_NS)
     own = {name: max(since, horizon_ns) for name, since in versions[version].members.items()}
     others = {

@@ -242,7 +242,7 @@ def _evaluate_sessions(
 
 
 def _silent_spans(params: PathParams, context: Context, history: LinkHistory) -> Iterator[Interval]:
-    """Yield when a session was down without an explanation at the ends of the link."""
+    """Yield the downs of a session without an explanation at the ends of the link."""
     ends = history.ends()
     devices = {end.device for end in ends}
     downs = merge_intervals(one.span for one in session_downs(history))
@@ -255,7 +255,7 @@ def _silent_spans(params: PathParams, context: Context, history: LinkHistory) ->
 
 
 def _excuses(params: PathParams, context: Context, history: LinkHistory) -> Iterator[Interval]:
-    """Yield when a session may be down: while the link trains or a device restarts, and until sessions are set up."""
+    """Yield intervals in which a session may be down: the link trains, a device restarts, or sessions start."""
     settle_ns = ns(params.session_settle_s)
     for end in history.ends():
         trained = context.training_intervals(Port(end.device, end.port))

@@ -157,7 +157,7 @@ def _observe(_: RailParams, state: PodRails | None, window: PeerWindow, context:
 
 
 def _complete_ns(waiting: dict[int, dict[str, PeerWindow]], context: Context) -> int:
-    """Return when the next window can be compared."""
+    """Return the watermark at which the next window can be compared."""
     ends = (next(iter(hosts.values())).end_ns for hosts in waiting.values())
     return min((end + ns(context.settings.lateness_s) for end in ends), default=FOREVER)
 

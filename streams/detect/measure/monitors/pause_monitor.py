@@ -141,7 +141,7 @@ class PauseMonitor(ConditionMonitor):
             yield interval.symptom(PcieStall(condition.since_ns, in_millionths(stalled)))
 
     def _shares(self, interval: PortInterval, speed_bps: float) -> dict[int, tuple[float, float]]:
-        """Return by priority the share of paused time, and that time in s; empty if unknown."""
+        """Return the share of paused time, and that time in s, by priority; empty if unknown."""
         shares: dict[int, tuple[float, float]] = {}
         for number, metric, index in self._plans[interval.batch.counters.mapping][1]:
             if number != interval.direction:

@@ -29,7 +29,7 @@ class Limit(NamedTuple):
     is_below: bool = False
 
     def exceeded(self, values: Any) -> Any:
-        """Return which values, one or an array, are a fault; an absent value is none."""
+        """Return True for each value, one or an array, that is a fault; absent values are not."""
         return values < self.limit if self.is_below else values > self.limit
 
 
@@ -118,7 +118,7 @@ def _positions(is_known: Callable[[Column], bool], mapping: ColumnMapping) -> di
 
 
 def _changes(batch: MessageBatch, topology: Topology, column: Column, position: int) -> Iterator[NumberedSymptom]:
-    """Yield where a gauge passed its limit; a first reading beyond it only for a port with a link."""
+    """Yield the symptoms of gauges that passed their limit; a first reading beyond it only at a port with a link."""
     for message, row, is_on, step in state_changes(batch, position, _LIMITS[column[0]].exceeded):
         symptom = port_symptom(message.samples, topology, row, _fault(column, is_over=not is_on), step)
         if step.since_ns or topology.link_at(Port(symptom.device, symptom.port)) is not None:

@@ -78,7 +78,7 @@ class TableDelta:
         return last if self.rows is None else last[:, self.rows]
 
     def since_ns(self, position: int, message: int, row: int) -> int:
-        """Return when a cell was last read; 0 for never."""
+        """Return the time of the last reading of a cell; 0 for never."""
         own = row if self.rows is None else int(self.rows[row])
         return self.store.time(int(self.devices[message]), int(self.mapping.columns[position]), own)
 
@@ -184,14 +184,14 @@ class ColumnStore(DeviceArrays):
             cells[device] = row.per_cell_times.get(place, row.at_ns[place])
 
     def time(self, device: int, place: int, row: int) -> int:
-        """Return when a cell was last read; 0 for never."""
+        """Return the time of the last reading of a cell; 0 for never."""
         if is_absent(self.values[device, place, row]):
             return 0
         cells = self.per_cell_times.get(place)
         return int(self.at_ns[device, place] if cells is None else cells[device, row])
 
     def times(self, device: int, places: Indices) -> Times:
-        """Return when the cells of these columns of a device were last read, shape (columns, rows)."""
+        """Return the times of the last readings of a device's cells in these columns, shape (columns, rows)."""
         times = np.repeat(self.at_ns[device, places][:, None], self.rows, axis=1)
         for position, place in enumerate(places.tolist()):
             if place in self.per_cell_times:
