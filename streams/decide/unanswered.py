@@ -1,12 +1,12 @@
-"""Concludes from the ports of a link whether an action was carried out that automation accepted and never answered.
+"""Concludes from the ports of a link whether automation carried out an action that it accepted and never answered.
 
-What the ports do not prove stays unknown: the link counts as out of service, and a person decides. The ports prove
+Without proof the result stays unknown: the link counts as out of service, and a person decides. The ports prove
 
-- that the link is out of service, where an end is administratively down, or where the traffic stopped at both ends
-  since the acceptance;
-- that it is in service, where both ends are up and carried traffic in all of `not_drained_s` after the answer was due.
+- that the link is out of service, if an end is administratively down, or if the traffic stopped at both ends since the
+  acceptance;
+- that it is in service, if both ends are up and carried traffic in all of `not_drained_s` after the answer was due.
 
-A port does not show the cordon or the restart of its host, so that actions on hosts stay unknown.
+A port does not show the cordon or the restart of its host, so actions on hosts stay unknown.
 """
 
 from streams.decide.fabric_view import FabricView

@@ -106,7 +106,7 @@ class RecoverableStage(Stage, Protocol):
     def recover(self, batch: Sequence[Message]) -> list[Output]:
         """Process these topics up to their end; called once, after `set_topology` and before the first `process`.
 
-        A topic of its own outputs is in the batch only if there was no snapshot.
+        A topic with the stage's outputs is in the batch only if there was no snapshot.
         """
         ...
 

@@ -230,7 +230,7 @@ class GpuXid:
 
 @dataclass(frozen=True, slots=True)
 class PcieLink:
-    """Negotiated width and speed of a PCIe link, and the lower of its own and its slot's maximum."""
+    """Negotiated width and speed of a PCIe link, and its maximum: the lower of its own and its slot's."""
 
     width_lanes: int
     width_max_lanes: int

@@ -146,7 +146,7 @@ class ClusterIndex:
 
 
 def _smaller_part(cluster: Cluster, order: list[Member], index: int) -> Iterable[Member]:
-    """Return the members of a cluster before an index, or those from it on, whichever are fewer."""
+    """Return the members of a cluster before an index or from it on, whichever are fewer."""
     before: list[Member] = []
     after: list[Member] = []
     downwards: Iterator[int] = iter(range(index - 1, -1, -1))

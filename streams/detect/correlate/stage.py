@@ -166,7 +166,7 @@ class Correlate:
         return [output for name, key in received for output in self._evaluate(self._units[name], key)]
 
     def _add(self, one: _Bound, key: str, moved: Any) -> None:
-        """Store a state under a key, joined with the present state; without `merge` the older state wins."""
+        """Store a state under a key, joined with the present state; without `merge` the moved state replaces it."""
         states = self._states(one)
         if key in states and one.side.merge is not None:
             moved = one.side.merge(moved, states[key])

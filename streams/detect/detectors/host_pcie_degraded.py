@@ -1,4 +1,4 @@
-"""host/pcie-degraded: detects a NIC or GPU whose PCIe link trained below what it and its slot support.
+"""host/pcie-degraded: detects a NIC or GPU whose PCIe link trained below the maximum of it and its slot.
 
 Opens when the link has been degraded for `open_after_s`, unlike equal parts of its host, and closes once it has been
 restored for `full_s`. `measure` finds the degraded links, and excludes idle GPUs. Its effect on the NIC is

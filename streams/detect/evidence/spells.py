@@ -69,7 +69,7 @@ class PartState:
 
 @dataclass(frozen=True, slots=True)
 class PartStatement:
-    """The sentences of a finding on a part; each line of evidence is of the spell so far."""
+    """The sentences of a finding on a part; each line of evidence covers the spell so far."""
 
     summary: str
     cause: Cause

@@ -60,7 +60,7 @@ class VersionCounter:
         self._pending: dict[tuple[int, str, Source], tuple[RunningVersion, ...]] = {}
         """Versions that are not counted yet, by time, device and source."""
         self._busy: Counter[str] = Counter()
-        """Devices with pending versions, and the number of those."""
+        """Device -> the number of its pending versions."""
         self._newest_ns = self._counted_ns = 0
         self._has_removed = False
         self.has_pending = False

@@ -299,7 +299,7 @@ class Liveness:
             yield self._resumed(state, last_ns, next_ns, state.boot_id)
 
     def _late(self, state: SourceState, at_ns: int) -> Iterator[Symptom]:
-        """Divide a reported gap at a late sample into two smaller intervals, and yield those that are gaps."""
+        """Divide a reported gap at a late sample into two intervals, and yield the remaining gaps."""
         for gap in state.gaps:
             if gap[0] < at_ns < gap[1] and state.last_ns - gap[1] <= self._lateness_ns:
                 state.gaps.remove(gap)

@@ -262,7 +262,7 @@ def cells_above(batch: MessageBatch, position: int, per_s: float | npt.NDArray[n
     grew = now > before
     if not np.count_nonzero(grew):
         return
-    # a column that was never read has time 0; over so long a time no growth is high
+    # a column that was never read has time 0, so its growth per second is low
     times = counters.store.at_ns[counters.devices, counters.mapping.columns[position]]
     seconds = np.maximum(counters.at_ns - times, 1)[:, None] / 1e9
     # integers, because floating point costs twice as much

@@ -101,7 +101,7 @@ class PauseMonitor(ConditionMonitor):
         growth = now - before
         times = counters.store.at_ns[counters.devices[:, None], counters.mapping.columns[positions]]
         seconds = np.maximum(counters.at_ns[:, None] - times, 1) / 1e9
-        # a column that was never read has time 0; over so long a time no growth is high
+        # a column that was never read has time 0, so its growth per second is low
         speeds = speeds_of(batch)
         for place, (direction, metric, _) in enumerate(about):
             own = grew[:, place]

@@ -63,7 +63,7 @@ _EVENTS = {
 
 
 class PortFaultMonitor(Monitor):
-    """Finds faults of ports; it has no state of its own."""
+    """Finds faults of ports; it has no state."""
 
     name = "faults"
 

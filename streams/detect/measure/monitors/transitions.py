@@ -51,7 +51,7 @@ _BY_EVENT = {
 
 
 class TransitionMonitor(Monitor):
-    """Finds changes of states and growth of counters; it has no state of its own."""
+    """Finds changes of states and growth of counters; it has no state."""
 
     name = "transitions"
 
@@ -163,7 +163,7 @@ def counter_growth(
 def state_changes(
     batch: MessageBatch, position: int, is_on: Callable[[Cells], Cells], *, is_port_state: bool = False
 ) -> Iterator[tuple[PendingMessage, int, bool, Transition]]:
-    """Yield (message, row, new state) where a gauge entered or left a state, including first readings in it."""
+    """Yield (message, row, new state) for each gauge that entered or left a state, including first readings in it."""
     now, before = batch.gauges.values[:, position], batch.gauges.previous(position)
     if not np.count_nonzero(now != before):
         return

@@ -20,7 +20,7 @@ MAX_ARRAY_BYTES = 4 << 30
 """The limit of a snapshot's arrays: 24 metrics of 786,432 ports in one partition, with windows, are below 1 GB."""
 
 _MAX_RATIO = 256
-"""lz4 adds at most 255 bytes for each of its own."""
+"""lz4 decompresses each byte to at most 255."""
 
 _CONSTANT, _SHUFFLED = b"c", b"s"
 

@@ -111,8 +111,8 @@ class ReadingStore:
     def restarted(self, device: str, source: Source, at_ns: int) -> Iterator[Step]:
         """Discard the counters of a device that were reset before the reading of this time.
 
-        States stay comparable, because a port that was up and is down did go down. The counts of a window that is not
-        final are unknown.
+        States stay comparable, because a restart does not reset them: a port that was up and is down went down. The
+        counts of a window that is not final are unknown.
         """
         yield from self.flush()
         for kind in RowKind:
