@@ -181,20 +181,3 @@ def test_a_table_may_be_sent_with_its_query(client: Client) -> None:
         headers={"Content-Type": "multipart/form-data; boundary=x"},
     )
     assert got.text == "two"
-
-
-def test_the_features_that_our_tables_use_exist(client: Client) -> None:
-    """The migrations use deduplication by token, TTL, views, projections and ReplacingMergeTree."""
-    raw = client.table(
-        "t DateTime, k String, v UInt64, PROJECTION p (SELECT k, sum(v) GROUP BY k)",
-        "(k, t)",
-        "TTL t + INTERVAL 100 YEAR SETTINGS non_replicated_deduplication_window = 100",
-    )
-    last = f"{raw}_last"
-    client.ask(f"CREATE TABLE {last} (k String, v UInt64) ENGINE = ReplacingMergeTree(v) ORDER BY k")
-    client.ask(f"CREATE MATERIALIZED VIEW {raw}_mv TO {last} AS SELECT k, v FROM {raw}")
-    for token in ("one", "one", "two"):
-        got = client.ask(f"INSERT INTO {raw} FORMAT CSV\n10,a,1\n", insert_deduplication_token=token)
-        assert got.status == 200, got.text
-    assert client.ask(f"SELECT sum(v) FROM {raw}").text == "2"
-    assert client.ask(f"SELECT * FROM {last} FINAL").text == "a\t1"

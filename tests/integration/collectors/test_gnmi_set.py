@@ -17,7 +17,6 @@ from lab.servers.serve import Params
 from lab.world import demo_fabric
 from lab.world.demo_fabric import DemoShape
 from lab.world.demo_world import DemoWorld
-from lab.world.port_configuration import DRAIN_POLICY
 from tests.fixtures.certificates import certificate
 
 SHAPE = DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=2)
@@ -95,30 +94,6 @@ async def test_a_set_changes_both_ends_and_their_streams_report_it(tmp_path: Pat
         assert await near.get(enabled, gnmi_pb2.GetRequest.STATE) == []
         await near.set(enabled, True)
         assert (await anext(admin), await anext(oper)) == ("UP", "UP")
-
-
-async def test_an_error_has_its_status_and_the_path() -> None:
-    """A client sees which part of its request was wrong, and nothing was changed."""
-    clock = SystemClock()
-    inventory = demo_fabric.inventory(SHAPE, clock.now_ns())
-    link = next(link for link in inventory.links if link.role == "fabric-link")
-    export = (
-        "/network-instances/network-instance[name=default]/protocols/protocol[identifier=BGP][name=BGP]/bgp/neighbors"
-        f"/neighbor[neighbor-address={link.a_port}]/apply-policy/config/export-policy"
-    )
-    async with (
-        GnmiServers(DemoWorld(inventory, (), 1, clock.now_ns()), clock) as face,
-        grpc.aio.insecure_channel(face.addresses[link.a_device]) as channel,
-    ):
-        switch = Switch(channel)
-        with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await switch.set(export, [DRAIN_POLICY, "NOPE"])
-        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-        assert export in (refused.value.details() or "")
-        assert await switch.get(export) == [["FABRIC-OUT"]]
-        with pytest.raises(grpc.aio.AioRpcError) as refused:
-            await switch.set("/interfaces/interface[name=nope]/config/enabled", False)
-        assert refused.value.code() is grpc.StatusCode.NOT_FOUND
 
 
 async def test_an_error_has_the_keys_of_its_path_over_the_tls_of_the_simulators_settings(tmp_path: Path) -> None:

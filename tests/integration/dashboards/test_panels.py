@@ -85,14 +85,6 @@ def test_faults_have_the_color_of_their_severity(fabric: dict[str, Any], board: 
     assert places(fabric, board)["pod-2 fabric"] == Shown("warning", WARNING)
 
 
-def test_a_pod_that_nothing_reads_is_grey(fabric: dict[str, Any], empty: Board) -> None:
-    """Neither healthy nor faulty."""
-    read = {"sample_messages": samples("host-1", "leaf-1"), "collector_status": status("host-1", "leaf-1")}
-    empty.fill(inventory_rows() | pipeline_rows() | read)
-    assert places(fabric, empty)["pod-2 fabric"] == Shown("unobserved", UNOBSERVED)
-    assert places(fabric, empty)["pod-1 fabric"] == Shown("healthy", HEALTHY)
-
-
 def test_without_a_pipeline_no_count_is_green(fabric: dict[str, Any], board: Board) -> None:
     """Two minutes after the last progress, a count of zero proves nothing."""
     board.fill({"findings": [finding("new", "critical", 1)]})

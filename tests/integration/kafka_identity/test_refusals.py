@@ -15,8 +15,6 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaError, TopicAuthorizationFailedError
 
 from streams.config.kafka import KafkaSettings
-from streams.runtime.access_admin import open_access_admin
-from streams.runtime.acl import Acl, Operation, Resource
 from streams.wire.topics import COLLECTOR, CONTROLS, EVENTS, READER
 from tests.fixtures.certificates import CertificateAuthority
 from tests.integration.kafka_identity.conftest import SecureKafka
@@ -151,16 +149,3 @@ async def test_a_renewed_password_and_ca_are_used_without_a_restart(secure: Secu
     producer = AIOKafkaProducer(**options)
     await producer.start()
     await producer.stop()
-
-
-async def test_acls_are_read_and_deleted_exactly(secure: SecureKafka) -> None:
-    """An ACL that was created is read as it was written, and gone after its deletion."""
-    own = Acl("User:another", Resource.TOPIC, "theirs", Operation.READ)
-    async with open_access_admin(secure.kafka.client_options()) as admin:
-        before = set(await admin.acls())
-        await admin.create([own])
-        await admin.until_applied([own])
-        await admin.delete([own])
-        while own in (present := set(await admin.acls())):
-            pass
-    assert present == before

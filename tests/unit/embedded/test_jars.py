@@ -84,16 +84,6 @@ def test_missing_jars_are_fetched_once(tmp_path: Path, repository: Repository) -
     assert {path.name for path in paths[0].parent.iterdir()} == set(CONTENT)
 
 
-def test_a_damaged_and_a_missing_jar_are_fetched_again_and_no_other(tmp_path: Path, repository: Repository) -> None:
-    """A flipped byte is found although the size is right, and only what is wrong is fetched."""
-    paths = bring(tmp_path, repository)
-    paths[0].write_bytes(b"firsT")
-    paths[2].unlink()
-    repository.asked.clear()
-    assert [path.read_bytes() for path in bring(tmp_path, repository)] == list(CONTENT.values())
-    assert sorted(repository.asked) == [JARS[0].name, JARS[2].name]
-
-
 def test_a_jar_with_another_digest_never_reaches_the_cache(tmp_path: Path, repository: Repository) -> None:
     """A repository that serves other bytes is refused by the jar's name; the good ones are kept."""
     repository.files[JARS[1].name] = b"evil!!"

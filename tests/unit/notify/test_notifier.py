@@ -119,17 +119,6 @@ def test_a_removed_control_is_inactive() -> None:
     assert active_kinds(notifier) == ["finding", "page"]
 
 
-def test_a_change_of_severity_ends_the_page_and_not_the_alert() -> None:
-    """The finding's alert has another annotation; no label of it flips, so it is never resolved and firing at once."""
-    notifier = make_notifier(finding())
-    post_due(notifier, NOW + 15 * S)
-    notifier.process(finding(revision=2, severity=Severity.WARNING), NOW + 20 * S)
-    alert, page = post_due(notifier, NOW + 20 * S)
-    assert (page.labels["kind"], page.ends_at_ns) == ("page", NOW + 20 * S)
-    assert (alert.labels["kind"], alert.annotations["severity"]) == ("finding", "warning")
-    assert active_kinds(notifier) == ["finding"]
-
-
 @given(
     st.lists(
         st.tuples(

@@ -202,13 +202,6 @@ def test_input_that_retention_deleted_is_counted() -> None:
     assert losses(successor.resume("")) == []
 
 
-def test_input_that_retention_deleted_is_skipped() -> None:
-    """If the earliest offset is after the end of the snapshot, reading begins at the earliest offset."""
-    successor = make_processor(FIRST, lambda _: CountingStage(MID))
-    successor.begin(1, (), {"in": 40, "retained": 3}, {"in": 90, "retained": 3})
-    assert successor.positions == {"in": 40, "retained": 3}
-
-
 def test_progress_in_another_topic_waits_for_the_records_that_it_covers() -> None:
     """The watermark of the last stage advances only once the findings that a Progress covers have been read."""
     stage = RecordingStage()

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from streams.embedded.clickhouse.access import authenticate, refuse_writing, settings_for, with_own_grants
+from streams.embedded.clickhouse.access import with_own_grants
 from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.params import User
 from streams.embedded.clickhouse.request import QueryRequest, parse_request
@@ -78,43 +78,10 @@ def test_two_ways_at_once_are_refused() -> None:
         parse_request("POST", (), {"x-clickhouse-user": "a"} | basic("a:b"))
 
 
-def test_authentication_needs_name_and_password() -> None:
-    """An unknown name and a wrong password give the same error."""
-    assert authenticate(QueryRequest(user="reader", password="secret"), [READER]) is READER
-    for call in (QueryRequest(user="reader", password=""), QueryRequest(user="unknown", password="secret")):
-        with pytest.raises(ClickHouseError, match="Authentication failed"):
-            authenticate(call, [READER])
-
-
 def test_a_password_is_not_shown() -> None:
     """Neither a user nor a call prints its password."""
     assert "secret" not in repr(READER)
     assert "secret" not in repr(QueryRequest(password="secret"))
-
-
-def test_a_reader_and_a_get_write_nothing() -> None:
-    """Both run under readonly, and neither can give another level than 1 or 2."""
-    assert settings_for(User("default"), QueryRequest()) == ({}, "")
-    assert settings_for(User("default"), QueryRequest(may_write=False)) == ({}, "2")
-    assert settings_for(READER, QueryRequest({"readonly": "1", "max_threads": "1"})) == ({"max_threads": "1"}, "1")
-    with pytest.raises(ClickHouseError, match="READONLY"):
-        settings_for(READER, QueryRequest({"readonly": "0"}))
-
-
-def test_a_reader_kills_no_queries() -> None:
-    """Statements that the engine's read-only mode allows are refused by name."""
-    with pytest.raises(ClickHouseError, match="KILL"):
-        refuse_writing(READER, QueryRequest(), parse(b"/* */ KILL QUERY WHERE 1"))
-    refuse_writing(READER, QueryRequest(), parse(b"SELECT 'KILL'"))
-
-
-def test_data_in_pieces_is_writing_too() -> None:
-    """An INSERT with data is refused for readers, and for all users by GET."""
-    insert = parse(b"INSERT INTO t VALUES (1)")
-    for user, call in ((READER, QueryRequest()), (User("default"), QueryRequest(may_write=False))):
-        with pytest.raises(ClickHouseError, match="READONLY"):
-            refuse_writing(user, call, insert)
-    refuse_writing(User("default"), QueryRequest(), insert)
 
 
 def test_numbers_of_the_interface_are_numbers() -> None:

@@ -41,20 +41,6 @@ async def test_a_session_is_found_again() -> None:
     assert other is not first
 
 
-async def test_a_session_in_use_is_locked() -> None:
-    """Two queries at once in one session are refused with SESSION_IS_LOCKED."""
-    sessions = Sessions(9, Clock())
-    await take(sessions, "a", Wire())
-    with pytest.raises(ClickHouseError, match="373"):
-        await take(sessions, "a", Wire())
-
-
-async def test_a_session_that_must_exist_must_exist() -> None:
-    """session_check asks for a session that is there."""
-    with pytest.raises(ClickHouseError, match="372"):
-        await take(Sessions(9, Clock()), "a", Wire(), must_exist=True)
-
-
 async def test_a_session_ends_its_timeout_after_its_last_use() -> None:
     """An idle session is closed after its timeout, a session in use never."""
     clock, wire = Clock(), Wire()
