@@ -18,6 +18,7 @@ class Choice(NamedTuple):
 
 
 LONG = (
+    Choice("unit/collectors/bridge/test_fuzz.py", "ten thousand records of any content"),
     Choice("unit/collectors/nic/test_fuzz.py", "ten thousand files of any content"),
     Choice("unit/collectors/host/test_fuzz.py", "ten thousand inputs of any content"),
     Choice("unit/collectors/test_gnmi_fuzz.py", "ten thousand messages of any content"),
